@@ -1,0 +1,82 @@
+"""Identical code must not be claimed as a gain: simulated and real A/A runs, with counts and not with luck."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tuner.core.streams import stream
+from tuner.core.types import Resolved
+from tuner.driver.runs import Options, begin
+from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
+
+KERNEL = """
+void smooth(const float *restrict a, float *restrict b, int n) {
+    if (n < 0)
+        b[0] = (float)CONSTANT * a[0];
+    for (int i = 1; i < n - 1; i++)
+        b[i] = 0.25f * a[i - 1] + 0.5f * a[i] + 0.25f * a[i + 1];
+}
+"""
+
+SPEC = """
+kernel: {source: smooth.c, entry: smooth}
+problem: {n: 60000}
+arguments:
+  - {name: a, dtype: float32, shape: [n]}
+  - {name: b, dtype: float32, shape: [n], role: inout}
+  - {name: n, dtype: int32, value: n}
+space:
+  parameters:
+    CONSTANT: {low: 1, high: 40}
+  passes: off
+search: {strategy: random, budget: {evaluations: 12}}
+"""
+
+
+def simulated_claims(spec_path: Path, folder: Path, runs: int) -> int:
+    (spec,) = load_spec(spec_path)
+    claims = 0
+    for seed in range(runs):
+        noise = stream(seed, "noise").uniform(0.003, 0.02)
+        backend = SimulatedBackend(seconds=lambda _: 1e-3, process_noise=float(noise), call_noise=0.02)
+        options = Options(seed=seed, evaluations=40, workers=1)
+        claims += begin(spec, folder / f"{seed}.run", options, backend=backend).summary.improved
+    return claims
+
+
+def test_few_claims_on_identical_code(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
+    assert simulated_claims(scale_spec(), tmp_path, 20) <= 2
+
+
+@pytest.mark.slow
+def test_at_most_ten_claims_in_200_simulated_runs(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
+    assert simulated_claims(scale_spec(), tmp_path, 200) <= 10
+
+
+@pytest.mark.slow
+def test_at_most_three_claims_in_40_real_runs(tmp_path: Path) -> None:
+    (tmp_path / "smooth.c").write_text(KERNEL)
+    (tmp_path / "smooth.yaml").write_text(SPEC)
+    (spec,) = load_spec(tmp_path / "smooth.yaml")
+    claims = [
+        begin(spec, tmp_path / f"{seed}.run", Options(seed=seed)).summary.improved for seed in range(40)
+    ]
+    assert sum(claims) <= 3
+
+
+def test_a_real_gain_is_claimed(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
+    (spec,) = load_spec(scale_spec())
+
+    def faster(resolved: Resolved) -> float:
+        return 1e-3 if resolved.macros["WIDTH"] == 1 else 0.95e-3
+
+    claims = 0
+    for seed in range(10):
+        backend = SimulatedBackend(seconds=faster, process_noise=0.01, call_noise=0.02)
+        run = begin(spec, tmp_path / f"{seed}.run", Options(seed=seed, evaluations=20), backend=backend)
+        claims += run.summary.improved
+    assert claims >= 9

@@ -1,0 +1,284 @@
+"""A run from start to end over a simulated backend: budgets, statuses, claims, interruption, resume, replay."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.core.errors import UsageError
+from tuner.core.types import Resolved, Status
+from tuner.driver.audit import audit
+from tuner.driver.engine import Interruption
+from tuner.driver.runs import Options, begin, find_unfinished, resume
+from tuner.recorders.record import RunRecord
+from tuner.spec.load import LoadedSpec, load_spec
+from tuner.testing import SimulatedBackend
+
+SpecWriter = Callable[..., Path]
+
+
+def landscape(resolved: Resolved) -> float:
+    """Best at STEP 8 and WIDTH 5; twice as fast as the default."""
+    step, width = int(resolved.macros["STEP"]), int(resolved.macros["WIDTH"])
+    return 1e-3 * (0.5 + 0.1 * abs(math.log2(step) - 3) + 0.05 * abs(width - 5))
+
+
+def outcome(resolved: Resolved) -> Status:
+    """A corner of the space fails in several ways."""
+    step, width = int(resolved.macros["STEP"]), int(resolved.macros["WIDTH"])
+    if width == 3:
+        return Status.WRONG_RESULT
+    if step == 64:
+        return Status.BUILD_ERROR
+    if step == 32 and width == 7:
+        return Status.CRASHED
+    return Status.OK
+
+
+def backend(**more: Any) -> SimulatedBackend:
+    return SimulatedBackend(**{"seconds": landscape, "outcome": outcome, **more})
+
+
+@pytest.fixture
+def spec(scale_spec: SpecWriter) -> LoadedSpec:
+    (loaded,) = load_spec(scale_spec(evaluations=40))
+    return loaded
+
+
+def events(path: Path) -> list[tuple[str, int | None, Any]]:
+    with RunRecord.read(path) as record:
+        return [(e.kind, e.trial, e.body) for e in record.events()]
+
+
+def decided(path: Path) -> list[tuple[str, int | None, Any]]:
+    """Events without clock readings and without what a kill leaves behind."""
+    timing = ("clock_s", "cost_s", "ask_s", "seen", "wall_s")
+    kept = []
+    for kind, trial, body in events(path):
+        if kind in ("resume", "abandoned", "interrupt"):
+            continue
+        kept.append((kind, trial, {k: v for k, v in body.items() if k not in timing}))
+    return kept
+
+
+def test_finds_the_better_half_and_claims_it(spec: LoadedSpec, tmp_path: Path) -> None:
+    result = begin(spec, tmp_path / "a.run", Options(seed=3), backend=backend())
+    assert result.summary.improved
+    assert result.summary.speedup[0] == pytest.approx(
+        landscape(_resolved(1, 1)) / landscape(_resolved_of(result.summary.configuration)), rel=0.02
+    )
+    assert result.summary.speedup[1] > 1
+    assert result.summary.stopped_by == "evaluations"
+    counts = result.summary.trials
+    assert counts["total"] - counts["duplicate"] - counts["pruned"] == 40
+    assert counts["wrong_result"] > 0
+    assert counts["build_error"] > 0
+    assert audit(result.path, backend=backend()).clean
+
+
+def _resolved(step: int, width: int) -> Resolved:
+    return Resolved(macros={"STEP": step, "WIDTH": width}, scalars={}, flags=(), pipeline=None)
+
+
+def _resolved_of(configuration: Mapping[str, Any]) -> Resolved:
+    return _resolved(configuration["STEP"], configuration["WIDTH"])
+
+
+def test_json_has_the_contract_fields(spec: LoadedSpec, tmp_path: Path) -> None:
+    value = begin(spec, tmp_path / "a.run", Options(), backend=backend()).to_json()
+    parsed = json.loads(json.dumps(value, allow_nan=False))
+    assert parsed["schema_version"] == 1
+    assert {"run", "kernel", "backend", "device", "improved", "baseline", "best", "speedup", "trials", "llm"} <= set(parsed)
+    assert {"wall_s", "stopped_by"} <= set(parsed)
+    assert set(parsed["best"]) == {"time_s", "ci95", "trial", "configuration", "variant"}
+    assert parsed["trials"]["total"] == sum(v for k, v in parsed["trials"].items() if k != "total")
+
+
+def test_nothing_better_gives_the_baseline(spec: LoadedSpec, tmp_path: Path) -> None:
+    flat = backend(seconds=lambda _: 1e-3, outcome=lambda _: Status.OK)
+    value = begin(spec, tmp_path / "a.run", Options(), backend=flat).to_json()
+    assert value["improved"] is False
+    assert value["best"]["trial"] == 0
+    assert value["speedup"] == {"value": 1.0, "ci95": [1.0, 1.0]}
+
+
+def test_equal_code_is_a_duplicate_and_costs_nothing(spec: LoadedSpec, tmp_path: Path) -> None:
+    same = backend(same_code=lambda r: int(r.macros["WIDTH"]), outcome=lambda _: Status.OK)
+    result = begin(spec, tmp_path / "a.run", Options(evaluations=30), backend=same)
+    counts = result.summary.trials
+    assert counts["duplicate"] > 0
+    assert counts["ok"] == 8
+    assert result.summary.stopped_by == "exhausted"
+
+
+def test_a_failing_baseline_claims_nothing(spec: LoadedSpec, tmp_path: Path) -> None:
+    broken = backend(outcome=lambda _: Status.BUILD_ERROR)
+    result = begin(spec, tmp_path / "a.run", Options(), backend=broken)
+    assert result.failed
+    assert result.to_json()["baseline"]["time_s"] is None
+
+
+def test_minutes_end_a_run_and_keep_time_to_confirm(spec: LoadedSpec, tmp_path: Path) -> None:
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 0.01
+        return now[0]
+
+    options = Options(minutes=0.2)
+    result = begin(spec, tmp_path / "a.run", options, backend=backend(), clock=clock)
+    short = begin(spec, tmp_path / "b.run", Options(minutes=0.01), backend=backend(), clock=clock)
+    assert result.summary.stopped_by in ("minutes", "evaluations")
+    assert result.summary.wall_s <= 0.2 * 60 + 1
+    assert short.summary.claim in ("none", "not_confirmed")
+    assert not short.summary.improved
+
+
+def test_interrupt_and_resume_end_as_one_run(spec: LoadedSpec, tmp_path: Path) -> None:
+    whole = begin(spec, tmp_path / "whole.run", Options(seed=5), backend=backend())
+    interruption = Interruption()
+
+    class StopAfter:
+        count = 0
+
+        def event(self, kind: str, body: Mapping[str, Any]) -> None:
+            self.count += 1
+            if self.count == 50:
+                interruption.set()
+
+    path = tmp_path / f"{spec.name}-1.run"
+    first = begin(
+        spec, path, Options(seed=5), backend=backend(), observers=[StopAfter()], interruption=interruption
+    )
+    assert first.interrupted
+    assert first.summary.stopped_by == "interrupted"
+    assert find_unfinished(tmp_path, spec) == path
+    second = resume(path, backend=backend())
+    assert not second.interrupted
+    assert decided(path) == decided(whole.path)
+    assert audit(path, backend=backend()).clean
+
+
+def test_resume_elsewhere_is_refused_unless_forced(spec: LoadedSpec, tmp_path: Path) -> None:
+    interruption = Interruption()
+    interruption.set()
+    path = tmp_path / "a.run"
+    begin(spec, path, Options(), backend=backend(), interruption=interruption)
+
+    class Elsewhere(SimulatedBackend):
+        def environment(self, target: str) -> Mapping[str, Any]:
+            return {"device": "another", "target": target}
+
+    other = Elsewhere(seconds=landscape, outcome=outcome)
+    with pytest.raises(UsageError, match="another environment"):
+        resume(path, backend=other)
+    assert not resume(path, backend=other, force=True).interrupted
+    assert [body for kind, _, body in events(path) if kind == "resume"][-1]["environment"]["backend"]["device"] == "another"
+
+
+@pytest.mark.parametrize("strategy", ["random", "optuna-tpe", "auto"])
+def test_killed_at_every_event_and_resumed_ends_the_same(
+    scale_spec: SpecWriter, tmp_path: Path, strategy: str
+) -> None:
+    (loaded,) = load_spec(scale_spec(evaluations=5, strategy=strategy))
+    options = Options(seed=2, workers=2, settings={"choose_processes": 2, "confirm_processes": 4})
+    whole = begin(loaded, tmp_path / "whole.run", options, backend=backend())
+    expected = decided(whole.path)
+    step = 1 if strategy == "random" else 7
+    for kill_at in range(1, len(events(whole.path)), step):
+        path = tmp_path / f"killed-{kill_at}.run"
+        _run_and_kill(loaded, path, options, kill_at)
+        result = resume(path, backend=backend())
+        assert decided(path) == expected, f"killed at event {kill_at}"
+        assert result.summary.speedup == whole.summary.speedup
+
+
+def _run_and_kill(loaded: LoadedSpec, path: Path, options: Options, kill_at: int) -> None:
+    """Runs in a child that kills itself with SIGKILL right after it has committed its n-th event."""
+
+    class Kill:
+        count = 0
+
+        def event(self, kind: str, body: Mapping[str, Any]) -> None:
+            self.count += 1
+            if self.count == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        try:
+            begin(loaded, path, options, backend=backend(), observers=[Kill()])
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+
+
+def test_an_altered_decision_is_found(spec: LoadedSpec, tmp_path: Path) -> None:
+    """A record that was written anew with a valid chain but another decision does not pass the replay."""
+    result = begin(spec, tmp_path / "a.run", Options(evaluations=10), backend=backend())
+    forged = tmp_path / "forged.run"
+    with RunRecord.read(result.path) as source, RunRecord.create(forged) as target:
+        from tuner.recorders.record import Event
+
+        blobs = {}
+        for event in source.events():
+            for name in _blobs(event.body):
+                blobs[name] = source.blob(name)
+        done = False
+        for event in source.events():
+            body = dict(event.body)
+            if event.kind == "verdict":
+                body["claim"] = "improved"
+                body["speedup"] = [9.0, 8.0, 10.0]
+                done = True
+            target.append([Event(kind=event.kind, body=body, trial=event.trial)], blobs)
+            blobs = {}
+    assert done
+    report = audit(forged, backend=backend())
+    assert not report.clean
+    assert "verdict" in report.differences[0]
+
+
+def _blobs(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value.removeprefix("blob:")] if value.startswith("blob:") else []
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return [name for v in value for name in _blobs(v)] if isinstance(value, list) else []
+
+
+def test_rebuild_and_remeasure(spec: LoadedSpec, tmp_path: Path) -> None:
+    result = begin(spec, tmp_path / "a.run", Options(seed=3), backend=backend())
+    report = audit(result.path, rebuild=True, remeasure=True, backend=backend())
+    assert report.clean
+    assert report.rebuilt is not None
+    assert report.rebuilt > 5
+    assert report.claim_stands
+    changed = audit(result.path, rebuild=True, backend=backend(same_code=lambda r: dict(r.macros)))
+    assert not changed.clean
+
+
+def test_lost_trials_are_tried_again(spec: LoadedSpec, tmp_path: Path) -> None:
+    """A machine's fault costs no trial its number; one that stays lost ends as lost."""
+    calls = {"n": 0}
+
+    def lost_twice(resolved: Resolved) -> Status:
+        if int(resolved.macros["WIDTH"]) == 2:
+            calls["n"] += 1
+            return Status.LOST
+        return Status.OK
+
+    result = begin(spec, tmp_path / "a.run", Options(evaluations=20), backend=backend(outcome=lost_twice))
+    attempts = [t for k, t, b in events(result.path) if k == "trial" and b["status"] == "lost"]
+    assert result.summary.trials["lost"] == len(set(attempts)) > 0
+    assert len(attempts) == 3 * len(set(attempts))
+    assert audit(result.path, backend=backend(outcome=lost_twice)).clean

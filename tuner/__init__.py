@@ -1,0 +1,34 @@
+"""Tunes kernels over source, passes, flags and launch parameters, with results that can be audited.
+
+Names are imported when first used, so that ``import tuner`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tuner.api import Result, ensure, load, replay, tune
+    from tuner.core.errors import TunerError
+
+__all__ = ["Result", "TunerError", "ensure", "load", "replay", "tune"]
+
+_WHERE = {
+    "Result": "tuner.api",
+    "TunerError": "tuner.core.errors",
+    "ensure": "tuner.api",
+    "load": "tuner.api",
+    "replay": "tuner.api",
+    "tune": "tuner.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module 'tuner' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,203 @@
+"""The library: what a build script or a notebook calls. A thin face over :mod:`tuner.driver`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.core.errors import BaselineError, UsageError
+from tuner.core.protocols import Backend, Observer
+from tuner.core.types import Configuration
+from tuner.driver import audit as audits
+from tuner.driver import ensure as ensures
+from tuner.driver import export as exports
+from tuner.driver.engine import Interruption
+from tuner.driver.runs import Options, Outcome, begin, find_unfinished, new_path, open_state, outcome, resume
+from tuner.recorders.record import RunRecord
+from tuner.spec.load import LoadedSpec, load_spec
+
+__all__ = ["Result", "ensure", "load", "replay", "tune", "tune_spec"]
+
+DEFAULT_OUT = "tuner-runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A run's result; ``to_json()`` is the object behind ``--json``."""
+
+    outcome: Outcome
+
+    @property
+    def path(self) -> Path:
+        """The run record."""
+        return self.outcome.path
+
+    @property
+    def improved(self) -> bool:
+        """Whether a gain is claimed."""
+        return self.outcome.summary.improved
+
+    @property
+    def speedup(self) -> float:
+        """Over the baseline; 1 where nothing is claimed."""
+        return self.outcome.summary.speedup[0]
+
+    @property
+    def speedup_interval(self) -> tuple[float, float]:
+        """The 95% interval of :attr:`speedup`."""
+        return self.outcome.summary.speedup[1:]
+
+    @property
+    def configuration(self) -> Configuration:
+        """The best configuration; the baseline's where nothing is claimed."""
+        return self.outcome.summary.configuration
+
+    @property
+    def trials(self) -> list[dict[str, Any]]:
+        """Every trial as a plain row, in order of their numbers; times in seconds."""
+        with RunRecord.read(self.path) as record:
+            state, _, _ = open_state(record)
+        return [
+            {
+                "trial": t.number,
+                "status": None if t.status is None else t.status.value,
+                "stage": t.stage.value,
+                "raced": t.raced,
+                "score": t.score,
+                "time_s": [x for r in t.rounds for m in r for x in m["times_s"]],
+                "origin": t.proposal.origin,
+                "configuration": dict(t.proposal.configuration),
+                "message": t.message,
+            }
+            for t in state.trials.values()
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """The object behind ``--json``."""
+        return self.outcome.to_json()
+
+    def export(self, folder: str | Path) -> list[Path]:
+        """Writes source, object code, pipeline and result into a folder; returns the files."""
+        return exports.export(self.path, Path(folder))
+
+    def __repr__(self) -> str:
+        low, high = self.speedup_interval
+        return f"<Result {self.outcome.kernel}: {self.speedup:.3f}x [{low:.3f}, {high:.3f}], {self.path}>"
+
+
+def tune(
+    spec: str | Path,
+    *,
+    evaluations: int | None = None,
+    minutes: float | None = None,
+    seed: int | None = None,
+    strategy: str | None = None,
+    workers: int | None = None,
+    out: str | Path = DEFAULT_OUT,
+    go_on: bool = False,
+    observers: Sequence[Observer] = (),
+) -> Result:
+    """Tunes the kernel of a spec.
+
+    Args:
+        spec: the YAML file; it has to describe one kernel.
+        evaluations: builds or runs that may be started.
+        minutes: active time, confirmation included.
+        seed: of every random stream.
+        strategy: a searcher by name.
+        workers: compile workers.
+        out: folder for the run record.
+        go_on: go on with the newest unfinished run of this spec in ``out``.
+        observers: told of each committed event.
+
+    Raises:
+        SpecError: a mistake in the spec.
+        BaselineError: the kernel as given does not build or verify.
+    """
+    specs = load_spec(spec)
+    if len(specs) != 1:
+        raise UsageError(f"{spec} describes {len(specs)} kernels", "tune them one by one, or use the command line")
+    options = Options(evaluations=evaluations, minutes=minutes, seed=seed, strategy=strategy, workers=workers)
+    result = tune_spec(specs[0], options, out=Path(out), go_on=go_on, observers=observers)
+    if result.outcome.failed:
+        raise BaselineError(result.outcome.summary.message, f"tuner check {spec} says more")
+    return result
+
+
+def tune_spec(
+    spec: LoadedSpec,
+    options: Options,
+    *,
+    out: Path,
+    go_on: bool = False,
+    force: bool = False,
+    observers: Sequence[Observer] = (),
+    interruption: Interruption | None = None,
+    backend: Backend | None = None,
+    display: AbstractContextManager[Any] | None = None,
+) -> Result:
+    """:func:`tune` for a spec that is loaded already; a baseline that fails is in the result, not raised."""
+    if go_on:
+        path = find_unfinished(out, spec)
+        with display or nullcontext():
+            return Result(
+                resume(
+                    path,
+                    backend=backend,
+                    observers=observers,
+                    interruption=interruption,
+                    force=force,
+                    workers=options.workers,
+                )
+            )
+    with display or nullcontext():
+        return Result(
+            begin(
+                spec,
+                lambda: new_path(out, spec.name),
+                options,
+                backend=backend,
+                observers=observers,
+                interruption=interruption,
+            )
+        )
+
+
+def load(run: str | Path) -> Result:
+    """The result of a recorded run."""
+    path = Path(run)
+    with RunRecord.read(path) as record:
+        state, _, _ = open_state(record)
+    return Result(outcome(path, state))
+
+
+def replay(run: str | Path, *, rebuild: bool = False, remeasure: bool = False) -> audits.AuditReport:
+    """Audits a recorded run; ``report.clean`` says whether every decision was re-derived."""
+    return audits.audit(Path(run), rebuild=rebuild, remeasure=remeasure)
+
+
+def ensure(
+    spec: str | Path, *, out: str | Path, offline: bool = False, **options: Any
+) -> Path:
+    """An object file that is tuned once for this source, toolchain and processor, and then reused.
+
+    Args:
+        spec: the YAML file; it has to describe one kernel.
+        out: the object file; its record and its key stand beside it.
+        offline: only build a winner that is already recorded.
+        options: fields of :class:`tuner.driver.runs.Options` (``evaluations``, ``minutes``, ...).
+    """
+    specs = load_spec(spec)
+    if len(specs) != 1:
+        raise UsageError(f"{spec} describes {len(specs)} kernels", "split it")
+    return ensures.ensure(specs[0], Path(out), _options(options), offline=offline)
+
+
+def _options(values: Mapping[str, Any]) -> Options:
+    try:
+        return Options(**values)
+    except TypeError as error:
+        raise UsageError(f"unknown option: {error}", f"known are {', '.join(Options.__slots__)}") from error

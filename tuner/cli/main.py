@@ -1,0 +1,258 @@
+"""``tuner`` and ``tune``: parse, call, print. An error that a user can cause is one line on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from tuner.core.errors import TunerError
+
+__all__ = ["main", "main_tune"]
+
+EXIT_BASELINE = 3
+EXIT_DIFFERENCE = 4
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="tuner",
+    help="Tunes kernels over parameters, flags and compiler passes, with results that can be audited.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Specs = Annotated[list[Path], typer.Argument(help="YAML specs.", show_default=False)]
+Spec = Annotated[Path, typer.Argument(help="The YAML spec.", show_default=False)]
+Run = Annotated[Path, typer.Argument(help="A run record.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else.")]
+Out = Annotated[Path, typer.Option("--out", help="Folder for run records.")]
+
+
+@app.command()
+def tune(
+    specs: Specs,
+    evaluations: Annotated[int | None, typer.Option(min=1, help="Builds or runs that may be started.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Active time, confirmation included.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of every random stream.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="A searcher by name.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Compile workers.")] = None,
+    out: Out = Path("tuner-runs"),
+    go_on: Annotated[bool, typer.Option("--resume", help="Go on with the newest unfinished run.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Resume in another environment.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Tune the kernels of SPECS; progress goes to stderr."""
+    from tuner.api import tune_spec
+    from tuner.cli import text
+    from tuner.cli.progress import LiveProgress, PlainProgress
+    from tuner.driver.engine import Interruption
+    from tuner.driver.runs import Options
+    from tuner.spec.load import load_spec
+
+    options = Options(
+        evaluations=evaluations, minutes=minutes, seed=seed, strategy=strategy, workers=workers
+    )
+    loaded = [spec for path in specs for spec in load_spec(path)]
+    interruption = Interruption()
+    _stop_cleanly(interruption)
+    results = []
+    for spec in loaded:
+        display = LiveProgress() if sys.stderr.isatty() else PlainProgress()
+        result = tune_spec(
+            spec,
+            options,
+            out=out,
+            go_on=go_on,
+            force=force,
+            observers=[display],
+            interruption=interruption,
+            display=display,
+        )
+        results.append(result)
+        if not as_json:
+            text.print_result(result)
+        if result.outcome.interrupted:
+            break
+    if as_json:
+        objects = [r.to_json() for r in results]
+        print(json.dumps(objects[0] if len(loaded) == 1 else {"runs": objects}))
+    if any(r.outcome.interrupted for r in results):
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if any(r.outcome.failed for r in results):
+        raise typer.Exit(EXIT_BASELINE)
+
+
+@app.command()
+def check(spec: Spec, as_json: Json = False) -> None:
+    """Validate a spec, count its space, build and verify its baseline; changes nothing."""
+    from tuner.cli import text
+    from tuner.driver.check import check_spec
+    from tuner.spec.load import load_spec
+
+    reports = [check_spec(loaded) for loaded in load_spec(spec)]
+    if as_json:
+        objects = [r.to_json() for r in reports]
+        print(json.dumps(objects[0] if len(objects) == 1 else {"checks": objects}))
+    else:
+        for report in reports:
+            text.print_check(report)
+    if any(not r.ok for r in reports):
+        raise typer.Exit(EXIT_BASELINE)
+
+
+@app.command()
+def init(
+    kernel_file: Annotated[Path, typer.Argument(help="A C or C++ file.", show_default=False)],
+    entry: Annotated[str | None, typer.Option(help="The function, where the file has several.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write; - for stdout.")] = None,
+) -> None:
+    """Write a first spec from a kernel's signature."""
+    from tuner.core.errors import UsageError
+    from tuner.driver.export import write_atomically
+    from tuner.spec.init import init_spec
+
+    written = init_spec(kernel_file, entry=entry)
+    if output == Path("-"):
+        print(written, end="")
+        return
+    target = output or kernel_file.with_suffix(".yaml")
+    if target.exists():
+        raise UsageError(f"{target} exists already", "name another file with -o, or -o - to see it")
+    write_atomically(target, written.encode())
+    print(f"wrote {target}; look through it, then: tuner check {target}")
+
+
+@app.command()
+def replay(
+    run: Run,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Compile again, compare object code.")] = False,
+    remeasure: Annotated[bool, typer.Option("--remeasure", help="Time baseline and best again.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Audit a run: hash chain and every decision, then object code and times where asked."""
+    from tuner.api import replay as audit
+    from tuner.cli import text
+
+    report = audit(run, rebuild=rebuild, remeasure=remeasure)
+    if as_json:
+        print(json.dumps(report.to_json()))
+    else:
+        text.print_audit(report)
+    if not report.clean:
+        raise typer.Exit(EXIT_DIFFERENCE)
+
+
+@app.command()
+def show(run: Run, as_json: Json = False) -> None:
+    """Print the result of a run."""
+    from tuner.api import load
+    from tuner.cli import text
+
+    result = load(run)
+    if as_json:
+        print(json.dumps(result.to_json()))
+    else:
+        text.print_result(result)
+
+
+@app.command(name="list")
+def list_runs(out: Out = Path("tuner-runs"), as_json: Json = False) -> None:
+    """List the run records of a folder."""
+    from tuner.api import load
+    from tuner.cli import text
+
+    results = [load(path) for path in sorted(out.glob("*.run"))]
+    if as_json:
+        print(json.dumps({"runs": [r.to_json() for r in results]}))
+    else:
+        text.print_list(results, out)
+
+
+@app.command()
+def export(
+    run: Run, output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")]
+) -> None:
+    """Write a run's best candidate for a build: source, object, pipeline, result."""
+    from tuner.api import load
+
+    for path in load(run).export(output):
+        print(path)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Say what this machine offers."""
+    from tuner.cli import text
+    from tuner.driver.doctor import examine
+
+    findings = examine()
+    if as_json:
+        print(json.dumps({"schema_version": 1, "findings": [f.to_json() for f in findings]}))
+    else:
+        text.print_doctor(findings)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of specs, for editors."""
+    from tuner.spec.models import schema as spec_schema
+
+    print(json.dumps(spec_schema(), indent=2))
+
+
+def _stop_cleanly(interruption: Any) -> None:
+    """The first Ctrl-C ends the run at the next event; a second one ends the process at once."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        interruption.set()
+        print("\nending; press Ctrl-C again to end at once (both can be resumed)", file=sys.stderr)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command ``tuner``."""
+    # OpenBLAS and OpenMP threads would disturb timing and make proposals depend on the machine's core count.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    try:
+        status = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+    except TunerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_status)
+    except typer.Exit as ended:
+        sys.exit(ended.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted; --resume goes on from the last event", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:
+        _usage(error)
+        raise
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _usage(error: Exception) -> None:
+    """Mistakes on the command line come as click's own exceptions, whose class depends on typer's version."""
+    show_error = getattr(error, "show", None)
+    if callable(show_error) and hasattr(error, "exit_code"):
+        show_error()
+        sys.exit(2)
+
+
+def main_tune() -> None:
+    """The command ``tune``: short for ``tuner tune``."""
+    main(["tune", *sys.argv[1:]])

@@ -1,0 +1,124 @@
+"""Results as text for people, on stdout."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tuner.api import Result
+    from tuner.driver.audit import AuditReport
+    from tuner.driver.check import CheckReport
+    from tuner.driver.doctor import Finding
+
+__all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_result"]
+
+PIPELINE_SHOWN = 160
+
+
+def print_result(result: Result) -> None:
+    """The answer first: what was gained and how sure; then what changed and where the record is."""
+    outcome = result.outcome
+    summary = outcome.summary
+    if outcome.failed:
+        print(f"{outcome.kernel}: {summary.message}")
+        return
+    print(f"{outcome.kernel}: {_answer(result)}")
+    unit, scale = _unit(summary.baseline_s[0])
+    print(f"  baseline   {_time(summary.baseline_s, unit, scale)}")
+    if summary.improved:
+        print(f"  best       {_time(summary.best_s, unit, scale)}  (trial {summary.best.number})")
+        _print_changes(result)
+    elif summary.candidate is not None and summary.measured is not None:
+        value, low, high = summary.measured
+        print(f"  candidate  trial {summary.candidate.number}: {value:.3f}x [{low:.3f}, {high:.3f}], not claimed")
+    counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)
+    print(f"  trials     {summary.trials['total']}: {counts}")
+    print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s")
+    if outcome.path is not None:
+        print(f"  record     {outcome.path}")
+
+
+def _answer(result: Result) -> str:
+    summary = result.outcome.summary
+    value, low, high = summary.speedup
+    if summary.improved:
+        return f"{value:.2f} times faster than the baseline, 95% interval {low:.2f} to {high:.2f}, confirmed"
+    if result.outcome.interrupted:
+        return "interrupted; --resume goes on from here"
+    return {
+        "negligible": "faster by less than 1%: negligible",
+        "not_confirmed": "not confirmed: too little time was left to say anything for certain",
+    }.get(summary.claim, "no improvement found")
+
+
+def _print_changes(result: Result) -> None:
+    summary = result.outcome.summary
+    with_default = result.default_configuration
+    for name, value in summary.configuration.items():
+        if with_default.get(name) == value:
+            continue
+        shown = repr(value) if isinstance(value, str) else str(value)
+        if len(shown) > PIPELINE_SHOWN:
+            shown = f"{len(shown)} characters; tuner export writes it out"
+        print(textwrap.shorten(f"  {name:10} {shown}", 400, placeholder=" ..."))
+
+
+def _unit(seconds: float) -> tuple[str, float]:
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * scale >= 1:
+            return unit, scale
+    return "ns", 1e9
+
+
+def _time(values: tuple[float, float, float], unit: str, scale: float) -> str:
+    value, low, high = (v * scale for v in values)
+    return f"{value:.4g} {unit} [{low:.4g}, {high:.4g}]"
+
+
+def print_list(results: Sequence[Result], folder: Path) -> None:
+    """One line for each run."""
+    if not results:
+        print(f"no runs in {folder}")
+    for result in results:
+        outcome = result.outcome
+        state = "interrupted" if outcome.interrupted else outcome.summary.claim
+        print(f"{outcome.path}  {outcome.kernel}  {result.speedup:.3f}x  {state}  {outcome.summary.trials['total']} trials")
+
+
+def print_audit(report: AuditReport) -> None:
+    """What was re-derived, then what differs."""
+    print(f"{report.path}: {'every decision stands' if report.clean else 'DIFFERENCES FOUND'}")
+    print(f"  {report.events} events, {report.decisions} decisions and {report.proposals} proposals re-derived")
+    if report.rebuilt is not None:
+        print(f"  {report.rebuilt} builds compiled again")
+    if report.remeasured is not None:
+        value, low, high = report.remeasured
+        stands = {True: "the claim stands", False: "the claim does not stand", None: "nothing was claimed"}
+        print(f"  measured again: {value:.3f}x [{low:.3f}, {high:.3f}]; {stands[report.claim_stands]}")
+    for line in report.differences:
+        print(f"  differs: {line}")
+    for line in report.not_rederived:
+        print(f"  not re-derived: {line}")
+    for line in report.notes:
+        print(f"  note: {line}")
+
+
+def print_check(report: CheckReport) -> None:
+    """What a spec describes and whether its baseline holds."""
+    print(f"{report.name}: {'ok' if report.ok else 'the baseline fails'}")
+    for label, line in report.lines:
+        print(f"  {label:12} {line}")
+    for warning in report.warnings:
+        print(f"  warning      {warning}")
+
+
+def print_doctor(findings: Sequence[Finding]) -> None:
+    """One line for each part: what there is, what is missing, what to do."""
+    for finding in findings:
+        mark = "ok" if finding.ok else "--"
+        print(f"{mark}  {finding.part:14} {finding.text}")
+        if finding.cure:
+            print(f"    {'':14} {finding.cure}")

@@ -1,0 +1,1 @@
+"""Types, errors, statistics and protocols that every layer shares. Imports no other layer."""

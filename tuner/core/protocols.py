@@ -1,0 +1,184 @@
+"""What users may supply and what the layers meet through: backends, searchers, observers.
+
+``search`` and ``evaluators`` never import each other: the driver joins them through these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from tuner.core.types import (
+    Build,
+    BuildRequest,
+    Configuration,
+    Measurement,
+    Proposal,
+    Resolved,
+    Status,
+    Task,
+    Verdict,
+)
+
+__all__ = ["Backend", "BaselineReport", "Evaluation", "Observation", "Observer", "Searcher", "Session"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineReport:
+    """What the backend learnt from the baseline before anything else runs.
+
+    Attributes:
+        status: ``ok``, or why there is no baseline.
+        message: one line for people.
+        reference: where expected values come from: ``float64``, ``python`` or ``baseline``.
+        own_error: largest error of the baseline against the reference by output argument, absolute.
+        call_s: rough seconds of one call for each problem, to size batches with.
+        notes: anything else worth recording; plain JSON.
+    """
+
+    status: Status
+    message: str = ""
+    reference: str = "baseline"
+    own_error: Mapping[str, float] = field(default_factory=dict)
+    call_s: tuple[float, ...] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Session(Protocol):
+    """One candidate in one fresh process: verified first, then the same loaded object is timed."""
+
+    def verify(self) -> Verdict:
+        """Runs every workload of the session's purpose and compares."""
+        ...
+
+    def measure(self, *, problem: int, calls: int) -> Measurement:
+        """Times one batch of at least ``calls`` calls of one problem and checks every set's output.
+
+        A wrong output makes the measurement's status ``wrong_result``.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends the process; safe to call twice."""
+        ...
+
+
+class Evaluation(Protocol):
+    """A backend made ready for one task. Not thread safe."""
+
+    def build(self, requests: Sequence[BuildRequest]) -> list[Build]:
+        """Compiles candidates, several at once where there are workers; one result for each, in order."""
+        ...
+
+    def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
+        """Fixes what is expected: runs the baseline and the reference on every workload."""
+        ...
+
+    def remarks(self, build: Build, resolved: Resolved) -> Mapping[str, str]:
+        """Facts about the baseline for ``tuner check``, by a label of one word; may compile, runs nothing."""
+        ...
+
+    def open(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> Session:
+        """A fresh process for one candidate.
+
+        Args:
+            build: with status ``ok``.
+            resolved: for the run-time scalars.
+            purpose: ``"search"`` or ``"confirm"``: confirmation uses inputs that the search never saw.
+            number: which process of that purpose this is; seeds what may vary between processes (addresses, and
+                for ``"confirm"`` the inputs).
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends all workers; safe to call twice."""
+        ...
+
+
+class Backend(Protocol):
+    """A kind of device with its compiler. Entry point group ``tuner.backends``; made without arguments."""
+
+    name: str
+
+    def environment(self, target: str) -> Mapping[str, Any]:
+        """What results depend on, plain JSON: ``device`` (text), CPU features, toolchain and digests."""
+        ...
+
+    def check_flags(self, flags: Sequence[str]) -> None:
+        """Raises ``SpecError`` for a flag that this backend cannot honour."""
+        ...
+
+    def pass_catalogue(self) -> Mapping[str, Any] | None:
+        """The passes that the compiler has (format: :class:`tuner.spaces.passes.Catalogue`), or ``None``."""
+        ...
+
+    def prepare(self, task: Task, *, workers: int) -> Evaluation:
+        """Makes everything ready that is common to all candidates; nothing is run yet."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What a searcher is told of one finished trial.
+
+    Attributes:
+        trial: its number.
+        proposal: as the searcher made it (or another searcher, or the baseline).
+        status: failures are information, not numbers.
+        score: natural logarithm of the time relative to the baseline (lower is better, 0 is the baseline), drift
+            corrected, weighted over problems; ``None`` unless the status is ``ok`` (a ``duplicate`` has the score of
+            the trial that it repeats).
+        raced: whether it was dropped after a few samples, so that the score is rough.
+        features: static features of the build.
+        message: why it failed, one line.
+    """
+
+    trial: int
+    proposal: Proposal
+    status: Status
+    score: float | None = None
+    raced: bool = False
+    features: Mapping[str, float] = field(default_factory=dict)
+    message: str = ""
+
+
+@runtime_checkable
+class Searcher(Protocol):
+    """Proposes configurations.
+
+    Order of calls: ``tell`` the baseline; then any number of ``ask`` and ``tell``. Everything asked is told sooner
+    or later, in any order; observations of others' proposals may be told too. What ``ask`` returns is a pure
+    function of the calls so far and of ``rng``: a record is replayed by making the same calls. ``adopt`` stands
+    for an ``ask`` whose answer is known from a record: afterwards the searcher is in the state that the ``ask``
+    would have left.
+    """
+
+    name: str
+
+    def ask(self, count: int, rng: np.random.Generator) -> list[Proposal]:
+        """At most ``count`` proposals, all different; an empty list means that the space is exhausted."""
+        ...
+
+    def adopt(self, proposals: Sequence[Proposal]) -> None:
+        """Takes proposals from a record as its own."""
+        ...
+
+    def tell(self, observations: Sequence[Observation]) -> None:
+        """Learns what became of trials."""
+        ...
+
+
+class Observer(Protocol):
+    """Watches a run; may not change it. Called in the driver's process after each commit."""
+
+    def event(self, kind: str, body: Mapping[str, Any]) -> None:
+        """One committed event."""
+        ...
+
+
+def configuration_key(configuration: Configuration) -> tuple[tuple[str, object], ...]:
+    """A hashable form of a configuration; equal configurations have equal keys."""
+    return tuple(sorted((name, value) for name, value in configuration.items()))

@@ -1,0 +1,324 @@
+"""The nouns of the system as small frozen values; ``docs/concepts.md`` says what each word means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from tuner.core.canonical import digest_json
+from tuner.core.expressions import Expression
+
+__all__ = [
+    "BASELINE",
+    "Argument",
+    "ArgumentRole",
+    "Build",
+    "BuildRequest",
+    "Configuration",
+    "Initial",
+    "Kernel",
+    "Launch",
+    "MeasurePolicy",
+    "Measurement",
+    "Problem",
+    "Proposal",
+    "Reference",
+    "Resolved",
+    "Source",
+    "Stage",
+    "Status",
+    "Task",
+    "Value",
+    "Variant",
+    "Verdict",
+    "VerifyPolicy",
+]
+
+Value = int | float | str | bool
+"""What a tunable can be set to."""
+
+Configuration = Mapping[str, Value]
+"""One value for every tunable by name. A flag group's value is the chosen text; ``passes`` is the pipeline text."""
+
+BASELINE = 0
+"""The number of the baseline's trial."""
+
+
+class Status(StrEnum):
+    """What became of a trial."""
+
+    OK = "ok"
+    BUILD_ERROR = "build_error"
+    WRONG_RESULT = "wrong_result"
+    CRASHED = "crashed"
+    TIMED_OUT = "timed_out"
+    OUT_OF_RESOURCES = "out_of_resources"
+    REFUSED = "refused"
+    PRUNED = "pruned"
+    DUPLICATE = "duplicate"
+    LOST = "lost"
+    ABANDONED = "abandoned"
+
+
+class Stage(StrEnum):
+    """How far a trial came."""
+
+    ASK = "ask"
+    BUILD = "build"
+    VERIFY = "verify"
+    MEASURE = "measure"
+
+
+class ArgumentRole(StrEnum):
+    """What a kernel does with an argument."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    INOUT = "inout"
+    SCRATCH = "scratch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One source file of a kernel: its name (no folder) and its text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One version of the kernel's sources. The first file holds the entry.
+
+    ``edits`` tells how it came from the original: empty for the source as given.
+    """
+
+    files: tuple[Source, ...]
+    edits: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """The content's hash; how the variant came about does not count."""
+        return digest_json([[f.name, f.text] for f in self.files])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Initial:
+    """How an argument's values are made.
+
+    ``kind`` is ``uniform`` (low, high), ``normal`` (mean, deviation), ``randint`` (low, high, high excluded),
+    ``permutation``, ``zeros``, ``constant`` (value), ``csr``, ``file`` or ``python``; ``options`` holds what
+    belongs to it. Numbers in options may be :class:`~tuner.core.expressions.Expression`.
+    """
+
+    kind: str = "normal"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """One argument of the kernel, in call order: an array when it has a shape, else a scalar with a value."""
+
+    name: str
+    dtype: str
+    shape: tuple[Expression, ...] | None = None
+    value: Expression | None = None
+    role: ArgumentRole = ArgumentRole.INPUT
+    initial: Initial = field(default_factory=Initial)
+    fixed: bool = False
+
+    @property
+    def is_array(self) -> bool:
+        """Whether a buffer is passed."""
+        return self.shape is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One problem size by name, with its weight in the objective."""
+
+    sizes: Mapping[str, int]
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """What is called and how it is written. ``folder`` is where ``include`` folders and files are looked up."""
+
+    name: str
+    entry: str
+    language: str
+    variant: Variant
+    folder: str
+    include: tuple[str, ...] = ()
+    link: tuple[str, ...] = ()
+    returns: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """Where expected outputs come from: ``original``, or ``python`` with file and function."""
+
+    kind: str = "original"
+    file: str = ""
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyPolicy:
+    """When an output counts as right; the rule stands in :mod:`tuner.evaluators.verification`.
+
+    ``problems`` are complete problem sizes (already merged over the main one); ``assume`` bounds the sizes that
+    the verification may make up itself, which it does only when there are such bounds.
+    """
+
+    reference: Reference = field(default_factory=Reference)
+    rtol: float = 1e-5
+    atol: float = 1e-6
+    numerics: str = "exact"
+    nonfinite: str = "excluded"
+    problems: tuple[Problem, ...] = ()
+    assume: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurePolicy:
+    """How a candidate is timed: ``cache`` is ``warm`` or ``cold``."""
+
+    cache: str = "warm"
+    threads: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Launch geometry of a GPU kernel in expressions: blocks, threads of a block, dynamic shared bytes."""
+
+    grid: tuple[Expression, ...]
+    block: tuple[Expression, ...]
+    shared_bytes: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One kernel to tune with everything that is not tuned: what a backend is given once for a run."""
+
+    kernel: Kernel
+    backend: str
+    target: str
+    arguments: tuple[Argument, ...]
+    problems: tuple[Problem, ...]
+    verify: VerifyPolicy
+    measure: MeasurePolicy
+    launch: Launch | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """A configuration sorted by what takes each value.
+
+    Attributes:
+        macros: ``-DNAME=value`` at the build.
+        scalars: parameters with ``macro: false``: names for run-time expressions only.
+        flags: compiler flags of the chosen group members, split into words, in the groups' order.
+        pipeline: the pass pipeline's text; ``None`` where passes are off (the backend's own default applies).
+    """
+
+    macros: Mapping[str, Value]
+    scalars: Mapping[str, Value]
+    flags: tuple[str, ...]
+    pipeline: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What a searcher wants tried.
+
+    Attributes:
+        configuration: one value for every tunable.
+        origin: who made it, for example ``"random"`` or ``"auto/passes"``.
+        parent: the trial that it was made from.
+        note: how it was made (edits, acquisition value); plain JSON.
+        rivals: the best-scored other configurations with their scores, best first, for a replay elsewhere.
+    """
+
+    configuration: Configuration
+    origin: str
+    parent: int | None = None
+    note: Mapping[str, Any] = field(default_factory=dict)
+    rivals: tuple[tuple[Configuration, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildRequest:
+    """One candidate for a compile worker."""
+
+    trial: int
+    variant: Variant
+    resolved: Resolved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """A compiled candidate, or why there is none.
+
+    Attributes:
+        status: ``ok``, ``build_error``, ``timed_out``, ``crashed`` (the compiler), ``out_of_resources``, ``refused``.
+        message: one line for people when the status is not ``ok``.
+        code: the object code; empty when the status is not ``ok``.
+        digest: SHA-256 of ``code``.
+        key: equal for builds that must behave and perform alike: normalised object code, geometry and run-time
+            scalars (design: "Equal work is done once").
+        features: static features by name with units in the names.
+        seconds: wall time by part, for example ``{"frontend": x, "passes": y, "codegen": z}``.
+        artifacts: texts worth keeping for people: optimised IR, assembly, compiler output.
+    """
+
+    status: Status
+    message: str = ""
+    code: bytes = b""
+    digest: str = ""
+    key: str = ""
+    features: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the verification says of one candidate.
+
+    ``detail`` is plain JSON: the workload, argument, index, value and expected value that failed; or the largest
+    error in units of the allowance.
+    """
+
+    status: Status
+    message: str = ""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    wall_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """Timed calls of one candidate in one process on one problem.
+
+    Attributes:
+        status: ``ok``, or why the batch does not count.
+        problem: which of the task's problems.
+        times_s: seconds of single calls, in the order in which they ran (thread CPU clock for one thread, wall
+            clock for several).
+        claimed_s: the whole batch by the child's clock; ``observed_s``: by the parent's reading of the child's CPU
+            clock; ``wall_s``: by the parent's own clock.
+        notes: load, migrations, frequency and the like; plain JSON.
+    """
+
+    status: Status
+    problem: int = 0
+    times_s: tuple[float, ...] = ()
+    claimed_s: float = 0.0
+    observed_s: float = 0.0
+    wall_s: float = 0.0
+    message: str = ""
+    notes: Mapping[str, Any] = field(default_factory=dict)

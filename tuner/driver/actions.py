@@ -1,0 +1,91 @@
+"""What the plan can call for. An action with an effect leads to events of one kind; ``Decide`` is the event itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "Action",
+    "Ask",
+    "BuildTrials",
+    "Control",
+    "Decide",
+    "Final",
+    "Finished",
+    "Measure",
+    "SetBaseline",
+    "Verify",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """Ask the searcher for at most ``count`` proposals, numbered from ``first``; leads to ``ask``."""
+
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildTrials:
+    """Compile these trials; leads to one ``build`` for each, in order."""
+
+    trials: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBaseline:
+    """Run baseline and reference on the workloads; leads to ``baseline``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verify:
+    """Open a process for the trial and verify it; leads to ``verify``."""
+
+    trial: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """Time the trial in its open process, ``calls`` for each problem; leads to ``samples``."""
+
+    trial: int
+    round: int
+    calls: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """Time the baseline again in a fresh process, to see the machine drift; leads to ``control``."""
+
+    number: int
+    calls: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Final:
+    """Verify and time a trial in a fresh process with inputs of its own; leads to ``final``."""
+
+    purpose: str
+    number: int
+    trial: int
+    calls: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decide:
+    """A decision: the event to append, whole."""
+
+    kind: str
+    body: Mapping[str, Any]
+    trial: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """Nothing is left to do."""
+
+
+Action = Ask | BuildTrials | SetBaseline | Verify | Measure | Control | Final | Decide | Finished

@@ -1,0 +1,236 @@
+"""Audits of a finished record: the chain and every decision; then, where asked, the object code and the times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tuner.core import statistics
+from tuner.core.canonical import canonical_json, from_json
+from tuner.core.errors import RecordError
+from tuner.core.protocols import Backend, Evaluation
+from tuner.core.streams import stream
+from tuner.core.types import BASELINE, BuildRequest, Status
+from tuner.driver.replay import Replay, replay_events
+from tuner.driver.runs import catalogue_of, spec_of, toolchain
+from tuner.driver.state import RunState
+from tuner.evaluators import registry as backends
+from tuner.recorders.audit import audit_file
+from tuner.recorders.record import RunRecord
+from tuner.search import registry as searchers
+from tuner.spaces.space import Space
+from tuner.spec.load import LoadedSpec
+
+__all__ = ["AuditReport", "audit"]
+
+REMEASURE_FROM = 100_000
+"""Process numbers of a re-measurement: inputs that the run never used."""
+
+REBUILD_BATCH = 32
+
+
+@dataclass(slots=True, kw_only=True)
+class AuditReport:
+    """What an audit found. ``differences`` non-empty means exit status 4."""
+
+    path: Path
+    events: int = 0
+    decisions: int = 0
+    proposals: int = 0
+    differences: list[str] = field(default_factory=list)
+    not_rederived: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    rebuilt: int | None = None
+    remeasured: tuple[float, float, float] | None = None
+    claim_stands: bool | None = None
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON for ``--json``."""
+        return {
+            "schema_version": 1,
+            "run": str(self.path),
+            "clean": self.clean,
+            "events": self.events,
+            "decisions": self.decisions,
+            "proposals": self.proposals,
+            "differences": self.differences,
+            "not_rederived": self.not_rederived,
+            "notes": self.notes,
+            "rebuilt": self.rebuilt,
+            "remeasured": None if self.remeasured is None else list(self.remeasured),
+            "claim_stands": self.claim_stands,
+        }
+
+
+def audit(
+    path: Path, *, rebuild: bool = False, remeasure: bool = False, backend: Backend | None = None
+) -> AuditReport:
+    """Audits a record; changes nothing.
+
+    Args:
+        path: of the record.
+        rebuild: compile every recorded build again and compare the object code.
+        remeasure: time baseline and best again, on inputs that the run never saw.
+        backend: instead of the record's own by name.
+
+    Raises:
+        RecordError: the file is no run record.
+    """
+    report = AuditReport(path=path)
+    report.differences += [f.message for f in audit_file(path)]
+    if report.differences:
+        report.notes.append("the file is damaged: its decisions were not looked at")
+        return report
+    with RunRecord.read(path) as record:
+        state = RunState(record.blob)
+        first = next(iter(record.events()), None)
+        if first is None or first.kind != "start":
+            raise RecordError(f"{path} holds no run", "it was killed before it began")
+        spec = spec_of(record, first.body)
+        catalogue = catalogue_of(record, first.body)
+        space = spec.space(catalogue)
+        searcher = searchers.create(first.body["settings"]["strategy"], space)
+        found = replay_events(state, searcher, record.events(), record.blob)
+    _describe(report, found, state)
+    if (rebuild or remeasure) and report.clean:
+        _with_compiler(report, state, spec, space, backend, rebuild=rebuild, remeasure=remeasure)
+    elif not (rebuild or remeasure):
+        report.notes.append("object code and times were not looked at: --rebuild and --remeasure do")
+    return report
+
+
+def _describe(report: AuditReport, found: Replay, state: RunState) -> None:
+    report.events, report.decisions, report.proposals = found.events, found.decisions, found.proposals
+    same_packages = state.start is not None and _packages_equal(state.start)
+    for difference in found.differences:
+        line = f"event {difference.seq} ({difference.kind}): {difference.message}"
+        if difference.kind == "ask" and not same_packages:
+            report.not_rederived.append(f"{line} (other package versions than the run's)")
+        else:
+            report.differences.append(line)
+    report.not_rederived += [f"event {d.seq}: a tie within 1e-6 fell the other way" for d in found.ties]
+    if state.end is None:
+        report.notes.append("the run has not ended; --resume goes on with it")
+
+
+def _packages_equal(start: Any) -> bool:
+    """Whether the packages that proposals depend on have the run's versions here."""
+    from importlib import metadata
+
+    for name, version in start["environment"]["packages"].items():
+        try:
+            if metadata.version(name) != version:
+                return False
+        except metadata.PackageNotFoundError:
+            return False
+    return True
+
+
+def _with_compiler(
+    report: AuditReport,
+    state: RunState,
+    spec: LoadedSpec,
+    space: Space,
+    backend: Backend | None,
+    *,
+    rebuild: bool,
+    remeasure: bool,
+) -> None:
+    start = state.start
+    assert start is not None
+    backend = backend or backends.create(start["backend"])
+    here = from_json(canonical_json(toolchain(backend, spec.task.target)))
+    if here["backend"] != start["environment"]["backend"]:
+        report.notes.append("this machine or its toolchain is not the run's: object code and times may differ for that")
+    task = spec.task_with(seed=state.settings.seed)
+    evaluation = backend.prepare(task, workers=state.settings.batch)
+    try:
+        if rebuild:
+            _rebuild(report, state, space, evaluation, spec)
+        if remeasure:
+            _remeasure(report, state, space, evaluation, spec)
+    finally:
+        evaluation.close()
+
+
+def _requests(state: RunState, space: Space, spec: LoadedSpec, numbers: Sequence[int]) -> list[BuildRequest]:
+    return [
+        BuildRequest(
+            trial=n,
+            variant=spec.task.kernel.variant,
+            resolved=space.resolve(state.trials[n].proposal.configuration),
+        )
+        for n in numbers
+    ]
+
+
+def _rebuild(
+    report: AuditReport, state: RunState, space: Space, evaluation: Evaluation, spec: LoadedSpec
+) -> None:
+    numbers = [n for n, t in state.trials.items() if t.build is not None and t.build["status"] == Status.OK]
+    report.rebuilt = 0
+    for first in range(0, len(numbers), REBUILD_BATCH):
+        batch = numbers[first : first + REBUILD_BATCH]
+        builds = evaluation.build(_requests(state, space, spec, batch))
+        for number, build in zip(batch, builds, strict=True):
+            recorded = state.trials[number].build
+            assert recorded is not None
+            if build.digest != recorded["digest"]:
+                report.differences.append(f"trial {number} builds to other object code: {build.message or build.digest}")
+            report.rebuilt += 1
+
+
+def _remeasure(
+    report: AuditReport, state: RunState, space: Space, evaluation: Evaluation, spec: LoadedSpec
+) -> None:
+    chosen = state.chosen
+    if chosen is None or state.verdict is None:
+        report.notes.append("the run claims nothing, so there is nothing to measure again")
+        return
+    numbers = (BASELINE, chosen)
+    resolved = {n: space.resolve(state.trials[n].proposal.configuration) for n in numbers}
+    builds = dict(zip(numbers, evaluation.build(_requests(state, space, spec, numbers)), strict=True))
+    evaluation.set_baseline(builds[BASELINE], resolved[BASELINE])
+    values: dict[int, list[float]] = {n: [] for n in numbers}
+    settings = state.settings
+    for process in range(settings.confirm_processes):
+        number = REMEASURE_FROM + process
+        order = stream(settings.seed, "order/remeasure", number).permutation(2)
+        for trial in (numbers[i] for i in order):
+            session = evaluation.open(builds[trial], resolved[trial], purpose="confirm", number=number)
+            try:
+                if session.verify().status is Status.OK:
+                    values[trial].append(_composite(state, session, trial))
+            finally:
+                session.close()
+    if min(len(v) for v in values.values()) < settings.confirm_least:
+        report.differences.append("baseline or best do not verify any more on fresh inputs")
+        return
+    interval = statistics.log_ratio_interval(values[BASELINE], values[chosen], 0.95)
+    report.remeasured = (interval.value, interval.low, interval.high)
+    if state.verdict["claim"] == "improved":
+        report.claim_stands = interval.low > 1
+        if not report.claim_stands:
+            report.differences.append(
+                f"the claimed gain is not there: {interval.value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+            )
+
+
+def _composite(state: RunState, session: Any, trial: int) -> float:
+    total = 0.0
+    for problem, weight in enumerate(state.settings.weights):
+        call_s = statistics.median(state.trials[trial].times_s(problem))
+        calls = min(max(math.ceil(state.settings.final_s / call_s), 7), 2048)
+        measurement = session.measure(problem=problem, calls=calls)
+        if measurement.status is not Status.OK:
+            return math.nan
+        total += weight * math.log(statistics.median(measurement.times_s))
+    return math.exp(total)

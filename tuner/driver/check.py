@@ -1,0 +1,112 @@
+"""``tuner check``: what a spec describes and whether its baseline builds, verifies and can be timed. Writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tuner.core import statistics
+from tuner.core.protocols import Backend, Evaluation
+from tuner.core.types import BASELINE, BuildRequest, Status
+from tuner.driver.runs import check_flags
+from tuner.evaluators import registry as backends
+from tuner.search import registry as searchers
+from tuner.spaces.space import Space
+from tuner.spec.load import LoadedSpec
+
+__all__ = ["CheckReport", "check_spec"]
+
+TIMED_CALLS = 5
+
+
+@dataclass(slots=True, kw_only=True)
+class CheckReport:
+    """What was found; ``lines`` are label and text, ``ok`` is false when the baseline fails."""
+
+    name: str
+    ok: bool = True
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    count: int | None = None
+    product: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON for ``--json``."""
+        return {
+            "schema_version": 1,
+            "kernel": self.name,
+            "ok": self.ok,
+            "space": {"valid": self.count, "product": self.product},
+            "facts": dict(self.lines),
+            "warnings": self.warnings,
+        }
+
+
+def check_spec(spec: LoadedSpec, *, backend: Backend | None = None) -> CheckReport:
+    """Checks one kernel's spec.
+
+    Raises:
+        SpecError: the spec cannot be run as it is.
+    """
+    backend = backend or backends.create(spec.task.backend)
+    report = CheckReport(name=spec.name)
+    space = spec.space(backend.pass_catalogue() if spec.wants_passes else None)
+    check_flags(backend, space)
+    searchers.create(spec.search.strategy, space)
+    _describe_space(report, space)
+    environment = backend.environment(spec.task.target)
+    report.lines.append(("device", str(environment.get("device", ""))))
+    evaluation = backend.prepare(spec.task_with(seed=spec.search.seed), workers=1)
+    try:
+        _check_baseline(report, spec, space, evaluation)
+    finally:
+        evaluation.close()
+    return report
+
+
+def _describe_space(report: CheckReport, space: Space) -> None:
+    report.count, report.product = space.count(), space.product_size
+    valid = "too many to list" if report.count is None else f"{report.count:,} valid"
+    report.lines.append(("space", f"{valid} of {report.product:,} combinations of parameters and flags"))
+    if space.passes is not None:
+        report.lines.append(
+            ("passes", f"{len(space.passes.catalogue.passes)} passes to edit {space.passes.base} with, "
+             f"at most {space.passes.max_edits} edits")
+        )
+
+
+def _check_baseline(report: CheckReport, spec: LoadedSpec, space: Space, evaluation: Evaluation) -> None:
+    resolved = space.resolve(space.default())
+    request = BuildRequest(trial=BASELINE, variant=spec.task.kernel.variant, resolved=resolved)
+    (build,) = evaluation.build([request])
+    if build.status is not Status.OK:
+        return _fail(report, f"does not build: {build.message}")
+    report.lines.append(("baseline", f"builds, {len(build.code):,} bytes of object code"))
+    report.lines += list(evaluation.remarks(build, resolved).items())
+    baseline = evaluation.set_baseline(build, resolved)
+    if baseline.status is not Status.OK:
+        return _fail(report, f"does not verify ({baseline.status}): {baseline.message}")
+    errors = ", ".join(f"{name} {error:.2g}" for name, error in baseline.own_error.items())
+    report.lines.append(("reference", f"{baseline.reference}; the baseline's largest error: {errors or 'none'}"))
+    report.warnings += [str(w) for w in baseline.notes.get("warnings", [])]
+    session = evaluation.open(build, resolved, purpose="search", number=0)
+    try:
+        verdict = session.verify()
+        if verdict.status is not Status.OK:
+            return _fail(report, f"does not verify ({verdict.status}): {verdict.message}")
+        report.lines.append(("verifies", f"in {verdict.wall_s * 1e3:.1f} ms"))
+        for number, problem in enumerate(spec.task.problems):
+            measurement = session.measure(problem=number, calls=TIMED_CALLS)
+            if measurement.status is not Status.OK:
+                return _fail(report, f"cannot be timed ({measurement.status}): {measurement.message}")
+            median = statistics.median(measurement.times_s)
+            sizes = ", ".join(f"{k}={v}" for k, v in problem.sizes.items())
+            report.lines.append(("time", f"{median * 1e3:.4g} ms a call at {sizes or 'fixed size'}"))
+    finally:
+        session.close()
+    return None
+
+
+def _fail(report: CheckReport, message: str) -> None:
+    report.ok = False
+    report.lines.append(("baseline", message))

@@ -1,0 +1,350 @@
+"""Does what the plan calls for and commits what came of it before anything depends on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.core import statistics
+from tuner.core.canonical import digest
+from tuner.core.errors import BaselineError, RecordError
+from tuner.core.protocols import Evaluation, Observer, Searcher, Session
+from tuner.core.streams import stream
+from tuner.core.types import BASELINE, Build, BuildRequest, Measurement, Resolved, Status, Variant
+from tuner.driver.actions import (
+    Action,
+    Ask,
+    BuildTrials,
+    Control,
+    Decide,
+    Final,
+    Finished,
+    Measure,
+    SetBaseline,
+    Verify,
+)
+from tuner.driver.plan import next_action
+from tuner.driver.state import RunState, proposal_to_json
+from tuner.recorders.record import Event, RunRecord
+from tuner.spaces.space import Space
+
+__all__ = ["Engine", "Interruption"]
+
+BUILDS_KEPT = 64
+
+CONTROL_PURPOSE = "search"
+
+
+class Interruption:
+    """Set from a signal handler, looked at between two actions."""
+
+    def __init__(self) -> None:
+        self.wanted = False
+
+    def set(self) -> None:
+        """Asks the run to stop at the next event."""
+        self.wanted = True
+
+
+@dataclass(slots=True, kw_only=True)
+class _Open:
+    trial: int
+    session: Session
+
+
+class Engine:
+    """One run in progress: record, state, searcher and evaluation, driven by the plan."""
+
+    def __init__(
+        self,
+        *,
+        record: RunRecord,
+        state: RunState,
+        evaluation: Evaluation,
+        searcher: Searcher,
+        space: Space,
+        variant: Variant,
+        observers: Sequence[Observer] = (),
+        clock: Callable[[], float] = time.monotonic,
+        interruption: Interruption | None = None,
+    ) -> None:
+        self._record = record
+        self.state = state
+        self._evaluation = evaluation
+        self._searcher = searcher
+        self._space = space
+        self._variant = variant
+        self._observers = observers
+        self._clock = clock
+        self._interruption = interruption or Interruption()
+        self._base_s = state.clock_s
+        self._start_s = clock()
+        self._builds: dict[int, Build] = {}
+        self._open: _Open | None = None
+
+    def run(self) -> None:
+        """Goes on until the run has ended or is interrupted; safe to call on a resumed state."""
+        try:
+            while True:
+                if self._interruption.wanted:
+                    self._commit([Event(kind="interrupt", body={"clock_s": self._now_s()})])
+                    return
+                action = next_action(self.state)
+                if isinstance(action, Finished):
+                    return
+                events, blobs = self._perform(action)
+                self._commit(events, blobs)
+        finally:
+            self._close_session()
+
+    def go_on(self, environment: Mapping[str, Any]) -> None:
+        """Makes a restored run ready to go on: the evaluation knows the baseline, unfinished trials start over.
+
+        Raises:
+            BaselineError: the baseline does not verify any more.
+            RecordError: the baseline builds to other code than the record says.
+        """
+        baseline = self.state.baseline
+        if baseline is not None and baseline["status"] == Status.OK:
+            report = self._evaluation.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
+            if report.status is not Status.OK:
+                raise BaselineError(
+                    f"the baseline does not verify any more: {report.message}", "resume where the run was begun"
+                )
+        unfinished = [n for n in self.state.queue if self.state.trials[n].build is not None]
+        events = [Event(kind="resume", body={"environment": environment, "clock_s": self._now_s()})]
+        events += [Event(kind="abandoned", body={}, trial=n) for n in unfinished]
+        self._commit(events)
+
+    def _now_s(self) -> float:
+        return self._base_s + self._clock() - self._start_s
+
+    def _commit(self, events: Sequence[Event], blobs: Mapping[str, bytes] | None = None) -> None:
+        # The state is fed what the record gives back, so it sees exactly what a later reader will see.
+        for recorded in self._record.append(events, blobs or {}):
+            self.state.apply(recorded)
+            for observer in self._observers:
+                observer.event(recorded.kind, {**recorded.body, "trial": recorded.trial})
+
+    def _perform(self, action: Action) -> tuple[list[Event], dict[str, bytes]]:
+        match action:
+            case Decide():
+                if action.kind == "trial":
+                    self._close_session()
+                    self._forget_builds()
+                return [Event(kind=action.kind, body=action.body, trial=action.trial)], {}
+            case Ask():
+                return self._ask(action)
+            case BuildTrials():
+                return self._build(action)
+            case SetBaseline():
+                return self._set_baseline(), {}
+            case Verify():
+                return self._verify(action), {}
+            case Measure():
+                return self._measure(action), {}
+            case Control():
+                return self._control(action), {}
+            case Final():
+                return self._final(action), {}
+            case Finished():
+                return [], {}
+
+    def _ask(self, action: Ask) -> tuple[list[Event], dict[str, bytes]]:
+        self._searcher.tell(self.state.untold())
+        rng = stream(self.state.settings.seed, "ask", action.first)
+        started = self._clock()
+        proposals = self._searcher.ask(action.count, rng)
+        ask_s = self._clock() - started
+        blobs: dict[str, bytes] = {}
+        body = {
+            "first": action.first,
+            "count": action.count,
+            "seen": self.state.seq,
+            "searcher": self._searcher.name,
+            "proposals": [proposal_to_json(p, blobs, digest) for p in proposals],
+            "ask_s": ask_s,
+            "clock_s": self._now_s(),
+        }
+        return [Event(kind="ask", body=body)], blobs
+
+    def _build(self, action: BuildTrials) -> tuple[list[Event], dict[str, bytes]]:
+        builds = self._compile(action.trials)
+        blobs: dict[str, bytes] = {}
+        events = []
+        for number, build in zip(action.trials, builds, strict=True):
+            self._builds[number] = build
+            code = None
+            if build.status is Status.OK and build.key not in self.state.keys:
+                blobs[build.digest] = build.code
+                code = f"blob:{build.digest}"
+            body = {
+                "status": build.status.value,
+                "message": build.message,
+                "digest": build.digest,
+                "key": build.key,
+                "code": code,
+                "features": dict(build.features),
+                "seconds": dict(build.seconds),
+                "clock_s": self._now_s(),
+            }
+            events.append(Event(kind="build", body=body, trial=number))
+        return events, blobs
+
+    def _compile(self, trials: Sequence[int]) -> list[Build]:
+        requests = [
+            BuildRequest(trial=n, variant=self._variant, resolved=self._resolved(n)) for n in trials
+        ]
+        return self._evaluation.build(requests)
+
+    def _build_of(self, number: int) -> Build:
+        """The build of a trial whose ``build`` event is in the record, compiled again where it is not at hand."""
+        build = self._builds.get(number)
+        if build is None:
+            recorded = self.state.trials[number].build
+            assert recorded is not None
+            (build,) = self._compile([number])
+            if build.key != recorded["key"]:
+                raise RecordError(
+                    f"trial {number} builds to other code than the record says",
+                    "resume with the toolchain that the run was begun with",
+                )
+            self._builds[number] = build
+        return build
+
+    def _forget_builds(self) -> None:
+        keep = {BASELINE, self.state.best, *self.state.queue, *self.state.finalists}
+        for number in [n for n in self._builds if n not in keep][: -BUILDS_KEPT or None]:
+            del self._builds[number]
+
+    def _resolved(self, number: int) -> Resolved:
+        return self._space.resolve(self.state.trials[number].proposal.configuration)
+
+    def _set_baseline(self) -> list[Event]:
+        report = self._evaluation.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
+        body = {
+            "status": report.status.value,
+            "message": report.message,
+            "reference": report.reference,
+            "own_error": dict(report.own_error),
+            "call_s": list(report.call_s),
+            "notes": dict(report.notes),
+            "clock_s": self._now_s(),
+        }
+        return [Event(kind="baseline", body=body)]
+
+    def _verify(self, action: Verify) -> list[Event]:
+        self._close_session()
+        session = self._evaluation.open(
+            self._build_of(action.trial), self._resolved(action.trial), purpose="search", number=0
+        )
+        self._open = _Open(trial=action.trial, session=session)
+        verdict = session.verify()
+        body = {
+            "status": verdict.status.value,
+            "message": verdict.message,
+            "detail": dict(verdict.detail),
+            "wall_s": verdict.wall_s,
+            "clock_s": self._now_s(),
+        }
+        return [Event(kind="verify", body=body, trial=action.trial)]
+
+    def _measure(self, action: Measure) -> list[Event]:
+        assert self._open is not None
+        assert self._open.trial == action.trial
+        measurements = self._measure_problems(self._open.session, action.calls)
+        body = {
+            "round": action.round,
+            "measurements": [_measurement_body(m) for m in measurements],
+            "clock_s": self._now_s(),
+        }
+        return [Event(kind="samples", body=body, trial=action.trial)]
+
+    def _control(self, action: Control) -> list[Event]:
+        started = self._clock()
+        status, measurements, message = self._fresh(CONTROL_PURPOSE, 0, BASELINE, action.calls)
+        body = {
+            "number": action.number,
+            "status": status.value,
+            "message": message,
+            "medians_s": _medians(status, measurements),
+            "cost_s": self._clock() - started,
+            "clock_s": self._now_s(),
+        }
+        return [Event(kind="control", body=body, trial=BASELINE)]
+
+    def _final(self, action: Final) -> list[Event]:
+        started = self._clock()
+        status, measurements, message = self._fresh(
+            "confirm", action.number, action.trial, action.calls
+        )
+        body = {
+            "purpose": action.purpose,
+            "number": action.number,
+            "status": status.value,
+            "message": message,
+            "medians_s": _medians(status, measurements),
+            "measurements": [_measurement_body(m) for m in measurements],
+            "cost_s": self._clock() - started,
+            "clock_s": self._now_s(),
+        }
+        return [Event(kind="final", body=body, trial=action.trial)]
+
+    def _fresh(
+        self, purpose: str, number: int, trial: int, calls: Sequence[int]
+    ) -> tuple[Status, list[Measurement], str]:
+        """Verifies and times a trial in a process of its own, a machine's fault tried again."""
+        status, measurements, message = Status.LOST, list[Measurement](), ""
+        for _ in range(self.state.settings.lost_retries + 1):
+            session = self._evaluation.open(
+                self._build_of(trial), self._resolved(trial), purpose=purpose, number=number
+            )
+            try:
+                verdict = session.verify()
+                if verdict.status is not Status.OK:
+                    status, measurements, message = verdict.status, [], verdict.message
+                else:
+                    measurements = self._measure_problems(session, calls)
+                    status = measurements[-1].status
+                    message = measurements[-1].message
+            finally:
+                session.close()
+            if status is not Status.LOST:
+                break
+        return status, measurements, message
+
+    @staticmethod
+    def _measure_problems(session: Session, calls: Sequence[int]) -> list[Measurement]:
+        measurements = []
+        for problem, count in enumerate(calls):
+            measurement = session.measure(problem=problem, calls=count)
+            measurements.append(measurement)
+            if measurement.status is not Status.OK:
+                break
+        return measurements
+
+    def _close_session(self) -> None:
+        if self._open is not None:
+            self._open.session.close()
+            self._open = None
+
+
+def _medians(status: Status, measurements: Sequence[Measurement]) -> list[float] | None:
+    if status is not Status.OK:
+        return None
+    return [statistics.median(m.times_s) for m in measurements]
+
+
+def _measurement_body(measurement: Measurement) -> dict[str, Any]:
+    return {
+        "status": measurement.status.value,
+        "problem": measurement.problem,
+        "times_s": list(measurement.times_s),
+        "claimed_s": measurement.claimed_s,
+        "observed_s": measurement.observed_s,
+        "wall_s": measurement.wall_s,
+        "message": measurement.message,
+        "notes": dict(measurement.notes),
+    }

@@ -1,0 +1,102 @@
+"""For build scripts: an object file that is tuned once and then reused."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tuner.core.canonical import digest, digest_json
+from tuner.core.errors import BaselineError, RecordError, UsageError
+from tuner.core.protocols import Backend
+from tuner.driver.export import best_object, write_atomically
+from tuner.driver.runs import Options, begin, open_state, outcome, resume, toolchain
+from tuner.evaluators import registry as backends
+from tuner.recorders.record import RunRecord
+from tuner.spec.load import LoadedSpec
+
+__all__ = ["ensure"]
+
+
+def ensure(
+    spec: LoadedSpec, out: Path, options: Options, *, offline: bool = False, backend: Backend | None = None
+) -> Path:
+    """Makes sure that ``out`` is the tuned object of the spec for this toolchain and this processor.
+
+    The record stands beside it as ``<out>.run``, the key of what it was tuned for as ``<out>.json``. Two builds at
+    once wait for each other. A run that was killed is gone on with.
+
+    Raises:
+        UsageError: ``offline`` is set and no finished run for this key is there.
+        BaselineError: the kernel as given does not build or verify.
+    """
+    backend = backend or backends.create(spec.task.backend)
+    key = digest_json({"spec": spec.digest, "environment": toolchain(backend, spec.task.target)})
+    record, note = Path(f"{out}.run"), Path(f"{out}.json")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(Path(f"{out}.lock")):
+        if _fresh(out, note, key):
+            return out
+        if not _finished(record, key):
+            if offline:
+                raise UsageError(
+                    f"{out} is not tuned for this source, toolchain and processor",
+                    "tune it once with offline=False",
+                )
+            _tune(spec, record, options, key, backend)
+        with RunRecord.read(record) as opened:
+            state, _, _ = open_state(opened)
+            code = best_object(opened, state, outcome(record, state))
+        write_atomically(out, code)
+        described = {"key": key, "object": digest(code), "run": record.name}
+        write_atomically(note, (json.dumps(described, indent=2) + "\n").encode())
+    return out
+
+
+def _tune(spec: LoadedSpec, record: Path, options: Options, key: str, backend: Backend) -> None:
+    if record.exists() and _key_of(record) == key:
+        result = resume(record, backend=backend)
+    else:
+        for old in (record, Path(f"{record}.sha256")):
+            old.unlink(missing_ok=True)
+        result = begin(spec, record, options, backend=backend)
+    if result.failed:
+        raise BaselineError(result.summary.message, "tuner check says more")
+    if result.interrupted:
+        raise UsageError("the run was interrupted", "call again to go on with it")
+
+
+def _fresh(out: Path, note: Path, key: str) -> bool:
+    try:
+        described: dict[str, Any] = json.loads(note.read_text())
+        return bool(described["key"] == key and described["object"] == digest(out.read_bytes()))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _finished(record: Path, key: str) -> bool:
+    if not record.exists() or _key_of(record) != key:
+        return False
+    with RunRecord.read(record) as opened:
+        return next(iter(opened.events(kind="end")), None) is not None
+
+
+def _key_of(record: Path) -> str:
+    try:
+        with RunRecord.read(record) as opened:
+            start = next(iter(opened.events(kind="start")), None)
+    except RecordError:
+        return ""
+    if start is None:
+        return ""
+    return digest_json({"spec": start.body["spec_digest"], "environment": start.body["environment"]})
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

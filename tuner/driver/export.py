@@ -1,0 +1,107 @@
+"""Puts a run's best candidate where a build can use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tuner.core.errors import RecordError
+from tuner.core.types import BASELINE
+from tuner.driver.runs import Outcome, open_state, outcome
+from tuner.driver.state import RunState
+from tuner.recorders.record import RunRecord
+from tuner.spaces.space import Space
+from tuner.spec.load import LoadedSpec
+
+__all__ = ["best_object", "export", "write_atomically"]
+
+
+def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+    """Replaces a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, mode)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def best_object(record: RunRecord, state: RunState, result: Outcome) -> bytes:
+    """The best trial's object code.
+
+    Raises:
+        RecordError: the record does not hold it.
+    """
+    build = state.trials[result.summary.best.number].build
+    if build is None or build["code"] is None:
+        raise RecordError(f"{result.path} holds no object code for its best trial", "tune again")
+    return record.blob(build["code"].removeprefix("blob:"))
+
+
+def export(path: Path, folder: Path) -> list[Path]:
+    """Writes source, object code, pipeline, flags and the result of a run's best candidate.
+
+    Args:
+        path: of the record.
+        folder: made where it is missing; files in it are replaced.
+
+    Returns:
+        The files written.
+    """
+    with RunRecord.read(path) as record:
+        state, spec, space = open_state(record)
+        result = outcome(path, state)
+        code = best_object(record, state, result)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+
+    def put(name: str, data: bytes, mode: int = 0o644) -> None:
+        write_atomically(folder / name, data, mode=mode)
+        written.append(folder / name)
+
+    put(f"{spec.name}.o", code)
+    for source in spec.task.kernel.variant.files:
+        put(source.name, source.text.encode())
+    resolved = space.resolve(result.summary.configuration)
+    put("pipeline.txt", ((resolved.pipeline or "default<O3>") + "\n").encode())
+    put("result.json", (json.dumps(result.to_json(), indent=2) + "\n").encode())
+    put("build.sh", _script(spec, state, space, result).encode(), 0o755)
+    return written
+
+
+def _script(spec: LoadedSpec, state: RunState, space: Space, result: Outcome) -> str:
+    """How the object was made, as commands for a person: the object beside it is what was verified and timed."""
+    kernel = spec.task.kernel
+    resolved = space.resolve(result.summary.configuration)
+    defines = [f"-D{name}={_macro(value)}" for name, value in sorted(resolved.macros.items())]
+    march = "native" if spec.task.target == "native" else spec.task.target
+    front = ["clang", "-O3", f"-march={march}", *resolved.flags, *defines]
+    front += ["-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c", kernel.variant.files[0].name, "-o", "kernel.bc"]
+    toolchain: Mapping[str, Any] = state.start["environment"]["backend"] if state.start else {}
+    lines = [
+        "#!/bin/sh",
+        f"# {spec.name}: trial {result.summary.best.number} of {result.path.name}; device {result.device}",
+        f"# made with LLVM {toolchain.get('llvm', {}).get('version', 'of the run') if isinstance(toolchain.get('llvm'), dict) else toolchain.get('llvm', 'of the run')}",
+        "set -e",
+        shlex.join(front),
+        'opt -passes="$(cat pipeline.txt)" kernel.bc -o optimised.bc',
+        f"llc -O3 -relocation-model=pic -filetype=obj optimised.bc -o rebuilt-{spec.name}.o",
+    ]
+    if result.summary.best.number == BASELINE:
+        lines.insert(2, "# nothing better than the source as given was found: this is the baseline")
+    return "\n".join(lines) + "\n"
+
+
+def _macro(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)

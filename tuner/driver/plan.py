@@ -1,0 +1,214 @@
+"""What comes next, as a pure function of the run's state: no clock, no randomness but the run's own streams.
+
+The order of one candidate is the design's: ask, build, same object?, verify, measure in racing rounds; then, for
+the few best, choose and confirm (:mod:`tuner.driver.final`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tuner.core import statistics
+from tuner.core.types import BASELINE, Stage, Status
+from tuner.driver import final
+from tuner.driver.actions import (
+    Action,
+    Ask,
+    BuildTrials,
+    Control,
+    Decide,
+    Finished,
+    Measure,
+    SetBaseline,
+    Verify,
+)
+from tuner.driver.state import RunState, TrialState
+
+__all__ = ["next_action"]
+
+CONTROL_WINDOW = 3
+"""How many of the last control measurements the drift is taken from (their median)."""
+
+CALLS_AT_MOST = 4096
+"""Calls of one batch, whatever the kernel's speed."""
+
+
+def next_action(state: RunState) -> Action:
+    """What the run has to do now."""
+    if state.end is not None:
+        return Finished()
+    if state.queue:
+        return _trial_action(state, state.trials[state.queue[0]])
+    if state.search_stop is None:
+        return _search_action(state)
+    return final.next_action(state)
+
+
+def _search_action(state: RunState) -> Action:
+    if state.trials[BASELINE].status is not Status.OK:
+        return Decide(kind="end", body=_end_body(state, "baseline"))
+    reason = _stop_reason(state)
+    if reason is not None:
+        return Decide(kind="stop", body={"reason": reason, "finalists": final.finalists(state)})
+    if state.since_control >= state.settings.control_every:
+        return Control(number=len(state.controls), calls=_calls(state, BASELINE, 0))
+    left = math.inf if state.settings.evaluations is None else state.settings.evaluations - state.evaluations
+    count = int(min(state.settings.batch, left, state.settings.proposals - state.next_trial))
+    return Ask(first=state.next_trial, count=count)
+
+
+def _stop_reason(state: RunState) -> str | None:
+    settings = state.settings
+    if settings.evaluations is not None and state.evaluations >= settings.evaluations:
+        return "evaluations"
+    if state.clock_s >= settings.search_deadline_s:
+        return "minutes"
+    if state.exhausted or state.next_trial >= settings.proposals:
+        return "exhausted"
+    return None
+
+
+def _trial_action(state: RunState, trial: TrialState) -> Action:
+    if trial.build is None:
+        return BuildTrials(trials=tuple(n for n in state.queue if state.trials[n].build is None))
+    if trial.build["status"] != Status.OK:
+        return _close(state, trial, Status(trial.build["status"]), message=trial.build["message"])
+    first = state.keys.get(trial.build["key"], trial.number)
+    if first != trial.number:
+        return _duplicate(state, trial, state.trials[first])
+    if trial.number == BASELINE and state.baseline is None:
+        return SetBaseline()
+    if trial.number == BASELINE and state.baseline is not None and state.baseline["status"] != Status.OK:
+        return _close(state, trial, Status(state.baseline["status"]), message=state.baseline["message"])
+    if state.clock_s >= state.settings.search_deadline_s and trial.number != BASELINE and trial.verify is None:
+        return _close(state, trial, Status.PRUNED, message="the time for searching was over")
+    if trial.verify is None:
+        return Verify(trial=trial.number)
+    if trial.verify["status"] != Status.OK:
+        return _close(state, trial, Status(trial.verify["status"]), message=trial.verify["message"])
+    return _measure_action(state, trial)
+
+
+def _measure_action(state: RunState, trial: TrialState) -> Action:
+    done = len(trial.rounds)
+    if done:
+        for measurement in trial.rounds[-1]:
+            if measurement["status"] != Status.OK:
+                return _close(
+                    state, trial, Status(measurement["status"]), message=measurement["message"]
+                )
+        if done == len(state.settings.rounds_s):
+            return _close(state, trial, Status.OK)
+        if trial.number != BASELINE and not _keep(state, trial):
+            return _close(state, trial, Status.OK, raced=True)
+    return Measure(trial=trial.number, round=done, calls=_calls(state, trial.number, done))
+
+
+def _keep(state: RunState, trial: TrialState) -> bool:
+    """Whether the trial may still be better than the best so far."""
+    best = state.trials[state.best if state.best is not None else BASELINE]
+    score = best.score
+    assert score is not None
+    own = _composite(state, best)
+    middle = math.log(statistics.median(own))
+    incumbent = [value * math.exp(score - middle) for value in own]
+    base = _control_log(state)
+    candidate = [value * math.exp(-base) for value in _composite(state, trial)]
+    return statistics.race(candidate, incumbent).keep
+
+
+def _composite(state: RunState, trial: TrialState) -> list[float]:
+    """Weighted geometric means over problems of the j-th calls: one series to race with."""
+    series = [trial.times_s(p) for p in range(len(state.settings.weights))]
+    length = min(len(s) for s in series)
+    return [
+        math.exp(sum(w * math.log(s[j]) for w, s in zip(state.settings.weights, series, strict=True)))
+        for j in range(length)
+    ]
+
+
+def _control_log(state: RunState) -> float:
+    recent = state.controls[-CONTROL_WINDOW:]
+    return sum(
+        weight * math.log(statistics.median([c[p] for c in recent]))
+        for p, weight in enumerate(state.settings.weights)
+    )
+
+
+def _medians(state: RunState, trial: TrialState) -> list[float] | None:
+    if not trial.rounds:
+        return None
+    return [statistics.median(trial.times_s(p)) for p in range(len(state.settings.weights))]
+
+
+def _score(state: RunState, medians: Sequence[float]) -> float:
+    logs = sum(w * math.log(m) for w, m in zip(state.settings.weights, medians, strict=True))
+    return logs - _control_log(state)
+
+
+def _calls(state: RunState, number: int, round_number: int) -> tuple[int, ...]:
+    """Calls for each problem so that the round times at least its seconds, by the best estimate so far."""
+    settings = state.settings
+    assert state.baseline is not None
+    calls = []
+    for problem in range(len(settings.weights)):
+        known = state.trials[number].times_s(problem)
+        call_s = statistics.median(known) if known else state.baseline["call_s"][problem]
+        wanted = math.ceil(settings.rounds_s[round_number] / max(call_s, 1e-9))
+        calls.append(min(max(wanted, settings.rounds_calls[round_number]), CALLS_AT_MOST))
+    return tuple(calls)
+
+
+def _duplicate(state: RunState, trial: TrialState, first: TrialState) -> Decide:
+    return Decide(
+        kind="trial",
+        trial=trial.number,
+        body=_trial_body(
+            Status.DUPLICATE,
+            Stage.BUILD,
+            score=first.score,
+            raced=first.raced,
+            of=first.number,
+            message=f"the same code as trial {first.number}, which was {first.status}",
+        ),
+    )
+
+
+def _close(
+    state: RunState, trial: TrialState, status: Status, *, message: str = "", raced: bool = False
+) -> Decide:
+    medians = _medians(state, trial) if status is Status.OK else None
+    score: float | None = None
+    if medians is not None:
+        score = 0.0 if trial.number == BASELINE else _score(state, medians)
+    again = status is Status.LOST and trial.attempt < state.settings.lost_retries
+    body = _trial_body(status, trial.stage, score=score, raced=raced, message=message, again=again)
+    return Decide(kind="trial", trial=trial.number, body=body | {"medians_s": medians})
+
+
+def _trial_body(
+    status: Status,
+    stage: Stage,
+    *,
+    score: float | None,
+    raced: bool = False,
+    of: int | None = None,
+    message: str = "",
+    again: bool = False,
+) -> dict[str, Any]:
+    return {
+        "status": status.value,
+        "stage": stage.value,
+        "score": score,
+        "raced": raced,
+        "of": of,
+        "message": message,
+        "again": again,
+        "medians_s": None,
+    }
+
+
+def _end_body(state: RunState, stopped_by: str) -> dict[str, Any]:
+    return {"stopped_by": stopped_by}

@@ -1,0 +1,169 @@
+"""Goes over a record and checks that every event is what the plan called for: no compiler, no candidate, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tuner.core import statistics
+from tuner.core.canonical import canonical_json, digest, from_json
+from tuner.core.protocols import Searcher
+from tuner.core.streams import stream
+from tuner.core.types import Proposal, Status
+from tuner.driver.actions import Action, Ask, BuildTrials, Control, Decide, Final, Measure, SetBaseline, Verify
+from tuner.driver.plan import next_action
+from tuner.driver.state import RunState, proposal_from_json, proposal_to_json
+from tuner.recorders.record import Recorded
+
+__all__ = ["Difference", "Replay", "restore", "replay_events"]
+
+TIE = 1e-6
+"""Scores closer than this are a tie: another environment may pick another of them."""
+
+FREE = ("interrupt", "resume", "abandoned")
+"""Events that come from outside the plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One event that is not what the plan called for."""
+
+    seq: int
+    kind: str
+    message: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Replay:
+    """What a replay found: counts of what was re-derived, and every difference."""
+
+    events: int = 0
+    decisions: int = 0
+    proposals: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    ties: list[Difference] = field(default_factory=list)
+
+
+def restore(state: RunState, searcher: Searcher, events: Iterable[Recorded]) -> None:
+    """Folds events into the state and brings the searcher to where it was, without asking it again."""
+    for event in events:
+        if event.kind == "ask":
+            searcher.tell(state.untold())
+            state.apply(event)
+            first, count = event.body["first"], len(event.body["proposals"])
+            searcher.adopt([state.trials[first + i].proposal for i in range(count)])
+        else:
+            state.apply(event)
+
+
+def replay_events(
+    state: RunState, searcher: Searcher, events: Iterable[Recorded], blob: Any
+) -> Replay:
+    """Re-derives every proposal and decision.
+
+    Args:
+        state: fresh; holds the run's last state afterwards.
+        searcher: fresh, of the run's strategy and space.
+        events: all of the record, in order.
+        blob: reads a blob by digest.
+    """
+    found = Replay()
+    for event in events:
+        found.events += 1
+        if event.kind == "start" or event.kind in FREE:
+            state.apply(event)
+            continue
+        action = next_action(state)
+        if isinstance(action, Ask) and event.kind == "ask":
+            _replay_ask(state, searcher, action, event, found, blob)
+        else:
+            problem = _mismatch(action, event)
+            if isinstance(action, Decide):
+                found.decisions += 1
+            if problem:
+                found.differences.append(Difference(seq=event.seq, kind=event.kind, message=problem))
+        state.apply(event)
+    return found
+
+
+def _replay_ask(
+    state: RunState, searcher: Searcher, action: Ask, event: Recorded, found: Replay, blob: Any
+) -> None:
+    body = event.body
+    if (body["first"], body["count"]) != (action.first, action.count):
+        message = f"the plan asks for {action.count} from trial {action.first}"
+        found.differences.append(Difference(seq=event.seq, kind="ask", message=message))
+    if body["seen"] != state.seq:
+        message = f"says it had seen {body['seen']} events, but {state.seq} came before it"
+        found.differences.append(Difference(seq=event.seq, kind="ask", message=message))
+    searcher.tell(state.untold())
+    rng = stream(state.settings.seed, "ask", action.first)
+    derived = searcher.ask(action.count, rng)
+    recorded = [proposal_from_json(p, blob) for p in body["proposals"]]
+    found.proposals += len(recorded)
+    if _plain(derived) == _plain(recorded):
+        return
+    difference = Difference(
+        seq=event.seq, kind="ask", message="the searcher proposes something else from the same observations"
+    )
+    tied = len(derived) == len(recorded) and all(
+        a.configuration == b.configuration or _is_rival(a, b) for a, b in zip(derived, recorded, strict=True)
+    )
+    (found.ties if tied else found.differences).append(difference)
+    if recorded:
+        searcher.adopt(recorded)
+
+
+def _plain(proposals: list[Proposal]) -> list[Any]:
+    return [from_json(canonical_json(proposal_to_json(p, {}, digest))) for p in proposals]
+
+
+def _is_rival(derived: Proposal, recorded: Proposal) -> bool:
+    """Whether the other proposal was as good within a tie, by the record's own list."""
+    best = recorded.rivals[0][1] if recorded.rivals else None
+    return any(
+        derived.configuration == configuration and best is not None and abs(score - best) <= TIE
+        for configuration, score in recorded.rivals
+    )
+
+
+def _mismatch(action: Action, event: Recorded) -> str:
+    """Why the event is not what the action leads to; empty where it is."""
+    body = event.body
+    match action:
+        case Decide():
+            wanted = {"kind": action.kind, "trial": action.trial, "body": from_json(canonical_json(action.body))}
+            got = {"kind": event.kind, "trial": event.trial, "body": body}
+            return "" if wanted == got else f"the rules decide {_short(wanted)}"
+        case BuildTrials():
+            wanted_event: tuple[str, int | None, Mapping[str, Any]] = ("build", action.trials[0], {})
+        case SetBaseline():
+            wanted_event = ("baseline", None, {})
+        case Verify():
+            wanted_event = ("verify", action.trial, {})
+        case Measure():
+            wanted_event = ("samples", action.trial, {"round": action.round})
+        case Control():
+            wanted_event = ("control", 0, {"number": action.number})
+        case Final():
+            wanted_event = ("final", action.trial, {"purpose": action.purpose, "number": action.number})
+        case _:
+            return f"the plan calls for {type(action).__name__}"
+    kind, trial, fields = wanted_event
+    if event.kind == kind == "final" and body["medians_s"] != final_medians(body):
+        return "its medians are not those of its samples"
+    same = event.kind == kind and event.trial == trial and all(body.get(k) == v for k, v in fields.items())
+    return "" if same else f"the plan calls for {_short({'kind': kind, 'trial': trial, **fields})}"
+
+
+def final_medians(body: Mapping[str, Any]) -> list[float] | None:
+    """The medians that a ``final`` event has to state."""
+    if body["status"] != Status.OK:
+        return None
+    return [statistics.median(m["times_s"]) for m in body["measurements"]]
+
+
+def _short(value: Mapping[str, Any]) -> str:
+    text = canonical_json(value)
+    return text if len(text) <= 300 else text[:300] + "..."

@@ -1,0 +1,160 @@
+"""The result of a run, derived from its state alone."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.core import statistics
+from tuner.core.types import BASELINE, Configuration, Status
+from tuner.driver.state import RunState, TrialState
+
+__all__ = ["SCHEMA_VERSION", "Summary", "summarise"]
+
+SCHEMA_VERSION = 1
+
+CLAIMS = ("improved", "negligible", "none", "not_confirmed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What came of a run.
+
+    Attributes:
+        improved: whether a gain is claimed.
+        claim: ``improved``, ``negligible`` (under 1%), ``none``, or ``not_confirmed`` (too short to say).
+        best: the claimed trial; the baseline where nothing is claimed.
+        candidate: the best trial that the search saw, claimed or not; ``None`` when nothing looked faster.
+        speedup: value and 95% interval over the baseline; 1 where nothing is claimed.
+        measured: value and interval of the candidate even where nothing is claimed; ``None`` when not confirmed.
+        baseline_s, best_s: seconds of one call with 95% interval (weighted geometric mean over problems).
+    """
+
+    improved: bool
+    claim: str
+    best: TrialState
+    candidate: TrialState | None
+    speedup: tuple[float, float, float]
+    measured: tuple[float, float, float] | None
+    baseline_s: tuple[float, float, float]
+    best_s: tuple[float, float, float]
+    trials: Mapping[str, int]
+    stopped_by: str
+    message: str
+    wall_s: float
+    variant: str
+
+    @property
+    def configuration(self) -> Configuration:
+        """Of the best trial."""
+        return self.best.proposal.configuration
+
+    def to_json(self, *, run: str, kernel: str, backend: str, device: str) -> dict[str, Any]:
+        """The object behind ``--json``."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "run": run,
+            "kernel": kernel,
+            "backend": backend,
+            "device": device,
+            "improved": self.improved,
+            "claim": self.claim,
+            "baseline": _timing(self.baseline_s),
+            "best": {
+                **_timing(self.best_s),
+                "trial": self.best.number,
+                "configuration": dict(self.configuration),
+                "variant": self.variant,
+            },
+            "speedup": {"value": self.speedup[0], "ci95": list(self.speedup[1:])},
+            "candidate": self._candidate_json(),
+            "trials": dict(self.trials),
+            "llm": {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "usd": 0.0},
+            "wall_s": self.wall_s,
+            "stopped_by": self.stopped_by,
+            "message": self.message,
+        }
+
+    def _candidate_json(self) -> dict[str, Any] | None:
+        if self.candidate is None:
+            return None
+        score = self.candidate.score
+        return {
+            "trial": self.candidate.number,
+            "configuration": dict(self.candidate.proposal.configuration),
+            "search_speedup": None if score is None else math.exp(-score),
+            "measured_speedup": None if self.measured is None else list(self.measured),
+        }
+
+
+def _timing(values: tuple[float, float, float]) -> dict[str, Any]:
+    """Seconds for JSON, which has no NaN: ``null`` where nothing was timed."""
+    value, low, high = (None if math.isnan(v) else v for v in values)
+    return {"time_s": value, "ci95": [low, high]}
+
+
+def summarise(state: RunState, *, variant: str) -> Summary:
+    """What the run has come to, also while it is interrupted or failed."""
+    baseline = state.trials[BASELINE]
+    verdict = state.verdict or {}
+    claim = verdict.get("claim", "not_confirmed" if state.finalists or state.end is None else "none")
+    if claim == "extend":
+        claim = "not_confirmed"
+    chosen = None if state.chosen is None else state.trials[state.chosen]
+    looks_best = state.trials[state.best] if state.best not in (None, BASELINE) else None
+    candidate = chosen or (looks_best if looks_best and (looks_best.score or 0) < 0 else None)
+    improved = claim == "improved" and chosen is not None
+    measured = _triple(verdict.get("speedup"))
+    baseline_s = _triple(verdict.get("baseline_s")) or _from_search(state, baseline)
+    best_s = baseline_s
+    if improved:
+        best_s = _triple(verdict.get("candidate_s")) or baseline_s
+    stopped_by = state.end["stopped_by"] if state.end else "interrupted"
+    return Summary(
+        improved=improved,
+        claim=claim,
+        best=chosen if improved and chosen else baseline,
+        candidate=candidate,
+        speedup=measured if improved and measured else (1.0, 1.0, 1.0),
+        measured=measured,
+        baseline_s=baseline_s,
+        best_s=best_s,
+        trials=_counts(state),
+        stopped_by=stopped_by,
+        message=_message(state, baseline),
+        wall_s=state.clock_s,
+        variant=variant,
+    )
+
+
+def _message(state: RunState, baseline: TrialState) -> str:
+    if baseline.status not in (None, Status.OK):
+        return f"the baseline failed: {baseline.message or baseline.status}"
+    return str(state.end.get("message", "")) if state.end else ""
+
+
+def _counts(state: RunState) -> dict[str, int]:
+    statuses = Counter(t.status.value for t in state.trials.values() if t.status is not None)
+    counts = {"total": sum(statuses.values())}
+    for status in Status:
+        counts[status.value] = statuses.get(status.value, 0)
+    return counts
+
+
+def _triple(values: Any) -> tuple[float, float, float] | None:
+    return None if values is None else (float(values[0]), float(values[1]), float(values[2]))
+
+
+def _from_search(state: RunState, trial: TrialState) -> tuple[float, float, float]:
+    """Seconds of one call from the samples of the search: one process, so the interval is a rough one."""
+    if not trial.rounds or any(not trial.times_s(p) for p in range(len(state.settings.weights))):
+        return (math.nan, math.nan, math.nan)
+    logs = [0.0, 0.0, 0.0]
+    for problem, weight in enumerate(state.settings.weights):
+        interval = statistics.median_interval(trial.times_s(problem))
+        for i, value in enumerate((interval.value, interval.low, interval.high)):
+            logs[i] += weight * math.log(value)
+    return (math.exp(logs[0]), math.exp(logs[1]), math.exp(logs[2]))

@@ -1,0 +1,343 @@
+"""Begins a run, opens one again, and closes it: joins record, spec, space, searcher, backend and engine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tuner.core.canonical import canonical_json, digest, from_json
+from tuner.core.errors import RecordError, UsageError
+from tuner.core.protocols import Backend, Observer
+from tuner.core.types import Proposal, Status
+from tuner.driver.engine import Engine, Interruption
+from tuner.driver.replay import restore
+from tuner.driver.result import Summary, summarise
+from tuner.driver.settings import RunSettings
+from tuner.driver.state import RunState, proposal_to_json
+from tuner.evaluators import registry as backends
+from tuner.recorders.record import Event, RunRecord
+from tuner.search import registry as searchers
+from tuner.spaces.space import Space
+from tuner.spec.load import LoadedSpec, load_recorded
+
+__all__ = ["Options", "Outcome", "begin", "find_unfinished", "new_path", "open_state", "resume"]
+
+DEFAULT_EVALUATIONS = 200
+PACKAGES = ("numpy", "scipy", "optuna", "scikit-optimize", "scikit-learn", "cmaes", "python-constraint2")
+SUFFIX = ".run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line or a library call says beside the spec; ``None`` leaves it to the spec."""
+
+    evaluations: int | None = None
+    minutes: float | None = None
+    seed: int | None = None
+    strategy: str | None = None
+    workers: int | None = None
+    settings: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A run that has ended or was interrupted."""
+
+    path: Path
+    kernel: str
+    backend: str
+    device: str
+    summary: Summary
+    failed: bool
+    interrupted: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The object behind ``--json``."""
+        return self.summary.to_json(
+            run=str(self.path), kernel=self.kernel, backend=self.backend, device=self.device
+        )
+
+
+def new_path(folder: Path, name: str) -> Path:
+    """A path for a new record: the kernel's name and the first free number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    number = 1
+    while (folder / f"{name}-{number}{SUFFIX}").exists():
+        number += 1
+    return folder / f"{name}-{number}{SUFFIX}"
+
+
+def find_unfinished(folder: Path, spec: LoadedSpec) -> Path:
+    """The newest record in the folder that holds an unfinished run of this spec.
+
+    Raises:
+        UsageError: there is none.
+    """
+    paths = sorted(folder.glob(f"{spec.name}-*{SUFFIX}"), key=lambda p: p.stat().st_mtime, reverse=True)
+    for path in paths:
+        with RunRecord.read(path) as record:
+            start = next(iter(record.events()), None)
+            ended = next(record.events(kind="end"), None)
+            if start is not None and ended is None and start.body["spec_digest"] == spec.digest:
+                return path
+    raise UsageError(
+        f"no unfinished run of {spec.name} in {folder}", "start one without --resume, or name the folder with --out"
+    )
+
+
+def toolchain(backend: Backend, target: str) -> dict[str, Any]:
+    """What results and proposals depend on beside the spec."""
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "backend": dict(backend.environment(target)),
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "packages": versions,
+    }
+
+
+def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
+    """The run's settings: the command line over the spec over the defaults."""
+    search = spec.search
+    evaluations = options.evaluations if options.evaluations is not None else search.evaluations
+    minutes = options.minutes if options.minutes is not None else search.minutes
+    if evaluations is None and minutes is None:
+        evaluations = DEFAULT_EVALUATIONS
+    total = sum(p.weight for p in spec.task.problems)
+    return RunSettings(
+        strategy=options.strategy or search.strategy,
+        seed=search.seed if options.seed is None else options.seed,
+        evaluations=evaluations,
+        minutes=minutes,
+        batch=workers_of(options),
+        weights=tuple(p.weight / total for p in spec.task.problems),
+        **dict(options.settings or {}),
+    )
+
+
+def workers_of(options: Options) -> int:
+    """Compile workers: as many as said, else one for each core that this process may use."""
+    return options.workers or max(1, len(os.sched_getaffinity(0)))
+
+
+def begin(
+    spec: LoadedSpec,
+    place: Path | Callable[[], Path],
+    options: Options,
+    *,
+    backend: Backend | None = None,
+    observers: Sequence[Observer] = (),
+    interruption: Interruption | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Outcome:
+    """Runs a spec from the start.
+
+    Args:
+        spec: one kernel's.
+        place: the record's path, or what makes one once it is known that the run can begin.
+        options: over the spec's own.
+        backend: instead of the spec's by name.
+        observers: told of each committed event.
+        interruption: looked at between two events.
+        clock: seconds, monotonic.
+
+    Raises:
+        SpecError: the spec cannot be run as it is; nothing is written.
+        RecordError: the record cannot be written.
+    """
+    backend = backend or backends.create(spec.task.backend)
+    settings = settings_of(spec, options)
+    catalogue = backend.pass_catalogue() if spec.wants_passes else None
+    space = spec.space(catalogue)
+    check_flags(backend, space)
+    searcher = searchers.create(settings.strategy, space)
+    task = spec.task_with(seed=settings.seed)
+    blobs: dict[str, bytes] = {}
+    baseline = Proposal(configuration=space.default(), origin="baseline")
+    body = {
+        "tool": metadata.version("remix-tuner"),
+        "name": spec.name,
+        "spec": _store(spec.text, blobs),
+        "spec_digest": spec.digest,
+        "files": {name: _store(text, blobs) for name, text in sorted(spec.files.items())},
+        "folder": str(Path(spec.path).parent),
+        "index": spec.index,
+        "catalogue": None if catalogue is None else _store(canonical_json(catalogue), blobs),
+        "settings": settings.to_json(),
+        "environment": toolchain(backend, task.target),
+        "baseline": proposal_to_json(baseline, blobs, digest),
+        "backend": backend.name,
+        "clock_s": 0.0,
+    }
+    evaluation = backend.prepare(task, workers=workers_of(options))
+    try:
+        path = place() if callable(place) else place
+        with RunRecord.create(path) as record:
+            state = RunState(record.blob)
+            for recorded in record.append([Event(kind="start", body=body)], blobs):
+                state.apply(recorded)
+            engine = Engine(
+                record=record,
+                state=state,
+                evaluation=evaluation,
+                searcher=searcher,
+                space=space,
+                variant=task.kernel.variant,
+                observers=observers,
+                clock=clock,
+                interruption=interruption,
+            )
+            for observer in observers:
+                observer.event("start", body)
+            engine.run()
+    finally:
+        evaluation.close()
+    return outcome(path, state)
+
+
+def resume(
+    path: Path,
+    *,
+    backend: Backend | None = None,
+    observers: Sequence[Observer] = (),
+    interruption: Interruption | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    force: bool = False,
+    workers: int | None = None,
+) -> Outcome:
+    """Goes on with a run that was interrupted or killed; a run that has ended is returned as it is.
+
+    Raises:
+        UsageError: the environment differs from the one in the record and ``force`` is not set.
+    """
+    with RunRecord.open(path) as record:
+        state, spec, space = open_state(record)
+        start = state.start
+        assert start is not None
+        if state.end is not None:
+            return outcome(path, state)
+        backend = backend or backends.create(start["backend"])
+        now = from_json(canonical_json(toolchain(backend, spec.task.target)))
+        if now != start["environment"] and not force:
+            changed = ", ".join(_changed(start["environment"], now))
+            raise UsageError(
+                f"{path} was begun in another environment ({changed})",
+                "resume it where it was begun, or force it with --force, which the record will show",
+            )
+        task = spec.task_with(seed=state.settings.seed)
+        evaluation = backend.prepare(task, workers=workers or state.settings.batch)
+        try:
+            searcher = searchers.create(state.settings.strategy, space)
+            fresh = RunState(record.blob)
+            restore(fresh, searcher, record.events())
+            engine = Engine(
+                record=record,
+                state=fresh,
+                evaluation=evaluation,
+                searcher=searcher,
+                space=space,
+                variant=task.kernel.variant,
+                observers=observers,
+                clock=clock,
+                interruption=interruption,
+            )
+            for observer in observers:
+                observer.event("start", start)
+            engine.go_on(now)
+            engine.run()
+            return outcome(path, fresh)
+        finally:
+            evaluation.close()
+
+
+def open_state(record: RunRecord) -> tuple[RunState, LoadedSpec, Space]:
+    """State, spec and space of a record, with nothing from outside the record.
+
+    Raises:
+        RecordError: the record holds no run.
+    """
+    state = RunState(record.blob)
+    for event in record.events():
+        state.apply(event)
+    if state.start is None:
+        raise RecordError("the record holds no run", "it was killed before it began: delete it and start anew")
+    spec = spec_of(record, state.start)
+    return state, spec, spec.space(catalogue_of(record, state.start))
+
+
+def spec_of(record: RunRecord, start: Mapping[str, Any]) -> LoadedSpec:
+    """The spec as the record holds it."""
+    return load_recorded(
+        _fetch(record, start["spec"]),
+        {name: _fetch(record, value) for name, value in start["files"].items()},
+        folder=start["folder"],
+        index=start["index"],
+    )
+
+
+def catalogue_of(record: RunRecord, start: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The pass catalogue as the record holds it."""
+    if start["catalogue"] is None:
+        return None
+    catalogue: Mapping[str, Any] = from_json(_fetch(record, start["catalogue"]))
+    return catalogue
+
+
+def outcome(path: Path, state: RunState) -> Outcome:
+    """The outcome of a state."""
+    start = state.start
+    assert start is not None
+    summary = summarise(state, variant=start["spec_digest"])
+    ended_by = state.end["stopped_by"] if state.end else ""
+    return Outcome(
+        path=path,
+        kernel=start["name"],
+        backend=start["backend"],
+        device=str(start["environment"]["backend"].get("device", "")),
+        summary=summary,
+        failed=ended_by == "baseline" or state.trials[0].status not in (None, Status.OK),
+        interrupted=state.end is None,
+    )
+
+
+def check_flags(backend: Backend, space: Space) -> None:
+    """Every choice of every flag group can be honoured, or a ``SpecError`` says which cannot."""
+    import shlex
+
+    for choices in space.flags.values():
+        for choice in choices:
+            backend.check_flags(shlex.split(choice))
+
+
+def _store(text: str, blobs: dict[str, bytes]) -> str:
+    data = text.encode()
+    name = digest(data)
+    blobs[name] = data
+    return f"blob:{name}"
+
+
+def _fetch(record: RunRecord, reference: str) -> str:
+    return record.blob(reference.removeprefix("blob:")).decode()
+
+
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> list[str]:
+    names = []
+    for name in sorted({*before, *after}):
+        one, other = before.get(name), after.get(name)
+        if isinstance(one, dict) and isinstance(other, dict):
+            names += _changed(one, other, f"{prefix}{name}.")
+        elif one != other:
+            names.append(f"{prefix}{name}")
+    return names

@@ -1,0 +1,76 @@
+"""What steers a run besides the task: budget, batch, rounds. Stored in the first event, so a replay has it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["RunSettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """Numbers that decisions depend on.
+
+    Attributes:
+        strategy: the searcher's name.
+        seed: of the run; every random stream is derived from it.
+        evaluations: builds or runs that may be started, the baseline included; ``None`` without limit.
+        minutes: active time, confirmation included; ``None`` without limit.
+        batch: proposals asked for at once (and built in parallel).
+        weights: of the problems, summing to 1.
+        rounds_s: least timed seconds of each racing round.
+        rounds_calls: least timed calls of each racing round.
+        control_every: measured trials between two control measurements of the baseline.
+        confirm_share: part of ``minutes`` that is kept for choosing and confirming.
+        finalists: candidates that choosing compares.
+        choose_processes, confirm_processes: fresh processes for each candidate.
+        confirm_least: processes below which nothing is claimed.
+        final_s: least timed seconds of one process while choosing and confirming.
+        proposals_factor: proposals are capped at this many times the evaluations.
+        lost_retries: how often a trial that the machine lost is tried again.
+    """
+
+    strategy: str
+    seed: int
+    evaluations: int | None
+    minutes: float | None
+    batch: int
+    weights: tuple[float, ...]
+    rounds_s: tuple[float, ...] = (0.003, 0.012, 0.03)
+    rounds_calls: tuple[int, ...] = (3, 7, 11)
+    control_every: int = 16
+    confirm_share: float = 0.15
+    finalists: int = 5
+    choose_processes: int = 8
+    confirm_processes: int = 12
+    confirm_least: int = 4
+    final_s: float = 0.04
+    proposals_factor: int = 50
+    lost_retries: int = 2
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> RunSettings:
+        """The inverse of :meth:`to_json`."""
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
+
+    @property
+    def search_deadline_s(self) -> float:
+        """Active seconds at which the search has to end."""
+        return math.inf if self.minutes is None else self.minutes * 60 * (1 - self.confirm_share)
+
+    @property
+    def deadline_s(self) -> float:
+        """Active seconds at which the run has to end."""
+        return math.inf if self.minutes is None else self.minutes * 60
+
+    @property
+    def proposals(self) -> float:
+        """How many trials may be proposed."""
+        return math.inf if self.evaluations is None else self.evaluations * self.proposals_factor

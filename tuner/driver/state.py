@@ -1,0 +1,294 @@
+"""The state of a run as a fold over its events. Holds no clock, no process and no file: only what events said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tuner.core.protocols import Observation
+from tuner.core.types import BASELINE, Configuration, Proposal, Stage, Status
+from tuner.driver.settings import RunSettings
+from tuner.recorders.record import Recorded
+
+__all__ = ["FinalSample", "RunState", "TrialState", "pack_text", "proposal_from_json", "proposal_to_json"]
+
+LONG_TEXT = 256
+"""Strings longer than this (pipelines) are kept once, as blobs."""
+
+
+def pack_text(value: Any, blobs: dict[str, bytes], digest: Any) -> Any:
+    """Replaces long strings of a configuration by ``{"blob": "blob:<digest>"}`` and collects their bytes."""
+    if isinstance(value, str) and len(value) > LONG_TEXT:
+        data = value.encode()
+        name = digest(data)
+        blobs[name] = data
+        return {"blob": f"blob:{name}"}
+    return value
+
+
+def proposal_to_json(proposal: Proposal, blobs: dict[str, bytes], digest: Any) -> dict[str, Any]:
+    """A proposal as an event holds it; texts that went to ``blobs`` have to be stored with the event."""
+
+    def pack(configuration: Configuration) -> dict[str, Any]:
+        return {name: pack_text(value, blobs, digest) for name, value in sorted(configuration.items())}
+
+    return {
+        "configuration": pack(proposal.configuration),
+        "origin": proposal.origin,
+        "parent": proposal.parent,
+        "note": dict(proposal.note),
+        "rivals": [[pack(configuration), score] for configuration, score in proposal.rivals],
+    }
+
+
+def proposal_from_json(value: Mapping[str, Any], blob: Any) -> Proposal:
+    """The inverse of :func:`proposal_to_json`; ``blob`` reads a blob by its digest."""
+
+    def unpack(configuration: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: blob(v["blob"].removeprefix("blob:")).decode() if isinstance(v, dict) else v
+            for name, v in configuration.items()
+        }
+
+    return Proposal(
+        configuration=unpack(value["configuration"]),
+        origin=value["origin"],
+        parent=value["parent"],
+        note=value["note"],
+        rivals=tuple((unpack(c), s) for c, s in value["rivals"]),
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class TrialState:
+    """What is known of one trial. ``rounds`` holds for each racing round the ``samples`` event's measurements."""
+
+    number: int
+    proposal: Proposal
+    attempt: int = 0
+    build: Mapping[str, Any] | None = None
+    verify: Mapping[str, Any] | None = None
+    rounds: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
+    status: Status | None = None
+    stage: Stage = Stage.ASK
+    raced: bool = False
+    score: float | None = None
+    of: int | None = None
+    message: str = ""
+
+    def forget(self) -> None:
+        """Starts over: what an unfinished attempt found does not count."""
+        self.build = None
+        self.verify = None
+        self.rounds = []
+        self.status = None
+        self.stage = Stage.ASK
+        self.attempt += 1
+
+    def times_s(self, problem: int) -> list[float]:
+        """All timed calls on one problem, in order."""
+        return [t for r in self.rounds for m in r if m["problem"] == problem for t in m["times_s"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalSample:
+    """One fresh process while choosing or confirming: the median of each problem, or why there is none."""
+
+    trial: int
+    number: int
+    status: Status
+    medians_s: tuple[float, ...]
+    cost_s: float
+
+
+class RunState:
+    """Everything that decisions may depend on. ``apply`` events in order; read the attributes."""
+
+    def __init__(self, blob: Any) -> None:
+        """``blob`` reads a blob's bytes by digest."""
+        self._blob = blob
+        self.start: Mapping[str, Any] | None = None
+        self.settings: RunSettings
+        self.clock_s = 0.0
+        self.seq = 0
+        self.trials: dict[int, TrialState] = {}
+        self.queue: list[int] = []
+        self.keys: dict[str, int] = {}
+        self.baseline: Mapping[str, Any] | None = None
+        self.controls: list[tuple[float, ...]] = []
+        self.since_control = 0
+        self.exhausted = False
+        self.evaluations = 0
+        self.best: int | None = None
+        self.search_stop: str | None = None
+        self.finals: dict[str, list[FinalSample]] = {"choose": [], "confirm": []}
+        self.finalists: tuple[int, ...] = ()
+        self.out_of_final: set[int] = set()
+        self.chosen: int | None = None
+        self.verdict: Mapping[str, Any] | None = None
+        self.verdicts = 0
+        self.end: Mapping[str, Any] | None = None
+        self.interrupted = False
+        self.finished: list[int] = []
+        self._told = 0
+
+    @property
+    def next_trial(self) -> int:
+        """The number that the next proposal gets."""
+        return len(self.trials)
+
+    def apply(self, event: Recorded) -> None:
+        """Takes in one event.
+
+        Raises:
+            KeyError: for a kind of event that this version does not know.
+        """
+        self.seq = event.seq
+        body = event.body
+        self.clock_s = max(self.clock_s, float(body.get("clock_s", 0.0)))
+        _APPLY[event.kind](self, event.trial, body)
+
+    def untold(self) -> list[Observation]:
+        """What the searcher has not been told yet, in the order of completion; marks it as told."""
+        numbers, self._told = self.finished[self._told :], len(self.finished)
+        return [self._observation(self.trials[n]) for n in numbers]
+
+    def _observation(self, trial: TrialState) -> Observation:
+        build = trial.build or {}
+        assert trial.status is not None
+        return Observation(
+            trial=trial.number,
+            proposal=trial.proposal,
+            status=trial.status,
+            score=trial.score,
+            raced=trial.raced,
+            features=build.get("features", {}),
+            message=trial.message,
+        )
+
+    def _apply_start(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.start = body
+        self.settings = RunSettings.from_json(body["settings"])
+        proposal = proposal_from_json(body["baseline"], self._blob)
+        self.trials[BASELINE] = TrialState(number=BASELINE, proposal=proposal)
+        self.queue = [BASELINE]
+
+    def _apply_ask(self, _: int | None, body: Mapping[str, Any]) -> None:
+        for offset, value in enumerate(body["proposals"]):
+            number = body["first"] + offset
+            self.trials[number] = TrialState(number=number, proposal=proposal_from_json(value, self._blob))
+            self.queue.append(number)
+        self.exhausted = not body["proposals"]
+
+    def _apply_build(self, number: int | None, body: Mapping[str, Any]) -> None:
+        assert number is not None
+        trial = self.trials[number]
+        trial.build = body
+        trial.stage = Stage.BUILD
+
+    def _apply_baseline(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.baseline = body
+
+    def _apply_verify(self, number: int | None, body: Mapping[str, Any]) -> None:
+        assert number is not None
+        self.trials[number].verify = body
+        self.trials[number].stage = Stage.VERIFY
+
+    def _apply_samples(self, number: int | None, body: Mapping[str, Any]) -> None:
+        assert number is not None
+        self.trials[number].rounds.append(body["measurements"])
+        self.trials[number].stage = Stage.MEASURE
+
+    def _apply_control(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.since_control = 0
+        if body["medians_s"] is not None:
+            self.controls.append(tuple(body["medians_s"]))
+
+    def _apply_trial(self, number: int | None, body: Mapping[str, Any]) -> None:
+        assert number is not None
+        trial = self.trials[number]
+        trial.status = Status(body["status"])
+        trial.stage = Stage(body["stage"])
+        trial.raced = body["raced"]
+        trial.score = body["score"]
+        trial.of = body["of"]
+        trial.message = body["message"]
+        if body["again"]:
+            trial.forget()
+            return
+        self.queue.remove(number)
+        self.finished.append(number)
+        if trial.status not in (Status.DUPLICATE, Status.PRUNED):
+            self.evaluations += 1
+            if trial.build is not None and trial.build["key"]:
+                self.keys.setdefault(trial.build["key"], number)
+        if trial.rounds:
+            self.since_control += 1
+        if number == BASELINE and trial.status is Status.OK:
+            self.controls.append(tuple(body["medians_s"]))
+        if trial.status is Status.OK and not trial.raced and trial.score is not None:
+            best = None if self.best is None else self.trials[self.best].score
+            if best is None or trial.score < best:
+                self.best = number
+
+    def _apply_stop(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.search_stop = body["reason"]
+        self.finalists = tuple(body["finalists"])
+
+    def _apply_final(self, number: int | None, body: Mapping[str, Any]) -> None:
+        assert number is not None
+        status = Status(body["status"])
+        self.finals[body["purpose"]].append(
+            FinalSample(
+                trial=number,
+                number=body["number"],
+                status=status,
+                medians_s=tuple(body["medians_s"] or ()),
+                cost_s=body["cost_s"],
+            )
+        )
+        if status is not Status.OK:
+            self.out_of_final.add(number)
+
+    def _apply_choice(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.chosen = body["chosen"]
+        self.finals["confirm"] = []
+
+    def _apply_verdict(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.verdict = body
+        self.verdicts += 1
+
+    def _apply_end(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.end = body
+        self.interrupted = False
+
+    def _apply_interrupt(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.interrupted = True
+
+    def _apply_resume(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.interrupted = False
+
+    def _apply_abandoned(self, number: int | None, body: Mapping[str, Any]) -> None:
+        assert number is not None
+        self.trials[number].forget()
+
+
+_APPLY = {
+    "start": RunState._apply_start,
+    "ask": RunState._apply_ask,
+    "build": RunState._apply_build,
+    "baseline": RunState._apply_baseline,
+    "verify": RunState._apply_verify,
+    "samples": RunState._apply_samples,
+    "control": RunState._apply_control,
+    "trial": RunState._apply_trial,
+    "stop": RunState._apply_stop,
+    "final": RunState._apply_final,
+    "choice": RunState._apply_choice,
+    "verdict": RunState._apply_verdict,
+    "end": RunState._apply_end,
+    "interrupt": RunState._apply_interrupt,
+    "resume": RunState._apply_resume,
+    "abandoned": RunState._apply_abandoned,
+}
