@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from _common import emit, host_specs, note, parser, table
+from tuner.spec.load import LoadedSpec, load_spec
 
 from tuner.api import load
 from tuner.core import statistics
@@ -23,7 +24,6 @@ from tuner.core.streams import stream
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.runs import Options, Outcome, begin
 from tuner.evaluators import registry as backends
-from tuner.spec.load import LoadedSpec, load_spec
 
 PROCESSES = 12
 COMPARE_FROM = 50_000
@@ -90,7 +90,9 @@ def one(path: Path, given: Any, runs: Path) -> dict[str, Any]:
     without = spec.without_passes()
     alone = tuned(without, runs / f"{spec.name}-alone-{given.trials}-{given.seed}.run", options)
     base_passes = {"passes": "default<O3>"} if spec.wants_passes else {}
-    times = compare(spec, {"joint": configuration(joint), "alone": {**configuration(alone), **base_passes}}, given.seed)
+    times = compare(
+        spec, {"joint": configuration(joint), "alone": {**configuration(alone), **base_passes}}, given.seed
+    )
     row: dict[str, Any] = {"spec": spec.name, "claimed": [joint.summary.claim, alone.summary.claim]}
     for name, one_side, other in (
         ("joint", "baseline", "joint"),
@@ -112,7 +114,9 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--specs", type=Path, help="another folder of specs")
     arguments.add_argument("--trials", type=int, default=300)
-    arguments.add_argument("--minutes", type=float, help="at most this long for each of the two runs of a spec")
+    arguments.add_argument(
+        "--minutes", type=float, help="at most this long for each of the two runs of a spec"
+    )
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--runs", type=Path, help="folder to keep the records in")
     given = arguments.parse_args()
@@ -141,7 +145,10 @@ def main() -> None:
         ]
         for r in rows
     ]
-    text = table(header, body) + f"\ngeometric mean of the joint search {mean:.2f}; passes add 1.15 or more in {passes}"
+    text = (
+        table(header, body)
+        + f"\ngeometric mean of the joint search {mean:.2f}; passes add 1.15 or more in {passes}"
+    )
     figures = {"trials": given.trials, "rows": rows, "geometric_mean": mean, "passes_add_115": passes}
     emit(given.json, figures, text)
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from _common import emit, note, parser, table
+from tuner.spec.load import load_spec
 
 from tuner.core.types import Resolved
 from tuner.driver.runs import Options, begin
-from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
 KERNEL = "void nothing(float *out, int n) { out[0] = (float)n; }\n"
@@ -37,7 +37,14 @@ space:
 """
 
 PARAMETERS = 10
-SLOW_LIMIT = {"skopt-gp": 60, "skopt-forest": 100, "optuna-gp": 40, "optuna-cmaes": 1000, "optuna-tpe": 1000, "auto": 1000}
+SLOW_LIMIT = {
+    "skopt-gp": 60,
+    "skopt-forest": 100,
+    "optuna-gp": 40,
+    "optuna-cmaes": 1000,
+    "optuna-tpe": 1000,
+    "auto": 1000,
+}
 
 
 class Stamps:
@@ -67,13 +74,21 @@ def measure(searcher: str, trials: int, folder: Path) -> dict[str, float]:
     (spec,) = load_spec(folder / "nothing.yaml")
     stamps = Stamps()
     options = Options(evaluations=trials, seed=1, strategy=searcher, workers=1)
-    begin(spec, folder / f"{searcher}-{trials}.run", options, backend=SimulatedBackend(seconds=seconds), observers=[stamps])
+    begin(
+        spec,
+        folder / f"{searcher}-{trials}.run",
+        options,
+        backend=SimulatedBackend(seconds=seconds),
+        observers=[stamps],
+    )
     ends = stamps.ends
     last = max(1, len(ends) // 10)
     return {
         "trials": len(ends),
         "ms_a_trial": (ends[-1] - ends[0]) / max(1, len(ends) - 1) * 1e3,
-        "ms_a_trial_last_tenth": (ends[-1] - ends[-1 - last]) / last * 1e3 if len(ends) > last else float("nan"),
+        "ms_a_trial_last_tenth": (ends[-1] - ends[-1 - last]) / last * 1e3
+        if len(ends) > last
+        else float("nan"),
         "ask_ms_a_trial": sum(stamps.ask_s) / max(1, len(ends) - 1) * 1e3,
         "record_bytes_a_trial": (folder / f"{searcher}-{trials}.run").stat().st_size / len(ends),
     }
@@ -84,7 +99,9 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--trials", default="1000,10000", help="run lengths for random, comma separated")
     arguments.add_argument(
-        "--searchers", default="random,optuna-tpe,optuna-cmaes,skopt-forest,skopt-gp,auto", help="comma separated"
+        "--searchers",
+        default="random,optuna-tpe,optuna-cmaes,skopt-forest,skopt-gp,auto",
+        help="comma separated",
     )
     given = arguments.parse_args()
     rows = {}
@@ -95,7 +112,10 @@ def main() -> None:
         for length in lengths:
             note(f"{searcher}, {length} trials")
             with tempfile.TemporaryDirectory() as folder:
-                rows[f"{searcher}/{length}"] = {"searcher": searcher, **measure(searcher, length, Path(folder))}
+                rows[f"{searcher}/{length}"] = {
+                    "searcher": searcher,
+                    **measure(searcher, length, Path(folder)),
+                }
     header = ["searcher", "trials", "ms a trial", "last tenth", "of it asking", "record, bytes a trial"]
     body = [
         [

@@ -119,7 +119,9 @@ def tune(
     """
     specs = load_spec(spec)
     if len(specs) != 1:
-        raise UsageError(f"{spec} describes {len(specs)} kernels", "tune them one by one, or use the command line")
+        raise UsageError(
+            f"{spec} describes {len(specs)} kernels", "tune them one by one, or use the command line"
+        )
     options = Options(evaluations=evaluations, minutes=minutes, seed=seed, strategy=strategy, workers=workers)
     result = tune_spec(specs[0], options, out=Path(out), go_on=go_on, observers=observers)
     if result.outcome.failed:
@@ -179,9 +181,7 @@ def replay(run: str | Path, *, rebuild: bool = False, remeasure: bool = False) -
     return audits.audit(Path(run), rebuild=rebuild, remeasure=remeasure)
 
 
-def ensure(
-    spec: str | Path, *, out: str | Path, offline: bool = False, **options: Any
-) -> Path:
+def ensure(spec: str | Path, *, out: str | Path, offline: bool = False, **options: Any) -> Path:
     """An object file that is tuned once for this source, toolchain and processor, and then reused.
 
     Args:

@@ -104,7 +104,9 @@ class _Evaluation:
 
     def open(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> _Session:
         return _Session(
-            backend=self.backend, resolved=resolved, seed=seed_for(self.task.seed, f"{purpose}/{build.key}", number)
+            backend=self.backend,
+            resolved=resolved,
+            seed=seed_for(self.task.seed, f"{purpose}/{build.key}", number),
         )
 
     def close(self) -> None:

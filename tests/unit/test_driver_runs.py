@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tuner.spec.load import LoadedSpec, load_spec
 
 from tuner.core.errors import UsageError
 from tuner.core.types import Resolved, Status
@@ -18,7 +19,6 @@ from tuner.driver.audit import audit
 from tuner.driver.engine import Interruption
 from tuner.driver.runs import Options, begin, find_unfinished, resume
 from tuner.recorders.record import RunRecord
-from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend
 
 SpecWriter = Callable[..., Path]
@@ -95,7 +95,18 @@ def test_json_has_the_contract_fields(spec: LoadedSpec, tmp_path: Path) -> None:
     value = begin(spec, tmp_path / "a.run", Options(), backend=backend()).to_json()
     parsed = json.loads(json.dumps(value, allow_nan=False))
     assert parsed["schema_version"] == 1
-    assert {"run", "kernel", "backend", "device", "improved", "baseline", "best", "speedup", "trials", "llm"} <= set(parsed)
+    assert {
+        "run",
+        "kernel",
+        "backend",
+        "device",
+        "improved",
+        "baseline",
+        "best",
+        "speedup",
+        "trials",
+        "llm",
+    } <= set(parsed)
     assert {"wall_s", "stopped_by"} <= set(parsed)
     assert set(parsed["best"]) == {"time_s", "ci95", "trial", "configuration", "variant"}
     assert parsed["trials"]["total"] == sum(v for k, v in parsed["trials"].items() if k != "total")
@@ -180,7 +191,9 @@ def test_resume_elsewhere_is_refused_unless_forced(spec: LoadedSpec, tmp_path: P
     with pytest.raises(UsageError, match="another environment"):
         resume(path, backend=other)
     assert not resume(path, backend=other, force=True).interrupted
-    assert [body for kind, _, body in events(path) if kind == "resume"][-1]["environment"]["backend"]["device"] == "another"
+    assert [body for kind, _, body in events(path) if kind == "resume"][-1]["environment"]["backend"][
+        "device"
+    ] == "another"
 
 
 @pytest.mark.parametrize("strategy", ["random", "optuna-tpe", "auto"])

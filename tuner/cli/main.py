@@ -39,7 +39,9 @@ Out = Annotated[Path, typer.Option("--out", help="Folder for run records.")]
 @app.command()
 def tune(
     specs: Specs,
-    evaluations: Annotated[int | None, typer.Option(min=1, help="Builds or runs that may be started.")] = None,
+    evaluations: Annotated[
+        int | None, typer.Option(min=1, help="Builds or runs that may be started.")
+    ] = None,
     minutes: Annotated[float | None, typer.Option(help="Active time, confirmation included.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of every random stream.")] = None,
     strategy: Annotated[str | None, typer.Option(help="A searcher by name.")] = None,
@@ -57,9 +59,7 @@ def tune(
     from tuner.driver.runs import Options
     from tuner.spec.load import load_spec
 
-    options = Options(
-        evaluations=evaluations, minutes=minutes, seed=seed, strategy=strategy, workers=workers
-    )
+    options = Options(evaluations=evaluations, minutes=minutes, seed=seed, strategy=strategy, workers=workers)
     loaded = [spec for path in specs for spec in load_spec(path)]
     interruption = Interruption()
     _stop_cleanly(interruption)
@@ -112,7 +112,9 @@ def check(spec: Spec, as_json: Json = False) -> None:
 def init(
     kernel_file: Annotated[Path, typer.Argument(help="A C or C++ file.", show_default=False)],
     entry: Annotated[str | None, typer.Option(help="The function, where the file has several.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write; - for stdout.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to write; - for stdout.")
+    ] = None,
 ) -> None:
     """Write a first spec from a kernel's signature."""
     from tuner.core.errors import UsageError

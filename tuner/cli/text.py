@@ -33,7 +33,9 @@ def print_result(result: Result) -> None:
         _print_changes(result)
     elif summary.candidate is not None and summary.measured is not None:
         value, low, high = summary.measured
-        print(f"  candidate  trial {summary.candidate.number}: {value:.3f}x [{low:.3f}, {high:.3f}], not claimed")
+        print(
+            f"  candidate  trial {summary.candidate.number}: {value:.3f}x [{low:.3f}, {high:.3f}], not claimed"
+        )
     counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)
     print(f"  trials     {summary.trials['total']}: {counts}")
     print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s")
@@ -85,13 +87,17 @@ def print_list(results: Sequence[Result], folder: Path) -> None:
     for result in results:
         outcome = result.outcome
         state = "interrupted" if outcome.interrupted else outcome.summary.claim
-        print(f"{outcome.path}  {outcome.kernel}  {result.speedup:.3f}x  {state}  {outcome.summary.trials['total']} trials")
+        print(
+            f"{outcome.path}  {outcome.kernel}  {result.speedup:.3f}x  {state}  {outcome.summary.trials['total']} trials"
+        )
 
 
 def print_audit(report: AuditReport) -> None:
     """What was re-derived, then what differs."""
     print(f"{report.path}: {'every decision stands' if report.clean else 'DIFFERENCES FOUND'}")
-    print(f"  {report.events} events, {report.decisions} decisions and {report.proposals} proposals re-derived")
+    print(
+        f"  {report.events} events, {report.decisions} decisions and {report.proposals} proposals re-derived"
+    )
     if report.rebuilt is not None:
         print(f"  {report.rebuilt} builds compiled again")
     if report.remeasured is not None:

@@ -149,7 +149,9 @@ def _with_compiler(
     backend = backend or backends.create(start["backend"])
     here = from_json(canonical_json(toolchain(backend, spec.task.target)))
     if here["backend"] != start["environment"]["backend"]:
-        report.notes.append("this machine or its toolchain is not the run's: object code and times may differ for that")
+        report.notes.append(
+            "this machine or its toolchain is not the run's: object code and times may differ for that"
+        )
     task = spec.task_with(seed=state.settings.seed)
     evaluation = backend.prepare(task, workers=state.settings.batch)
     try:
@@ -184,7 +186,9 @@ def _rebuild(
             recorded = state.trials[number].build
             assert recorded is not None
             if build.digest != recorded["digest"]:
-                report.differences.append(f"trial {number} builds to other object code: {build.message or build.digest}")
+                report.differences.append(
+                    f"trial {number} builds to other object code: {build.message or build.digest}"
+                )
             report.rebuilt += 1
 
 

@@ -70,8 +70,11 @@ def _describe_space(report: CheckReport, space: Space) -> None:
     report.lines.append(("space", f"{valid} of {report.product:,} combinations of parameters and flags"))
     if space.passes is not None:
         report.lines.append(
-            ("passes", f"{len(space.passes.catalogue.passes)} passes to edit {space.passes.base} with, "
-             f"at most {space.passes.max_edits} edits")
+            (
+                "passes",
+                f"{len(space.passes.catalogue.passes)} passes to edit {space.passes.base} with, "
+                f"at most {space.passes.max_edits} edits",
+            )
         )
 
 
@@ -87,7 +90,9 @@ def _check_baseline(report: CheckReport, spec: LoadedSpec, space: Space, evaluat
     if baseline.status is not Status.OK:
         return _fail(report, f"does not verify ({baseline.status}): {baseline.message}")
     errors = ", ".join(f"{name} {error:.2g}" for name, error in baseline.own_error.items())
-    report.lines.append(("reference", f"{baseline.reference}; the baseline's largest error: {errors or 'none'}"))
+    report.lines.append(
+        ("reference", f"{baseline.reference}; the baseline's largest error: {errors or 'none'}")
+    )
     report.warnings += [str(w) for w in baseline.notes.get("warnings", [])]
     session = evaluation.open(build, resolved, purpose="search", number=0)
     try:

@@ -40,7 +40,11 @@ class Finding:
 def examine() -> list[Finding]:
     """Looks at everything that a run may use."""
     findings = [
-        Finding(part="python", ok=True, text=f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        Finding(
+            part="python",
+            ok=True,
+            text=f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        ),
         _cores(),
     ]
     findings += [_backend(name) for name in backends.names()]
@@ -77,7 +81,9 @@ def _landlock() -> Finding:
     version = libc.syscall(LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), LANDLOCK_VERSION_FLAG)
     if version > 0:
         return Finding(part="landlock", ok=True, text=f"the kernel offers version {version}")
-    return Finding(part="landlock", ok=False, text="the kernel does not offer it", cure="Linux 5.13 or newer has it")
+    return Finding(
+        part="landlock", ok=False, text="the kernel does not offer it", cure="Linux 5.13 or newer has it"
+    )
 
 
 def _counters() -> Finding:
@@ -90,10 +96,17 @@ def _counters() -> Finding:
         part="counters",
         ok=allowed,
         text=f"perf_event_paranoid is {level}",
-        cure="" if allowed else "sysctl kernel.perf_event_paranoid=2 lets programs count their own instructions",
+        cure=""
+        if allowed
+        else "sysctl kernel.perf_event_paranoid=2 lets programs count their own instructions",
     )
 
 
 def _optional(name: str, what: str, cure: str) -> Finding:
     there = importlib.util.find_spec(name) is not None
-    return Finding(part=name, ok=there, text=f"{'installed' if there else 'not installed'}: {what}", cure="" if there else cure)
+    return Finding(
+        part=name,
+        ok=there,
+        text=f"{'installed' if there else 'not installed'}: {what}",
+        cure="" if there else cure,
+    )

@@ -111,7 +111,8 @@ class Engine:
             report = self._evaluation.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
             if report.status is not Status.OK:
                 raise BaselineError(
-                    f"the baseline does not verify any more: {report.message}", "resume where the run was begun"
+                    f"the baseline does not verify any more: {report.message}",
+                    "resume where the run was begun",
                 )
         unfinished = [n for n in self.state.queue if self.state.trials[n].build is not None]
         events = [Event(kind="resume", body={"environment": environment, "clock_s": self._now_s()})]
@@ -194,9 +195,7 @@ class Engine:
         return events, blobs
 
     def _compile(self, trials: Sequence[int]) -> list[Build]:
-        requests = [
-            BuildRequest(trial=n, variant=self._variant, resolved=self._resolved(n)) for n in trials
-        ]
+        requests = [BuildRequest(trial=n, variant=self._variant, resolved=self._resolved(n)) for n in trials]
         return self._evaluation.build(requests)
 
     def _build_of(self, number: int) -> Build:
@@ -277,9 +276,7 @@ class Engine:
 
     def _final(self, action: Final) -> list[Event]:
         started = self._clock()
-        status, measurements, message = self._fresh(
-            "confirm", action.number, action.trial, action.calls
-        )
+        status, measurements, message = self._fresh("confirm", action.number, action.trial, action.calls)
         body = {
             "purpose": action.purpose,
             "number": action.number,

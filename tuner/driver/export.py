@@ -87,7 +87,15 @@ def _script(spec: LoadedSpec, state: RunState, space: Space, result: Outcome) ->
     defines = [f"-D{name}={_macro(value)}" for name, value in sorted(resolved.macros.items())]
     march = "native" if spec.task.target == "native" else spec.task.target
     front = ["clang", "-O3", f"-march={march}", *resolved.flags, *defines]
-    front += ["-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c", kernel.variant.files[0].name, "-o", "kernel.bc"]
+    front += [
+        "-Xclang",
+        "-disable-llvm-passes",
+        "-emit-llvm",
+        "-c",
+        kernel.variant.files[0].name,
+        "-o",
+        "kernel.bc",
+    ]
     toolchain: Mapping[str, Any] = state.start["environment"]["backend"] if state.start else {}
     lines = [
         "#!/bin/sh",

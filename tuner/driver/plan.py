@@ -82,7 +82,11 @@ def _trial_action(state: RunState, trial: TrialState) -> Action:
         return SetBaseline()
     if trial.number == BASELINE and state.baseline is not None and state.baseline["status"] != Status.OK:
         return _close(state, trial, Status(state.baseline["status"]), message=state.baseline["message"])
-    if state.clock_s >= state.settings.search_deadline_s and trial.number != BASELINE and trial.verify is None:
+    if (
+        state.clock_s >= state.settings.search_deadline_s
+        and trial.number != BASELINE
+        and trial.verify is None
+    ):
         return _close(state, trial, Status.PRUNED, message="the time for searching was over")
     if trial.verify is None:
         return Verify(trial=trial.number)
@@ -96,9 +100,7 @@ def _measure_action(state: RunState, trial: TrialState) -> Action:
     if done:
         for measurement in trial.rounds[-1]:
             if measurement["status"] != Status.OK:
-                return _close(
-                    state, trial, Status(measurement["status"]), message=measurement["message"]
-                )
+                return _close(state, trial, Status(measurement["status"]), message=measurement["message"])
         if done == len(state.settings.rounds_s):
             return _close(state, trial, Status.OK)
         if trial.number != BASELINE and not _keep(state, trial):

@@ -11,12 +11,22 @@ from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.protocols import Searcher
 from tuner.core.streams import stream
 from tuner.core.types import Proposal, Status
-from tuner.driver.actions import Action, Ask, BuildTrials, Control, Decide, Final, Measure, SetBaseline, Verify
+from tuner.driver.actions import (
+    Action,
+    Ask,
+    BuildTrials,
+    Control,
+    Decide,
+    Final,
+    Measure,
+    SetBaseline,
+    Verify,
+)
 from tuner.driver.plan import next_action
 from tuner.driver.state import RunState, proposal_from_json, proposal_to_json
 from tuner.recorders.record import Recorded
 
-__all__ = ["Difference", "Replay", "restore", "replay_events"]
+__all__ = ["Difference", "Replay", "replay_events", "restore"]
 
 TIE = 1e-6
 """Scores closer than this are a tie: another environment may pick another of them."""
@@ -57,9 +67,7 @@ def restore(state: RunState, searcher: Searcher, events: Iterable[Recorded]) -> 
             state.apply(event)
 
 
-def replay_events(
-    state: RunState, searcher: Searcher, events: Iterable[Recorded], blob: Any
-) -> Replay:
+def replay_events(state: RunState, searcher: Searcher, events: Iterable[Recorded], blob: Any) -> Replay:
     """Re-derives every proposal and decision.
 
     Args:
@@ -133,7 +141,11 @@ def _mismatch(action: Action, event: Recorded) -> str:
     body = event.body
     match action:
         case Decide():
-            wanted = {"kind": action.kind, "trial": action.trial, "body": from_json(canonical_json(action.body))}
+            wanted = {
+                "kind": action.kind,
+                "trial": action.trial,
+                "body": from_json(canonical_json(action.body)),
+            }
             got = {"kind": event.kind, "trial": event.trial, "body": body}
             return "" if wanted == got else f"the rules decide {_short(wanted)}"
         case BuildTrials():

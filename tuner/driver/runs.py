@@ -29,7 +29,7 @@ from tuner.spec.load import LoadedSpec, load_recorded
 __all__ = ["Options", "Outcome", "begin", "find_unfinished", "new_path", "open_state", "resume"]
 
 DEFAULT_EVALUATIONS = 200
-PACKAGES = ("numpy", "scipy", "optuna", "scikit-optimize", "scikit-learn", "cmaes", "python-constraint2")
+PACKAGES = ("numpy", "scipy", "optuna", "scikit-optimize", "scikit-learn", "cmaes")
 SUFFIX = ".run"
 
 
@@ -87,7 +87,8 @@ def find_unfinished(folder: Path, spec: LoadedSpec) -> Path:
             if start is not None and ended is None and start.body["spec_digest"] == spec.digest:
                 return path
     raise UsageError(
-        f"no unfinished run of {spec.name} in {folder}", "start one without --resume, or name the folder with --out"
+        f"no unfinished run of {spec.name} in {folder}",
+        "start one without --resume, or name the folder with --out",
     )
 
 
@@ -272,7 +273,9 @@ def open_state(record: RunRecord) -> tuple[RunState, LoadedSpec, Space]:
     for event in record.events():
         state.apply(event)
     if state.start is None:
-        raise RecordError("the record holds no run", "it was killed before it began: delete it and start anew")
+        raise RecordError(
+            "the record holds no run", "it was killed before it began: delete it and start anew"
+        )
     spec = spec_of(record, state.start)
     return state, spec, spec.space(catalogue_of(record, state.start))
 
