@@ -53,6 +53,7 @@ _RACE_ALPHA = 0.002
 _RACE_MARGIN = 0.02
 _RACE_LEAST = 3
 _PROCESS_NOISE = 0.02
+_EXP_LIMIT = 700.0
 _MAD_TO_DEVIATION = 1.4826
 _MEDIAN_TO_MEAN_ERROR = math.sqrt(math.pi / 2)
 
@@ -257,7 +258,7 @@ def race(candidate_samples: Sequence[float], incumbent_samples: Sequence[float])
         return Race(keep=True, slowdown=1.0, least=0.0)
     middle_c, deviation_c, count_c = _robust_logs(candidate_samples)
     middle_i, deviation_i, count_i = _robust_logs(incumbent_samples)
-    slowdown = math.exp(middle_c - middle_i)
+    slowdown = _finite_exp(middle_c - middle_i)
     if min(count_c, count_i) < _RACE_LEAST:
         return Race(keep=True, slowdown=slowdown, least=0.0)
     freedom = count_c + count_i - 2
@@ -266,7 +267,8 @@ def race(candidate_samples: Sequence[float], incumbent_samples: Sequence[float])
     within = _MEDIAN_TO_MEAN_ERROR**2 * pooled * (1 / count_c + 1 / count_i)
     half_within = _t_quantile(1 - _RACE_ALPHA, freedom) * math.sqrt(within)
     half_between = _t_quantile(1 - _RACE_ALPHA, math.inf) * _PROCESS_NOISE * math.sqrt(2)
-    least = math.exp(middle_c - middle_i - math.hypot(half_within, half_between) - _RACE_MARGIN)
+    half = math.hypot(half_within, half_between)
+    least = _finite_exp(middle_c - middle_i - half - _RACE_MARGIN)
     return Race(keep=least <= 1, slowdown=slowdown, least=least)
 
 
@@ -344,11 +346,16 @@ def _robust_logs(samples: Sequence[float]) -> tuple[float, float, int]:
 
 def _exponential(middle: float, half: float, confidence: float) -> Interval:
     return Interval(
-        value=math.exp(middle),
-        low=math.exp(middle - half),
-        high=math.exp(middle + half),
+        value=_finite_exp(middle),
+        low=_finite_exp(middle - half),
+        high=_finite_exp(middle + half),
         confidence=confidence,
     )
+
+
+def _finite_exp(power: float) -> float:
+    # Two wild processes have an end beyond what a float holds, and a record can hold no infinity.
+    return math.exp(max(-_EXP_LIMIT, min(power, _EXP_LIMIT)))
 
 
 def _t_quantile(probability: float, freedom: float) -> float:

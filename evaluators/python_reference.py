@@ -1,0 +1,283 @@
+"""Runs the user's Python functions (references and initialisers) in a process of their own, and checks what they give.
+
+The user's file is never imported into the tuner. Values travel as ``.npy`` files in a private folder, never as
+pickles, and sizes are checked before anything is loaded. The process's own side is
+:mod:`tuner.evaluators.python_child`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.errors import BaselineError, Place, SpecError, TunerError
+from tuner.core.types import ArgumentRole, Task
+
+if TYPE_CHECKING:
+    from tuner.evaluators.workloads import Workload
+
+__all__ = ["RETURN", "Call", "call_function", "call_initialiser", "run_reference"]
+
+Array = NDArray[Any]
+
+RETURN = "return"
+"""The name under which a kernel's returned value is found among its outputs."""
+
+_TIMEOUT_S = 120.0
+_MAX_RANK = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call of a user's function.
+
+    Attributes:
+        arrays: offered by name.
+        scalars: offered by name, as Python numbers.
+        optional: names among both that are passed only where the function asks for them by name; ``**keywords``
+            do not get them.
+    """
+
+    arrays: Mapping[str, Array]
+    scalars: Mapping[str, int | float]
+    optional: frozenset[str] = frozenset()
+
+
+def run_reference(
+    task: Task,
+    workloads: Sequence[Workload],
+    *,
+    timeout_s: float = _TIMEOUT_S,
+    memory_bytes: int | None = None,
+) -> list[dict[str, Array]]:
+    """Expected outputs of workloads by the Python reference, one process for all of them.
+
+    The function may ask for any argument of the kernel by name (floating arrays come as float64, complex ones as
+    complex128, integers as they are, scalars as Python numbers) and for the problem's sizes. A function with
+    ``**keywords`` gets every input, inout and scalar.
+
+    Args:
+        task: with a reference of kind ``python``.
+        workloads: what to call it on, in order.
+        timeout_s: seconds of wall time for all calls together.
+        memory_bytes: limit of the process's private memory; three quarters of the machine's when left out.
+
+    Returns:
+        For each workload the values of every output and inout argument by name, and :data:`RETURN` where the
+        kernel returns a value: float64, complex128, or integers where the function gave integers.
+
+    Raises:
+        SpecError: the file or the function is missing, the function raises, or gives something else.
+        BaselineError: the process died, or took too long.
+    """
+    reference = task.verify.reference
+    path = Path(task.kernel.folder, reference.file)
+    outputs = {a.name: a for a in task.arguments if a.role in (ArgumentRole.OUTPUT, ArgumentRole.INOUT)}
+    calls = [_reference_call(task, workload) for workload in workloads]
+    answers = call_function(
+        path, reference.function, calls, timeout_s=timeout_s, memory_bytes=memory_bytes, keyed=True
+    )
+    origin = f"{path.name}:{reference.function}"
+    results = []
+    for workload, answer in zip(workloads, answers, strict=True):
+        wanted = {name: workload.arrays[name].shape for name in outputs}
+        kinds = {name: np.dtype(a.dtype).kind for name, a in outputs.items()}
+        if task.kernel.returns is not None:
+            wanted[RETURN], kinds[RETURN] = (), np.dtype(task.kernel.returns).kind
+        for name in sorted(set(answer) - set(wanted)):
+            raise SpecError(f"{origin} returns {name!r}, no output of the kernel", _outputs_hint(wanted))
+        results.append({n: _output(origin, n, answer, s, kind=kinds[n]) for n, s in wanted.items()})
+    return results
+
+
+def call_initialiser(path: Path, function: str, *, sizes: Mapping[str, int], seed: int) -> Array:
+    """The array that an initialiser returns.
+
+    It is called with those sizes that it asks for by name (all of them with ``**keywords``), and with ``seed``
+    where it asks for it.
+
+    Raises:
+        SpecError, BaselineError: as :func:`run_reference`.
+    """
+    call = Call(arrays={}, scalars={**sizes, "seed": seed}, optional=frozenset({"seed"}))
+    return call_function(path, function, [call], keyed=False)[0][""]
+
+
+def call_function(
+    path: Path,
+    function: str,
+    calls: Sequence[Call],
+    *,
+    keyed: bool,
+    timeout_s: float = _TIMEOUT_S,
+    memory_bytes: int | None = None,
+) -> list[dict[str, Array]]:
+    """Calls a function of a Python file in a fresh process, once for each of ``calls``.
+
+    Args:
+        path: the file; its folder can be imported from.
+        function: a name in it.
+        calls: the arguments of each call.
+        keyed: whether a dict of arrays by name is expected, or one array (found under the empty name).
+        timeout_s: seconds of wall time for all calls together.
+        memory_bytes: limit of the process's private memory; three quarters of the machine's when left out.
+
+    Raises:
+        SpecError, BaselineError: as :func:`run_reference`.
+    """
+    if not path.is_file():
+        raise SpecError(f"{path} is missing", "the file is looked up beside the kernel")
+    limit = memory_bytes or 3 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+    with tempfile.TemporaryDirectory(prefix="tuner-reference-") as name:
+        folder = Path(name)
+        request = {
+            "file": str(path.resolve()),
+            "function": function,
+            "keyed": keyed,
+            "memory_bytes": limit,
+            "parent": os.getpid(),
+            "calls": [_write_call(folder, i, call) for i, call in enumerate(calls)],
+        }
+        (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        tail = _run(folder, f"{path.name}:{function}", timeout_s)
+        return _read_answers(folder, f"{path.name}:{function}", len(calls), tail, limit)
+
+
+def _reference_call(task: Task, workload: Workload) -> Call:
+    arrays = {name: _widened(array) for name, array in workload.arrays.items()}
+    unseen = {a.name for a in task.arguments if a.role in (ArgumentRole.OUTPUT, ArgumentRole.SCRATCH)}
+    sizes = {n: v for n, v in workload.problem.sizes.items() if n not in arrays and n not in workload.scalars}
+    return Call(arrays=arrays, scalars={**sizes, **workload.scalars}, optional=frozenset(unseen | set(sizes)))
+
+
+def _widened(array: Array) -> Array:
+    if array.dtype.kind == "f":
+        return array.astype(np.float64)
+    return array.astype(np.complex128) if array.dtype.kind == "c" else array
+
+
+def _write_call(folder: Path, number: int, call: Call) -> dict[str, Any]:
+    files = {}
+    for position, (name, array) in enumerate(call.arrays.items()):
+        files[name] = f"in-{number}-{position}.npy"
+        np.save(folder / files[name], array, allow_pickle=False)
+    # JSON has no infinities, and text keeps every digit.
+    scalars = {n: [type(v).__name__, repr(v)] for n, v in call.scalars.items()}
+    return {"arrays": files, "scalars": scalars, "optional": sorted(call.optional)}
+
+
+def _environment() -> dict[str, str]:
+    # One thread of BLAS: sums in a fixed order, so that expected values are the same in every run.
+    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return {**os.environ, **single, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _run(folder: Path, origin: str, timeout_s: float) -> str:
+    """Runs the process to its end and returns the last line of what it printed as an error."""
+    log = folder / "stderr"
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(
+            # -P: a file in the working folder must not stand in for one of Python's own modules.
+            [sys.executable, "-P", "-m", "tuner.evaluators.python_child", str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            start_new_session=True,
+            env=_environment(),
+        )
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise BaselineError(
+                f"{origin} took longer than {timeout_s:g} s",
+                "use smaller verify.problems or a faster reference",
+            ) from None
+        finally:
+            # Also after a clean end: what the user's code left running ends with it.
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+            status = process.wait()
+    lines = log.read_bytes()[-4096:].decode("utf-8", "replace").strip().splitlines()
+    if status < 0:
+        return f"killed by {signal.Signals(-status).name}"
+    return lines[-1] if lines else f"exit status {status}"
+
+
+def _read_answers(folder: Path, origin: str, count: int, tail: str, limit: int) -> list[dict[str, Array]]:
+    try:
+        result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise BaselineError(
+            f"{origin} ended without a result ({tail})", f"its memory limit is {limit / 2**30:.1f} GiB"
+        ) from None
+    if not isinstance(result, dict):
+        raise BaselineError(f"{origin} ended without a result ({tail})")
+    if "error" in result:
+        raise _reported(result)
+    answers = result.get("answers")
+    if not isinstance(answers, list) or len(answers) != count:
+        raise BaselineError(f"{origin} ended without a result ({tail})")
+    return [{str(n): _load(folder / Path(f).name, origin, limit) for n, f in a.items()} for a in answers]
+
+
+def _reported(result: Mapping[str, Any]) -> TunerError:
+    place = None
+    if result.get("file"):
+        place = Place(file=str(result["file"]), line=int(result.get("line", 0)))
+    return SpecError(str(result["error"]), str(result.get("hint", "")), place=place)
+
+
+def _load(path: Path, origin: str, limit: int) -> Array:
+    try:
+        with path.open("rb") as stream:
+            version = np.lib.format.read_magic(stream)
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
+            shape, _, dtype = read(stream)
+        size = math.prod(shape) * dtype.itemsize
+        if len(shape) > _MAX_RANK or dtype.hasobject or size > min(limit, path.stat().st_size):
+            raise BaselineError(f"{origin} gave an array that cannot be read back")
+        values: Array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise BaselineError(f"{origin} gave an array that cannot be read back ({error})") from None
+    return np.ascontiguousarray(values).reshape(shape)
+
+
+def _outputs_hint(wanted: Mapping[str, tuple[int, ...]]) -> str:
+    return "return a dict with " + ", ".join(repr(name) for name in wanted)
+
+
+def _output(
+    origin: str, name: str, answer: Mapping[str, Array], shape: tuple[int, ...], *, kind: str
+) -> Array:
+    if name not in answer:
+        raise SpecError(
+            f"{origin} does not return {name!r}", _outputs_hint({**dict.fromkeys(answer, ()), name: ()})
+        )
+    values = answer[name]
+    if values.shape != shape:
+        raise SpecError(
+            f"{origin} returns {name!r} with shape {list(values.shape)}", f"the kernel's has {list(shape)}"
+        )
+    if values.dtype.kind == "c" and kind != "c":
+        raise SpecError(f"{origin} returns complex numbers for {name!r}", "the kernel's output is real")
+    if values.dtype.kind in "iub" and kind in "iub":
+        return values
+    return values.astype(np.complex128 if kind == "c" else np.float64)

@@ -1,0 +1,112 @@
+"""Whether a verification could catch anything: checks of the workloads and expectations themselves, for ``check``.
+
+Looks at arrays only; its findings are warnings in plain words, never a verdict on a candidate.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.types import VerifyPolicy
+from tuner.evaluators.verification import Expectation, compare, judge, same_bytes
+from tuner.evaluators.workloads import Workload
+
+__all__ = ["check_dependence", "check_expectations"]
+
+Array = NDArray[Any]
+
+
+def check_expectations(
+    workloads: Sequence[Workload], expectations: Sequence[Mapping[str, Expectation]], policy: VerifyPolicy
+) -> list[str]:
+    """What would let a wrong kernel pass, one line for each output and weakness.
+
+    Found are outputs for which all zeros pass on every workload, outputs that are one constant throughout, outputs
+    that stay the same for different inputs of a size, outputs that an input passes for unchanged, and outputs of
+    which nothing is compared.
+
+    Args:
+        workloads: the verification's.
+        expectations: for each workload its outputs by name.
+        policy: the tolerances.
+    """
+    warnings = []
+    for name in expectations[0] if expectations else ():
+        rows = [(w, e[name]) for w, e in zip(workloads, expectations, strict=True)]
+        if not any(judge(_native(w, e), e, policy).compared for w, e in rows):
+            warnings.append(f"nothing of output {name!r} is compared: it is empty or never finite")
+            continue
+        if all(compare(np.zeros_like(_native(w, e)), e, policy) is None for w, e in rows):
+            warnings.append(f"an output {name!r} of nothing but zeros would pass")
+        elif all(_constant(e) for _, e in rows):
+            warnings.append(f"output {name!r} is one and the same value throughout")
+        if _unmoved(rows):
+            warnings.append(f"output {name!r} is the same for different inputs: a stored answer would pass")
+        warnings += _identities(name, rows, policy)
+    return warnings
+
+
+def check_dependence(outputs: Mapping[str, Array], probes: Mapping[str, Mapping[str, Array]]) -> list[str]:
+    """Which inputs no output depends on.
+
+    Args:
+        outputs: the baseline's on one workload, by name.
+        probes: for each input argument the baseline's outputs on the same workload with new values for that input
+            (:func:`tuner.evaluators.workloads.fresh_input`).
+    """
+    return [
+        f"no output depends on input {argument!r}: a kernel that ignores it would pass"
+        for argument, changed in probes.items()
+        if all(same_bytes(outputs[name], changed[name]) for name in outputs)
+    ]
+
+
+def _native(workload: Workload, expectation: Expectation) -> Array:
+    """The expected values in the output's own type."""
+    array = workload.arrays.get(expectation.name)
+    if array is None:
+        return expectation.values
+    with np.errstate(over="ignore", invalid="ignore"):
+        return expectation.values.astype(array.dtype)
+
+
+def _constant(expectation: Expectation) -> bool:
+    flat = expectation.values.reshape(-1)
+    return flat.size > 1 and bool(np.all(flat == flat[0]))
+
+
+def _unmoved(rows: Sequence[tuple[Workload, Expectation]]) -> bool:
+    """Whether there are different workloads of one size and none of them moves the output."""
+    by_size: dict[tuple[tuple[str, int], ...], list[Array]] = defaultdict(list)
+    for workload, expectation in rows:
+        by_size[tuple(sorted(workload.problem.sizes.items()))].append(expectation.values)
+    groups = [values for values in by_size.values() if len(values) > 1]
+    return bool(groups) and all(same_bytes(values[0], v) for values in groups for v in values[1:])
+
+
+def _identities(name: str, rows: Sequence[tuple[Workload, Expectation]], policy: VerifyPolicy) -> list[str]:
+    warnings = []
+    for argument in rows[0][0].arrays:
+        if argument == name:
+            # An inout argument that nothing changes.
+            text = f"output {name!r} left untouched would pass"
+        else:
+            text = f"input {argument!r} unchanged would pass as output {name!r}"
+        if all(_passes_as(w.arrays.get(argument), e, policy) for w, e in rows) and any(
+            w.arrays[argument].any() for w, _ in rows
+        ):
+            warnings.append(text)
+    return warnings
+
+
+def _passes_as(array: Array | None, expectation: Expectation, policy: VerifyPolicy) -> bool:
+    if array is None or array.shape != expectation.values.shape:
+        return False
+    if array.dtype.kind == "c" and expectation.values.dtype.kind != "c":
+        return False
+    return compare(array, expectation, policy) is None

@@ -1,0 +1,423 @@
+"""When an output counts as right. Compares arrays; it runs nothing and knows nothing of processes.
+
+The rule: with r the expected value and c the candidate's, c passes when
+
+    |c - r| <= max(atol * rms(r) + rtol * |r|, 4 * the baseline's own largest error)
+
+where rms is taken over the finite values of r in the whole array. Where both are integers (or booleans) c has to
+equal r. NaN and infinities: with finite r, a c that is not finite always fails. Where r is not finite, the policy
+``excluded`` compares nothing (such inputs were promised not to occur), and ``propagate`` wants NaN for NaN and the
+infinity of the same sign for an infinity (for complex numbers: anything that is not finite). Where r is finite but
+the baseline itself is not (an overflow that only the wider type avoids) the baseline's value is the expected one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.errors import UsageError
+from tuner.core.types import VerifyPolicy
+
+__all__ = [
+    "AcceptedOutputs",
+    "Comparison",
+    "Expectation",
+    "Mismatch",
+    "compare",
+    "expect",
+    "judge",
+    "own_error",
+]
+
+Array = NDArray[Any]
+
+OWN_ERROR_FACTOR = 4.0
+"""How many times the baseline's own largest error a candidate may be off."""
+
+_CHUNK = 1 << 15
+# Temporaries of a chunk stay in the second-level cache.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What one output has to be. Make one with :func:`expect`.
+
+    Attributes:
+        name: of the argument.
+        values: float64 or complex128; integers or booleans where they have to match exactly.
+        own_error: the baseline's largest error against ``values``, absolute and finite.
+        rms: root mean square of the finite values.
+        all_finite: whether every value is finite.
+    """
+
+    name: str
+    values: Array
+    own_error: float = 0.0
+    rms: float = field(init=False)
+    all_finite: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.values.dtype.kind not in "biufc":
+            raise UsageError(f"expected values of {self.name!r} are {self.values.dtype}", "give numbers")
+        if not (math.isfinite(self.own_error) and self.own_error >= 0):
+            raise UsageError(f"the own error of {self.name!r} is {self.own_error}", "a finite number from 0")
+        if self.values.dtype.kind in "fc":
+            wide = np.float64 if self.values.dtype.kind == "f" else np.complex128
+            object.__setattr__(
+                self, "values", np.ascontiguousarray(self.values, wide).reshape(self.values.shape)
+            )
+        rms, all_finite = _scale(self.values)
+        object.__setattr__(self, "rms", rms)
+        object.__setattr__(self, "all_finite", all_finite)
+
+    @property
+    def exact(self) -> bool:
+        """Whether an integer output has to be equal."""
+        return self.values.dtype.kind in "biu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """Why an output is wrong; value, expectation and error are those of the first wrong element.
+
+    Attributes:
+        argument: the output's name.
+        index: of the element.
+        value: what the candidate gave; ``expected``: what was expected.
+        error: the absolute difference; ``allowed``: the largest that passes.
+        wrong: how many elements are wrong; ``total``: how many there are.
+    """
+
+    argument: str
+    index: tuple[int, ...]
+    value: int | float | complex
+    expected: int | float | complex
+    error: float
+    allowed: float
+    wrong: int
+    total: int
+
+    @property
+    def message(self) -> str:
+        """One line for people."""
+        place = f"{self.argument}[{', '.join(map(str, self.index))}]" if self.index else self.argument
+        text = f"{place} is {_number(self.value)}, expected {_number(self.expected)}"
+        if math.isfinite(self.error) and self.allowed > 0:
+            text += f" within {self.allowed:.3g}"
+        return f"{text} ({self.wrong} of {self.total} wrong)"
+
+    def detail(self) -> dict[str, Any]:
+        """Plain JSON; numbers that JSON does not have are text."""
+        return {
+            "argument": self.argument,
+            "index": list(self.index),
+            "value": _json_number(self.value),
+            "expected": _json_number(self.expected),
+            "error": _json_number(self.error),
+            "allowed": _json_number(self.allowed),
+            "wrong": self.wrong,
+            "total": self.total,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What a comparison found.
+
+    Attributes:
+        mismatch: ``None`` for a pass.
+        worst: the largest error of a finite element in units of its allowance: up to 1 for a pass; 0 where all are
+            equal; infinite for a wrong element with no allowance or that is not finite.
+        compared: how many elements were compared; the others are excluded by the policy.
+    """
+
+    mismatch: Mismatch | None
+    worst: float
+    compared: int
+
+
+def own_error(reference: Array, baseline_output: Array) -> float:
+    """The baseline's largest absolute error against a reference, over elements where both are finite.
+
+    Raises:
+        UsageError: the shapes differ.
+    """
+    _same_shape("baseline output", baseline_output.shape, reference.shape)
+    worst = 0.0
+    for r, b in _chunks(reference, baseline_output):
+        difference = _difference(b, r)
+        finite = difference[np.isfinite(difference)]
+        if finite.size:
+            worst = max(worst, float(finite.max()))
+    return worst
+
+
+def expect(name: str, reference: Array, baseline_output: Array | None = None) -> Expectation:
+    """The expectation for an output of a workload.
+
+    Args:
+        name: of the argument.
+        reference: float64 or complex128 from a reference in higher precision; or the baseline's own output, whose
+            integers are then expected exactly.
+        baseline_output: what the baseline gave, for its own error; none where it is itself the reference.
+    """
+    if baseline_output is None:
+        return Expectation(name=name, values=np.array(reference))
+    error = own_error(reference, baseline_output)
+    values = np.array(reference)
+    if values.dtype.kind in "fc" and baseline_output.dtype.kind in "fc":
+        overflowed = np.isfinite(values) & ~np.isfinite(baseline_output)
+        values[overflowed] = baseline_output[overflowed]
+    return Expectation(name=name, values=values, own_error=error)
+
+
+def compare(got: Array, expectation: Expectation, policy: VerifyPolicy) -> Mismatch | None:
+    """``None`` where an output is right by the rule above, else what is wrong; errors as :func:`judge`."""
+    return judge(got, expectation, policy).mismatch
+
+
+def judge(got: Array, expectation: Expectation, policy: VerifyPolicy) -> Comparison:
+    """Compares one output by the rule above, in pieces that fit the cache.
+
+    Args:
+        got: the candidate's output; read once, never changed.
+        expectation: of the same shape.
+        policy: tolerances, and what NaN and infinities mean.
+
+    Raises:
+        UsageError: the shapes differ, or only one of the two is complex.
+    """
+    values = expectation.values
+    _same_shape(f"output {expectation.name!r}", got.shape, values.shape)
+    if got.dtype.kind == "c" and values.dtype.kind != "c":
+        raise UsageError(f"output {expectation.name!r} is complex, its expectation is not")
+    exact = expectation.exact and got.dtype.kind in "biu"
+    floor = OWN_ERROR_FACTOR * expectation.own_error
+    base = policy.atol * expectation.rms
+    start = wrong = excluded = 0
+    worst, first = 0.0, -1
+    for c, r in _chunks(got, values):
+        if exact:
+            bad, ratio = c != r, 0.0
+        else:
+            bad, ratio, skipped = _judge_chunk(
+                c, r, (base, policy.rtol, floor), expectation.all_finite, policy
+            )
+            excluded += skipped
+        count = int(np.count_nonzero(bad))
+        if count:
+            if first < 0:
+                first = start + int(np.argmax(bad))
+            wrong += count
+            ratio = math.inf if exact else ratio
+        worst = max(worst, ratio)
+        start += c.size
+    mismatch = None
+    if wrong:
+        mismatch = _mismatch(
+            got, expectation, first, wrong, allowed=_allowed(expectation, policy, first, exact)
+        )
+    return Comparison(mismatch=mismatch, worst=worst, compared=values.size - excluded)
+
+
+def _judge_chunk(
+    c: Array, r: Array, terms: tuple[float, float, float], all_finite: bool, policy: VerifyPolicy
+) -> tuple[NDArray[np.bool_], float, int]:
+    """Which elements are wrong, the largest error in units of the allowance, how many were not compared."""
+    base, rtol, floor = terms
+    error = _difference(c, r)
+    with np.errstate(over="ignore", invalid="ignore"):
+        allowed = np.abs(r).astype(np.float64, copy=False) * rtol
+        allowed += base
+        # An infinite allowance would let infinities pass.
+        np.clip(allowed, floor, np.finfo(np.float64).max, out=allowed)
+    bad = ~(error <= allowed)
+    compared: NDArray[np.bool_] | None = None
+    skipped = 0
+    if not all_finite:
+        compared = np.isfinite(r)
+        outside = ~compared
+        if policy.nonfinite == "propagate":
+            bad[outside] = ~_same_kind(c[outside], r[outside])
+        else:
+            bad[outside] = False
+            skipped = int(np.count_nonzero(outside))
+    if compared is not None:
+        error, allowed = error[compared], allowed[compared]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = error / allowed
+    # 0 / 0 is a value equal to the expected one; any other NaN is a wrong element.
+    ratio[error == 0] = 0.0
+    largest = float(ratio.max(initial=0.0))
+    return bad, math.inf if math.isnan(largest) else largest, skipped
+
+
+def _same_kind(c: Array, r: Array) -> NDArray[np.bool_]:
+    if r.dtype.kind == "c":
+        return ~np.isfinite(c)
+    both_nan: NDArray[np.bool_] = np.isnan(c) & np.isnan(r)
+    equal: NDArray[np.bool_] = both_nan | (c == r)
+    return equal
+
+
+def _allowed(expectation: Expectation, policy: VerifyPolicy, position: int, exact: bool) -> float:
+    if exact:
+        return 0.0
+    r = float(abs(expectation.values.reshape(-1)[position]))
+    relative = policy.rtol * r if math.isfinite(r) else 0.0
+    return max(policy.atol * expectation.rms + relative, OWN_ERROR_FACTOR * expectation.own_error)
+
+
+def _mismatch(got: Array, expectation: Expectation, position: int, wrong: int, *, allowed: float) -> Mismatch:
+    value = got.reshape(-1)[position].item()
+    expected = expectation.values.reshape(-1)[position].item()
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = float(abs(value - expected))
+    return Mismatch(
+        argument=expectation.name,
+        index=tuple(int(i) for i in np.unravel_index(position, got.shape)),
+        value=value,
+        expected=expected,
+        error=error,
+        allowed=allowed,
+        wrong=wrong,
+        total=got.size,
+    )
+
+
+class AcceptedOutputs:
+    """Outputs that passed, so that an equal one passes by a comparison of bytes, several times faster.
+
+    Most candidates give one of few different outputs, bit for bit. Keeps copies, the least lately used dropped first.
+
+    Args:
+        limit_bytes: of all copies together.
+        per_key: how many different outputs of one expectation are kept.
+    """
+
+    def __init__(self, *, limit_bytes: int = 256 << 20, per_key: int = 4) -> None:
+        self._limit_bytes = limit_bytes
+        self._per_key = per_key
+        self._kept: OrderedDict[Hashable, list[tuple[Array, Comparison]]] = OrderedDict()
+        self.held_bytes = 0
+        """Bytes of the copies."""
+
+    def judge(self, key: Hashable, got: Array, expectation: Expectation, policy: VerifyPolicy) -> Comparison:
+        """As :func:`judge`.
+
+        Args:
+            key: names the expectation and the policy; equal keys must mean equal ones.
+            got: the candidate's output.
+            expectation: of the same shape.
+            policy: as everywhere.
+        """
+        kept = self._kept.get(key, [])
+        for copy, comparison in kept:
+            if same_bytes(got, copy):
+                self._kept.move_to_end(key)
+                return comparison
+        comparison = judge(got, expectation, policy)
+        if comparison.mismatch is None:
+            self._keep(key, got, comparison)
+        return comparison
+
+    def _keep(self, key: Hashable, got: Array, comparison: Comparison) -> None:
+        if got.nbytes > self._limit_bytes:
+            return
+        kept = self._kept.setdefault(key, [])
+        if len(kept) >= self._per_key:
+            self.held_bytes -= kept.pop(0)[0].nbytes
+        kept.append((np.array(got, order="C"), comparison))
+        self.held_bytes += got.nbytes
+        self._kept.move_to_end(key)
+        while self.held_bytes > self._limit_bytes:
+            # Never the last one: it alone fits.
+            _, dropped = self._kept.popitem(last=False) if len(self._kept) > 1 else (key, [kept.pop(0)])
+            self.held_bytes -= sum(copy.nbytes for copy, _ in dropped)
+
+
+def same_bytes(a: Array, b: Array) -> bool:
+    """Whether two arrays have the same type, shape and bytes: equal NaN patterns are equal, 0.0 and -0.0 are not."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    flat_a, flat_b = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))
+    step = _CHUNK * 8
+    for start in range(0, flat_a.size, step):
+        x, y = flat_a[start : start + step], flat_b[start : start + step]
+        if x.size % 8 == 0 and x.ctypes.data % 8 == 0 and y.ctypes.data % 8 == 0:
+            x, y = x.view(np.uint64), y.view(np.uint64)
+        if not np.array_equal(x, y):
+            return False
+    return True
+
+
+def _chunks(a: Array, b: Array) -> Iterator[tuple[Array, Array]]:
+    flat_a, flat_b = np.ascontiguousarray(a).reshape(-1), np.ascontiguousarray(b).reshape(-1)
+    for start in range(0, flat_a.size, _CHUNK):
+        yield flat_a[start : start + _CHUNK], flat_b[start : start + _CHUNK]
+
+
+def _difference(a: Array, b: Array) -> NDArray[np.float64]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if a.dtype.kind == "c" or b.dtype.kind == "c":
+            return np.abs(a.astype(np.complex128) - b.astype(np.complex128))
+        if a.dtype.kind in "biu" and b.dtype.kind in "biu" and not (_narrow(a) and _narrow(b)):
+            # float64 has no room for the difference of neighbours among large integers.
+            larger, smaller = np.where(a > b, a, b), np.where(a > b, b, a)
+            return (larger.astype(np.uint64) - smaller.astype(np.uint64)).astype(np.float64)
+        difference = a.astype(np.float64)
+        difference -= b
+        return np.abs(difference, out=difference)
+
+
+def _narrow(a: Array) -> bool:
+    return a.dtype.itemsize <= 4
+
+
+def _scale(values: Array) -> tuple[float, bool]:
+    """RMS of the finite values, without overflow, and whether all are finite."""
+    largest, total, count = 0.0, 0.0, 0
+    for finite in _finite_magnitudes(values):
+        largest = max(largest, float(finite.max(initial=0.0)))
+        with np.errstate(over="ignore"):
+            total += float(np.dot(finite, finite))
+        count += finite.size
+    all_finite = count == values.size
+    if largest == 0.0:
+        return 0.0, all_finite
+    if 1e-140 < largest < 1e140:
+        return math.sqrt(total / count), all_finite
+    total = sum(float(np.dot(finite / largest, finite / largest)) for finite in _finite_magnitudes(values))
+    return largest * math.sqrt(total / count), all_finite
+
+
+def _finite_magnitudes(values: Array) -> Iterator[NDArray[np.float64]]:
+    flat = np.ascontiguousarray(values).reshape(-1)
+    for start in range(0, flat.size, _CHUNK):
+        piece = flat[start : start + _CHUNK]
+        with np.errstate(over="ignore"):
+            magnitude = np.abs(piece.astype(np.complex128 if piece.dtype.kind == "c" else np.float64))
+        usable = np.isfinite(magnitude)
+        yield magnitude if usable.all() else magnitude[usable]
+
+
+def _same_shape(what: str, got: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    if got != expected:
+        raise UsageError(f"{what} has shape {list(got)}, expected {list(expected)}")
+
+
+def _number(value: int | float | complex) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.9g}"
+
+
+def _json_number(value: int | float | complex) -> int | float | str:
+    if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value)):
+        return str(value)
+    return value
