@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,15 +56,11 @@ def _answer(result: Result) -> str:
 
 
 def _print_changes(result: Result) -> None:
-    summary = result.outcome.summary
-    with_default = result.default_configuration
-    for name, value in summary.configuration.items():
-        if with_default.get(name) == value:
-            continue
+    for name, value in result.outcome.summary.changes.items():
         shown = repr(value) if isinstance(value, str) else str(value)
         if len(shown) > PIPELINE_SHOWN:
             shown = f"{len(shown)} characters; tuner export writes it out"
-        print(textwrap.shorten(f"  {name:10} {shown}", 400, placeholder=" ..."))
+        print(f"  {name:10} {shown}")
 
 
 def _unit(seconds: float) -> tuple[str, float]:

@@ -90,12 +90,12 @@ def _confirm(state: RunState, chosen: int) -> Action:
         return Final(purpose="confirm", number=number, trial=missing[0], calls=_calls(state, missing[0]))
     baseline = [_composite(state, s) for s in samples if s.trial == BASELINE and _ok(s)]
     candidate = [_composite(state, s) for s in samples if s.trial == chosen and _ok(s)]
-    if min(len(baseline), len(candidate)) < settings.confirm_least:
-        body = _verdict_body("not_confirmed", processes=min(len(baseline), len(candidate)))
-        return Decide(kind="verdict", body=body)
+    processes = min(len(baseline), len(candidate))
     verdict = statistics.confirm_verdict(baseline, candidate, look=2 if looks else 1)
+    if verdict.interval is None or processes < settings.confirm_least:
+        return Decide(kind="verdict", body=_verdict_body("not_confirmed", processes=processes))
     claim = "none" if verdict.claim == "extend" and (looks or done < wanted) else verdict.claim
-    body = _verdict_body(claim, processes=min(len(baseline), len(candidate)))
+    body = _verdict_body(claim, processes=processes)
     body["speedup"] = [verdict.interval.value, verdict.interval.low, verdict.interval.high]
     for name, values in (("baseline_s", baseline), ("candidate_s", candidate)):
         interval = statistics.mean_interval(values)

@@ -35,6 +35,7 @@ class Summary:
 
     improved: bool
     claim: str
+    baseline: TrialState
     best: TrialState
     candidate: TrialState | None
     speedup: tuple[float, float, float]
@@ -51,6 +52,12 @@ class Summary:
     def configuration(self) -> Configuration:
         """Of the best trial."""
         return self.best.proposal.configuration
+
+    @property
+    def changes(self) -> Configuration:
+        """What the best trial sets otherwise than the baseline."""
+        default = self.baseline.proposal.configuration
+        return {name: value for name, value in self.configuration.items() if default.get(name) != value}
 
     def to_json(self, *, run: str, kernel: str, backend: str, device: str) -> dict[str, Any]:
         """The object behind ``--json``."""
@@ -116,6 +123,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
     return Summary(
         improved=improved,
         claim=claim,
+        baseline=baseline,
         best=chosen if improved and chosen else baseline,
         candidate=candidate,
         speedup=measured if improved and measured else (1.0, 1.0, 1.0),

@@ -58,7 +58,8 @@ class RunSettings:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RunSettings:
         """The inverse of :meth:`to_json`."""
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+        return cls(**fields)
 
     @property
     def search_deadline_s(self) -> float:

@@ -1,0 +1,304 @@
+"""The host backend: C and C++ functions on this machine's processor.
+
+Joins the compile side, the run side and the timing lane behind the protocols of :mod:`tuner.core.protocols`. May not
+decide what to try next or whether a time is a gain.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+import platform
+import sys
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.protocols import BaselineReport
+from tuner.core.streams import seed_for, stream
+from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task
+from tuner.evaluators.host.bundles import Bundle
+from tuner.evaluators.host.catalogue import pass_catalogue
+from tuner.evaluators.host.compiler import HostCompiler
+from tuner.evaluators.host.harness import Signature, harness_text
+from tuner.evaluators.host.objects import Object
+from tuner.evaluators.host.process import Zygote
+from tuner.evaluators.host.reference import BaselineFailed, Oracle
+from tuner.evaluators.host.runner import Limits, Runner
+from tuner.evaluators.host.session import HostSession, Inputs
+from tuner.evaluators.host.supply import Supply, runtime_of
+from tuner.evaluators.host.toolchain import find_toolchain
+from tuner.evaluators.lane import TimingLane, cache_sizes
+from tuner.evaluators.sensitivity import check_expectations
+from tuner.evaluators.verification import AcceptedOutputs
+
+__all__ = ["HostBackend", "HostEvaluation"]
+
+_DEVICE = "cpu"
+_LANGUAGES = ("c", "c++")
+_SPARE_MEMORY_BYTES = 1 << 30
+_FLUSH_FACTOR = 2.25
+_PURPOSES = ("search", "confirm")
+
+
+class HostBackend:
+    """A :class:`tuner.core.protocols.Backend`; see there."""
+
+    name = "host"
+
+    def __init__(self) -> None:
+        self._compiler: HostCompiler | None = None
+
+    def environment(self, target: str) -> Mapping[str, Any]:
+        """Processor, caches, kernel, C library, LLVM and Python with their versions.
+
+        Raises:
+            MachineError: there is no usable LLVM.
+            SpecError: clang does not know the target.
+        """
+        if target == "native":
+            tools = self._tools().environment()
+        else:
+            with HostCompiler(find_toolchain(), target) as compiler:
+                tools = compiler.environment()
+        caches = cache_sizes()
+        return {
+            "device": _processor(),
+            "cpu": tools["cpu"],
+            "cpu_features": tools["cpu_features"],
+            "caches": {
+                "l1_bytes": caches.l1_bytes,
+                "l2_bytes": caches.l2_bytes,
+                "last_level_bytes": caches.last_level_bytes,
+            },
+            "cores": len(os.sched_getaffinity(0)),
+            "kernel": platform.release(),
+            "libc": " ".join(platform.libc_ver()),
+            "llvm": {"version": tools["llvm"], "digest": tools["llvm_digest"], "triple": tools["triple"]},
+            "target": target,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        }
+
+    def check_flags(self, flags: Sequence[str]) -> None:
+        """Raises ``SpecError`` for a flag that neither clang nor LLVM here can honour."""
+        self._tools().check_flags(flags)
+
+    def pass_catalogue(self) -> Mapping[str, Any] | None:
+        """The passes of this LLVM, probed once and kept in the user's cache folder."""
+        catalogue: Mapping[str, Any] = pass_catalogue(self._tools()).to_json()
+        return catalogue
+
+    def prepare(self, task: Task, *, workers: int) -> HostEvaluation:
+        """Starts the compile workers and compiles the harness.
+
+        Raises:
+            SpecError: a language, a dtype or a launch geometry that the host does not have.
+            MachineError: there is no usable LLVM.
+        """
+        if task.kernel.language not in _LANGUAGES:
+            raise SpecError(
+                f"the host backend runs C and C++, not {task.kernel.language}", "set backend or language"
+            )
+        if task.launch is not None:
+            raise SpecError("a function on the host has no launch geometry", "remove `launch`")
+        return HostEvaluation(task, workers=workers)
+
+    def _tools(self) -> HostCompiler:
+        if self._compiler is None:
+            self._compiler = HostCompiler(find_toolchain())
+            weakref.finalize(self, self._compiler.close)
+        return self._compiler
+
+
+class HostEvaluation:
+    """A :class:`tuner.core.protocols.Evaluation`; made by :meth:`HostBackend.prepare`.
+
+    Args:
+        task: what is tuned.
+        workers: how many candidates are compiled at once.
+    """
+
+    def __init__(self, task: Task, *, workers: int) -> None:
+        self._task = task
+        signature = Signature.of(task)
+        self._compiler = HostCompiler(find_toolchain(), task.target, workers=max(1, workers))
+        try:
+            harness = self._compiler.build_text(harness_text(signature), entry="tuner_window")
+        except BaseException:
+            self._compiler.close()
+            raise
+        if harness.status is not Status.OK:
+            self._compiler.close()
+            raise MachineError(f"the timing harness does not compile: {harness.message}", "report it")
+        self._harness = harness.code
+        self._widens = signature.widens
+        self._zygote: Zygote | None = None
+        self._imports: frozenset[str] | None = None
+        self._supply: Supply | None = None
+        self._accepted = AcceptedOutputs()
+        caches = cache_sizes()
+        self._cache_bytes = caches.last_level_bytes
+        cold = task.measure.cache == "cold"
+        self._flush_bytes = int(_FLUSH_FACTOR * caches.last_level_bytes) // 4096 * 4096 if cold else 0
+        self._lane = TimingLane(_DEVICE)
+
+    def build(self, requests: Sequence[BuildRequest]) -> list[Build]:
+        """Compiles candidates; they may import what the baseline imports, beside what every kernel may."""
+        builds: list[Build] = []
+        kernel = self._task.kernel
+        for free, part in _runs(requests):
+            allowed = None if free else self._imports or frozenset()
+            part_builds = self._compiler.build(kernel, part, allowed_imports=allowed)
+            for request, build in zip(part, part_builds, strict=True):
+                if request.trial == BASELINE and build.status is Status.OK:
+                    self._imports = Object(build.code).imports
+            builds += part_builds
+        return builds
+
+    def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
+        """Runs the baseline and the reference on everything that the search will use."""
+        if build.status is not Status.OK:
+            return BaselineReport(status=build.status, message=build.message)
+        self._imports = Object(build.code).imports
+        if self._supply is not None:
+            self._supply.close()
+        double = self._double(resolved)
+        oracle = Oracle(
+            self._task,
+            start=lambda wide, bundle: self._start(
+                double.code if wide and double else build.code, bundle, wide
+            ),
+            has_double=double is not None,
+        )
+        runtime = runtime_of(self._task, resolved)
+        self._supply = supply = Supply(self._task, oracle=oracle, base=runtime, cache_bytes=self._cache_bytes)
+        self._accepted = AcceptedOutputs()
+        try:
+            verify = supply.verify("search", 0, runtime)
+            for problem in range(len(self._task.problems)):
+                supply.timed("search", 0, runtime, problem=problem)
+        except BaselineFailed as failed:
+            return BaselineReport(status=failed.status, message=failed.message, reference=oracle.kind)
+        expectations = [{n: e.expectation for n, e in entry.items()} for entry in verify.expected]
+        warnings = check_expectations(supply.workloads, expectations, self._task.verify)
+        supply.forget()
+        return BaselineReport(
+            status=Status.OK,
+            reference=oracle.kind,
+            own_error=dict(oracle.findings.own_error),
+            call_s=tuple(supply.call_s),
+            notes=self._notes(oracle, supply, verify) | {"warnings": warnings},
+        )
+
+    def remarks(self, build: Build, resolved: Resolved) -> Mapping[str, str]:
+        """Whether the baseline's code is that of ``clang -O3`` itself."""
+        found = self._compiler.baseline_differs(self._task.kernel, resolved.flags, macros=resolved.macros)
+        return {"clang": found.message or "the baseline's code is that of clang -O3"}
+
+    def open(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> HostSession:
+        """A session; its process is forked when it is verified.
+
+        Raises:
+            UsageError: there is no baseline yet, the build has failed, or the purpose is unknown.
+        """
+        if self._supply is None:
+            raise UsageError("there is no baseline to compare with", "call set_baseline() first")
+        if build.status is not Status.OK:
+            raise UsageError(f"a build with status {build.status} cannot be run")
+        if purpose not in _PURPOSES:
+            raise UsageError(f"unknown purpose {purpose!r}", f"one of {', '.join(_PURPOSES)}")
+        supply, runtime = self._supply, runtime_of(self._task, resolved)
+        seed = seed_for(self._task.seed, f"addresses/{purpose}/{build.digest}", number)
+        return HostSession(
+            task=self._task,
+            inputs=Inputs(
+                verify=lambda: supply.verify(purpose, number, runtime),
+                timed=lambda problem: supply.timed(purpose, number, runtime, problem=problem),
+                accepted=self._accepted,
+                flush_bytes=self._flush_bytes,
+                lane=self._lane,
+            ),
+            start=lambda: self._start(build.code, None, False, seed=seed),
+            rng=stream(self._task.seed, f"order/{purpose}/{build.digest}", number),
+        )
+
+    def close(self) -> None:
+        """Ends the zygote with all its children and the compile workers; safe to call twice."""
+        if self._supply is not None:
+            self._supply.close()
+            self._supply = None
+        if self._zygote is not None:
+            self._zygote.close()
+            self._zygote = None
+        self._compiler.close()
+
+    def _double(self, resolved: Resolved) -> Build | None:
+        if not self._widens or self._task.verify.reference.kind == "python":
+            return None
+        build = self._compiler.build_double(self._task.kernel, macros=resolved.macros, flags=resolved.flags)
+        return build if build.status is Status.OK else None
+
+    def _start(self, code: bytes, bundle: Bundle | None, wide: bool, *, seed: int = 0) -> Runner:
+        if self._zygote is None or not self._zygote.alive:
+            self._zygote = Zygote(
+                llvm=self._compiler.toolchain.library,
+                libraries=[_library(name, self._task.kernel.folder) for name in self._task.kernel.link],
+                harness=self._harness,
+            )
+        known = 0 if self._supply is None else self._supply.largest_bytes
+        space = known + (0 if bundle is None else bundle.layout.space_bytes)
+        memory = _SPARE_MEMORY_BYTES + 2 * space + 2 * self._flush_bytes
+        limits = Limits(memory_bytes=memory, threads=self._task.measure.threads)
+        symbol = self._task.kernel.entry
+        return Runner(self._zygote, code, symbol=symbol, limits=limits, wide=wide, seed=seed)
+
+    def _notes(self, oracle: Oracle, supply: Supply, verify: Bundle) -> dict[str, Any]:
+        findings = oracle.findings
+        return {
+            "workloads": list(verify.labels),
+            "dropped": dict(supply.dropped),
+            "fallbacks": dict(findings.fallbacks),
+            "deterministic": not findings.unstable,
+            "unstable": sorted(findings.unstable),
+            "partly_written": sorted(findings.untouched),
+            "inputs": "sealed: a candidate that writes to one faults",
+        }
+
+
+def _runs(requests: Sequence[BuildRequest]) -> list[tuple[bool, list[BuildRequest]]]:
+    """Requests in order, the baseline's apart: it alone may import what it likes."""
+    runs: list[tuple[bool, list[BuildRequest]]] = []
+    for request in requests:
+        free = request.trial == BASELINE
+        if runs and runs[-1][0] == free:
+            runs[-1][1].append(request)
+        else:
+            runs.append((free, [request]))
+    return runs
+
+
+def _library(name: str, folder: str) -> str:
+    """What the loader is given for a word of ``link``: a path beside the kernel, a file name, or ``m`` for libm."""
+    beside = Path(folder, name)
+    if "/" in name or beside.is_file():
+        return str(beside.resolve())
+    if ".so" in name:
+        return name
+    return ctypes.util.find_library(name) or f"lib{name}.so"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.machine()
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            return value.strip()
+    return platform.processor() or platform.machine() or sys.platform

@@ -1,0 +1,276 @@
+"""Workloads in memory files: sealed inputs, outputs shared with one child, and what the outputs have to be.
+
+Expected values stay in the tuner's private memory; a child gets descriptors of the two memory files only.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.types import Task
+from tuner.evaluators.host.harness import Signature
+from tuner.evaluators.host.layout import PAGE, Buffer, BundleLayout, EntryLayout, Region, lay_out
+from tuner.evaluators.host.process import seal
+from tuner.evaluators.python_reference import RETURN
+from tuner.evaluators.verification import Expectation
+from tuner.evaluators.workloads import Workload
+
+__all__ = ["POISON", "Bundle", "Expected", "OutputMemory", "buffers_of", "make_bundle", "set_bytes"]
+
+Array = NDArray[Any]
+
+POISON = 0xFF
+"""Outputs are filled with this byte before they are computed: NaN for every floating type, -1 for integers."""
+
+_SPARES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What one output of one entry has to be.
+
+    Attributes:
+        expectation: where nothing was written its values are 0.
+        untouched: which elements the baseline leaves alone; ``None`` where it writes all.
+    """
+
+    expectation: Expectation
+    untouched: NDArray[np.bool_] | None = None
+
+
+class OutputMemory:
+    """The outputs of all entries of a bundle, in memory that one child shares."""
+
+    def __init__(self, size: int) -> None:
+        self.descriptor = os.memfd_create("outputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.descriptor, max(size, PAGE))
+        self._map = mmap.mmap(self.descriptor, max(size, PAGE))
+        self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
+
+    def poison(self, byte: int = POISON) -> None:
+        """Fills everything."""
+        self.bytes[:] = byte
+
+    def poison_entry(self, entry: EntryLayout) -> None:
+        """Fills the pages of one entry's outputs; what is restored before a call is left."""
+        for region in entry.regions:
+            if region.buffer.role in ("output", "return"):
+                span = region.span
+                self.bytes[span.offset : span.offset + span.size_bytes] = POISON
+
+    def array(self, region: Region, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        """A view of one output; it changes when the child writes."""
+        data = self.bytes[region.offset : region.offset + region.buffer.size_bytes]
+        return data.view(dtype).reshape(shape)
+
+    def stray(self, region: Region) -> int | None:
+        """The first byte outside of a poisoned buffer, but on its pages, that was written.
+
+        Returns:
+            Negative: bytes before the first one; from 0 on: bytes after the last one; ``None``: none.
+        """
+        span = region.span
+        before = self.bytes[span.offset : region.offset]
+        if before.size and (before != POISON).any():
+            return int(np.flatnonzero(before != POISON)[-1]) - before.size
+        after = self.bytes[region.offset + region.buffer.size_bytes : span.offset + span.size_bytes]
+        if after.size and (after != POISON).any():
+            return int(np.flatnonzero(after != POISON)[0])
+        return None
+
+    def close(self) -> None:
+        """Gives the memory back; views that are left keep it alive."""
+        os.close(self.descriptor)
+        self.bytes = np.empty(0, np.uint8)
+        try:
+            self._map.close()
+        except BufferError:
+            # A view is still in use somewhere; the map goes with it.
+            pass
+
+
+@dataclass(slots=True, kw_only=True)
+class Bundle:
+    """Several entries that one child runs.
+
+    Attributes:
+        key: tells bundles apart in caches.
+        layout: of all entries; several may share one set of inputs (``EntryLayout.inputs``).
+        labels: for messages, by set of inputs.
+        timed: which of the task's problems a set of inputs belongs to.
+        signature: of the kernel that runs on it (the widened one for the float64 reference).
+        scalars: by-value arguments by set of inputs.
+        outputs: dtype and shape of each output, by set of inputs and name.
+        inputs: descriptor of the sealed inputs.
+        expected: by set of inputs and name; empty until known.
+        call_s: rough seconds of the baseline's call, by set of inputs.
+        closed: whether :meth:`close` was called; children that have it mapped are not disturbed.
+    """
+
+    key: str
+    layout: BundleLayout
+    labels: tuple[str, ...]
+    timed: tuple[int | None, ...]
+    signature: Signature
+    scalars: tuple[Mapping[str, int | float], ...]
+    outputs: tuple[Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]], ...]
+    inputs: int
+    expected: list[dict[str, Expected]] = field(default_factory=list)
+    call_s: list[float] = field(default_factory=list)
+    closed: bool = False
+    _spare: list[OutputMemory] = field(default_factory=list)
+
+    @property
+    def copies(self) -> int:
+        """Buffers that are restored before each call."""
+        return sum(r.golden is not None for r in self.layout.entries[0].regions)
+
+    def row(self, number: int, base: int) -> list[int]:
+        """The words and copies of one entry's call, for a bundle that lies at ``base``."""
+        entry = self.layout.entries[number]
+        regions = {r.buffer.name: r for r in entry.regions}
+        scalars = self.scalars[entry.inputs]
+        words: list[int] = []
+        for name, dtype, is_array in self.signature.arguments:
+            words += [base + regions[name].at] if is_array else _bits(scalars[name], dtype)
+        if self.signature.returns is not None:
+            words.append(base + regions[RETURN].at)
+        for region in entry.regions:
+            if region.golden is not None:
+                words += [base + region.at, base + region.golden.at, region.buffer.size_bytes]
+        return words
+
+    def outputs_of(self, number: int, memory: OutputMemory) -> dict[str, Array]:
+        """Views of one entry's outputs."""
+        entry = self.layout.entries[number]
+        kinds = self.outputs[entry.inputs]
+        return {
+            r.buffer.name: memory.array(r, *kinds[r.buffer.name])
+            for r in entry.regions
+            if r.buffer.name in kinds
+        }
+
+    def borrow(self) -> OutputMemory:
+        """Output memory for one child; its content is what the last one left."""
+        return self._spare.pop() if self._spare else OutputMemory(self.layout.output_bytes)
+
+    def give_back(self, memory: OutputMemory) -> None:
+        """Takes it back after the child has ended."""
+        if len(self._spare) < _SPARES and not self.closed:
+            self._spare.append(memory)
+        else:
+            memory.close()
+
+    def close(self) -> None:
+        """Gives all memory back; safe to call twice."""
+        if self.closed:
+            return
+        self.closed = True
+        os.close(self.inputs)
+        for memory in self._spare:
+            memory.close()
+        self._spare.clear()
+
+
+def buffers_of(task: Task, workload: Workload, signature: Signature) -> list[Buffer]:
+    """The buffers of one call, the returned value's last."""
+    roles = {a.name: a.role.value for a in task.arguments}
+    buffers = []
+    for name, dtype, is_array in signature.arguments:
+        if is_array:
+            item = np.dtype(dtype).itemsize
+            size = workload.arrays[name].size * item
+            buffers.append(Buffer(name=name, role=roles[name], size_bytes=size, item_bytes=item))
+    if signature.returns is not None:
+        item = np.dtype(signature.returns).itemsize
+        buffers.append(Buffer(name=RETURN, role="return", size_bytes=item, item_bytes=item))
+    return buffers
+
+
+def set_bytes(task: Task, workload: Workload) -> int:
+    """Bytes that one call's buffers take."""
+    return sum(b.size_bytes for b in buffers_of(task, workload, Signature.of(task)))
+
+
+def make_bundle(
+    task: Task,
+    workloads: Sequence[Workload],
+    placements: Sequence[str],
+    *,
+    key: str,
+    timed: Sequence[int | None] = (),
+    shift: int = 0,
+    copies: int = 1,
+    wide: bool = False,
+) -> Bundle:
+    """Lays workloads out and seals their inputs.
+
+    Args:
+        task: whose arguments.
+        workloads: one for each set of inputs.
+        placements: as :func:`tuner.evaluators.host.layout.lay_out` takes them.
+        key: tells bundles apart.
+        timed: which of the task's problems each workload belongs to.
+        shift: changes where timed buffers begin within their pages.
+        copies: entries for each set of inputs.
+        wide: everything in float64, for the reference.
+    """
+    narrow = Signature.of(task)
+    signature = narrow.widened() if wide else narrow
+    layout = lay_out(
+        [buffers_of(task, w, signature) for w in workloads], placements, shift=shift, copies=copies
+    )
+    dtypes = {name: np.dtype(dtype) for name, dtype, _ in signature.arguments}
+    descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(descriptor, max(layout.input_bytes, PAGE))
+    for entry, workload in zip(layout.entries, workloads, strict=False):
+        for region in entry.regions:
+            if region.buffer.role in ("input", "inout"):
+                array = workload.arrays[region.buffer.name].astype(dtypes[region.buffer.name], copy=False)
+                offset = region.offset if region.golden is None else region.golden.offset
+                _write(descriptor, array, offset)
+    seal(descriptor)
+    return Bundle(
+        key=key,
+        layout=layout,
+        labels=tuple(w.name for w in workloads),
+        timed=tuple(timed) or (None,) * len(workloads),
+        signature=signature,
+        scalars=tuple(w.scalars for w in workloads),
+        outputs=tuple(_outputs(task, w, signature) for w in workloads),
+        inputs=descriptor,
+    )
+
+
+def _outputs(
+    task: Task, workload: Workload, signature: Signature
+) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
+    written = {a.name for a in task.arguments if a.is_array and a.role.value in ("output", "inout")}
+    found: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
+        name: (np.dtype(dtype), workload.arrays[name].shape)
+        for name, dtype, _ in signature.arguments
+        if name in written
+    }
+    if signature.returns is not None:
+        found[RETURN] = (np.dtype(signature.returns), ())
+    return found
+
+
+def _write(descriptor: int, array: Array, offset: int) -> None:
+    view = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    while len(view):
+        count = os.pwrite(descriptor, view, offset)
+        view, offset = view[count:], offset + count
+
+
+def _bits(value: int | float | complex, dtype: str) -> list[int]:
+    data = np.array(value, dtype=dtype).tobytes()
+    data += bytes(-len(data) % 8)
+    return [int.from_bytes(data[i : i + 8], "little", signed=True) for i in range(0, len(data), 8)]

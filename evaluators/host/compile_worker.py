@@ -1,0 +1,368 @@
+"""The process that compiles: a parent with libLLVM loaded that forks workers, each of which serves one socket.
+
+Started as ``python -m tuner.evaluators.host.compile_worker LIBRARY`` with a Unix socket as standard input. Imports
+the standard library and :mod:`tuner.evaluators.host.llvm` only, as its start is paid for at every run. May not
+execute what it makes. LLVM may end or block a worker at any time: the pool in the parent sees to that, so nothing
+here defends against it.
+
+A message is two big-endian 32-bit lengths, a JSON header and one run of bytes; the header's ``sizes`` cut the
+bytes into blobs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import hashlib
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from tuner.evaluators.host.llvm import Library, LLVMError, MachineOptions, Module, PassOptions
+
+__all__ = ["decode", "encode", "main"]
+
+_LENGTHS = struct.Struct("!II")
+_PR_SET_PDEATHSIG = 1
+_MODULES_KEPT = 256
+_OBJECTS_KEPT = 128
+_LOG_LIMIT_BYTES = 16 << 20
+_FEATURE_LIMIT = 4000
+_ORPHAN_CHECK_S = 5.0
+_OBJECT_LIMIT_BYTES = 64 << 20
+_CALL = 45
+_INTEGER = frozenset((8, 10, 12, 14, 15, 17, 18, 20, 21, 22, 23, 24, 25))
+_FLOAT = frozenset((9, 11, 13, 16, 19, 66))
+_COUNTED = {
+    27: "loads",
+    28: "stores",
+    29: "address_computations",
+    44: "phis",
+    46: "selects",
+    2: "branches",
+    3: "branches",
+    70: "branches",
+    71: "branches",
+    42: "comparisons",
+    43: "comparisons",
+    50: "shuffles",
+    51: "shuffles",
+    52: "shuffles",
+    **dict.fromkeys(range(30, 42), "conversions"),
+    **dict.fromkeys(_INTEGER, "integer_operations"),
+    **dict.fromkeys(_FLOAT, "float_operations"),
+}
+_SAMPLE = """
+define void @sample(ptr %a, i64 %n) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %p = getelementptr float, ptr %a, i64 %i
+  %x = load float, ptr %p, align 4
+  %y = fmul fast float %x, 2.0
+  store float %y, ptr %p, align 4
+  %next = add nuw nsw i64 %i, 1
+  %done = icmp eq i64 %next, %n
+  br i1 %done, label %exit, label %loop
+exit:
+  ret void
+}
+"""
+
+
+def encode(header: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
+    """One message as bytes."""
+    text = json.dumps({**header, "sizes": [len(b) for b in blobs]}).encode()
+    return b"".join((_LENGTHS.pack(len(text), sum(map(len, blobs))), text, *blobs))
+
+
+def decode(buffer: bytearray) -> tuple[dict[str, Any], list[bytes]] | None:
+    """Takes the first message off a buffer; ``None`` while it is incomplete.
+
+    Raises:
+        ValueError: when this is no message.
+    """
+    if len(buffer) < _LENGTHS.size:
+        return None
+    text_size, data_size = _LENGTHS.unpack_from(buffer)
+    end = _LENGTHS.size + text_size + data_size
+    if len(buffer) < end:
+        return None
+    at = _LENGTHS.size + text_size
+    header = json.loads(bytes(buffer[_LENGTHS.size : at]))
+    blobs = []
+    for size in header["sizes"]:
+        blobs.append(bytes(buffer[at : at + size]))
+        at += size
+    del buffer[:end]
+    return header, blobs
+
+
+class _Cache:
+    """Bytes by key, the oldest dropped."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._items: OrderedDict[str, bytes] = OrderedDict()
+
+    def get(self, key: str) -> bytes | None:
+        found = self._items.get(key)
+        if found is not None:
+            self._items.move_to_end(key)
+        return found
+
+    def put(self, key: str, data: bytes) -> None:
+        self._items[key] = data
+        if len(self._items) > self._limit:
+            self._items.popitem(last=False)
+
+
+class _Worker:
+    """Serves one socket until it closes."""
+
+    def __init__(self, library: Library, connection: socket.socket, log: int) -> None:
+        self._library = library
+        self._connection = connection
+        self._log = log
+        self._modules = _Cache(_MODULES_KEPT)
+        self._objects = _Cache(_OBJECTS_KEPT)
+        self._work = {"link": self._link, "compile": self._compile, "list": self._list, "host": self._host}
+
+    def serve(self) -> None:
+        buffer = bytearray()
+        while True:
+            message = decode(buffer)
+            if message is None:
+                data = self._connection.recv(1 << 20)
+                if not data:
+                    return
+                buffer += data
+                continue
+            header, blobs = message
+            for data in blobs:
+                self._modules.put(hashlib.sha256(data).hexdigest(), data)
+            self._connection.sendall(encode(*self._answer(header)))
+
+    def _answer(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        missing = [d for d in header.get("modules", ()) if self._modules.get(d) is None]
+        if missing:
+            return {"missing": missing}, []
+        os.lseek(self._log, 0, os.SEEK_SET)
+        os.ftruncate(self._log, 0)
+        try:
+            return self._work[header["op"]](header)
+        except LLVMError as error:
+            return {"error": str(error)}, []
+
+    def _module(self, header: dict[str, Any]) -> Module:
+        first, *others = (self._modules.get(d) or b"" for d in header["modules"])
+        module = Module(self._library, first)
+        for data in others:
+            module.link(data)
+        return module
+
+    def _link(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        """One module of several, the entry under its own name, vector variants offered."""
+        module = self._module(header)
+        try:
+            names = module.defined()
+            symbol = _entry_symbol(names, header["entry"])
+            if symbol is None:
+                return {"defined": names, "entry": None}, []
+            if symbol != header["entry"]:
+                module.rename(symbol, header["entry"])
+            if header["variants"]:
+                module.offer_vector_variants(header["variants"])
+            module.verify()
+            return {"defined": names, "entry": symbol}, [module.bitcode()]
+        finally:
+            module.close()
+
+    def _compile(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        started = time.perf_counter()
+        module = self._module(header)
+        try:
+            options = MachineOptions(**header["machine"])
+            machine = self._library.machine(options, module.triple)
+            parsed = time.perf_counter()
+            module.run_passes(header["pipeline"], machine, PassOptions(**header["passes"]))
+            passed = time.perf_counter()
+            features = _features(module)
+            texts = {"ir": module.text()} if header["texts"] else {}
+            counted = time.perf_counter()
+            # Many pipelines end in the same IR; the code generator then need not run again.
+            key = hashlib.sha256(module.bitcode() + repr(options).encode()).hexdigest()
+            code = self._objects.get(key)
+            if code is None or header["texts"]:
+                if header["texts"]:
+                    texts["assembly"] = self._assembly(module.bitcode(), machine)
+                code = module.emit(machine)
+                if len(code) > _OBJECT_LIMIT_BYTES:
+                    raise LLVMError(
+                        f"the object has {len(code) >> 20} MiB; {_OBJECT_LIMIT_BYTES >> 20} are allowed"
+                    )
+                self._objects.put(key, code)
+        finally:
+            module.close()
+        seconds = {
+            "parse": parsed - started,
+            "passes": passed - parsed,
+            "features": counted - passed,
+            "codegen": time.perf_counter() - counted,
+        }
+        return {"features": features, "texts": texts, "seconds": seconds}, [code]
+
+    def _assembly(self, bitcode: bytes, machine: int) -> str:
+        # Emitting changes the module, so the text is made from a copy.
+        copy = Module(self._library, bitcode)
+        try:
+            return copy.emit(machine, assembly=True).decode("utf-8", "replace")
+        finally:
+            copy.close()
+
+    def _list(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        """The passes (``what`` is ``passes``) or the global options (``options``, which ends this process)."""
+        if header["what"] == "options":
+            self._library.set_globals(["--help-hidden"])
+        found = self._library.print_pass_names()
+        return {"found": found}, [os.pread(self._log, _LOG_LIMIT_BYTES, 0)]
+
+    def _host(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        return {**self._library.host(), "version": self._library.version}, []
+
+
+def _entry_symbol(names: Sequence[str], entry: str) -> str | None:
+    """The symbol of the entry: the name itself, else the one C++ function of that name.
+
+    Mangled by the Itanium ABI: ``_Z`` length name parameters, or ``_ZN`` with the parts of a qualified name.
+    """
+    if entry in names:
+        return entry
+    parts = "".join(f"{len(p)}{p}" for p in entry.split("::"))
+    starts = (f"_ZN{parts}E", f"_ZN{parts}I") if "::" in entry else (f"_Z{parts}", f"_ZL{parts}")
+    found = [n for n in names if n.startswith(starts)]
+    return found[0] if len(found) == 1 else None
+
+
+def _features(module: Module) -> dict[str, float]:
+    """Counts of the optimised IR's instructions by class; widths in bits."""
+    counts: Counter[str] = Counter()
+    widest = total = 0
+    for opcode, bits, lanes, callee in module.shape():
+        total += 1
+        if total > _FEATURE_LIMIT:
+            continue
+        name = _call_class(callee) if opcode == _CALL else _COUNTED.get(opcode)
+        if name:
+            counts[name] += 1
+        if lanes > 1:
+            counts["vector_instructions"] += 1
+            widest = max(widest, bits)
+    names = sorted({*_COUNTED.values(), "vector_instructions", "calls", "intrinsics", "fused_multiply_adds"})
+    scale = total / min(total, _FEATURE_LIMIT) if total else 1.0
+    features = {f"ir_{name}_count": round(counts[name] * scale, 3) for name in names}
+    return {**features, "ir_instructions_count": float(total), "ir_vector_width_bits": float(widest)}
+
+
+def _call_class(callee: str) -> str:
+    if callee.startswith(("llvm.fma.", "llvm.fmuladd.")):
+        return "fused_multiply_adds"
+    return "intrinsics" if callee.startswith("llvm.") else "calls"
+
+
+def _limit(memory_bytes: int) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_LOG_LIMIT_BYTES, _LOG_LIMIT_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _spawn(library: Library, control: socket.socket, request: dict[str, Any], handles: Sequence[int]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        # Ends with the zygote, which ends with the pool: a blocked worker must not outlive them.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != request["parent"]:
+            os._exit(1)
+        control.close()
+        connection, log = socket.socket(fileno=handles[0]), handles[1]
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        _limit(request["memory_bytes"])
+        if request["globals"]:
+            library.set_globals(request["globals"])
+        _Worker(library, connection, log).serve()
+        status = 0
+    except Exception as error:
+        # Ends up in the log, which the pool reads when a worker is gone.
+        os.write(2, f"{type(error).__name__}: {error}\n".encode())
+    finally:
+        os._exit(status)
+
+
+def _warm_up(library: Library) -> None:
+    """Compiles a little once, so that forked workers find LLVM's code and tables in memory."""
+    module = Module.from_text(library, _SAMPLE)
+    try:
+        machine = library.machine(MachineOptions(), library.host()["triple"])
+        module.run_passes("default<O3>", machine, PassOptions())
+        module.emit(machine)
+    except LLVMError:
+        return
+    finally:
+        module.close()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The zygote: answers ``spawn`` and ``reap`` on standard input until it closes."""
+    parent = os.getppid()
+    control = socket.socket(fileno=os.dup(0))
+    control.settimeout(_ORPHAN_CHECK_S)
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    library = Library(arguments[0])
+    _warm_up(library)
+    control.sendall(encode({**library.host(), "version": library.version}))
+    gc.freeze()
+    buffer = bytearray()
+    handles: list[int] = []
+    while True:
+        try:
+            data, received, _, _ = socket.recv_fds(control, 1 << 16, 2)
+        except TimeoutError:
+            # Another process may hold the other end open after the pool's was killed.
+            if os.getppid() != parent:
+                return 0
+            continue
+        if not data:
+            return 0
+        buffer += data
+        handles += received
+        message = decode(buffer)
+        if message is None:
+            continue
+        request, _ = message
+        if request["op"] == "spawn":
+            pid = _spawn(library, control, {**request, "parent": os.getpid()}, handles)
+            for handle in handles:
+                os.close(handle)
+            handles.clear()
+            control.sendall(encode({"pid": pid}))
+        else:
+            _, status = os.waitpid(request["pid"], 0)
+            control.sendall(encode({"status": os.waitstatus_to_exitcode(status)}))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,341 @@
+"""Runs clang: source to unoptimised bitcode, once for each variant, macros and front-end flags.
+
+May not optimise: the bitcode is that of ``-O3 -Xclang -disable-llvm-passes`` (``-O1`` would tag every loop against
+unrolling). Works on a machine without system headers: the folder ``include`` beside this module is searched last.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+
+from tuner.core.canonical import digest_json
+from tuner.core.errors import SpecError
+from tuner.core.types import Kernel, Status, Value, Variant
+from tuner.evaluators.host.flags import Flags
+from tuner.evaluators.host.toolchain import Toolchain
+
+__all__ = ["FrontEnd", "Source", "Unit", "macro_flags"]
+
+_SHIMS = Path(__file__).parent / "include"
+_SUFFIXES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".C": "c++", ".c++": "c++"}
+_LANGUAGES = ("c", "c++")
+_KEPT = 512
+_MEMORY_BYTES = 8 << 30
+_ERROR = re.compile(r"^(.*?(?:fatal )?error: .*)$", re.MULTILINE)
+_MATH_PROBE_TEXT = (
+    "acos acosh asin asinh atan atanh cbrt cos cosh erf erfc exp exp10 exp2 expm1 lgamma log log10 "
+    "log1p log2 sin sinh tan tanh tgamma"
+)
+_MATH_PROBE = _MATH_PROBE_TEXT.split()
+_MATH_PROBE_2 = ("atan2", "fmod", "hypot", "pow")
+_CALL = re.compile(r"call .*@([\w.]+)\(.*\) #(\d+)")
+_ATTRIBUTES = re.compile(r'^attributes #(\d+) = \{.*"vector-function-abi-variant"="([^"]+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What the front end compiles: files, and where includes are looked for."""
+
+    variant: Variant
+    language: str
+    folder: str = ""
+    include: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, kernel: Kernel, variant: Variant | None = None) -> Source:
+        """The kernel's own sources, or a variant of them."""
+        return cls(
+            variant=variant or kernel.variant,
+            language=kernel.language,
+            folder=kernel.folder,
+            include=kernel.include,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Bitcode of each file, or why there is none."""
+
+    status: Status
+    message: str = ""
+    modules: tuple[bytes, ...] = ()
+    output: str = ""
+    seconds: float = 0.0
+    digest: str = ""
+
+
+def macro_flags(macros: Mapping[str, Value]) -> tuple[str, ...]:
+    """``-DNAME=value`` in the names' order; booleans are 1 and 0."""
+    return tuple(
+        f"-D{name}={int(value) if isinstance(value, bool) else value}"
+        for name, value in sorted(macros.items())
+    )
+
+
+class FrontEnd:
+    """Runs clang, several at once, and remembers what came out.
+
+    Args:
+        toolchain: whose clang.
+        target: ``native`` or a CPU's name, for ``-march``.
+        workers: how many at once.
+        timeout_s: wall time for one file.
+        bare: pretend that the machine has no system headers, for tests.
+    """
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        target: str,
+        *,
+        workers: int = 1,
+        timeout_s: float = 30.0,
+        bare: bool = False,
+    ) -> None:
+        self._toolchain = toolchain
+        self._target = target
+        self._timeout_s = timeout_s
+        self._bare = bare
+        self._known: OrderedDict[str, Unit] = OrderedDict()
+        self._variants: dict[str, dict[str, str]] = {}
+        self._checked: dict[tuple[str, ...], SpecError | None] = {}
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._go = threading.Event()
+        self._go.set()
+        self._threads = ThreadPoolExecutor(max(1, workers), thread_name_prefix="clang")
+
+    def close(self) -> None:
+        """Ends all runs of clang; safe to call twice."""
+        self.resume()
+        with self._lock:
+            for process in self._running:
+                process.kill()
+        self._threads.shutdown()
+
+    def pause(self) -> None:
+        """Stops all runs of clang until :meth:`resume`."""
+        self._go.clear()
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Goes on after :meth:`pause`."""
+        self._signal(signal.SIGCONT)
+        self._go.set()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with self._lock:
+            for process in self._running:
+                process.send_signal(number)
+
+    def compile(self, work: Sequence[tuple[Source, Flags, Mapping[str, Value]]]) -> list[Unit]:
+        """Unoptimised bitcode for each source with its flags and macros, in order; equal work is done once."""
+        keys = [self._key(*one) for one in work]
+        fresh = {key: one for key, one in zip(keys, work, strict=True) if key not in self._known}
+        # Only the first that needs a unit pays for it.
+        results = {key: replace(self._known[key], seconds=0.0) for key in keys if key in self._known}
+        free = dict(results)
+        made = self._threads.map(lambda item: self._compile(item[0], *item[1]), fresh.items())
+        for key, unit in zip(fresh, made, strict=True):
+            results[key], free[key] = unit, replace(unit, seconds=0.0)
+            if unit.status is not Status.TIMED_OUT:
+                self._remember(key, unit)
+        units = []
+        for key in keys:
+            units.append(results[key])
+            results[key] = free[key]
+        return units
+
+    def _remember(self, key: str, unit: Unit) -> None:
+        self._known[key] = unit
+        if len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+
+    def _key(self, source: Source, flags: Flags, macros: Mapping[str, Value]) -> str:
+        files = [[f.name, f.text] for f in source.variant.files]
+        where = [source.language, source.folder, *source.include]
+        return digest_json([files, where, list(flags.frontend), list(macro_flags(macros))])
+
+    def _compile(self, key: str, source: Source, flags: Flags, macros: Mapping[str, Value]) -> Unit:
+        started = time.perf_counter()
+        modules: list[bytes] = []
+        outputs: list[str] = []
+        with tempfile.TemporaryDirectory(prefix="tuner-source-") as scratch:
+            for file in source.variant.files:
+                (Path(scratch) / PurePath(file.name).name).write_text(file.text, encoding="utf-8")
+            for index, file in enumerate(source.variant.files):
+                language = _language(file.name, source.language, first=index == 0)
+                if language is None:
+                    continue
+                words = [*self.words(source, flags, macros), "-emit-llvm", "-x", language]
+                words += ["-Xclang", "-disable-llvm-passes", PurePath(file.name).name, "-o", "out.bc"]
+                status, output = self._run(words, scratch)
+                outputs.append(output)
+                if status is not Status.OK:
+                    message = _first_error(output) if status is Status.BUILD_ERROR else output
+                    return Unit(status=status, message=message, output="".join(outputs), digest=key)
+                modules.append((Path(scratch) / "out.bc").read_bytes())
+        return Unit(
+            status=Status.OK,
+            modules=tuple(modules),
+            output="".join(outputs),
+            seconds=time.perf_counter() - started,
+            digest=key,
+        )
+
+    def words(self, source: Source, flags: Flags, macros: Mapping[str, Value]) -> list[str]:
+        """The options that every run of clang on this source gets, without what says which output is wanted."""
+        words = ["-c", "-O3", f"-march={self._target}", "-fno-color-diagnostics", *flags.frontend]
+        words += macro_flags(macros)
+        if self._bare:
+            words += ["-nostdlibinc"]
+        for folder in source.include:
+            path = Path(folder)
+            words += ["-I", str(path if path.is_absolute() else Path(source.folder) / path)]
+        if source.folder:
+            words += ["-I", source.folder]
+        return [*words, "-idirafter", str(_SHIMS)]
+
+    def object_of(
+        self, source: Source, flags: Flags, macros: Mapping[str, Value]
+    ) -> tuple[Status, str, bytes]:
+        """What clang alone makes of the first file with the flags as written: status, output, object code."""
+        with tempfile.TemporaryDirectory(prefix="tuner-source-") as scratch:
+            for file in source.variant.files:
+                (Path(scratch) / PurePath(file.name).name).write_text(file.text, encoding="utf-8")
+            first = source.variant.files[0].name
+            language = _language(first, source.language, first=True) or "c"
+            words = [*self.words(source, flags, macros), *flags.given, "-x", language]
+            status, output = self._run([*words, PurePath(first).name, "-o", "out.o"], scratch)
+            return status, output, (Path(scratch) / "out.o").read_bytes() if status is Status.OK else b""
+
+    def check(self, flags: Flags) -> None:
+        """Asks clang whether it takes these flags.
+
+        Raises:
+            SpecError: with what clang says.
+        """
+        if flags.given not in self._checked:
+            self._checked[flags.given] = self._complaint(flags)
+        error = self._checked[flags.given]
+        if error is not None:
+            raise error
+
+    def _complaint(self, flags: Flags) -> SpecError | None:
+        options = [word for option in flags.options for word in ("-mllvm", option)]
+        veclib = [f"-fveclib={flags.veclib}"] if flags.veclib else []
+        words = ["-c", "-O3", f"-march={self._target}", "-fno-color-diagnostics", "-Werror", *flags.frontend]
+        # Macros that a header needs may be missing here, so files to include are left out.
+        words = [w for i, w in enumerate(words) if w != "-include" and words[i - 1] != "-include"]
+        with tempfile.TemporaryDirectory(prefix="tuner-flags-") as scratch:
+            (Path(scratch) / "empty.c").write_text("typedef int empty;\n", encoding="utf-8")
+            language = "c++" if any(w.startswith(("-std=c++", "-std=gnu++")) for w in words) else "c"
+            status, output = self._run(
+                [*words, *veclib, *options, "-x", language, "empty.c", "-o", "out.o"], scratch
+            )
+        if status is Status.OK:
+            return None
+        said = _first_error(output) if "error: " in output else output.strip().split("\n")[0]
+        said = re.sub(r"^clang[^:]*: (error: )?", "", said).replace(
+            "  Try: 'clang (LLVM option parsing) --help'", ""
+        )
+        return SpecError(
+            f"clang does not take the flags {' '.join(flags.given)}: {said}", "correct or remove the flag"
+        )
+
+    def vector_variants(self, library: str) -> Mapping[str, str]:
+        """What a vector library offers: attribute texts by function, read from what clang does with a probe.
+
+        Raises:
+            SpecError: when LLVM knows no such library for this target, or it offers nothing.
+        """
+        if library not in self._variants:
+            self._variants[library] = self._probe(library)
+        if not self._variants[library]:
+            raise SpecError(
+                f"flag -fveclib={library} cannot be honoured: it offers no vector functions on this target",
+                "libmvec is the one of glibc",
+            )
+        return self._variants[library]
+
+    def _probe(self, library: str) -> dict[str, str]:
+        lines = []
+        for suffix, type_ in (("f", "float"), ("", "double")):
+            for name in _MATH_PROBE:
+                lines.append(
+                    f"for (int i = 0; i < n; i++) d{type_}[i] = __builtin_{name}{suffix}(s{type_}[i]);"
+                )
+            for name in _MATH_PROBE_2:
+                lines.append(
+                    f"for (int i = 0; i < n; i++) d{type_}[i] = __builtin_{name}{suffix}(s{type_}[i], d{type_}[i]);"
+                )
+        head = (
+            "void probe(const float *restrict sfloat, float *restrict dfloat, const double *restrict sdouble, "
+            "double *restrict ddouble, int n) {"
+        )
+        found: dict[str, str] = {}
+        with tempfile.TemporaryDirectory(prefix="tuner-veclib-") as scratch:
+            (Path(scratch) / "probe.c").write_text("\n".join([head, *lines, "}"]), encoding="utf-8")
+            words = ["-c", "-O3", f"-march={self._target}", "-ffast-math", f"-fveclib={library}"]
+            words += ["-mllvm", "-print-after=inject-tli-mappings", "-mllvm", "-print-module-scope"]
+            status, output = self._run([*words, "-x", "c", "probe.c", "-o", "out.o"], scratch)
+        if status is not Status.OK:
+            raise SpecError(f"clang does not take -fveclib={library}: {_first_error(output)}", "try libmvec")
+        attributes = dict(_ATTRIBUTES.findall(output))
+        for name, number in _CALL.findall(output):
+            if number in attributes:
+                found[name] = attributes[number]
+        return found
+
+    def _run(self, words: Sequence[str], folder: str) -> tuple[Status, str]:
+        self._go.wait()
+        process = subprocess.Popen(
+            [self._toolchain.clang, *words],
+            cwd=folder,
+            env={"LC_ALL": "C", "TMPDIR": folder},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            process_group=0,
+        )
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+        with self._lock:
+            self._running.add(process)
+        try:
+            _, errors = process.communicate(timeout=self._timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return Status.TIMED_OUT, f"clang took longer than {self._timeout_s:g} s"
+        finally:
+            with self._lock:
+                self._running.discard(process)
+        output = errors.decode("utf-8", "replace")
+        if process.returncode == 0:
+            return Status.OK, output
+        if process.returncode < 0 or "PLEASE submit a bug report" in output:
+            return Status.CRASHED, f"clang crashed: {_first_error(output)}"
+        return Status.BUILD_ERROR, output
+
+
+def _language(name: str, first_language: str, *, first: bool) -> str | None:
+    if first:
+        return first_language if first_language in _LANGUAGES else "c"
+    return _SUFFIXES.get(PurePath(name).suffix)
+
+
+def _first_error(output: str) -> str:
+    found = _ERROR.search(output)
+    text = found[1] if found else output.strip().split("\n")[0]
+    return text[:300] or "clang failed and said nothing"

@@ -1,0 +1,131 @@
+"""C text of what runs beside a candidate: the timing harness and, for each kernel signature, a thunk.
+
+The thunk unpacks an array of 64-bit words (addresses of buffers, bits of by-value scalars, the address for the
+returned value) and calls the kernel through a pointer. May not compile or run anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from tuner.core.errors import SpecError
+from tuner.core.types import Argument, Task
+
+__all__ = ["C_TYPES", "IMPORTS", "WIDER", "Signature", "harness_text"]
+
+C_TYPES = {
+    "bool": "_Bool",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long long",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned int",
+    "uint64": "unsigned long long",
+    "float16": "_Float16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "float _Complex",
+    "complex128": "double _Complex",
+}
+"""How each dtype of a spec is written in C."""
+
+WIDER = {"float16": "float64", "float32": "float64", "complex64": "complex128"}
+"""What a dtype becomes in the reference that is computed in float64."""
+
+IMPORTS = (
+    "clock_gettime",
+    "memcpy",
+    "memset",
+    "mmap",
+    "munmap",
+    "recv",
+    "send",
+    "sigaction",
+    "sigaltstack",
+)
+"""Functions of the C library that the harness calls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """What the thunk needs to know of a kernel: dtypes in call order.
+
+    Attributes:
+        arguments: for each argument its name, its dtype and whether a buffer is passed.
+        returns: dtype of the returned value, or ``None``.
+    """
+
+    arguments: tuple[tuple[str, str, bool], ...]
+    returns: str | None = None
+
+    @staticmethod
+    def of(task: Task) -> Signature:
+        """The signature that a task describes.
+
+        Raises:
+            SpecError: a dtype that cannot be passed to a C function.
+        """
+        arguments: Sequence[Argument] = task.arguments
+        for argument in arguments:
+            _check(argument.dtype, f"the argument {argument.name}")
+        if task.kernel.returns is not None:
+            _check(task.kernel.returns, "the returned value")
+        return Signature(
+            arguments=tuple((a.name, a.dtype, a.is_array) for a in arguments), returns=task.kernel.returns
+        )
+
+    @property
+    def words(self) -> int:
+        """64-bit words of one call."""
+        return sum(_words(d, a) for _, d, a in self.arguments) + (self.returns is not None)
+
+    @property
+    def widens(self) -> bool:
+        """Whether :meth:`widened` differs."""
+        return any(d in WIDER for _, d, _ in self.arguments) or self.returns in WIDER
+
+    def widened(self) -> Signature:
+        """The same kernel in float64."""
+        return Signature(
+            arguments=tuple((n, WIDER.get(d, d), a) for n, d, a in self.arguments),
+            returns=None if self.returns is None else WIDER.get(self.returns, self.returns),
+        )
+
+    def thunk(self, name: str) -> str:
+        """C text of the thunk as a function of that name."""
+        types, values, at = [], [], 0
+        for _, dtype, is_array in self.arguments:
+            kind = C_TYPES[dtype]
+            if is_array:
+                types.append("void *")
+                values.append(f"(void *)words[{at}]")
+            else:
+                types.append(kind)
+                values.append(f"*(__attribute__((__may_alias__)) {kind} *)&words[{at}]")
+            at += _words(dtype, is_array)
+        result = "void" if self.returns is None else C_TYPES[self.returns]
+        call = f"(({result} (*)({', '.join(types) or 'void'}))entry)({', '.join(values)})"
+        if self.returns is not None:
+            call = f"*({result} *)words[{at}] = {call}"
+        return f"void {name}(void *entry, i64 *words) {{ (void)words; {call}; }}\n"
+
+
+def _words(dtype: str, is_array: bool) -> int:
+    return 2 if dtype == "complex128" and not is_array else 1
+
+
+def _check(dtype: str, what: str) -> None:
+    if dtype not in C_TYPES:
+        raise SpecError(
+            f"{what} has the dtype {dtype}, which no C type has", f"use one of {', '.join(C_TYPES)}"
+        )
+
+
+def harness_text(signature: Signature) -> str:
+    """The whole C file: the harness, ``tuner_thunk``, and ``tuner_thunk_wide`` for the float64 reference."""
+    text = files(__package__).joinpath("harness.c").read_text(encoding="utf-8")
+    return text + "\n" + signature.thunk("tuner_thunk") + signature.widened().thunk("tuner_thunk_wide")

@@ -1,0 +1,412 @@
+"""libLLVM through its C API: read, link, optimise and emit modules.
+
+Imports the standard library only, as every compile worker loads it. May not execute what it makes. LLVM may end
+the process at any call: only processes that can be lost use this module.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from dataclasses import dataclass, fields
+from typing import Any
+
+from tuner.evaluators.host.llvm_prototypes import PROTOTYPES
+
+__all__ = ["LLVMError", "Library", "MachineOptions", "Module", "PassOptions"]
+
+_X86_PARTS = ("TargetInfo", "Target", "TargetMC", "AsmPrinter", "AsmParser")
+_APPENDING_LINKAGE, _AVAILABLE_EXTERNALLY, _INTERNAL, _PRIVATE = 7, 1, 8, 9
+_FUNCTION_INDEX = 0xFFFFFFFF
+_RETURN_STATUS = 2
+_CODE_MODELS = {"default": 0, "small": 3, "kernel": 4, "medium": 5, "large": 6}
+_RELOCATION_PIC = 2
+_ASSEMBLY, _OBJECT = 0, 1
+_STORE, _CALL = 28, 45
+_KIND_BITS = {1: 16, 2: 32, 3: 64, 4: 80, 5: 128, 18: 16}
+_KIND_INTEGER, _KIND_POINTER, _KIND_VECTOR = 8, 12, 13
+_VARIANT = re.compile(r"_ZGV_LLVM_N(\d+)(v+)_[^()]+\(([^()]+)\)")
+
+
+class LLVMError(Exception):
+    """LLVM refused something and lives on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassOptions:
+    """What clang sets in the pass builder; the defaults are those of ``clang -O3``.
+
+    The two vectorisers are missing on purpose: reading the text ``default<O3>`` overrides what is set for them.
+    """
+
+    loop_interleaving: bool = True
+    loop_unrolling: bool = True
+    call_graph_profile: bool = True
+    debug_logging: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineOptions:
+    """A target machine. An empty ``cpu`` is this machine's; ``level`` is the code generator's ``-O``, 0 to 3."""
+
+    cpu: str = ""
+    level: int = 3
+    code_model: str = "default"
+
+
+class Library:
+    """One loaded libLLVM with the x86 target.
+
+    Args:
+        path: the shared library.
+
+    Raises:
+        OSError: when it cannot be loaded.
+        AttributeError: when a function is missing: not a libLLVM of version 17 or newer with the x86 target.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._handle = ctypes.CDLL(path)
+        self._calls: dict[str, Any] = {}
+        for name, (result, arguments) in PROTOTYPES.items():
+            call = getattr(self._handle, "LLVM" + name)
+            call.restype, call.argtypes = result, arguments
+            self._calls[name] = call
+        for option in fields(PassOptions):
+            name = "PassBuilderOptionsSet" + _camel(option.name)
+            call = getattr(self._handle, "LLVM" + name)
+            call.restype, call.argtypes = None, (c_void_p, c_int)
+            self._calls[name] = call
+        for part in _X86_PARTS:
+            getattr(self._handle, "LLVMInitializeX86" + part)()
+        self._machines: dict[MachineOptions, int] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._calls[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def version(self) -> str:
+        """For example ``23.1.4``."""
+        parts = (c_uint(), c_uint(), c_uint())
+        self.GetVersion(*(byref(p) for p in parts))
+        return ".".join(str(p.value) for p in parts)
+
+    def host(self) -> dict[str, str]:
+        """This machine as LLVM sees it: ``triple``, ``cpu``, ``features``."""
+        return {
+            "triple": self.take(self.GetDefaultTargetTriple()),
+            "cpu": self.take(self.GetHostCPUName()),
+            "features": self.take(self.GetHostCPUFeatures()),
+        }
+
+    def take(self, message: int | None) -> str:
+        """Text that LLVM allocated; frees it."""
+        if not message:
+            return ""
+        text = ctypes.string_at(message).decode("utf-8", "replace")
+        self.DisposeMessage(message)
+        return text
+
+    def take_buffer(self, buffer: int | None) -> bytes:
+        """Bytes of a memory buffer; frees it."""
+        data = ctypes.string_at(self.GetBufferStart(buffer), self.GetBufferSize(buffer))
+        self.DisposeMemoryBuffer(buffer)
+        return data
+
+    def set_globals(self, options: Sequence[str]) -> None:
+        """Sets LLVM's process-wide options. Unknown ones are ignored by LLVM: check them first."""
+        words = [b"tuner", *(option.encode() for option in options)]
+        self.ParseCommandLineOptions(len(words), (c_char_p * len(words))(*words), None)
+
+    def machine(self, options: MachineOptions, triple: str) -> int:
+        """A target machine, made once for each set of options.
+
+        Raises:
+            LLVMError: for a triple that this library has no target for.
+        """
+        if options not in self._machines:
+            target, message = c_void_p(), c_void_p()
+            if self.GetTargetFromTriple(triple.encode(), byref(target), byref(message)):
+                raise LLVMError(self.take(message.value))
+            host = self.host() if not options.cpu else {"cpu": options.cpu, "features": ""}
+            made = self.CreateTargetMachine(
+                target,
+                triple.encode(),
+                host["cpu"].encode(),
+                host["features"].encode(),
+                options.level,
+                _RELOCATION_PIC,
+                _CODE_MODELS[options.code_model],
+            )
+            if not made:
+                raise LLVMError(f"no target machine for {options.cpu or 'this CPU'}")
+            self._machines[options] = made
+        return self._machines[options]
+
+    def print_pass_names(self) -> bool:
+        """Prints the passes on standard output; false where this build of LLVM hides the functions for it."""
+        try:
+            out = self._handle["_ZN4llvm4outsEv"]
+            listing = self._handle["_ZN4llvm11PassBuilder14printPassNamesERNS_11raw_ostreamE"]
+            flush = self._handle["_ZN4llvm11raw_ostream14flush_nonemptyEv"]
+        except AttributeError:
+            return False
+        out.restype, out.argtypes = c_void_p, ()
+        listing.restype, listing.argtypes = None, (c_void_p, c_void_p)
+        flush.restype, flush.argtypes = None, (c_void_p,)
+        stream = out()
+        listing(None, stream)
+        flush(stream)
+        return True
+
+
+class Module:
+    """One module in a context of its own, so that nothing of an earlier job can influence it.
+
+    Args:
+        library: who reads it.
+        bitcode: the first module's bitcode; further ones are linked in by :meth:`link`.
+
+    Raises:
+        LLVMError: when the bitcode cannot be read.
+    """
+
+    def __init__(self, library: Library, bitcode: bytes) -> None:
+        self._lib = library
+        self._context = library.ContextCreate()
+        self._module: int | None = self._parse(bitcode)
+
+    @classmethod
+    def from_text(cls, library: Library, text: str) -> Module:
+        """A module from IR text.
+
+        Raises:
+            LLVMError: when the text cannot be read.
+        """
+        made = cls.__new__(cls)
+        made._lib, made._context = library, library.ContextCreate()
+        data = text.encode()
+        buffer = library.CreateMemoryBufferWithMemoryRangeCopy(data, len(data), b"module")
+        module, message = c_void_p(), c_void_p()
+        # The buffer belongs to the parser from here on.
+        if library.ParseIRInContext(made._context, buffer, byref(module), byref(message)):
+            raise LLVMError(library.take(message.value))
+        made._module = module.value
+        return made
+
+    def _parse(self, bitcode: bytes) -> int:
+        buffer = self._lib.CreateMemoryBufferWithMemoryRangeCopy(bitcode, len(bitcode), b"module")
+        module = c_void_p()
+        failed = self._lib.ParseBitcodeInContext2(self._context, buffer, byref(module))
+        self._lib.DisposeMemoryBuffer(buffer)
+        if failed or not module.value:
+            raise LLVMError("this bitcode cannot be read")
+        return module.value
+
+    def close(self) -> None:
+        """Frees the module with its context."""
+        if self._module is not None:
+            self._lib.DisposeModule(self._module)
+            self._lib.ContextDispose(self._context)
+            self._module = None
+
+    def link(self, bitcode: bytes) -> None:
+        """Links a further module in.
+
+        Raises:
+            LLVMError: for example when both define the same function.
+        """
+        if self._lib.LinkModules2(self._module, self._parse(bitcode)):
+            raise LLVMError("the source files do not link into one module: is something defined twice?")
+
+    def verify(self) -> None:
+        """Raises ``LLVMError`` when the module is malformed."""
+        message = c_void_p()
+        failed = self._lib.VerifyModule(self._module, _RETURN_STATUS, byref(message))
+        text = self._lib.take(message.value)
+        if failed:
+            raise LLVMError(
+                f"malformed module: {text.strip().splitlines()[0] if text.strip() else 'unknown'}"
+            )
+
+    @property
+    def triple(self) -> str:
+        """The target triple that the front end wrote."""
+        return bytes(self._lib.GetTarget(self._module)).decode()
+
+    def functions(self) -> Iterator[int]:
+        """All functions, declarations too."""
+        function = self._lib.GetFirstFunction(self._module)
+        while function:
+            yield function
+            function = self._lib.GetNextFunction(function)
+
+    def name(self, value: int) -> str:
+        """A value's name."""
+        size = c_size_t()
+        start = self._lib.GetValueName2(value, byref(size))
+        return ctypes.string_at(start, size.value).decode("utf-8", "replace")
+
+    def defined(self) -> list[str]:
+        """Names of the functions that the object will export."""
+        hidden = (_AVAILABLE_EXTERNALLY, _INTERNAL, _PRIVATE)
+        return [
+            self.name(f)
+            for f in self.functions()
+            if not self._lib.IsDeclaration(f) and self._lib.GetLinkage(f) not in hidden
+        ]
+
+    def rename(self, old: str, new: str) -> None:
+        """Gives a function another symbol."""
+        function = self._lib.GetNamedFunction(self._module, old.encode())
+        self._lib.SetValueName2(function, new.encode(), len(new.encode()))
+
+    def run_passes(self, pipeline: str, machine: int, options: PassOptions) -> None:
+        """Runs a pipeline in the new pass manager's syntax.
+
+        Raises:
+            LLVMError: for a pipeline that LLVM does not understand.
+        """
+        handle = self._lib.CreatePassBuilderOptions()
+        for option in fields(options):
+            getattr(self._lib, "PassBuilderOptionsSet" + _camel(option.name))(
+                handle, int(getattr(options, option.name))
+            )
+        error = self._lib.RunPasses(self._module, pipeline.encode(), machine, handle)
+        self._lib.DisposePassBuilderOptions(handle)
+        if error:
+            message = self._lib.GetErrorMessage(error)
+            text = ctypes.string_at(message).decode("utf-8", "replace")
+            self._lib.DisposeErrorMessage(message)
+            raise LLVMError(text)
+
+    def emit(self, machine: int, *, assembly: bool = False) -> bytes:
+        """Object code, or assembly text. Changes the module.
+
+        Raises:
+            LLVMError: when the code generator refuses.
+        """
+        message, buffer = c_void_p(), c_void_p()
+        kind = _ASSEMBLY if assembly else _OBJECT
+        if self._lib.TargetMachineEmitToMemoryBuffer(
+            machine, self._module, kind, byref(message), byref(buffer)
+        ):
+            raise LLVMError(self._lib.take(message.value))
+        return self._lib.take_buffer(buffer.value)
+
+    def bitcode(self) -> bytes:
+        """The module as bitcode."""
+        return self._lib.take_buffer(self._lib.WriteBitcodeToMemoryBuffer(self._module))
+
+    def text(self) -> str:
+        """The module as IR text."""
+        return self._lib.take(self._lib.PrintModuleToString(self._module))
+
+    def instructions(self, function: int) -> Iterator[int]:
+        """All instructions of one function."""
+        lib = self._lib
+        next_instruction = lib.GetNextInstruction
+        block = lib.GetFirstBasicBlock(function)
+        while block:
+            instruction = lib.GetFirstInstruction(block)
+            while instruction:
+                yield instruction
+                instruction = next_instruction(instruction)
+            block = lib.GetNextBasicBlock(block)
+
+    def shape(self) -> Iterator[tuple[int, int, int, str]]:
+        """Opcode, bits of the value (of the stored one for a store), lanes (1 for a scalar), name of the callee."""
+        opcode_of, type_of = self._lib.GetInstructionOpcode, self._lib.TypeOf
+        known: dict[int, tuple[int, int]] = {}
+        callees: dict[int, str] = {}
+        for function in self.functions():
+            for instruction in self.instructions(function):
+                opcode, callee = opcode_of(instruction), ""
+                if opcode == _CALL:
+                    value = self._lib.GetCalledValue(instruction)
+                    callee = callees.get(value) or callees.setdefault(value, self.name(value))
+                value = self._lib.GetOperand(instruction, 0) if opcode == _STORE else instruction
+                type_ = type_of(value)
+                if type_ not in known:
+                    known[type_] = self._measure(type_)
+                yield (opcode, *known[type_], callee)
+
+    def _measure(self, type_: int) -> tuple[int, int]:
+        kind = self._lib.GetTypeKind(type_)
+        if kind == _KIND_VECTOR:
+            lanes = self._lib.GetVectorSize(type_)
+            return lanes * self._measure(self._lib.GetElementType(type_))[0], lanes
+        if kind == _KIND_INTEGER:
+            return self._lib.GetIntTypeWidth(type_), 1
+        return (64 if kind == _KIND_POINTER else _KIND_BITS.get(kind, 0)), 1
+
+    def offer_vector_variants(self, variants: Mapping[str, str]) -> int:
+        """Marks calls of mathematical functions with their vector variants, as ``-fveclib`` makes the optimiser do.
+
+        The C API gives no way to hand a vector library to the optimiser, and LLVM 23 has no global option for it
+        either; the ``vector-function-abi-variant`` attribute is what the optimiser itself would add.
+
+        Args:
+            variants: by function name, the attribute's text.
+
+        Returns:
+            How many calls were marked.
+        """
+        key, marked = b"vector-function-abi-variant", 0
+        declared: dict[str, int] = {}
+        for function in list(self.functions()):
+            for call in self._calls(function):
+                callee = self._lib.GetCalledValue(call)
+                text = variants.get(self.name(callee)) if self._lib.IsAFunction(callee) else None
+                if not text or self._lib.GetCallSiteStringAttribute(call, _FUNCTION_INDEX, key, len(key)):
+                    continue
+                self._declare_variants(callee, text, declared)
+                attribute = self._lib.CreateStringAttribute(
+                    self._context, key, len(key), text.encode(), len(text.encode())
+                )
+                self._lib.AddCallSiteAttribute(call, _FUNCTION_INDEX, attribute)
+                marked += 1
+        if declared:
+            self._keep(list(declared.values()))
+        return marked
+
+    def _calls(self, function: int) -> list[int]:
+        return [i for i in self.instructions(function) if self._lib.GetInstructionOpcode(i) == _CALL]
+
+    def _declare_variants(self, callee: int, text: str, declared: dict[str, int]) -> None:
+        lib = self._lib
+        scalar = lib.GlobalGetValueType(callee)
+        count = lib.CountParamTypes(scalar)
+        for lanes, shape, name in _VARIANT.findall(text):
+            if name in declared or len(shape) != count:
+                continue
+            parameters = (c_void_p * count)()
+            lib.GetParamTypes(scalar, parameters)
+            wide = (c_void_p * count)(*(lib.VectorType(p, int(lanes)) for p in parameters))
+            result = lib.VectorType(lib.GetReturnType(scalar), int(lanes))
+            found = lib.GetNamedFunction(self._module, name.encode())
+            declared[name] = found or lib.AddFunction(
+                self._module, name.encode(), lib.FunctionType(result, wide, count, 0)
+            )
+
+    def _keep(self, functions: Sequence[int]) -> None:
+        # Without this the optimiser drops the unused declarations before the vectoriser asks for them.
+        lib = self._lib
+        name = b"llvm.compiler.used"
+        if lib.GetNamedGlobal(self._module, name):
+            raise LLVMError("a vector library and __attribute__((used)) cannot be had together")
+        pointer = lib.PointerTypeInContext(self._context, 0)
+        values = (c_void_p * len(functions))(*functions)
+        variable = lib.AddGlobal(self._module, lib.ArrayType2(pointer, len(functions)), name)
+        lib.SetInitializer(variable, lib.ConstArray2(pointer, values, len(functions)))
+        lib.SetLinkage(variable, _APPENDING_LINKAGE)
+        lib.SetSection(variable, b"llvm.metadata")
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))

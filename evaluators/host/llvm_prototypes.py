@@ -1,0 +1,81 @@
+"""The functions of LLVM's C API that :mod:`tuner.evaluators.host.llvm` calls. Data only; may not load anything."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from typing import Any
+
+__all__ = ["PROTOTYPES"]
+
+_P, _S, _I, _U = c_void_p, c_char_p, c_int, c_uint
+
+PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "AddCallSiteAttribute": (None, (_P, _U, _P)),
+    "AddFunction": (_P, (_P, _S, _P)),
+    "AddGlobal": (_P, (_P, _P, _S)),
+    "ArrayType2": (_P, (_P, ctypes.c_uint64)),
+    "ConstArray2": (_P, (_P, POINTER(_P), ctypes.c_uint64)),
+    "ContextCreate": (_P, ()),
+    "ContextDispose": (None, (_P,)),
+    "CreateMemoryBufferWithMemoryRangeCopy": (_P, (_S, c_size_t, _S)),
+    "CreatePassBuilderOptions": (_P, ()),
+    "CreateStringAttribute": (_P, (_P, _S, _U, _S, _U)),
+    "CreateTargetMachine": (_P, (_P, _S, _S, _S, _I, _I, _I)),
+    "DisposeErrorMessage": (None, (_P,)),
+    "DisposeMemoryBuffer": (None, (_P,)),
+    "DisposeMessage": (None, (_P,)),
+    "DisposeModule": (None, (_P,)),
+    "DisposePassBuilderOptions": (None, (_P,)),
+    "FunctionType": (_P, (_P, POINTER(_P), _U, _I)),
+    "GetBufferSize": (c_size_t, (_P,)),
+    "GetBufferStart": (_P, (_P,)),
+    "GetCalledValue": (_P, (_P,)),
+    "GetCallSiteStringAttribute": (_P, (_P, _U, _S, _U)),
+    "GetDefaultTargetTriple": (_P, ()),
+    "GetElementType": (_P, (_P,)),
+    "GetErrorMessage": (_P, (_P,)),
+    "GetFirstBasicBlock": (_P, (_P,)),
+    "GetFirstFunction": (_P, (_P,)),
+    "GetFirstInstruction": (_P, (_P,)),
+    "GetHostCPUFeatures": (_P, ()),
+    "GetHostCPUName": (_P, ()),
+    "GetInstructionOpcode": (_I, (_P,)),
+    "GetIntTypeWidth": (_U, (_P,)),
+    "GetLinkage": (_I, (_P,)),
+    "GetNamedFunction": (_P, (_P, _S)),
+    "GetNamedGlobal": (_P, (_P, _S)),
+    "GetNextBasicBlock": (_P, (_P,)),
+    "GetNextFunction": (_P, (_P,)),
+    "GetNextInstruction": (_P, (_P,)),
+    "GetOperand": (_P, (_P, _U)),
+    "GetParamTypes": (None, (_P, POINTER(_P))),
+    "CountParamTypes": (_U, (_P,)),
+    "GetReturnType": (_P, (_P,)),
+    "GetTarget": (_S, (_P,)),
+    "GetTargetFromTriple": (_I, (_S, POINTER(_P), POINTER(_P))),
+    "GetTypeKind": (_I, (_P,)),
+    "GetValueName2": (_P, (_P, POINTER(c_size_t))),
+    "GetVectorSize": (_U, (_P,)),
+    "GetVersion": (None, (POINTER(_U), POINTER(_U), POINTER(_U))),
+    "GlobalGetValueType": (_P, (_P,)),
+    "IsDeclaration": (_I, (_P,)),
+    "IsAFunction": (_P, (_P,)),
+    "LinkModules2": (_I, (_P, _P)),
+    "ParseBitcodeInContext2": (_I, (_P, _P, POINTER(_P))),
+    "ParseIRInContext": (_I, (_P, _P, POINTER(_P), POINTER(_P))),
+    "ParseCommandLineOptions": (None, (_I, POINTER(_S), _S)),
+    "PointerTypeInContext": (_P, (_P, _U)),
+    "PrintModuleToString": (_P, (_P,)),
+    "RunPasses": (_P, (_P, _S, _P, _P)),
+    "SetInitializer": (None, (_P, _P)),
+    "SetLinkage": (None, (_P, _I)),
+    "SetSection": (None, (_P, _S)),
+    "SetValueName2": (None, (_P, _S, c_size_t)),
+    "TargetMachineEmitToMemoryBuffer": (_I, (_P, _P, _I, POINTER(_P), POINTER(_P))),
+    "TypeOf": (_P, (_P,)),
+    "VectorType": (_P, (_P, _U)),
+    "VerifyModule": (_I, (_P, _I, POINTER(_P))),
+    "WriteBitcodeToMemoryBuffer": (_P, (_P,)),
+}
+"""By name without ``LLVM``: result and arguments; the part of llvm-c that is the same in LLVM 17 and later."""

@@ -1,0 +1,123 @@
+"""Links object code into this process through LLVM's ORC, by ctypes. Standard library only.
+
+Used by the zygote for the harness and by its children for one candidate each; never by the tuner's own process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["LoadError", "Loader"]
+
+
+class LoadError(Exception):
+    """Object code that cannot be linked, or a library that cannot be loaded."""
+
+
+class Loader:
+    """Two empty JITs, one for what is trusted and one for a candidate, made before any fork.
+
+    Args:
+        llvm: path of ``libLLVM``.
+        libraries: shared libraries whose functions object code may call, besides the C library's.
+
+    Raises:
+        LoadError: a library is missing.
+    """
+
+    def __init__(self, llvm: str, libraries: Iterable[str] = ()) -> None:
+        try:
+            self._llvm = ctypes.CDLL(llvm)
+            for name in libraries:
+                ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            raise LoadError(str(error)) from error
+        for optional in ("libm.so.6", "libmvec.so.1"):
+            with contextlib.suppress(OSError):
+                ctypes.CDLL(optional, mode=ctypes.RTLD_GLOBAL)
+        machine = os.uname().machine
+        target = {"x86_64": "X86", "aarch64": "AArch64"}.get(machine)
+        if target is None:
+            raise LoadError(f"no loader for {machine}")
+        for part in ("TargetInfo", "Target", "TargetMC", "AsmPrinter"):
+            getattr(self._llvm, f"LLVMInitialize{target}{part}")()
+        self._declare()
+        self._trusted = self._make()
+        self._candidate = self._make()
+
+    def add_trusted(self, code: bytes) -> None:
+        """Links object code of the project's own."""
+        self._add(self._trusted, code)
+
+    def trusted(self, symbol: str) -> int:
+        """The address of a symbol of the trusted objects."""
+        return self._lookup(self._trusted, symbol)
+
+    def load(self, code: bytes, symbol: str) -> int:
+        """Links a candidate and gives the address of one of its symbols; once in a process.
+
+        Raises:
+            LoadError: it does not link: a bad object, an undefined or a duplicate symbol.
+        """
+        self._add(self._candidate, code)
+        return self._lookup(self._candidate, symbol)
+
+    def _declare(self) -> None:
+        pointer = ctypes.c_void_p
+
+        def declare(name: str, result: Any, *arguments: Any) -> Any:
+            function = getattr(self._llvm, name)
+            function.restype = result
+            function.argtypes = arguments
+            return function
+
+        self._create = declare("LLVMOrcCreateLLJIT", pointer, ctypes.POINTER(pointer), pointer)
+        self._add_object = declare("LLVMOrcLLJITAddObjectFile", pointer, pointer, pointer, pointer)
+        self._find = declare(
+            "LLVMOrcLLJITLookup", pointer, pointer, ctypes.POINTER(ctypes.c_uint64), ctypes.c_char_p
+        )
+        self._library = declare("LLVMOrcLLJITGetMainJITDylib", pointer, pointer)
+        self._generator = declare(
+            "LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess",
+            pointer,
+            ctypes.POINTER(pointer),
+            ctypes.c_char,
+            pointer,
+            pointer,
+        )
+        self._add_generator = declare("LLVMOrcJITDylibAddGenerator", None, pointer, pointer)
+        self._prefix = declare("LLVMOrcLLJITGetGlobalPrefix", ctypes.c_char, pointer)
+        self._buffer = declare(
+            "LLVMCreateMemoryBufferWithMemoryRangeCopy",
+            pointer,
+            ctypes.c_char_p,
+            ctypes.c_size_t,
+            ctypes.c_char_p,
+        )
+        self._message = declare("LLVMGetErrorMessage", ctypes.c_char_p, pointer)
+
+    def _make(self) -> ctypes.c_void_p:
+        jit = ctypes.c_void_p()
+        self._check(self._create(ctypes.byref(jit), None))
+        generator = ctypes.c_void_p()
+        self._check(self._generator(ctypes.byref(generator), self._prefix(jit), None, None))
+        self._add_generator(self._library(jit), generator)
+        return jit
+
+    def _add(self, jit: ctypes.c_void_p, code: bytes) -> None:
+        buffer = self._buffer(code, len(code), b"object")
+        self._check(self._add_object(jit, self._library(jit), buffer))
+
+    def _lookup(self, jit: ctypes.c_void_p, symbol: str) -> int:
+        address = ctypes.c_uint64()
+        self._check(self._find(jit, ctypes.byref(address), symbol.encode()))
+        return address.value
+
+    def _check(self, error: int | None) -> None:
+        if error:
+            text: bytes = self._message(error)
+            raise LoadError(" ".join(text.decode(errors="replace").split()))

@@ -1,0 +1,238 @@
+"""Relocatable ELF objects: what a candidate's code is, apart from names, and what it asks of its surroundings.
+
+Reads ELF64 little-endian relocatables as LLVM writes them for x86-64, nothing else. May not change an object.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from tuner.core.canonical import digest_json
+
+__all__ = ["Object", "Section", "Symbol", "refusal"]
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELA = struct.Struct("<QQq")
+_ALLOC, _EXECUTE, _EXCLUDE = 0x2, 0x4, 0x80000000
+_SYMTAB, _RELA_TYPE, _NOBITS = 2, 4, 8
+_AT_LOAD = frozenset((14, 15, 16))  # SHT_INIT_ARRAY, SHT_FINI_ARRAY, SHT_PREINIT_ARRAY
+_SHN_UNDEF, _SHN_COMMON, _SHN_RESERVED = 0, 0xFFF2, 0xFF00
+_STB_LOCAL, _STT_FUNC, _STT_IFUNC = 0, 2, 10
+_PROLOGUE_BYTES = 64
+_MAX_FRAME_BYTES = 1 << 26
+# sub rsp, imm8 and sub rsp, imm32
+_FRAME = re.compile(rb"\x48\x83\xec(.)|\x48\x81\xec(....)", re.DOTALL)
+
+_MATH = (
+    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim "
+    "floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround "
+    "modf nan nearbyint nextafter pow remainder remquo rint round roundeven scalbln scalbn sin sincos sinh sqrt "
+    "tan tanh tgamma trunc"
+)
+_MEMORY = (
+    "memcpy memmove memset memcmp memchr bcmp bzero strlen strnlen strcmp strncmp strcpy strncpy strchr strrchr "
+    "memset_pattern16 stpcpy abs labs llabs __memcpy_chk __memset_chk __stack_chk_fail _GLOBAL_OFFSET_TABLE_ "
+    "__divti3 __modti3 __udivti3 __umodti3 __multi3 __extendhfsf2 __truncsfhf2 __truncdfhf2 __truncsfbf2 "
+    "__truncdfbf2 __mulsc3 __muldc3 __divsc3 __divdc3 __powisf2 __powidf2"
+)
+_ALLOWED = frozenset(
+    [f"{name}{suffix}" for name in _MATH.split() for suffix in ("", "f", "l")]
+    + [f"__{name}{suffix}_finite" for name in _MATH.split() for suffix in ("", "f")]
+    + _MEMORY.split()
+)
+_VECTOR_MATH = re.compile(r"_ZGV[bcde]N\d+[vlu]+_\w+$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One section; ``data`` is empty where the file holds none (zero-filled memory)."""
+
+    name: str
+    kind: int
+    flags: int
+    size: int
+    align: int
+    entry_size: int
+    info: int
+    link: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symbol:
+    """One symbol; ``section`` is the section's index or one of ELF's reserved numbers."""
+
+    name: str
+    binding: int
+    kind: int
+    section: int
+    value: int
+    size: int
+
+
+class Object:
+    """A parsed relocatable.
+
+    Args:
+        code: the file's bytes.
+
+    Raises:
+        ValueError: when this is no x86-64 relocatable.
+    """
+
+    def __init__(self, code: bytes) -> None:
+        try:
+            self._read(code)
+        except (struct.error, IndexError) as error:
+            raise ValueError("this object file is cut short") from error
+
+    def _read(self, code: bytes) -> None:
+        ident, kind, machine, *_, offset, _, _, _, _, _, count, names = _HEADER.unpack_from(code)
+        if ident[:6] != b"\x7fELF\x02\x01" or (kind, machine) != (1, 62):
+            raise ValueError("this is no relocatable ELF file for x86-64")
+        raw = [_SECTION.unpack_from(code, offset + i * _SECTION.size) for i in range(count)]
+        table = code[raw[names][4] : raw[names][4] + raw[names][5]]
+        self.sections = [
+            Section(
+                name=_text(table, name),
+                kind=kind,
+                flags=flags,
+                size=size,
+                align=align,
+                entry_size=entry_size,
+                info=info,
+                link=link,
+                data=b"" if kind == _NOBITS else code[at : at + size],
+            )
+            for name, kind, flags, _, at, size, link, info, align, entry_size in raw
+        ]
+        self.symbols: list[Symbol] = []
+        for section in self.sections:
+            if section.kind == _SYMTAB:
+                strings = self.sections[section.link].data
+                self.symbols = [
+                    Symbol(
+                        name=_text(strings, name),
+                        binding=info >> 4,
+                        kind=info & 15,
+                        section=index,
+                        value=value,
+                        size=size,
+                    )
+                    for name, info, _, index, value, size in _SYMBOL.iter_unpack(section.data)
+                ]
+
+    @property
+    def imports(self) -> frozenset[str]:
+        """Names of undefined symbols."""
+        return frozenset(s.name for s in self.symbols if s.section == _SHN_UNDEF and s.name)
+
+    @property
+    def exports(self) -> frozenset[str]:
+        """Names of defined symbols that others can see."""
+        return frozenset(s.name for s in self.symbols if s.section != _SHN_UNDEF and s.binding != _STB_LOCAL)
+
+    @property
+    def runs_at_load(self) -> bool:
+        """Whether loading runs code: constructors, destructors, indirect functions."""
+        return any(
+            s.kind in _AT_LOAD or (s.name.startswith((".ctors", ".dtors")) and s.flags & _ALLOC)
+            for s in self.sections
+        ) or any(s.kind == _STT_IFUNC for s in self.symbols)
+
+    def features(self) -> dict[str, float]:
+        """Static features of the machine code: sizes in bytes, counts.
+
+        ``stack_frame_bytes`` is the largest constant that a function takes off the stack pointer in its first 64
+        bytes, which misses nothing but frames made later; spills show in it.
+        """
+        loaded = [s for s in self.sections if s.flags & _ALLOC and not s.flags & _EXCLUDE]
+        text = sum(s.size for s in loaded if s.flags & _EXECUTE)
+        return {
+            "text_bytes": float(text),
+            "data_bytes": float(sum(s.size for s in loaded if s.name != ".eh_frame") - text),
+            "relocations_count": float(sum(1 for _ in self._relocations())),
+            "imports_count": float(len(self.imports)),
+            "stack_frame_bytes": float(max(self._frames(), default=0)),
+        }
+
+    def _frames(self) -> Iterator[int]:
+        for symbol in self.symbols:
+            if symbol.kind == _STT_FUNC and 0 < symbol.section < len(self.sections):
+                data = self.sections[symbol.section].data
+                size = min(symbol.size or _PROLOGUE_BYTES, _PROLOGUE_BYTES)
+                found = _FRAME.search(data[symbol.value : symbol.value + size])
+                if found:
+                    frame = int.from_bytes(found[1] or found[2], "little")
+                    if frame <= _MAX_FRAME_BYTES:
+                        yield frame
+
+    def _relocations(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """Index of the section, offset, kind, index of the symbol, addend."""
+        for section in self.sections:
+            if section.kind == _RELA_TYPE:
+                for offset, info, addend in _RELA.iter_unpack(section.data):
+                    yield section.info, offset, info & 0xFFFFFFFF, info >> 32, addend
+
+    def key(self, entry: str) -> str:
+        """Equal for objects that are the same code and data however their parts are called.
+
+        File names, comments, the order of the symbol table and the names of everything that the object itself
+        defines do not count; the names of what it imports do.
+
+        Args:
+            entry: the symbol that is called.
+        """
+        order: dict[int, int] = {}
+        parts: list[object] = []
+        for index, section in enumerate(self.sections):
+            if section.flags & _ALLOC and not section.flags & _EXCLUDE and section.size:
+                order[index] = len(order)
+                data = hashlib.sha256(section.data).hexdigest()
+                shape = [section.kind, section.flags & 0xFFF, section.align, section.entry_size]
+                parts.append([*shape, section.size, data])
+        links = [
+            [order[index], offset, kind, *self._target(self.symbols[symbol], addend, order)]
+            for index, offset, kind, symbol, addend in self._relocations()
+            if index in order
+        ]
+        entries = [[order.get(s.section, -1), s.value] for s in self.symbols if s.name == entry]
+        return digest_json([parts, sorted(links, key=repr), entries])
+
+    @staticmethod
+    def _target(symbol: Symbol, addend: int, order: dict[int, int]) -> list[object]:
+        if symbol.section == _SHN_UNDEF:
+            return ["import", symbol.name, addend]
+        if symbol.section == _SHN_COMMON:
+            return ["common", symbol.name, symbol.size, addend]
+        if symbol.section >= _SHN_RESERVED:
+            return ["absolute", symbol.value, addend]
+        return ["own", order.get(symbol.section, -1), symbol.value + addend]
+
+
+def refusal(code: Object, *, allowed_imports: Collection[str] = ()) -> str:
+    """Why this object may not be run, one line; empty when it may.
+
+    Allowed are libm, libmvec, the string and memory functions of libc, the compiler's run-time helpers, and what
+    ``allowed_imports`` adds (what the baseline itself imports).
+    """
+    if code.runs_at_load:
+        return "the object runs code when it is loaded (a constructor or an indirect function)"
+    strange = sorted(
+        name
+        for name in code.imports
+        if name not in _ALLOWED and name not in allowed_imports and not _VECTOR_MATH.match(name)
+    )
+    if strange:
+        return f"the object calls or reads {', '.join(strange[:5])}, which the kernel as given does not"
+    return ""
+
+
+def _text(table: bytes, at: int) -> str:
+    return table[at : table.index(b"\0", at)].decode("utf-8", "replace")

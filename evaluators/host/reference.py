@@ -1,0 +1,268 @@
+"""What outputs have to be: runs the baseline and the reference on every workload, and keeps the answers here.
+
+The reference is the user's Python function, else the kernel built with ``double`` for ``float``, else the
+baseline's own output. None of it ever reaches a candidate's process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.types import ArgumentRole, Status, Task
+from tuner.evaluators.host.bundles import POISON, Bundle, Expected, make_bundle
+from tuner.evaluators.host.runner import CandidateFailed, Runner
+from tuner.evaluators.python_reference import run_reference
+from tuner.evaluators.verification import Expectation, expect, judge, own_error
+from tuner.evaluators.workloads import Workload
+
+__all__ = ["BaselineFailed", "Findings", "Oracle"]
+
+Array = NDArray[Any]
+Outputs = dict[str, Array]
+
+BASELINE_LIMIT_S = 120.0
+_OTHER_POISON = 0xA5
+_SANE, _SANE_HALF = 1e-2, 1e-1
+
+
+class BaselineFailed(Exception):
+    """The baseline does not run, or is not right.
+
+    Attributes:
+        number: the workload's place among those given.
+    """
+
+    def __init__(self, status: Status, message: str, number: int) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.number = number
+
+
+@dataclass(slots=True, kw_only=True)
+class Findings:
+    """What filling bundles has shown so far.
+
+    Attributes:
+        own_error: the baseline's largest error by output, absolute.
+        fallbacks: why the float64 reference was not used for a workload, by its name.
+        unstable: outputs that differ (within the tolerance) between equal runs.
+        untouched: outputs of which the baseline leaves elements alone.
+    """
+
+    own_error: dict[str, float] = field(default_factory=dict)
+    fallbacks: dict[str, str] = field(default_factory=dict)
+    unstable: set[str] = field(default_factory=set)
+    untouched: set[str] = field(default_factory=set)
+
+
+class Oracle:
+    """Knows the baseline and the reference.
+
+    Args:
+        task: what is tuned.
+        start: makes a child with the baseline (``False``) or the float64 reference (``True``) loaded, for a bundle.
+        has_double: whether there is a float64 build.
+    """
+
+    def __init__(self, task: Task, *, start: Callable[[bool, Bundle], Runner], has_double: bool) -> None:
+        self._task = task
+        self._start = start
+        self._has_double = has_double
+        self.findings = Findings()
+
+    @property
+    def kind(self) -> str:
+        """``python``, ``float64`` or ``baseline``."""
+        if self._task.verify.reference.kind == "python":
+            return "python"
+        return "float64" if self._has_double else "baseline"
+
+    def fill(self, bundle: Bundle, workloads: Sequence[Workload], specified: Sequence[bool]) -> None:
+        """Sets what a bundle's outputs have to be, and how long the baseline takes.
+
+        Args:
+            bundle: made of the workloads.
+            workloads: one for each set of inputs.
+            specified: for which of them the baseline has to agree with a Python reference.
+
+        Raises:
+            BaselineFailed: it does not run, differs between equal runs, or disagrees with the Python reference.
+        """
+        first, second, took = self._baseline(bundle)
+        kind = self.kind
+        wide: Sequence[Outputs | None] = [None] * len(workloads)
+        if kind == "python":
+            wide = run_reference(self._task, workloads)
+        elif kind == "float64":
+            wide = self._double(workloads)
+        expected = []
+        for number, workload in enumerate(workloads):
+            masks = {n: _untouched(a, second[number][n]) for n, a in first[number].items()}
+            for name, mask in masks.items():
+                if self._role(name) is ArgumentRole.INOUT:
+                    masks[name] = None
+                elif mask is not None:
+                    self.findings.untouched.add(name)
+            again = _masked(second[number], masks)
+            baseline = _masked(first[number], masks)
+            reference = self._accept(workload.name, wide[number], baseline, masks)
+            if kind == "python" and specified[number] and reference is not None:
+                self._agree(number, workload.name, baseline, reference)
+            found = {n: expect(n, b, None) for n, b in baseline.items()}
+            if reference is not None:
+                found = {n: expect(n, reference[n], b) for n, b in baseline.items()}
+            self._steady(number, workload.name, again, baseline, found)
+            for name, expectation in found.items():
+                known = self.findings.own_error.get(name, 0.0)
+                self.findings.own_error[name] = max(known, expectation.own_error)
+            expected.append({n: Expected(expectation=e, untouched=masks[n]) for n, e in found.items()})
+        bundle.expected, bundle.call_s = expected, took
+
+    def _role(self, name: str) -> ArgumentRole:
+        roles = [a.role for a in self._task.arguments if a.name == name]
+        return roles[0] if roles else ArgumentRole.OUTPUT
+
+    def _baseline(self, bundle: Bundle) -> tuple[list[Outputs], list[Outputs], list[float]]:
+        """Outputs over two different fillings, and the shorter time of each call."""
+        count = len(bundle.labels)
+        rounds: list[list[Outputs]] = []
+        took = [float("inf")] * count
+        runner: Runner | None = None
+        done = 0
+        try:
+            runner = self._start(False, bundle)
+            attached = runner.attach(bundle)
+            for poison in (POISON, _OTHER_POISON):
+                attached.memory.poison(poison)
+                for done in range(count):
+                    seconds = runner.run(attached, [done], [BASELINE_LIMIT_S])[0]
+                    took[done] = min(took[done], seconds)
+                runner.stop()
+                rounds.append(_copies(bundle, attached.memory))
+                runner.resume()
+        except CandidateFailed as failed:
+            raise BaselineFailed(failed.status, failed.message, done) from None
+        finally:
+            if runner is not None:
+                runner.close()
+        return rounds[0], rounds[1], took
+
+    def _double(self, workloads: Sequence[Workload]) -> list[Outputs | None]:
+        """The float64 build's outputs; ``None`` from the first workload on that it fails on."""
+        results: list[Outputs | None] = []
+        placements = ["start"] * len(workloads)
+        bundle = make_bundle(self._task, workloads, placements, key="wide", wide=True)
+        runner: Runner | None = None
+        try:
+            runner = self._start(True, bundle)
+            attached = runner.attach(bundle)
+            attached.memory.poison()
+            for number in range(len(workloads)):
+                runner.run(attached, [number], [BASELINE_LIMIT_S])
+                results.append({n: a.copy() for n, a in bundle.outputs_of(number, attached.memory).items()})
+        except CandidateFailed as failed:
+            name = workloads[len(results)].name
+            self.findings.fallbacks[name] = f"the float64 build fails: {failed.message}"
+        finally:
+            if runner is not None:
+                runner.close()
+            bundle.close()
+        return results + [None] * (len(workloads) - len(results))
+
+    def _accept(
+        self,
+        label: str,
+        wide: Outputs | None,
+        baseline: Outputs,
+        masks: Mapping[str, NDArray[np.bool_] | None],
+    ) -> Outputs | None:
+        """The reference of one workload, or ``None`` where it cannot be believed."""
+        if wide is None:
+            return None
+        reference = _masked(wide, masks)
+        if self.kind == "python":
+            return reference
+        for name, values in baseline.items():
+            why = _strange(reference[name], values)
+            if why:
+                self.findings.fallbacks[label] = f"the float64 build's {name} {why}"
+                return None
+        return reference
+
+    def _agree(self, number: int, label: str, baseline: Outputs, reference: Outputs) -> None:
+        for name, values in baseline.items():
+            expectation = Expectation(name=name, values=reference[name])
+            mismatch = judge(values, expectation, self._task.verify).mismatch
+            if mismatch is not None:
+                text = f"the kernel as given disagrees with the reference: {mismatch.message} in {label}"
+                raise BaselineFailed(Status.WRONG_RESULT, text, number)
+
+    def _steady(
+        self,
+        number: int,
+        label: str,
+        again: Outputs,
+        baseline: Outputs,
+        expectations: Mapping[str, Expectation],
+    ) -> None:
+        for name, values in again.items():
+            if values.tobytes() == baseline[name].tobytes():
+                continue
+            self.findings.unstable.add(name)
+            mismatch = judge(values, expectations[name], self._task.verify).mismatch
+            if mismatch is not None:
+                text = (
+                    f"the kernel as given gives another {name} when it is run again in {label}: {mismatch.message}"
+                    "; an array that is read before it is written needs role inout"
+                )
+                raise BaselineFailed(Status.WRONG_RESULT, text, number)
+
+
+def _copies(bundle: Bundle, memory: Any) -> list[Outputs]:
+    numbers = range(len(bundle.labels))
+    return [{n: a.copy() for n, a in bundle.outputs_of(i, memory).items()} for i in numbers]
+
+
+def _untouched(first: Array, second: Array) -> NDArray[np.bool_] | None:
+    """Elements that kept both fillings."""
+    rows = (first.size, first.itemsize)
+    kept = (np.ascontiguousarray(first).reshape(-1).view(np.uint8).reshape(rows) == POISON).all(axis=1)
+    other = np.ascontiguousarray(second).reshape(-1).view(np.uint8).reshape(rows)
+    kept &= (other == _OTHER_POISON).all(axis=1)
+    mask: NDArray[np.bool_] = kept.reshape(first.shape)
+    return mask if mask.any() else None
+
+
+def _masked(outputs: Outputs, masks: Mapping[str, NDArray[np.bool_] | None]) -> Outputs:
+    """The outputs in the masks' order, with zeros where nothing is written."""
+    found = {}
+    for name, mask in masks.items():
+        values = outputs[name]
+        if mask is not None:
+            values = values.copy()
+            values[mask] = 0
+        found[name] = values
+    return found
+
+
+def _strange(reference: Array, baseline: Array) -> str:
+    """Why a float64 result cannot be the same computation; empty when it can."""
+    if baseline.dtype.kind in "biu":
+        return "" if np.array_equal(reference, baseline) else "differs from the baseline's integers"
+    finite = np.isfinite(baseline)
+    if not np.isfinite(reference[finite]).all():
+        return "is not finite where the baseline is"
+    scale = (
+        float(np.sqrt(np.mean(np.abs(reference[finite].astype(np.complex128)) ** 2))) if finite.any() else 0.0
+    )
+    error = own_error(reference, baseline)
+    sane = _SANE_HALF if baseline.dtype == np.float16 else _SANE
+    if error > sane * scale:
+        return f"is off by {error:.3g} where values are about {scale:.3g}"
+    return ""

@@ -1,0 +1,278 @@
+"""Runs loaded object code on bundles in one child: attaching memory, calling, and saying how a child ended.
+
+Neither compares outputs nor judges times.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import random
+import signal
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.core.types import Status
+from tuner.evaluators.host.bundles import Bundle, OutputMemory
+from tuner.evaluators.host.child import ATTACH, FINISHED, LOADED, MAPPED, MESSAGE_BYTES, REFUSED, RUN
+from tuner.evaluators.host.layout import PAGE
+from tuner.evaluators.host.process import Child, Ended, Exit, Fault, TimedOut, Zygote
+from tuner.evaluators.python_reference import RETURN
+
+__all__ = ["Attached", "CandidateFailed", "Limits", "Runner", "words_of"]
+
+_START_S = 20.0
+_PROGRESS = 3
+_NEAR_STACK_BYTES = 1 << 16
+_SPACE = (0x1000_0000_0000, 0x5000_0000_0000)
+_OPAQUE_UIDS = 0x7000_0000
+
+
+class CandidateFailed(Exception):
+    """The candidate did something that ends its trial."""
+
+    def __init__(self, status: Status, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a child may take.
+
+    Attributes:
+        memory_bytes: of address space beyond what the zygote has mapped, the buffers included.
+        cpu_s: seconds of processor time over its life, a backstop for the parent's own watch.
+        threads: how many threads a kernel may have.
+    """
+
+    memory_bytes: int
+    cpu_s: int = 600
+    threads: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """A bundle that a child has mapped."""
+
+    bundle: Bundle
+    base: int
+    memory: OutputMemory
+
+
+def words_of(values: Sequence[int]) -> bytes:
+    """64-bit words as they travel."""
+    return array.array("q", values).tobytes()
+
+
+class Runner:
+    """One child with one candidate loaded.
+
+    Args:
+        zygote: to fork from.
+        code: object code.
+        symbol: the entry in it.
+        limits: for the child.
+        wide: whether the code takes float64 in the place of narrower types.
+        seed: for the addresses.
+
+    Raises:
+        CandidateFailed: the code cannot be loaded.
+        MachineError: no child can be made.
+    """
+
+    def __init__(
+        self, zygote: Zygote, code: bytes, *, symbol: str, limits: Limits, wide: bool = False, seed: int = 0
+    ) -> None:
+        self._limits = limits
+        self._random = random.Random(seed)
+        self._attached: list[Attached] = []
+        root = os.geteuid() == 0
+        request = {
+            "symbol": symbol,
+            "thunk": "tuner_thunk_wide" if wide else "tuner_thunk",
+            "uid": _OPAQUE_UIDS + self._random.randrange(1 << 20) if root else None,
+            "cpu_s": limits.cpu_s,
+            "memory_bytes": limits.memory_bytes,
+            # Counted for each user: without a user of its own only "none" is a limit for the child alone.
+            "processes": 0 if limits.threads == 1 else limits.threads if root else None,
+        }
+        self.child: Child = zygote.fork(code, request)
+        answer = self.receive(_START_S, "loading")
+        kind = _word(answer)
+        if kind == REFUSED:
+            self.close()
+            raise CandidateFailed(Status.REFUSED, f"cannot be loaded: {answer[8:].decode(errors='replace')}")
+        self.expect(answer, LOADED, 2)
+        self._idle_threads = _word(answer, 1)
+
+    @property
+    def thread_limit(self) -> int:
+        """Threads that the process may have after a call."""
+        return self._idle_threads + self._limits.threads - 1
+
+    def receive(self, timeout_s: float, during: str) -> bytes:
+        """One message of the child.
+
+        Raises:
+            CandidateFailed: the child died or took too long; it is gone then.
+        """
+        try:
+            return self.child.receive(timeout_s)
+        except Ended:
+            raise self.failure(during) from None
+        except TimedOut:
+            self.close()
+            raise CandidateFailed(Status.TIMED_OUT, f"no end within {timeout_s:.3g} s in {during}") from None
+
+    def send(self, message: bytes, during: str, files: Sequence[int] = ()) -> None:
+        """One request; raises as :meth:`receive`."""
+        try:
+            self.child.send(message, files)
+        except Ended:
+            raise self.failure(during) from None
+
+    def expect(self, message: bytes, kind: int, words: int) -> tuple[int, ...]:
+        """The words of a message of one kind and length; anything else is a forgery."""
+        if len(message) == 8 * words and _word(message) == kind:
+            found: tuple[int, ...] = struct.unpack(f"{words}q", message)
+            return found
+        self.close()
+        raise CandidateFailed(Status.REFUSED, "the process sent something that only a tampered one would")
+
+    def attach(self, bundle: Bundle) -> Attached:
+        """Maps a bundle in the child; raises as :meth:`receive`."""
+        low, high = (edge // PAGE for edge in _SPACE)
+        base = self._random.randrange(low, high) * PAGE
+        memory = bundle.borrow()
+        attached = Attached(bundle=bundle, base=base, memory=memory)
+        self._attached.append(attached)
+        rows = bundle.layout.rows(base)
+        message = words_of([ATTACH, base, bundle.layout.space_bytes, len(rows) // 6, *rows])
+        self.send(message, "mapping", [bundle.inputs, memory.descriptor])
+        answer = self.expect(self.receive(_START_S, "mapping"), MAPPED, 2)
+        if answer[1]:
+            self.close()
+            reason = os.strerror(answer[1])
+            raise CandidateFailed(Status.OUT_OF_RESOURCES, f"its buffers cannot be mapped: {reason}")
+        return attached
+
+    def run(self, attached: Attached, numbers: Sequence[int], limits_s: Sequence[float]) -> list[float]:
+        """Calls the kernel once on each of some entries.
+
+        Args:
+            attached: the bundle.
+            numbers: which entries.
+            limits_s: the longest wall time of each call, seconds.
+
+        Returns:
+            Seconds of each call by the child's own clock.
+
+        Raises:
+            CandidateFailed: as :meth:`receive`.
+        """
+        bundle = attached.bundle
+        width, took = len(bundle.row(0, 0)), []
+        chunk = max(1, (MESSAGE_BYTES // 8 - 16) // width)
+        for start in range(0, len(numbers), chunk):
+            part = numbers[start : start + chunk]
+            rows = [word for n in part for word in bundle.row(n, attached.base)]
+            header = [RUN, len(part), bundle.signature.words, bundle.copies]
+            self.send(words_of([*header, *rows]), bundle.labels[bundle.layout.entries[part[0]].inputs])
+            for i, n in enumerate(part):
+                label = bundle.labels[bundle.layout.entries[n].inputs]
+                answer = self.expect(self.receive(limits_s[start + i], label), _PROGRESS, 3)
+                took.append(max(answer[2], 0) * 1e-9)
+            self.expect(self.receive(_START_S, "the end of a run"), FINISHED, 1)
+        return took
+
+    def stop(self) -> None:
+        """Makes the child stand still and looks at its threads.
+
+        Raises:
+            CandidateFailed: it is gone, or has more threads than it may.
+        """
+        try:
+            self.child.stop()
+            threads = self.child.threads()
+        except Ended:
+            raise self.failure("a stop") from None
+        except TimedOut:
+            self.close()
+            raise CandidateFailed(Status.REFUSED, "the process cannot be stopped") from None
+        if threads > self.thread_limit:
+            self.close()
+            raise CandidateFailed(
+                Status.REFUSED, f"{threads - self.thread_limit} threads go on after the kernel has returned"
+            )
+
+    def resume(self) -> None:
+        """Lets the child run again."""
+        try:
+            self.child.resume()
+        except Ended:
+            raise self.failure("a stop") from None
+
+    def failure(self, during: str) -> CandidateFailed:
+        """Ends the child and says why it was already gone."""
+        places = [(a.base, a.bundle) for a in self._attached]
+        return _diagnose(self.close(), places, during)
+
+    def close(self) -> Exit:
+        """Ends the child and everything that it left; the same answer every time."""
+        try:
+            return self.child.end()
+        finally:
+            for attached in self._attached:
+                attached.bundle.give_back(attached.memory)
+            self._attached.clear()
+
+
+def _word(message: bytes, index: int = 0) -> int:
+    if len(message) < 8 * index + 8:
+        return -1
+    word: int = struct.unpack_from("q", message, 8 * index)[0]
+    return word
+
+
+def _diagnose(ended: Exit, places: Sequence[tuple[int, Bundle]], during: str) -> CandidateFailed:
+    if ended.lost:
+        return CandidateFailed(Status.LOST, f"the run worker's zygote has ended in {during}")
+    fault = ended.fault
+    if fault is not None and fault.no_memory:
+        return CandidateFailed(Status.OUT_OF_RESOURCES, f"ran out of memory in {during}")
+    if os.WIFEXITED(ended.status):
+        code = os.WEXITSTATUS(ended.status)
+        return CandidateFailed(Status.CRASHED, f"ended its process with exit status {code} in {during}")
+    number = os.WTERMSIG(ended.status)
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    if number == signal.SIGXCPU:
+        return CandidateFailed(Status.TIMED_OUT, f"used up its processor time in {during}")
+    if number == signal.SIGKILL:
+        return CandidateFailed(Status.OUT_OF_RESOURCES, f"killed by the system ({name}) in {during}")
+    status, why = Status.CRASHED, ""
+    if fault is not None and fault.signal in (signal.SIGSEGV, signal.SIGBUS):
+        status, why = _explain(fault, places)
+    return CandidateFailed(status, f"{name}{': ' + why if why else ''} in {during}")
+
+
+def _explain(fault: Fault, places: Sequence[tuple[int, Bundle]]) -> tuple[Status, str]:
+    verb = "writes" if fault.writes else "reads"
+    if fault.address < PAGE:
+        return Status.CRASHED, f"{verb} through a null pointer"
+    for base, bundle in places:
+        found = bundle.layout.find(fault.address - base)
+        if found is None:
+            continue
+        _, region, away = found
+        what = "the returned value" if region.buffer.name == RETURN else region.buffer.name
+        if away == 0 and region.buffer.role == "input":
+            return Status.WRONG_RESULT, f"writes to input {what}"
+        if away:
+            side = "past the end" if away > 0 else "before the start"
+            return Status.CRASHED, f"out of bounds: {verb} byte {abs(away)} {side} of {what}"
+    if abs(fault.address - fault.stack) < _NEAR_STACK_BYTES:
+        return Status.CRASHED, "stack overflow"
+    return Status.CRASHED, f"{verb} at {fault.address:#x}"

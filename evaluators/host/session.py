@@ -1,0 +1,227 @@
+"""One candidate in one fresh process: verified on every workload, then the same loaded code is timed.
+
+Decides nothing about other candidates. A candidate's failure is a status, never an exception.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tuner.core.errors import UsageError
+from tuner.core.types import Measurement, Status, Task, Verdict
+from tuner.evaluators.host.bundles import Bundle
+from tuner.evaluators.host.outputs import Failure, check_entries
+from tuner.evaluators.host.runner import Attached, CandidateFailed, Runner
+from tuner.evaluators.host.timing import Batch, Clocks, Setting, run_window, sizes_for, windows_for
+from tuner.evaluators.lane import TimingLane, load_notes
+from tuner.evaluators.verification import AcceptedOutputs
+
+__all__ = ["HostSession", "Inputs"]
+
+_LEAST_LIMIT_S = 1.0
+_SLOWER = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What a session runs on; bundles are made when they are first asked for.
+
+    Attributes:
+        verify: the verification's bundle.
+        timed: the bundle of one problem's timed sets.
+        accepted: outputs that have passed before, over all sessions.
+        flush_bytes: what to read and write before each call; 0 for a warm cache.
+        lane: of this device.
+    """
+
+    verify: Callable[[], Bundle]
+    timed: Callable[[int], Bundle]
+    accepted: AcceptedOutputs
+    flush_bytes: int
+    lane: TimingLane
+
+
+@dataclass(slots=True, kw_only=True)
+class HostSession:
+    """A :class:`tuner.core.protocols.Session`.
+
+    Attributes:
+        task: what is tuned.
+        inputs: what to run on.
+        start: forks the child; it may fail as a candidate does.
+        rng: for the order of calls.
+    """
+
+    task: Task
+    inputs: Inputs
+    start: Callable[[], Runner]
+    rng: np.random.Generator
+    _runner: Runner | None = None
+    _failed: CandidateFailed | None = None
+    _verdict: Verdict | None = None
+    _timed: dict[int, Attached] = field(default_factory=dict)
+    _call_s: dict[int, float] = field(default_factory=dict)
+    _clocks: Clocks = field(default_factory=Clocks)
+    _closed: bool = False
+
+    def verify(self) -> Verdict:
+        """Runs every workload once in the child and compares while it stands still; the same answer every time."""
+        if self._verdict is not None:
+            return self._verdict
+        self._open()
+        begin = time.perf_counter()
+        try:
+            failure, worst = self._run_all()
+        except CandidateFailed as failed:
+            self._fail(failed)
+            status, message, detail = failed.status, failed.message, {}
+        else:
+            status, message, detail = Status.OK, "", {"worst": _finite(worst)}
+            if failure is not None:
+                status, message, detail = Status.WRONG_RESULT, failure.message, dict(failure.detail)
+                self._fail(CandidateFailed(status, message))
+        wall_s = time.perf_counter() - begin
+        self._verdict = Verdict(status=status, message=message, detail=detail, wall_s=wall_s)
+        return self._verdict
+
+    def measure(self, *, problem: int, calls: int) -> Measurement:
+        """Times one batch.
+
+        Args:
+            problem: which of the task's problems.
+            calls: how many times are wanted; each is one call's, or the mean of several where calls are short.
+
+        Raises:
+            UsageError: the session was not verified or is closed, or there is no such problem.
+        """
+        if self._verdict is None:
+            raise UsageError("a session is timed after it was verified", "call verify() first")
+        if not 0 <= problem < len(self.task.problems) or calls < 1:
+            raise UsageError(f"there is no batch of {calls} calls of problem {problem}")
+        if self._failed is not None:
+            return _refusal(problem, self._failed)
+        self._open()
+        batch = Batch()
+        notes: dict[str, Any] = {}
+        try:
+            attached = self._attach(problem)
+            with self.inputs.lane as lane:
+                notes["waited_s"] = round(lane.waited_s, 6)
+                self._time(attached, problem, calls, batch=batch, notes=notes)
+            notes |= load_notes()
+        except CandidateFailed as failed:
+            self._fail(failed)
+            return _refusal(problem, failed)
+        return Measurement(
+            status=Status.OK,
+            problem=problem,
+            times_s=tuple(batch.times_s),
+            claimed_s=batch.claimed_s,
+            observed_s=batch.observed_s,
+            wall_s=batch.wall_s,
+            notes=notes,
+        )
+
+    def close(self) -> None:
+        """Ends the child with everything that it left; safe to call twice."""
+        self._closed = True
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
+
+    def _open(self) -> None:
+        if self._closed:
+            raise UsageError("the session is closed", "open another one")
+
+    def _fail(self, failed: CandidateFailed) -> None:
+        self._failed = failed
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
+
+    def _run_all(self) -> tuple[Failure | None, float]:
+        bundle = self.inputs.verify()
+        self._runner = runner = self.start()
+        attached = runner.attach(bundle)
+        attached.memory.poison()
+        entries = range(len(bundle.layout.entries))
+        inputs = [bundle.layout.entries[n].inputs for n in entries]
+        limits = [max(_LEAST_LIMIT_S, _SLOWER * bundle.call_s[i]) for i in inputs]
+        took = runner.run(attached, entries, limits)
+        for i, seconds, limit in zip(inputs, took, limits, strict=True):
+            timed = bundle.timed[i]
+            seconds = min(seconds, limit)  # the child's own word
+            if timed is not None:
+                self._call_s[timed] = min(self._call_s.get(timed, seconds), seconds)
+        runner.stop()
+        found = check_entries(
+            bundle,
+            attached.memory,
+            entries,
+            policy=self.task.verify,
+            accepted=self.inputs.accepted,
+            strays=True,
+        )
+        runner.resume()
+        return found
+
+    def _attach(self, problem: int) -> Attached:
+        assert self._runner is not None
+        if problem not in self._timed:
+            attached = self._runner.attach(self.inputs.timed(problem))
+            attached.memory.poison()
+            self._timed[problem] = attached
+        return self._timed[problem]
+
+    def _time(
+        self, attached: Attached, problem: int, calls: int, *, batch: Batch, notes: dict[str, Any]
+    ) -> None:
+        assert self._runner is not None
+        runner, bundle = self._runner, attached.bundle
+        call_s = self._call_s.get(problem, min(bundle.call_s))
+        sizes = sizes_for(bundle, call_s, cold=self.inputs.flush_bytes > 0)
+        windows = windows_for(bundle, calls, sizes, rng=self.rng, flush_bytes=self.inputs.flush_bytes)
+        setting = Setting(
+            runner=runner,
+            attached=attached,
+            clocks=self._clocks,
+            # What a call of the baseline takes bounds the wait too: the child may have lied about its own.
+            call_s=max(call_s, max(bundle.call_s)),
+            rng=self.rng,
+            threads=self.task.measure.threads,
+        )
+        for window in windows:
+            used = sorted(set(window.order))
+
+            def check(used: list[int] = used) -> None:
+                failure, _ = check_entries(
+                    bundle,
+                    attached.memory,
+                    used,
+                    policy=self.task.verify,
+                    accepted=self.inputs.accepted,
+                    strays=False,
+                )
+                if failure is not None:
+                    raise CandidateFailed(Status.WRONG_RESULT, f"{failure.message}, while it was timed")
+                for number in used:
+                    attached.memory.poison_entry(bundle.layout.entries[number])
+
+            run_window(setting, window, batch, check=check)
+        self._call_s[problem] = float(np.median(batch.times_s))
+        notes["calls_per_time"] = sizes.per_segment
+        notes["windows"] = len(windows)
+        notes["sets"] = len(bundle.layout.entries)
+
+
+def _finite(worst: float) -> float:
+    return min(worst, 1e300)
+
+
+def _refusal(problem: int, failed: CandidateFailed) -> Measurement:
+    return Measurement(status=failed.status, problem=problem, message=failed.message)

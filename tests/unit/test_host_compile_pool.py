@@ -1,0 +1,119 @@
+"""The pool of compile workers: jobs, deaths, pauses, with real workers."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tuner.core.errors import MachineError
+from tuner.core.types import Status
+from tuner.evaluators.host.compile_pool import CompilePool, Job
+from tuner.evaluators.host.compile_worker import decode, encode
+from tuner.evaluators.host.toolchain import find_toolchain
+
+
+@pytest.fixture
+def pool() -> Iterator[CompilePool]:
+    with CompilePool(find_toolchain().library, workers=2, timeout_s=30) as made:
+        yield made
+
+
+def host_job(number: int = 0, **options: tuple[str, ...]) -> Job:
+    return Job(header={"op": "host", "number": number}, **options)
+
+
+def test_messages_survive_being_cut_anywhere() -> None:
+    data = encode({"a": 1}, [b"xy", b"", b"z"]) + encode({"b": 2})
+    buffer = bytearray()
+    found = []
+    for byte in data:
+        buffer.append(byte)
+        message = decode(buffer)
+        if message is not None:
+            found.append(message)
+    assert [(h.get("a"), h.get("b"), b) for h, b in found] == [(1, None, [b"xy", b"", b"z"]), (None, 2, [])]
+
+
+def test_every_job_is_answered(pool: CompilePool) -> None:
+    outcomes = pool.run([host_job(n) for n in range(20)])
+    assert [o.status for o in outcomes] == [Status.OK] * 20
+    assert outcomes[0].header["version"] == find_toolchain().version
+    assert pool.run([]) == []
+
+
+def test_bad_bitcode_is_an_error_or_a_crash_and_the_pool_lives_on(pool: CompilePool) -> None:
+    header = {"op": "link", "entry": "f", "variants": {}}
+    outcome = pool.run([Job(header=header, modules=(b"no bitcode at all",))])[0]
+    assert outcome.status in (Status.BUILD_ERROR, Status.CRASHED)
+    assert pool.run([host_job()])[0].status is Status.OK
+
+
+def test_what_ended_a_worker_is_not_tried_again(pool: CompilePool) -> None:
+    killer = Job(header={"op": "list", "what": "options"}, log_bytes=1 << 20)
+    first = pool.run([killer])[0]
+    assert first.status is Status.CRASHED
+    assert "--unroll-count" in first.log
+    assert pool.run([killer])[0] is first
+
+
+def test_a_timeout_kills_the_worker(pool: CompilePool) -> None:
+    # Stopped by a signal of our own, a worker looks like one that LLVM blocks.
+    pool.run([host_job()])
+    for worker in _children(pool):
+        os.kill(worker, signal.SIGSTOP)
+    outcomes = pool.run([host_job(1)], timeout_s=0.2)
+    assert outcomes[0].status is Status.TIMED_OUT
+    assert "0.2 s" in outcomes[0].message
+    assert pool.run([host_job(2)])[0].status is Status.OK
+
+
+def test_a_pause_holds_jobs_back(pool: CompilePool) -> None:
+    pool.pause()
+    pool.pause()
+    done: list[float] = []
+    thread = threading.Thread(target=lambda: (pool.run([host_job()]), done.append(time.monotonic())))
+    thread.start()
+    time.sleep(0.2)
+    assert not done
+    resumed = time.monotonic()
+    pool.resume()
+    pool.resume()
+    thread.join(timeout=30)
+    assert done
+    assert done[0] >= resumed
+
+
+def test_closing_leaves_no_process() -> None:
+    made = CompilePool(find_toolchain().library, workers=2)
+    made.run([host_job(n) for n in range(4)])
+    workers = _children(made)
+    assert workers
+    made.close()
+    made.close()
+    deadline = time.monotonic() + 10
+    while any(os.path.exists(f"/proc/{w}") for w in workers) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not any(os.path.exists(f"/proc/{w}") for w in workers)
+
+
+def test_a_file_that_is_no_library_is_the_machines_fault(tmp_path: object) -> None:
+    with pytest.raises(MachineError, match="cannot be used"):
+        CompilePool(f"{tmp_path}/libLLVM.so", workers=1)
+
+
+def _children(pool: CompilePool) -> list[int]:
+    """Workers by the kernel's own account: children of the pool's parent process."""
+    mine = os.getpid()
+    zygotes = _children_of(mine)
+    return [w for z in zygotes for w in _children_of(z)]
+
+
+def _children_of(pid: int) -> list[int]:
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
+            found += [int(n) for n in file.read().split()]
+    return found

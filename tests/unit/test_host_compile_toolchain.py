@@ -1,0 +1,73 @@
+"""Where LLVM is found, and what its catalogue of passes says."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tuner.core.errors import MachineError
+from tuner.evaluators.host.catalogue import pass_catalogue
+from tuner.evaluators.host.compiler import HostCompiler
+from tuner.evaluators.host.toolchain import cache_folder, find_toolchain
+
+
+def test_the_wheels_are_found_and_remembered(tmp_path: Path) -> None:
+    environment = {"XDG_CACHE_HOME": str(tmp_path)}
+    first = find_toolchain(environment)
+    assert first.major >= 17
+    assert Path(first.clang).is_file()
+    assert Path(first.library).is_file()
+    kept = tmp_path / "remix-tuner" / "toolchains.json"
+    assert first.digest in kept.read_text()
+    assert find_toolchain(environment) == first
+    kept.write_text("[not what it was")
+    assert find_toolchain(environment) == first
+
+
+def test_a_named_llvm_wins(tmp_path: Path) -> None:
+    found = find_toolchain()
+    for folder, path in (("bin", found.clang), ("lib", found.library)):
+        (tmp_path / folder).mkdir()
+        os.symlink(path, tmp_path / folder / Path(path).name)
+    named = find_toolchain({"TUNER_LLVM": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)})
+    assert named.version == found.version
+
+
+def test_a_named_folder_without_llvm_is_the_machines_fault(tmp_path: Path) -> None:
+    with pytest.raises(MachineError, match="no clang in") as caught:
+        find_toolchain({"TUNER_LLVM": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)})
+    assert "TUNER_LLVM" in caught.value.hint
+
+
+def test_an_old_llvm_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "lib").mkdir()
+    clang = tmp_path / "bin" / "clang"
+    clang.write_text("#!/bin/sh\necho 'clang version 16.0.6'\n")
+    clang.chmod(0o755)
+    (tmp_path / "lib" / "libLLVM.so").write_bytes(b"")
+    with pytest.raises(MachineError, match="too old"):
+        find_toolchain({"TUNER_LLVM": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)})
+
+
+def test_the_cache_can_be_unwritable(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert find_toolchain({"XDG_CACHE_HOME": str(blocked)}).version
+    assert cache_folder({"HOME": "/h"}) == Path("/h/.cache/remix-tuner")
+
+
+def test_the_catalogue_is_read_probed_and_kept(tmp_path: Path) -> None:
+    with HostCompiler(find_toolchain(), workers=2) as compiler:
+        catalogue = pass_catalogue(compiler, folder=tmp_path)
+        names = {p.name for p in catalogue.usable}
+        assert {"licm", "gvn", "loop-vectorize", "sroa"} <= names
+        assert catalogue.broken.isdisjoint(names)
+        assert "loop-mssa(licm" in catalogue.o3
+        (kept,) = tmp_path.iterdir()
+        assert pass_catalogue(compiler, folder=tmp_path) == catalogue
+        text = kept.read_text()
+        kept.write_text(text[: len(text) // 2])
+        assert pass_catalogue(compiler, folder=tmp_path) == catalogue
+        assert json.loads(kept.read_text()) == json.loads(text)
