@@ -11,8 +11,7 @@ lognormal, 0.3 to 2%, with some far slower ones.
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 __all__ = [
@@ -118,7 +117,7 @@ def median(values: Sequence[float]) -> float:
     2.0
     """
     _check(values, least=1)
-    return float(statistics.median(values))
+    return _middle(values)
 
 
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
@@ -180,7 +179,7 @@ def median_interval(samples: Sequence[float], confidence: float = 0.95) -> Inter
     rank = _order_rank(count, 1 - confidence)
     attained = max(0.0, 1 - 2 * _binomial_tail(rank, count))
     return Interval(
-        value=float(statistics.median(ordered)),
+        value=_middle(ordered),
         low=float(ordered[rank]),
         high=float(ordered[count - 1 - rank]),
         confidence=attained,
@@ -310,6 +309,12 @@ def weighted_geometric_mean(values: Sequence[float], weights: Sequence[float] | 
     return math.exp(math.fsum(w * math.log(v) for w, v in zip(used, values, strict=True)) / total)
 
 
+def _middle(values: Iterable[float]) -> float:
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return float(ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2)
+
+
 def _check(values: Sequence[float], *, least: int) -> None:
     if len(values) < least:
         raise ValueError(f"{len(values)} values where at least {least} are needed")
@@ -339,8 +344,8 @@ def _moments(values: Sequence[float]) -> tuple[float, float, int]:
 
 def _robust_logs(samples: Sequence[float]) -> tuple[float, float, int]:
     logs = [math.log(value) for value in samples]
-    middle = statistics.median(logs)
-    spread = statistics.median(abs(value - middle) for value in logs)
+    middle = _middle(logs)
+    spread = _middle(abs(value - middle) for value in logs)
     return middle, _MAD_TO_DEVIATION * spread, len(logs)
 
 

@@ -85,7 +85,8 @@ def audit(
         RecordError: the file is no run record.
     """
     report = AuditReport(path=path)
-    report.differences += [f.message for f in audit_file(path)]
+    for finding in audit_file(path):
+        (report.differences if finding.error else report.notes).append(finding.message)
     if report.differences:
         report.notes.append("the file is damaged: its decisions were not looked at")
         return report

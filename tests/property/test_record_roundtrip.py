@@ -1,0 +1,97 @@
+"""Whatever JSON can hold comes back from a run record as it was, in order, with a chain that an audit accepts."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tuner.core.canonical import digest
+from tuner.core.errors import RecordError
+from tuner.recorders.audit import audit_file
+from tuner.recorders.content import blob_reference, pack, unpack
+from tuner.recorders.record import Event, RunRecord
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)
+bodies = st.dictionaries(texts, values, max_size=4)
+kinds = st.from_regex(r"[a-z][a-z0-9_./-]{0,8}", fullmatch=True)
+events = st.builds(Event, kinds, bodies, st.none() | st.integers(0, (1 << 63) - 1))
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@quick
+@given(st.lists(st.lists(events, max_size=4), max_size=4), st.lists(st.binary(max_size=300), max_size=4))
+@example([[Event("ask", {"\0": "\0 \u2028 \U0001f600 \ufeff", "ü": -0.0, "n": 10**4000})]], [b"", b"\0"])
+@example([[Event("ask", {"f": [5e-324, 1.7976931348623157e308, 0.1, 1e22]}, 0)]], [])
+def test_events_and_blobs_come_back(batches: list[list[Event]], blobs: list[bytes]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.run"
+        returned = []
+        with RunRecord.create(path) as record:
+            for batch in batches:
+                naming = [Event("blobs", {"names": [blob_reference(data) for data in blobs]})]
+                returned += record.append([*batch, *naming], blobs)
+        given_events = list(itertools.chain.from_iterable([*batch, None] for batch in batches))
+        assert audit_file(path) == []
+        with RunRecord.read(path) as record:
+            assert list(record.events()) == returned
+            assert record.head.seq == len(given_events)
+            for data in blobs if batches else []:
+                assert record.blob(digest(data)) == data
+        for number, (event, recorded) in enumerate(zip(given_events, returned, strict=True), 1):
+            assert recorded.seq == number
+            if event is not None:
+                assert (recorded.kind, recorded.trial) == (event.kind, event.trial)
+                assert same(recorded.body, event.body)
+
+
+@quick
+@given(bodies, st.sampled_from([float("nan"), float("inf"), float("-inf")]), texts)
+def test_what_is_not_finite_is_refused(body: dict[str, Any], value: float, key: str) -> None:
+    with tempfile.TemporaryDirectory() as folder, RunRecord.create(Path(folder) / "a.run") as record:
+        with pytest.raises(RecordError, match=r"cannot be recorded: .* is (nan|inf|-inf); bodies hold"):
+            record.append([Event("sample", {**body, key: [value]})])
+        assert record.head.seq == 0
+
+
+@quick
+@given(st.binary(max_size=2000), st.integers(0, 100), st.data())
+def test_packing_comes_back_and_damage_never_passes_for_the_blob(
+    data: bytes, repeat: int, draw: st.DataObject
+) -> None:
+    data = data + data[:20] * repeat
+    packed, stored = pack(data)
+    assert unpack(packed, stored, len(data)) == data
+    if stored:
+        place = draw.draw(st.integers(0, len(stored) - 1))
+        broken = bytearray(stored)
+        broken[place] ^= 1 << draw.draw(st.integers(0, 7))
+        try:
+            result = unpack(packed, bytes(broken), len(data))
+        except ValueError:
+            return
+        # zlib's checksum, or else the digest, tells them apart; its header has bits that mean nothing.
+        assert result != data or packed
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal in type too: 1, 1.0 and true are equal to Python."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return bool(left.keys() == right.keys()) and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, float):
+        return bool(left.hex() == right.hex())
+    return bool(left == right)
