@@ -45,6 +45,7 @@ class Loader:
             raise LoadError(f"no loader for {machine}")
         for part in ("TargetInfo", "Target", "TargetMC", "AsmPrinter"):
             getattr(self._llvm, f"LLVMInitialize{target}{part}")()
+        self._reported: list[str] = []
         self._declare()
         self._trusted = self._make()
         self._candidate = self._make()
@@ -99,10 +100,19 @@ class Loader:
             ctypes.c_char_p,
         )
         self._message = declare("LLVMGetErrorMessage", ctypes.c_char_p, pointer)
+        self._session = declare("LLVMOrcLLJITGetExecutionSession", pointer, pointer)
+        reporter = ctypes.CFUNCTYPE(None, pointer, pointer)
+        self._set_reporter = declare(
+            "LLVMOrcExecutionSessionSetErrorReporter", None, pointer, reporter, pointer
+        )
+        # Kept for as long as LLVM may call it.
+        self._reporter = reporter(lambda _, error: self._reported.append(self._text(error)))
 
     def _make(self) -> ctypes.c_void_p:
         jit = ctypes.c_void_p()
         self._check(self._create(ctypes.byref(jit), None))
+        # What a lookup misses is told to the reporter only, by default on stderr.
+        self._set_reporter(self._session(jit), self._reporter, None)
         generator = ctypes.c_void_p()
         self._check(self._generator(ctypes.byref(generator), self._prefix(jit), None, None))
         self._add_generator(self._library(jit), generator)
@@ -119,5 +129,9 @@ class Loader:
 
     def _check(self, error: int | None) -> None:
         if error:
-            text: bytes = self._message(error)
-            raise LoadError(" ".join(text.decode(errors="replace").split()))
+            told, self._reported = self._reported, []
+            raise LoadError("; ".join([*told, self._text(error)]))
+
+    def _text(self, error: int) -> str:
+        text: bytes = self._message(error)
+        return " ".join(text.decode(errors="replace").split())

@@ -157,6 +157,8 @@ class Zygote:
         file = sealed_file("candidate", [code])
         try:
             answer = self._ask({"op": "fork", **request}, [theirs.fileno(), page, file])
+            if "error" in answer:
+                raise MachineError(str(answer["error"]))
             return Child(zygote=self, pid=int(answer["pid"]), channel=ours, page=page)
         except (MachineError, OSError):
             ours.close()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.core.errors import BaselineError
 from tuner.core.types import ArgumentRole, Status, Task
 from tuner.evaluators.host.bundles import POISON, Bundle, Expected, make_bundle
 from tuner.evaluators.host.runner import CandidateFailed, Runner
@@ -30,17 +31,17 @@ _OTHER_POISON = 0xA5
 _SANE, _SANE_HALF = 1e-2, 1e-1
 
 
-class BaselineFailed(Exception):
+class BaselineFailed(BaselineError):
     """The baseline does not run, or is not right.
 
     Attributes:
+        status: what a trial with it would have.
         number: the workload's place among those given.
     """
 
     def __init__(self, status: Status, message: str, number: int) -> None:
         super().__init__(message)
         self.status = status
-        self.message = message
         self.number = number
 
 
@@ -216,9 +217,11 @@ class Oracle:
                 continue
             self.findings.unstable.add(name)
             mismatch = judge(values, expectations[name], self._task.verify).mismatch
-            if mismatch is not None:
+            what = "" if mismatch is None else f": {mismatch.message}"
+            # What is read before it is written is not a number in one of the two runs.
+            if mismatch is not None or (np.isfinite(values) != np.isfinite(baseline[name])).any():
                 text = (
-                    f"the kernel as given gives another {name} when it is run again in {label}: {mismatch.message}"
+                    f"the kernel as given gives another {name} when it is run again in {label}{what}"
                     "; an array that is read before it is written needs role inout"
                 )
                 raise BaselineFailed(Status.WRONG_RESULT, text, number)

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tuner.core.errors import MachineError
 from tuner.core.types import Status
 from tuner.evaluators.host.bundles import Bundle, OutputMemory
 from tuner.evaluators.host.child import ATTACH, FINISHED, LOADED, MAPPED, MESSAGE_BYTES, REFUSED, RUN
@@ -49,7 +50,7 @@ class Limits:
     """
 
     memory_bytes: int
-    cpu_s: int = 600
+    cpu_s: int = 36_000
     threads: int = 1
 
 
@@ -79,8 +80,7 @@ class Runner:
         seed: for the addresses.
 
     Raises:
-        CandidateFailed: the code cannot be loaded.
-        MachineError: no child can be made.
+        CandidateFailed: the code cannot be loaded, or (``lost``) no child can be made.
     """
 
     def __init__(
@@ -99,7 +99,10 @@ class Runner:
             # Counted for each user: without a user of its own only "none" is a limit for the child alone.
             "processes": 0 if limits.threads == 1 else limits.threads if root else None,
         }
-        self.child: Child = zygote.fork(code, request)
+        try:
+            self.child: Child = zygote.fork(code, request)
+        except MachineError as error:
+            raise CandidateFailed(Status.LOST, str(error)) from None
         answer = self.receive(_START_S, "loading")
         kind = _word(answer)
         if kind == REFUSED:

@@ -124,15 +124,17 @@ def windows_for(
 ) -> list[Window]:
     """Windows with at least ``calls`` readings, their entries in random order, none twice before all were once."""
     entries, left, windows = len(bundle.layout.entries), calls, []
+    order: list[int] = []
     while left > 0:
         segments = min(sizes.segments, left)
         count = segments * sizes.per_segment
-        order: list[int] = []
+        if bundle.copies and count > 1:
+            # What one window restores once may be called once.
+            order.clear()
         while len(order) < count:
             order += rng.permutation(entries).tolist()
-        windows.append(
-            Window(order=tuple(order[:count]), per_segment=sizes.per_segment, flush_bytes=flush_bytes)
-        )
+        chosen, order = tuple(order[:count]), order[count:]
+        windows.append(Window(order=chosen, per_segment=sizes.per_segment, flush_bytes=flush_bytes))
         left -= segments
     return windows
 

@@ -71,7 +71,10 @@ class _Zygote:
 
     def _do_fork(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         assert self._loader is not None
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            return {"error": f"no process can be made: {error.strerror}"}
         if pid == 0:
             try:
                 self._channel.close()

@@ -1,0 +1,63 @@
+"""Which arm of a search has paid lately. May not draw random numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from tuner.core.protocols import Observation
+
+__all__ = ["Bandit"]
+
+_MEMORY = 0.97
+_NOISE = 0.005
+_EXPLORE = 0.08
+
+
+class Bandit:
+    """Improvement of the best score per evaluation for each arm, older ones counting less.
+
+    An arm is the part of a proposal's origin after the last ``/``. Arms are compared by an upper confidence bound, so
+    that one without luck is still tried now and then (Auer, Cesa-Bianchi, Fischer, Machine Learning 47, 2002).
+
+    Args:
+        arms: names.
+    """
+
+    def __init__(self, arms: Sequence[str]) -> None:
+        self._gains = dict.fromkeys(arms, 0.0)
+        self._uses = dict.fromkeys(arms, 0.0)
+        self._best: float | None = None
+
+    def tell(self, observation: Observation) -> None:
+        """Credits the arm that proposed the trial; others' trials only move the best."""
+        score = observation.score
+        gain = 0.0
+        if score is not None:
+            if self._best is not None and not observation.raced:
+                # One lucky leap must not rule for hundreds of trials.
+                gain = min(1.0, max(0.0, self._best - score - _NOISE))
+            self._best = score if self._best is None else min(self._best, score)
+        arm = observation.proposal.origin.rpartition("/")[2]
+        if arm not in self._gains:
+            return
+        for name in self._gains:
+            self._gains[name] *= _MEMORY
+            self._uses[name] *= _MEMORY
+        self._gains[arm] += gain
+        self._uses[arm] += 1.0
+
+    def choose(self, arms: Sequence[str], running: Mapping[str, int]) -> str:
+        """The arm to use next.
+
+        Args:
+            arms: those that still have something to propose; at least one.
+            running: proposals not yet told, by arm; they count as uses that brought nothing.
+        """
+        uses = {name: self._uses[name] + running.get(name, 0) for name in arms}
+        total = sum(uses.values())
+        return max(arms, key=lambda name: self._bound(name, uses[name], total))
+
+    def _bound(self, name: str, uses: float, total: float) -> float:
+        spread = math.sqrt(2.0 * math.log(1.0 + total) / (1.0 + uses))
+        return self._gains[name] / (1.0 + uses) + _EXPLORE * spread

@@ -1,0 +1,95 @@
+"""Searchers by name: the built-in ones and those of the entry point group ``tuner.searchers``.
+
+A factory takes the space alone and returns a searcher; all randomness comes with ``ask``. Imports a searcher's module
+only when that searcher is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import cast
+
+from tuner.core.errors import MachineError, UsageError
+from tuner.core.protocols import Searcher
+from tuner.spaces.space import Space
+
+__all__ = ["BUILT_IN", "GROUP", "Factory", "create", "names"]
+
+GROUP = "tuner.searchers"
+
+Factory = Callable[[Space], Searcher]
+"""What an entry point of :data:`GROUP` must be."""
+
+BUILT_IN = {
+    "auto": "tuner.search.auto:make",
+    "exhaustive": "tuner.search.exhaustive:make",
+    "optuna-cmaes": "tuner.search.cmaes_search:make",
+    "optuna-gp": "tuner.search.optuna_search:make_gp",
+    "optuna-tpe": "tuner.search.optuna_search:make_tpe",
+    "passes": "tuner.search.passes:make",
+    "random": "tuner.search.random_search:make",
+    "skopt-forest": "tuner.search.skopt_search:make_forest",
+    "skopt-gp": "tuner.search.skopt_search:make_gp",
+}
+
+_INSTALL = {
+    "torch": "pip install 'remix-tuner[gp]'",
+    "optuna": "pip install optuna",
+    "skopt": "pip install scikit-optimize",
+    "sklearn": "pip install scikit-learn",
+    "cmaes": "pip install cmaes",
+}
+
+
+def names() -> tuple[str, ...]:
+    """Every searcher's name, sorted."""
+    return tuple(sorted({*BUILT_IN, *_installed()}))
+
+
+def create(name: str, space: Space) -> Searcher:
+    """A new searcher for a space.
+
+    Args:
+        name: one of :func:`names`. A built-in name cannot be taken over by an entry point.
+        space: what is searched.
+
+    Raises:
+        UsageError: there is no such searcher, or it cannot search this space.
+        MachineError: a library that it needs is not installed.
+    """
+    target = BUILT_IN.get(name)
+    try:
+        if target is not None:
+            module, attribute = target.split(":")
+            factory = cast("Factory", getattr(import_module(module), attribute))
+        else:
+            factory = _third_party(name)
+        return factory(space)
+    except ImportError as error:
+        missing = (error.name or str(error)).split(".")[0]
+        raise MachineError(
+            f"the searcher {name!r} needs {missing}, which cannot be imported ({error})",
+            _INSTALL.get(missing, f"install {missing}"),
+        ) from error
+
+
+def _third_party(name: str) -> Factory:
+    entry = _installed().get(name)
+    if entry is None:
+        close = difflib.get_close_matches(name, names(), n=1)
+        listed = ", ".join(names())
+        hint = f"did you mean {close[0]!r}? There are: {listed}" if close else f"there are: {listed}"
+        raise UsageError(f"unknown searcher {name!r}", hint)
+    loaded = entry.load()
+    if not callable(loaded):
+        raise UsageError(
+            f"the searcher {name!r} is no factory", f"entry point {entry.value} must take a space"
+        )
+    return cast("Factory", loaded)
+
+
+def _installed() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}

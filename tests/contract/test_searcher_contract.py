@@ -1,0 +1,160 @@
+"""Every built-in searcher passes the conformance suite, with and without passes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tuner.core.expressions import parse
+from tuner.core.streams import stream
+from tuner.search import conformance
+from tuner.search.registry import BUILT_IN, create
+from tuner.spaces.parameters import Parameter
+from tuner.spaces.passes import Catalogue, PassSpace
+from tuner.spaces.space import Space
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+WITHOUT_TORCH = tuple(name for name in sorted(BUILT_IN) if name != "optuna-gp")
+WITHOUT_PASSES = tuple(name for name in WITHOUT_TORCH if name != "passes")
+HASHED = ("auto", "optuna-tpe", "optuna-cmaes", "passes", "skopt-forest")
+WITH_PASSES = tuple(name for name in WITHOUT_TORCH if name != "exhaustive")
+
+
+def pass_space() -> PassSpace:
+    listing = (GOLDEN / "llvm23_passes.txt").read_text()
+    return PassSpace(
+        Catalogue.from_listing(listing, (GOLDEN / "llvm23_o3.txt").read_text().strip(), "23.1.4")
+    )
+
+
+def medium(passes: PassSpace | None = None) -> Space:
+    return Space(
+        [
+            Parameter.choice("TILE", [8, 16, 32, 64]),
+            Parameter.log_integer("UNROLL", low=1, high=8),
+            Parameter.integer("SKEW", low=0, high=5),
+            Parameter.choice("ORDER", ["ij", "ji", "tiled"]),
+            Parameter.choice("VECTOR", [False, True]),
+        ],
+        [parse("TILE % UNROLL == 0"), parse("SKEW < TILE // 4")],
+        flags={"math": ("", "-ffast-math"), "unroll": ("", "-funroll-loops", "-fno-unroll-loops")},
+        passes=passes,
+    )
+
+
+def small() -> Space:
+    return Space(
+        [Parameter.integer("A", low=1, high=4), Parameter.choice("B", ["x", "y", "z"])],
+        [parse("A != 2")],
+        flags={"math": ("", "-ffast-math")},
+    )
+
+
+def unlisted() -> Space:
+    return Space([Parameter.integer(f"P{i}", low=0, high=999) for i in range(6)], [parse("P0 + P1 < 1500")])
+
+
+def only_passes() -> Space:
+    return Space([], passes=pass_space())
+
+
+@pytest.mark.parametrize("name", WITHOUT_PASSES)
+def test_parameters_and_flags(name):
+    conformance.check_all(lambda space: create(name, space), medium(), small=small())
+
+
+@pytest.mark.parametrize("name", WITH_PASSES)
+def test_with_passes(name):
+    conformance.check_all(lambda space: create(name, space), medium(pass_space()), trials=18)
+
+
+@pytest.mark.parametrize("name", [n for n in WITHOUT_PASSES if n != "exhaustive"])
+def test_space_too_large_to_list(name):
+    space = unlisted()
+    assert space.listing() is None
+    conformance.check_proposals(lambda s: create(name, s), space, trials=16, batch=2)
+    conformance.check_adopt(lambda s: create(name, s), space, trials=16)
+
+
+@pytest.mark.parametrize("name", ["auto", "passes", "random"])
+def test_only_passes(name):
+    conformance.check_all(lambda space: create(name, space), only_passes(), trials=20)
+
+
+@pytest.mark.parametrize("name", ["auto", "optuna-tpe", "optuna-cmaes", "skopt-gp", "random", "exhaustive"])
+def test_only_flags(name):
+    flags = {"math": ("", "-ffast-math"), "a": ("", "-fa", "-fb"), "b": ("", "-fc", "-fd")}
+    conformance.check_exhaustion(lambda space: create(name, space), Space([], flags=flags))
+
+
+@pytest.mark.parametrize("name", WITHOUT_PASSES)
+def test_space_of_one_configuration(name):
+    space = Space([Parameter.choice("A", [3])])
+    conformance.check_exhaustion(lambda s: create(name, s), space)
+    fresh = create(name, space)
+    proposals = fresh.ask(4, stream(0, "ask", 1))
+    assert [dict(p.configuration) for p in proposals] == [{"A": 3}]
+
+
+SCRIPT = """
+import hashlib, sys
+sys.path.insert(0, sys.argv[1])
+from test_searcher_contract import create, medium, pass_space
+from tuner.search.conformance import transcript
+space = medium(pass_space())
+for name in sys.argv[2:]:
+    text = transcript(lambda s: create(name, s), space, trials=26)
+    print(name, hashlib.sha256(text.encode()).hexdigest())
+"""
+
+
+def test_proposals_do_not_depend_on_the_process():
+    answers = []
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-c", SCRIPT, str(Path(__file__).parent), *HASHED]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        answers.append(done.stdout)
+    assert answers[0] == answers[1]
+    assert len(answers[0].splitlines()) == len(HASHED)
+
+
+@pytest.mark.parametrize("broken", ["repeats", "invalid", "impure", "forgets"])
+def test_the_suite_finds_a_broken_searcher(broken):
+    with pytest.raises(AssertionError):
+        conformance.check_all(lambda space: Broken(space, broken), medium(), trials=12, small=small())
+
+
+class Broken:
+    """Random search with one fault."""
+
+    name = "broken"
+    _made = 0
+
+    def __init__(self, space, fault):
+        self._inner, self._fault = create("random", space), fault
+        Broken._made += 1
+        self._number = Broken._made
+
+    def ask(self, count, rng):
+        if self._fault == "impure":
+            rng.random(self._number)
+        proposals = self._inner.ask(count, rng)
+        if self._fault == "repeats" and proposals:
+            self._first = getattr(self, "_first", proposals[0])
+            return [self._first]
+        if self._fault == "invalid":
+            for proposal in proposals:
+                proposal.configuration["TILE"] = 7
+        return proposals
+
+    def adopt(self, proposals):
+        self._inner.adopt(proposals)
+
+    def tell(self, observations):
+        if self._fault != "forgets":
+            self._inner.tell(observations)

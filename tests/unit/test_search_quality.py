@@ -1,0 +1,135 @@
+"""Searchers that learn do better than chance on landscapes with structure; seeds are fixed, nothing is timed."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import statistics
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tuner.core.expressions import parse
+from tuner.core.types import Status
+from tuner.search.conformance import Landscape, invented
+from tuner.search.registry import create
+from tuner.spaces.parameters import Parameter
+from tuner.spaces.passes import Catalogue, PassSpace
+from tuner.spaces.pipeline import Pipeline
+from tuner.spaces.space import Space
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+SEEDS = range(3)
+MODELS = (
+    "auto",
+    "optuna-tpe",
+    pytest.param("skopt-gp", marks=pytest.mark.slow),
+    pytest.param("skopt-forest", marks=pytest.mark.slow),
+)
+
+
+def parameters(passes=None):
+    return Space(
+        [
+            Parameter.choice("TX", [8, 16, 32, 64, 128]),
+            Parameter.choice("TY", [1, 2, 4, 8, 16, 32]),
+            Parameter.log_integer("U", low=1, high=16),
+            Parameter.integer("K", low=1, high=12),
+            Parameter.choice("VECTOR", [True, False]),
+            Parameter.choice("ORDER", ["ij", "ji", "kij"]),
+        ],
+        [parse("TX * TY <= 1024"), parse("K % U == 0 or U > 4")],
+        flags={"math": ("", "-ffast-math"), "unroll": ("", "-funroll-loops", "-fno-unroll-loops")},
+        passes=passes,
+    )
+
+
+def hills(c):
+    """Smooth in the tiles, with interactions; flags matter as much as parameters."""
+    score = 0.25 * (math.log2(c["TX"]) - 5) ** 2 + 0.15 * (math.log2(c["TX"] * c["TY"]) - 7) ** 2
+    score += 0.1 * (math.log2(c["U"]) - 2) ** 2 + 0.02 * (c["K"] - 8) ** 2
+    score += 0.3 * (c["ORDER"] != "kij") + 0.2 * (c["VECTOR"] and c["ORDER"] == "ij")
+    score -= 0.5 * (c["math"] != "") + 0.2 * (c["unroll"] == "-funroll-loops" and c["U"] <= 2)
+    return score
+
+
+@cache
+def chance(text):
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little") / 2**32
+
+
+def pipelines(c):
+    """Some passes help before O3, some hurt, some pairs in order help more."""
+    names = [leaf.node.name for leaf in Pipeline.parse(c["passes"]).leaves()]
+    at = names.index("default") if "default" in names else 40
+    before, after = names[:at], names[at + 1 :]
+    score = 0.0 if "default" in names else 0.02
+    for name in set(before):
+        score += -0.12 * (chance(name) > 0.93) + 0.05 * (chance(name) < 0.15)
+    score -= 0.15 * sum(chance(a + b) > 0.985 for a, b in pairwise(before))
+    return score - 0.08 * sum(chance("after" + name) > 0.97 for name in set(after))
+
+
+@cache
+def pass_space():
+    listing = (GOLDEN / "llvm23_passes.txt").read_text()
+    return PassSpace(
+        Catalogue.from_listing(listing, (GOLDEN / "llvm23_o3.txt").read_text().strip(), "23.1.4")
+    )
+
+
+def median_best(name, space, landscape, trials):
+    best = []
+    for seed in SEEDS:
+        told = invented(lambda s: create(name, s), space, trials=trials, seed=seed, landscape=landscape)
+        best.append(min(o.score for o in told[1:] if o.score is not None))
+    return statistics.median(best)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_beat_chance_at_sixty_trials(name):
+    landscape, space = Landscape(failing=0.1, score=hills), parameters()
+    assert median_best(name, space, landscape, 60) < median_best("random", space, landscape, 60)
+
+
+def test_cmaes_beats_chance_later():
+    # A generation of it is six trials: sixty are too few for a dozen coordinates.
+    landscape, space = Landscape(failing=0.1, score=hills), parameters()
+    assert median_best("optuna-cmaes", space, landscape, 150) < median_best("random", space, landscape, 150)
+
+
+def test_evolution_beats_random_pipelines():
+    landscape, space = Landscape(failing=0.05, score=pipelines), Space([], passes=pass_space())
+    evolved = median_best("passes", space, landscape, 150)
+    assert evolved < 1.5 * median_best("random", space, landscape, 150) < 0
+
+
+def test_auto_gains_from_parameters_and_from_passes():
+    space = parameters(pass_space())
+    landscape = Landscape(score=lambda c: hills(c) + pipelines(c))
+    joint = median_best("auto", space, landscape, 120)
+    fixed = median_best("optuna-tpe", space, landscape, 120)
+    assert joint < fixed - 0.1
+    assert joint < median_best("random", space, landscape, 120) - 0.3
+
+
+def test_failures_are_kept_away_from():
+    # Half of the space fails; what a searcher proposes late should fail less than that.
+    space = parameters()
+    landscape = _Cliff()
+    for name in ("auto", "optuna-tpe", "skopt-gp"):
+        told = invented(lambda s, n=name: create(n, s), space, trials=60, seed=1, landscape=landscape)
+        late = told[30:]
+        assert sum(o.status is Status.CRASHED for o in late) < 0.4 * len(late), name
+
+
+class _Cliff(Landscape):
+    """Everything with a large K crashes, though nothing else would speak against it."""
+
+    def observe(self, trial, proposal):
+        seen = Landscape(score=hills).observe(trial, proposal)
+        if proposal.configuration["K"] > 6:
+            return type(seen)(trial=trial, proposal=proposal, status=Status.CRASHED)
+        return seen

@@ -1,0 +1,114 @@
+"""The examples and the JSON Schema: every example loads, and the schema describes every key."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tuner.spec.load import load_recorded, load_spec
+from tuner.spec.messages import known_keys
+from tuner.spec.models import SpecModel, schema
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SPECS = sorted(EXAMPLES.glob("*/*.yaml"))
+
+
+def test_the_six_examples_are_there() -> None:
+    assert {p.stem for p in SPECS} >= {"matmul", "stencil", "nbody", "softmax", "spmv", "histogram"}
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_an_example_loads_and_can_be_recorded(path: Path) -> None:
+    (spec,) = load_spec(path)
+    assert spec.wants_passes
+    assert load_recorded(spec.text, spec.files, folder=str(path.parent)).task == spec.task
+    space = spec.tunables
+    source = spec.files[spec.task.kernel.variant.files[0].name]
+    for parameter in space.parameters:
+        # Each parameter is a macro that the source looks at, with the baseline's value as its own default.
+        assert f"#ifndef {parameter.name}\n#define {parameter.name} {parameter.default}\n" in source
+        assert source.count(parameter.name) >= 4
+    assert all(choices[0] == "" for choices in space.flags.values())
+    assert spec.task.verify.problems
+    assert spec.task.verify.assume
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_an_example_fits_the_schema(path: Path) -> None:
+    whole = schema()
+    _fits(yaml.safe_load(path.read_text()), whole["$defs"]["Kernel"], whole["$defs"], "spec")
+
+
+def _fits(value: Any, rule: dict[str, Any], definitions: dict[str, Any], where: str) -> None:
+    """Enough of JSON Schema for these schemas."""
+    if "$ref" in rule:
+        rule = definitions[rule["$ref"].removeprefix("#/$defs/")]
+    if "anyOf" in rule:
+        problems = []
+        for choice in rule["anyOf"]:
+            try:
+                return _fits(value, choice, definitions, where)
+            except AssertionError as error:
+                problems.append(str(error))
+        raise AssertionError("; ".join(problems))
+    if "enum" in rule:
+        assert value in rule["enum"], where
+    if "const" in rule:
+        assert value == rule["const"], where
+    kinds = {
+        "object": dict,
+        "array": list,
+        "string": str,
+        "integer": int,
+        "number": (int, float),
+        "boolean": bool,
+        "null": type(None),
+    }
+    wanted = rule.get("type")
+    if wanted is not None:
+        names = wanted if isinstance(wanted, list) else [wanted]
+        assert any(isinstance(value, kinds[n]) for n in names), f"{where} is no {wanted}"  # type: ignore[arg-type]
+    if isinstance(value, dict):
+        properties = rule.get("properties", {})
+        for key in rule.get("required", []):
+            assert key in value, f"{where} lacks {key}"
+        for key, item in value.items():
+            inner = properties.get(key, rule.get("additionalProperties"))
+            assert inner is not False, f"{where}.{key} is not in the schema"
+            if isinstance(inner, dict):
+                _fits(item, inner, definitions, f"{where}.{key}")
+    if isinstance(value, list) and isinstance(rule.get("items"), dict):
+        for i, item in enumerate(value):
+            _fits(item, rule["items"], definitions, f"{where}[{i}]")
+    return None
+
+
+def test_the_schema_is_json_and_names_every_key() -> None:
+    whole = json.loads(json.dumps(schema()))
+    kernel = whole["$defs"]["Kernel"]
+    assert set(kernel["properties"]) == set(SpecModel.model_fields)
+    assert kernel["additionalProperties"] is False
+    several = whole["anyOf"][1]["properties"]
+    assert set(several) == {"kernels", *SpecModel.model_fields}
+    with pytest.raises(AssertionError, match="not in the schema"):
+        _fits({"kernel": {"source": "a.c", "entry": "a", "entyr": 1}}, kernel, whole["$defs"], "spec")
+
+
+def test_keys_have_descriptions() -> None:
+    bare = []
+    for name, definition in schema()["$defs"].items():
+        for key, rule in definition.get("properties", {}).items():
+            if not any(word in rule for word in ("description", "$ref", "anyOf")):
+                bare.append(f"{name}.{key}")
+    assert not [b for b in bare if not b.endswith(("prompt", "completion", "model"))]
+
+
+def test_known_keys_follow_paths() -> None:
+    assert known_keys(SpecModel, ("search", "budget")) == ["evaluations", "minutes", "usd", "tokens", "calls"]
+    assert "dtype" in known_keys(SpecModel, ("arguments", 3))
+    assert "low" in known_keys(SpecModel, ("space", "parameters", "TILE"))
+    assert known_keys(SpecModel, ("target", "x")) == []

@@ -1,0 +1,407 @@
+"""What a function does with its pointers, guessed from its syntax tree: reads, writes, extents.
+
+Guesses for a first spec only: nothing else may rely on them. Follows calls of functions in the same file.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tuner.spec.polynomials import Polynomial, constant, variable
+from tuner.spec.signature import Function, Node, walk
+
+__all__ = ["Findings", "Use", "examine"]
+
+_MAX_CALLS = 3
+_THROUGH = {
+    "ParenExpr",
+    "ImplicitCastExpr",
+    "CStyleCastExpr",
+    "CXXStaticCastExpr",
+    "CXXFunctionalCastExpr",
+    "ConstantExpr",
+    "ExprWithCleanups",
+}
+_LOOPS = {"ForStmt", "WhileStmt", "DoStmt"}
+
+Index = tuple[Polynomial | None, ...]
+"""One index for each dimension in the source; ``None`` for one that is no polynomial."""
+
+
+@dataclass(slots=True)
+class Use:
+    """What happens to one pointer argument."""
+
+    read: bool = False
+    written: bool = False
+    unclear: bool = False
+    shapes: list[tuple[Polynomial, ...]] = field(default_factory=list)
+    lost: bool = False
+    """Whether the extent of some access is unknown."""
+
+    def note(self, mode: str) -> None:
+        """Adds one access: ``read``, ``write`` or ``both``."""
+        self.read = self.read or mode != "write"
+        self.written = self.written or mode != "read"
+
+    @property
+    def shape(self) -> tuple[Polynomial, ...] | None:
+        """The best guess: most dimensions, then the largest of the others."""
+        return max(self.shapes, key=lambda s: (len(s), [(e.degree, e.text()) for e in s]), default=None)
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is known of a function.
+
+    Attributes:
+        uses: by argument position.
+        sizes: names of integer arguments that bound loops or shape arrays, in order of the arguments.
+        depth: deepest nest of loops.
+    """
+
+    uses: dict[int, Use]
+    sizes: list[str]
+    depth: int
+
+
+def examine(function: Function, lookup: Callable[[str], Function | None]) -> Findings:
+    """Looks through a function.
+
+    Args:
+        function: with its tree.
+        lookup: gives other functions of the file by name.
+    """
+    uses = {i: Use() for i, (_, kind) in enumerate(function.parameters) if kind.pointer}
+    frame = _Frame(function)
+    for i, node in enumerate(_parameters(function.tree)):
+        name, kind = function.parameters[i]
+        if kind.pointer:
+            frame.pointers[node["id"]] = (i, constant(0))
+        elif any(d.startswith(("int", "uint")) for d in kind.dtypes):
+            frame.values[node["id"]] = variable(name)
+    visitor = _Visitor(uses, lookup)
+    visitor.run(frame, 0)
+    named = set(visitor.bound_names)
+    for use in uses.values():
+        for shape in use.shapes:
+            named |= {name for extent in shape for name in extent.names}
+    return Findings(uses=uses, sizes=[n for n, _ in function.parameters if n in named], depth=visitor.deepest)
+
+
+def _parameters(tree: Node) -> list[Node]:
+    return [c for c in tree.get("inner", []) if c and c.get("kind") == "ParmVarDecl"]
+
+
+class _Frame:
+    """One function being looked through: what its variables stand for, and its loops of a constant length."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.pointers: dict[str, tuple[int, Polynomial | None]] = {}
+        self.values: dict[str, Polynomial] = {}
+        self.bounds: dict[str, Polynomial] = {}
+        self.short: set[str] = set()
+        self.modified = {
+            _referenced(child)
+            for node in walk(function.tree)
+            if _changes(node)
+            for child in (_peel(_inner(node)[0]),)
+            if child.get("kind") == "DeclRefExpr"
+        }
+
+
+def _inner(node: Node) -> list[Node]:
+    return [child if child else {} for child in node.get("inner", [])]
+
+
+def _peel(node: Node) -> Node:
+    while node.get("kind") in _THROUGH and _inner(node):
+        node = _inner(node)[0]
+    return node
+
+
+def _referenced(node: Node) -> str:
+    return str(node.get("referencedDecl", {}).get("id", ""))
+
+
+def _changes(node: Node) -> bool:
+    kind, operator = node.get("kind"), node.get("opcode")
+    if kind == "CompoundAssignOperator":
+        return True
+    return (kind == "BinaryOperator" and operator == "=") or (
+        kind == "UnaryOperator" and operator in ("++", "--")
+    )
+
+
+class _Visitor:
+    def __init__(self, uses: dict[int, Use], lookup: Callable[[str], Function | None]) -> None:
+        self._uses = uses
+        self._lookup = lookup
+        self._calls: list[str] = []
+        self.bound_names: set[str] = set()
+        self.deepest = 0
+
+    def run(self, frame: _Frame, depth: int) -> None:
+        """Looks through a function's body."""
+        for node in walk(frame.function.tree):
+            if node.get("kind") in ("ForStmt", "WhileStmt"):
+                self._bound(node, frame)
+        for child in _inner(frame.function.tree):
+            if child.get("kind") == "CompoundStmt":
+                self._visit(child, "read", frame, depth)
+
+    def _bound(self, loop: Node, frame: _Frame) -> None:
+        inner = _inner(loop)
+        condition = _peel(
+            inner[2] if loop["kind"] == "ForStmt" and len(inner) > 2 else inner[0] if inner else {}
+        )
+        if condition.get("kind") != "BinaryOperator" or condition.get("opcode") not in ("<", "<=", "!="):
+            return
+        left, right = _inner(condition)
+        counters = [
+            n for n in walk(left) if n.get("kind") == "DeclRefExpr" and _referenced(n) in frame.modified
+        ]
+        if len(counters) != 1:
+            return
+        counter = _referenced(counters[0])
+        low, high = self._polynomial(left, frame), self._polynomial(right, frame)
+        if low is None or high is None or low.factor_of(_symbol(counter)) != constant(1):
+            return
+        bound = high - (low - variable(_symbol(counter)))
+        if condition["opcode"] == "<=":
+            bound = bound + constant(1)
+        if any(name.startswith("@") for name in bound.names):
+            bound = self._largest(bound, frame) or bound
+        if not any(name.startswith("@") for name in bound.names):
+            self.bound_names |= bound.names
+            if bound.value is not None:
+                frame.short.add(loop["id"])
+            frame.bounds.setdefault(counter, bound.rounded_up())
+
+    def _largest(self, bound: Polynomial, frame: _Frame) -> Polynomial | None:
+        """A bound that depends on an outer loop's counter (tiles, triangles), at that counter's end."""
+        total = constant(0)
+        for monomial, coefficient in bound.terms:
+            product = constant(coefficient)
+            for name in monomial:
+                if name.startswith("@"):
+                    outer = frame.bounds.get(name[1:])
+                    if outer is None or coefficient < 0:
+                        return None
+                    product = product * outer
+                else:
+                    product = product * variable(name)
+            total = total + product
+        return total
+
+    def _visit(self, node: Node, mode: str, frame: _Frame, depth: int) -> None:
+        kind = node.get("kind", "")
+        inner = _inner(node)
+        if kind in _LOOPS:
+            depth += node.get("id") not in frame.short
+            self.deepest = max(self.deepest, depth)
+        if kind == "ArraySubscriptExpr":
+            self._subscript(node, mode, frame, depth)
+        elif kind == "DeclRefExpr":
+            self._escape(node, frame)
+        elif kind == "BinaryOperator" and node.get("opcode") == "=":
+            self._visit(inner[1], "read", frame, depth)
+            self._visit(inner[0], "write", frame, depth)
+        elif kind == "CompoundAssignOperator":
+            self._visit(inner[1], "read", frame, depth)
+            self._visit(inner[0], "both", frame, depth)
+        elif kind == "UnaryOperator" and node.get("opcode") in ("++", "--"):
+            self._visit(inner[0], "both", frame, depth)
+        elif kind == "UnaryOperator" and node.get("opcode") == "*":
+            self._dereference(inner[0], mode, frame, depth)
+        elif kind == "VarDecl" and inner and self._alias(node, frame):
+            return
+        elif kind == "CallExpr":
+            self._call(inner, frame, depth)
+        elif kind in _THROUGH or kind == "MemberExpr":
+            for child in inner:
+                self._visit(child, mode, frame, depth)
+        else:
+            for child in inner:
+                self._visit(child, "read", frame, depth)
+
+    def _alias(self, node: Node, frame: _Frame) -> bool:
+        """Notes what a local variable stands for; whether it is a pointer into an argument."""
+        value = _inner(node)[-1]
+        if "*" in node.get("type", {}).get("qualType", ""):
+            target = self._pointer(value, frame)
+            if target is not None:
+                position, offset = target
+                frame.pointers[node["id"]] = (position, None if node["id"] in frame.modified else offset)
+                return True
+        elif node["id"] not in frame.modified:
+            known = self._polynomial(value, frame)
+            if known is not None:
+                frame.values[node["id"]] = known
+        return False
+
+    def _pointer(self, node: Node, frame: _Frame) -> tuple[int, Polynomial | None] | None:
+        """Which argument a pointer expression points into, and how far."""
+        node = _peel(node)
+        if node.get("kind") == "DeclRefExpr":
+            return frame.pointers.get(_referenced(node))
+        if node.get("kind") == "UnaryOperator" and node.get("opcode") == "&":
+            target = _peel(_inner(node)[0])
+            if target.get("kind") == "ArraySubscriptExpr":
+                base, index = _inner(target)
+                return self._moved(self._pointer(base, frame), index, frame)
+        if node.get("kind") == "BinaryOperator" and node.get("opcode") in ("+", "-"):
+            left, right = _inner(node)
+            found = self._pointer(left, frame)
+            if found is not None:
+                return self._moved(found, right, frame, back=node["opcode"] == "-")
+            return self._moved(self._pointer(right, frame), left, frame) if node["opcode"] == "+" else None
+        return None
+
+    def _moved(
+        self, found: tuple[int, Polynomial | None] | None, index: Node, frame: _Frame, *, back: bool = False
+    ) -> tuple[int, Polynomial | None] | None:
+        if found is None:
+            return None
+        position, offset = found
+        step = self._polynomial(index, frame)
+        if offset is None or step is None:
+            return position, None
+        return position, offset - step if back else offset + step
+
+    def _subscript(self, node: Node, mode: str, frame: _Frame, depth: int) -> None:
+        indices: list[Node] = []
+        while node.get("kind") == "ArraySubscriptExpr":
+            base, index = _inner(node)
+            indices.insert(0, index)
+            node = _peel(base)
+        for index in indices:
+            self._visit(index, "read", frame, depth)
+        found = self._pointer(node, frame)
+        if found is None:
+            self._visit(node, "read", frame, depth)
+            return
+        position, offset = found
+        use = self._uses[position]
+        use.note(mode)
+        first = self._polynomial(indices[0], frame)
+        whole = None if first is None or offset is None else offset + first
+        polynomials = [whole, *(self._polynomial(i, frame) for i in indices[1:])]
+        self._extent(use, tuple(polynomials), frame)
+
+    def _dereference(self, pointer: Node, mode: str, frame: _Frame, depth: int) -> None:
+        found = self._pointer(pointer, frame)
+        if found is None:
+            self._visit(pointer, "read", frame, depth)
+            return
+        use = self._uses[found[0]]
+        use.note(mode)
+        self._extent(use, (found[1],), frame)
+
+    def _escape(self, node: Node, frame: _Frame) -> None:
+        """A pointer that goes where it cannot be followed."""
+        found = frame.pointers.get(_referenced(node))
+        if found is not None:
+            use = self._uses[found[0]]
+            use.lost = True
+            use.note("both")
+            use.unclear = True
+
+    def _call(self, inner: list[Node], frame: _Frame, depth: int) -> None:
+        callee, arguments = _peel(inner[0]), inner[1:]
+        name = str(callee.get("referencedDecl", {}).get("name", ""))
+        followed = None
+        if name and len(self._calls) < _MAX_CALLS and name not in self._calls:
+            pointed = any(self._pointer(a, frame) is not None for a in arguments)
+            followed = self._lookup(name) if pointed else None
+        if followed is None or len(followed.parameters) != len(arguments):
+            for argument in arguments:
+                self._visit(argument, "read", frame, depth)
+            return
+        inside = _Frame(followed)
+        for parameter, argument in zip(_parameters(followed.tree), arguments, strict=True):
+            target = self._pointer(argument, frame)
+            if target is not None:
+                inside.pointers[parameter["id"]] = target
+                continue
+            self._visit(argument, "read", frame, depth)
+            value = self._polynomial(argument, frame)
+            if value is not None:
+                inside.values[parameter["id"]] = value
+        # Counters of the caller keep their bounds: offsets and values may be made of them.
+        inside.bounds.update(frame.bounds)
+        self._calls.append(name)
+        self.run(inside, depth)
+        self._calls.pop()
+
+    def _polynomial(self, node: Node, frame: _Frame) -> Polynomial | None:
+        node = _peel(node)
+        kind = node.get("kind")
+        if kind == "IntegerLiteral":
+            return constant(int(node["value"]))
+        if kind == "DeclRefExpr":
+            reference = _referenced(node)
+            if reference in frame.values and reference not in frame.modified:
+                return frame.values[reference]
+            if node.get("referencedDecl", {}).get("kind") in ("VarDecl", "ParmVarDecl"):
+                return variable(_symbol(reference))
+            return None
+        if kind == "BinaryOperator" and node.get("opcode") in ("+", "-", "*"):
+            left, right = (self._polynomial(child, frame) for child in _inner(node))
+            if left is None or right is None:
+                return None
+            return {"+": left + right, "-": left - right, "*": left * right}[node["opcode"]]
+        return None
+
+    def _extent(self, use: Use, indices: Index, frame: _Frame) -> None:
+        shapes = [None if i is None else _extents(i, frame.bounds) for i in indices]
+        if any(s is None for s in shapes):
+            use.lost = True
+            return
+        if len(shapes) == 1:
+            use.shapes.append(shapes[0] or ())
+        elif all(s is not None and len(s) == 1 for s in shapes):
+            use.shapes.append(tuple(s[0] for s in shapes if s))
+        else:
+            use.lost = True
+
+
+def _symbol(identity: str) -> str:
+    """The name of a variable that may change, told apart from sizes."""
+    return f"@{identity}"
+
+
+def _extents(index: Polynomial, bounds: dict[str, Polynomial]) -> tuple[Polynomial, ...] | None:
+    """The row-major shape that an index into flat memory speaks of: strides of its counters, outermost first."""
+    counters = [name for name in index.names if name.startswith("@")]
+    if not counters:
+        # No counter: one place, for example the last.
+        return ((index + constant(1)).rounded_up(),)
+    strides: list[tuple[Polynomial, Polynomial]] = []
+    rest = index
+    for counter in counters:
+        stride = index.factor_of(counter)
+        bound = bounds.get(counter[1:])
+        if stride is None or bound is None or any(n.startswith("@") for n in stride.names):
+            return None
+        strides.append((stride, bound))
+        rest = rest - stride * variable(counter)
+    strides.sort(key=lambda s: (-s[0].degree, -(s[0].value or 0)))
+    if len({s for s, _ in strides}) != len(strides):
+        return None
+    shape = [strides[0][1]]
+    for (outer, _), (inner, _) in itertools.pairwise(strides):
+        extent = outer.divided_by(inner)
+        if extent is None:
+            return None
+        shape.append(extent)
+    last = strides[-1][0]
+    if last != constant(1):
+        shape.append(last)
+    elif len(shape) == 1:
+        # One dimension: what is added to the counter counts, as in `start[r + 1]`.
+        shape[0] = (shape[0] + rest).rounded_up()
+    return tuple(shape)

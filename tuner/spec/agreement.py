@@ -1,0 +1,139 @@
+"""Whether the arguments in the spec are those that the function in the source takes.
+
+Compares only; :mod:`tuner.spec.signature` reads the source.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tuner.core.errors import BaselineError, SpecError
+from tuner.core.types import Argument, ArgumentRole
+from tuner.spec.signature import CType, Function, SourceReader
+from tuner.spec.yaml_places import Path, View, closest
+
+__all__ = ["check_entry", "functions_of"]
+
+_CALLABLE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
+_KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "do", "else", "catch"}
+
+
+def functions_of(text: str) -> list[str]:
+    """Names that a source seems to define as functions, in order; found by their looks."""
+    plain = _DIRECTIVE.sub(" ", _NOISE.sub(" ", text))
+    names: list[str] = []
+    for found in _CALLABLE.finditer(plain):
+        depth, at = 1, found.end()
+        while at < len(plain) and depth:
+            depth += {"(": 1, ")": -1}.get(plain[at], 0)
+            at += 1
+        rest = plain[at : at + 40].lstrip()
+        if depth == 0 and rest.startswith(("{", "noexcept", "__attribute__")) and found[1] not in _KEYWORDS:
+            names.append(found[1])
+    return list(dict.fromkeys(names))
+
+
+def check_entry(
+    reader: SourceReader, entry: str, arguments: Sequence[Argument], returns: str | None, view: View
+) -> Function:
+    """The entry exists, can be called, and takes the arguments of the spec.
+
+    Raises:
+        SpecError: it does not.
+        BaselineError: the source does not compile.
+    """
+    if "<" in entry:
+        hint = 'write an extern "C" function that calls it'
+        raise view.error(("kernel", "entry"), f"{entry!r}: templates are not available on this backend", hint)
+    try:
+        found = reader.functions(entry)
+    except BaselineError as error:
+        raise error.at(view.place(("kernel", "source"))) from None
+    defined = [f for f in found if f.defined]
+    if not defined:
+        raise _no_entry(entry, found, reader, view)
+    if len(defined) > 1:
+        # Overloads: the one that takes as many arguments.
+        defined = [f for f in defined if len(f.parameters) == len(arguments)] or defined
+    function = defined[0]
+    path: Path = ("kernel", "entry")
+    if function.template:
+        hint = 'write an extern "C" function that calls it'
+        raise view.error(path, f"{entry!r} is a template", hint)
+    if function.hidden:
+        raise view.error(path, f"{entry!r} is static, so it cannot be called from outside", "remove static")
+    _check_arguments(function, arguments, view)
+    _check_return(function, returns, view)
+    return function
+
+
+def _no_entry(entry: str, found: Sequence[Function], reader: SourceReader, view: View) -> SpecError:
+    name = reader.files[0].name
+    path: Path = ("kernel", "entry")
+    if found:
+        return view.error(
+            path, f"{entry!r} is declared in {name} but not defined", "name the file that defines it"
+        )
+    functions = functions_of(reader.files[0].text)
+    near = closest(entry, functions)
+    listed = "it has " + ", ".join(functions[:8]) if functions else "it has no functions"
+    return view.error(
+        path, f"{name} has no function {entry!r}", f"did you mean {near!r}?" if near else listed
+    )
+
+
+def _check_arguments(function: Function, arguments: Sequence[Argument], view: View) -> None:
+    if len(function.parameters) != len(arguments):
+        names = ", ".join(n or "?" for n, _ in function.parameters) or "none"
+        raise view.error(
+            ("arguments",),
+            f"{function.name} takes {len(function.parameters)} arguments, the spec lists {len(arguments)}",
+            f"in call order: {names}",
+            key=True,
+        )
+    wanted = [n for n, _ in function.parameters]
+    given = [a.name for a in arguments]
+    if given != wanted and sorted(given) == sorted(wanted):
+        i = next(i for i, (a, b) in enumerate(zip(given, wanted, strict=True)) if a != b)
+        hint = f"in call order: {', '.join(wanted)}"
+        raise view.error(("arguments", i), f"argument {given[i]!r} is out of order", hint)
+    for i, (argument, (_, kind)) in enumerate(zip(arguments, function.parameters, strict=True)):
+        _check_argument(argument, kind, view, ("arguments", i))
+
+
+def _check_argument(argument: Argument, kind: CType, view: View, path: Path) -> None:
+    says = f"argument {argument.name!r} is `{kind.text}` in the source"
+    if kind.odd:
+        raise view.error(
+            path, f"{says}: {kind.odd} cannot be passed", "write a function without it that calls this"
+        )
+    if kind.pointer and not argument.is_array:
+        raise view.error(path, f"{says}, a pointer, but the spec gives a value", "give its shape")
+    if not kind.pointer and argument.is_array:
+        raise view.error((*path, "shape"), f"{says}, but the spec gives a shape", "give its value", key=True)
+    if kind.dtypes and argument.dtype not in kind.dtypes:
+        raise view.error(
+            (*path, "dtype"), f"{says}, but the spec says {argument.dtype}", f"write {kind.dtypes[0]}"
+        )
+    if not kind.dtypes and not kind.pointer:
+        raise view.error(path, f"{says}, which cannot be passed by value", "pass numbers or pointers")
+    written = (ArgumentRole.OUTPUT, ArgumentRole.INOUT, ArgumentRole.SCRATCH)
+    if kind.pointer and kind.constant and argument.role in written:
+        raise view.error(
+            (*path, "role"), f"{says}, const, but its role is {argument.role}", "write role: input"
+        )
+
+
+def _check_return(function: Function, returns: str | None, view: View) -> None:
+    if returns is None:
+        return
+    path: Path = ("kernel", "returns")
+    if function.returns is None:
+        raise view.error(path, f"{function.name} returns nothing", "remove returns")
+    if function.returns.pointer or (function.returns.dtypes and returns not in function.returns.dtypes):
+        kind = function.returns
+        hint = f"write {kind.dtypes[0]}" if kind.dtypes and not kind.pointer else "remove returns"
+        raise view.error(path, f"{function.name} returns `{kind.text}`, but the spec says {returns}", hint)

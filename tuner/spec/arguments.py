@@ -1,0 +1,328 @@
+"""Arguments and problem sizes: from the models to the shared types, with everything checked that needs no compiler.
+
+May not read files other than through the function handed in.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tuner.core.errors import SpecError
+from tuner.core.expressions import RESERVED, Expression
+from tuner.core.types import Argument, ArgumentRole, Initial, Problem, Value
+from tuner.evaluators.distributions import OPTIONS, cast_scalar
+from tuner.spec.models import ArgumentModel, InitialModel, SpecModel
+from tuner.spec.sources import Reader
+from tuner.spec.yaml_places import Path, View, closest
+
+__all__ = [
+    "MAX_BYTES",
+    "check_names",
+    "check_python_function",
+    "make_arguments",
+    "make_problems",
+    "verify_problems",
+]
+
+MAX_BYTES = 1 << 40
+"""Bytes of all arrays of one problem."""
+
+_FLOATING = ("float16", "float32", "float64", "complex64", "complex128")
+
+
+def check_names(expression: Expression, known: Collection[str], view: View, path: Path) -> None:
+    """Every name of an expression is known.
+
+    Raises:
+        SpecError: with a close match, at ``path``.
+    """
+    for name in sorted(expression.names):
+        if name not in known:
+            near = closest(name, known)
+            listed = "known names: " + ", ".join(sorted(known)[:12]) if known else "no names are known here"
+            hint = f"did you mean {near!r}?" if near else listed
+            raise view.error(path, f"unknown name {name!r} in {expression.text!r}", hint)
+
+
+def make_problems(model: SpecModel, view: View) -> tuple[Problem, ...]:
+    """The problems to time.
+
+    Raises:
+        SpecError: both ways of giving them, different names, a name that means something else.
+    """
+    if model.problem is not None and model.problems is not None:
+        raise view.error(("problems",), "both problem and problems are given", "keep one", key=True)
+    if model.problems is None:
+        problems = [(("problem",), Problem(sizes=dict(model.problem or {})))]
+    else:
+        problems = [
+            (("problems", i), Problem(sizes=dict(p.model_extra or {}), weight=p.weight))  # type: ignore[misc]
+            for i, p in enumerate(model.problems)
+        ]
+    names = set(problems[0][1].sizes)
+    for path, problem in problems:
+        if set(problem.sizes) != names:
+            odd = sorted(names ^ set(problem.sizes))[0]
+            raise view.error(path, f"{odd!r} is not in every problem", "all problems have the same sizes")
+        for name in problem.sizes:
+            if name in RESERVED or name == "passes":
+                raise view.error((*path, name), f"{name!r} cannot name a size", "it is reserved", key=True)
+    return tuple(problem for _, problem in problems)
+
+
+def verify_problems(model: SpecModel, problems: Sequence[Problem], view: View) -> tuple[Problem, ...]:
+    """The further problems of the verification, merged over the first problem; ``assume`` is checked on all.
+
+    Raises:
+        SpecError: an unknown size, or sizes that break an assumption.
+    """
+    names = set(problems[0].sizes)
+    for i, assumption in enumerate(model.verify.assume):
+        check_names(assumption, names, view, ("verify", "assume", i))
+    merged = []
+    for i, sizes in enumerate(model.verify.problems):
+        for name in sizes:
+            if name not in names:
+                near = closest(name, names)
+                hint = (
+                    f"did you mean {near!r}?"
+                    if near
+                    else "sizes are " + (", ".join(sorted(names)) or "not given")
+                )
+                raise view.error(("verify", "problems", i, name), f"unknown size {name!r}", hint, key=True)
+        merged.append(Problem(sizes={**problems[0].sizes, **sizes}))
+    for number, problem in enumerate((*problems, *merged)):
+        for i, assumption in enumerate(model.verify.assume):
+            if not _holds(assumption, problem.sizes, view, ("verify", "assume", i)):
+                shown = ", ".join(f"{k} = {v}" for k, v in problem.sizes.items() if k in assumption.names)
+                place: Path = ("verify", "assume", i)
+                if number >= len(problems):
+                    place = ("verify", "problems", number - len(problems))
+                raise view.error(
+                    place, f"{assumption.text!r} does not hold with {shown}", "correct one of them"
+                )
+    return tuple(merged)
+
+
+def _holds(expression: Expression, env: Mapping[str, Value], view: View, path: Path) -> bool:
+    try:
+        return bool(expression.evaluate(env))
+    except SpecError as error:
+        raise error.at(view.place(path)) from None
+
+
+def make_arguments(
+    model: SpecModel, problems: Sequence[Problem], scalars: Mapping[str, Value], view: View
+) -> tuple[Argument, ...]:
+    """The arguments in call order.
+
+    Args:
+        model: what the spec says.
+        problems: all sizes that the arguments must make sense for, those of the verification included.
+        scalars: parameters with ``macro: false`` at their defaults: names for values of scalars.
+        view: for places in messages.
+
+    Raises:
+        SpecError: whatever is wrong with one of them.
+    """
+    if not model.arguments:
+        raise view.error(("arguments",), "no arguments are given", "list them in call order", key=True)
+    sizes = set(problems[0].sizes)
+    seen: dict[str, int] = {}
+    arguments = []
+    for i, given in enumerate(model.arguments):
+        if given.name in seen:
+            raise view.error(
+                ("arguments", i, "name"), f"two arguments are called {given.name!r}", "rename one"
+            )
+        seen[given.name] = i
+        arguments.append(_argument(given, sizes, set(scalars), view, ("arguments", i)))
+    outputs = (ArgumentRole.OUTPUT, ArgumentRole.INOUT)
+    if not any(a.role in outputs for a in arguments) and model.kernel.returns is None:
+        raise view.error(
+            ("arguments",),
+            "no argument is an output and nothing is returned",
+            "give what the kernel writes role: output (or inout), or say what it returns",
+            key=True,
+        )
+    for problem in problems:
+        _evaluate(arguments, problem, scalars, view)
+    return tuple(arguments)
+
+
+def _argument(given: ArgumentModel, sizes: set[str], scalars: set[str], view: View, path: Path) -> Argument:
+    if (given.shape is None) == (given.value is None):
+        what = "has neither shape nor value" if given.shape is None else "has both shape and value"
+        raise view.error(path, f"argument {given.name!r} {what}", "arrays have a shape, scalars a value")
+    if given.shape is None:
+        return _scalar(given, sizes | scalars, view, path)
+    for i, extent in enumerate(given.shape):
+        check_names(extent, sizes, view, (*path, "shape", i))
+    role = ArgumentRole(given.role)
+    if given.init is not None and role in (ArgumentRole.OUTPUT, ArgumentRole.SCRATCH):
+        hint = "remove init, or say role: inout if the kernel reads it"
+        raise view.error((*path, "init"), f"{given.role} {given.name!r} has an init", hint, key=True)
+    if given.fixed and role in (ArgumentRole.OUTPUT, ArgumentRole.SCRATCH):
+        raise view.error(
+            (*path, "fixed"), f"{given.role} {given.name!r} is fixed", "only inputs can be", key=True
+        )
+    return Argument(
+        name=given.name,
+        dtype=given.dtype,
+        shape=tuple(given.shape),
+        role=role,
+        initial=_initial(given, role, sizes, view, path),
+        fixed=given.fixed,
+    )
+
+
+def _scalar(given: ArgumentModel, known: set[str], view: View, path: Path) -> Argument:
+    for key, wrong in (
+        ("init", given.init is not None),
+        ("fixed", given.fixed),
+        ("role", given.role != "input"),
+    ):
+        if wrong:
+            hint = f"remove {key}, or give a shape"
+            raise view.error((*path, key), f"scalar {given.name!r} cannot have {key}", hint, key=True)
+    if given.dtype.startswith("complex"):
+        raise view.error(
+            (*path, "dtype"), f"scalar {given.name!r} is complex", "use arrays for complex numbers"
+        )
+    assert given.value is not None
+    check_names(given.value, known, view, (*path, "value"))
+    return Argument(name=given.name, dtype=given.dtype, value=given.value)
+
+
+def _initial(given: ArgumentModel, role: ArgumentRole, sizes: set[str], view: View, path: Path) -> Initial:
+    floating = given.dtype in _FLOATING
+    if given.init is None:
+        if role in (ArgumentRole.OUTPUT, ArgumentRole.SCRATCH):
+            return Initial(kind="zeros")
+        if not floating:
+            hint = "for example init: {randint: [0, 100]}"
+            raise view.error(path, f"{given.dtype} array {given.name!r} needs an init", hint)
+        return Initial()
+    where = (*path, "init")
+    needed, allowed = OPTIONS[given.init.kind]
+    options = given.init.options
+    for name in sorted(set(options) - needed - allowed):
+        near = closest(name, needed | allowed)
+        hint = (
+            f"did you mean {near!r}?" if near else "it has " + (", ".join(sorted(needed | allowed)) or "none")
+        )
+        raise view.error(
+            (*where, given.init.kind, name), f"init {given.init.kind} has no option {name!r}", hint
+        )
+    for name in sorted(needed - set(options)):
+        raise view.error(where, f"init {given.init.kind} has no {name!r}", "this option is needed")
+    _check_kind(given, given.init, floating, view, where)
+    for name, value in options.items():
+        if isinstance(value, Expression):
+            check_names(value, sizes, view, (*where, given.init.kind))
+        elif not isinstance(value, str):
+            raise view.error(where, f"init {given.init.kind}: {name} is {value!r}", "it must be text")
+    return Initial(kind=given.init.kind, options=dict(options))
+
+
+def _check_kind(given: ArgumentModel, init: InitialModel, floating: bool, view: View, path: Path) -> None:
+    if init.kind in ("uniform", "normal") and not floating:
+        hint = "for example {randint: [0, 100]}"
+        raise view.error(path, f"init {init.kind} cannot fill {given.dtype} array {given.name!r}", hint)
+    if init.kind in ("permutation", "csr") and (floating or given.dtype == "bool"):
+        raise view.error(
+            path, f"init {init.kind} cannot fill {given.dtype} array {given.name!r}", "use an int type"
+        )
+    if init.kind == "csr" and init.options.get("part") not in ("row_pointers", "columns"):
+        part = init.options.get("part")
+        raise view.error((*path, "csr", "part"), f"part is {part!r}", "row_pointers or columns")
+
+
+def _evaluate(
+    arguments: Sequence[Argument], problem: Problem, scalars: Mapping[str, Value], view: View
+) -> None:
+    """Shapes, values and ranges make sense for one problem."""
+    total = 0
+    env: dict[str, Value] = {**scalars, **problem.sizes}
+    for i, argument in enumerate(arguments):
+        path: Path = ("arguments", i)
+        try:
+            if argument.value is not None:
+                cast_scalar(argument.name, argument.value.evaluate(env), np.dtype(argument.dtype))
+                continue
+            path = (*path, "shape")
+            extents = [extent.integer(problem.sizes) for extent in argument.shape or ()]
+        except SpecError as error:
+            raise SpecError(f"{error.message}{_with(problem)}", error.hint, place=view.place(path)) from None
+        if min(extents) < 1:
+            raise view.error(
+                path, f"argument {argument.name!r} has the shape {extents}{_with(problem)}", "at least 1"
+            )
+        total += math.prod(extents) * np.dtype(argument.dtype).itemsize
+        if total > MAX_BYTES:
+            hint = "make the problem smaller"
+            raise view.error(path, f"the arrays need {total >> 30:,} GiB{_with(problem)}", hint)
+        _check_range(argument, problem, view, ("arguments", i, "init"))
+
+
+def _check_range(argument: Argument, problem: Problem, view: View, path: Path) -> None:
+    options: Mapping[str, Any] = argument.initial.options
+    numbers = {}
+    for name, value in options.items():
+        if isinstance(value, Expression):
+            try:
+                numbers[name] = value.evaluate(problem.sizes)
+            except SpecError as error:
+                raise SpecError(
+                    f"{error.message}{_with(problem)}", error.hint, place=view.place(path)
+                ) from None
+    low, high = numbers.get("low"), numbers.get("high")
+    if low is None or high is None:
+        return
+    if argument.initial.kind == "randint":
+        if low >= high:
+            raise view.error(
+                path, f"randint [{low}, {high}] is empty{_with(problem)}", "the high end is excluded"
+            )
+        if argument.dtype.startswith(("int", "uint")):
+            info = np.iinfo(argument.dtype)
+            if low < info.min or high - 1 > info.max:
+                raise view.error(path, f"randint [{low}, {high}] does not fit {argument.dtype}", "narrow it")
+    elif low > high:
+        raise view.error(path, f"uniform [{low}, {high}] is empty{_with(problem)}", "swap the ends")
+
+
+def _with(problem: Problem) -> str:
+    return " with " + ", ".join(f"{k} = {v}" for k, v in problem.sizes.items()) if problem.sizes else ""
+
+
+def check_python_function(file: str, function: str, view: View, path: Path, read: Reader) -> str:
+    """A Python file has a function of that name; it is parsed, not run.
+
+    Returns:
+        The file's text.
+
+    Raises:
+        SpecError: no such file, no Python, no such function.
+    """
+    try:
+        text = read(file)
+    except (OSError, ValueError) as error:
+        raise view.error(
+            path, f"{file!r} cannot be read: {error}", "paths are relative to the spec"
+        ) from None
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise view.error(path, f"{file!r} is not Python: {error}", "correct it") from None
+    functions = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
+    if function not in functions:
+        near = closest(function, functions)
+        hint = f"did you mean {near!r}?" if near else "it has " + (", ".join(functions[:8]) or "no functions")
+        raise view.error(path, f"{file!r} has no function {function!r}", hint)
+    return text

@@ -1,0 +1,366 @@
+"""Loads specs: from a file with all checks, or from a run record, which needs neither file system nor compiler.
+
+The way in for every other part. May not compile candidates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from tuner.core.canonical import digest_json
+from tuner.core.errors import Place, SpecError
+from tuner.core.types import MeasurePolicy, Task
+from tuner.evaluators import registry as backends
+from tuner.evaluators.host.flags import sort_flags
+from tuner.search import registry as searchers
+from tuner.spaces.space import Space
+from tuner.spec.agreement import check_entry
+from tuner.spec.arguments import check_python_function, make_arguments, make_problems, verify_problems
+from tuner.spec.messages import to_spec_error
+from tuner.spec.models import SpecModel
+from tuner.spec.sections import NOT_YET, make_compare, make_kernel, make_launch, make_verify, refuse_unbuilt
+from tuner.spec.signature import SourceReader
+from tuner.spec.sources import Reader, folder_reader, mapping_reader, read_sources
+from tuner.spec.tunables import Tunables, make_parameters, make_tunables
+from tuner.spec.yaml_places import Document, View, closest, read_yaml
+from tuner.spec.yaml_places import Path as KeyPath
+
+__all__ = ["LoadedSpec", "SearchSettings", "load_recorded", "load_spec"]
+
+_BACKENDS = {"c": "host", "c++": "host", "opencl": "opencl", "cuda": "cuda"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSettings:
+    """How to search and for how long; ``None`` is without that limit.
+
+    Attributes:
+        strategy: a searcher's name.
+        seed: of the run.
+        evaluations: builds or runs that may be started.
+        minutes: of active time.
+        usd, tokens, calls: for LLM calls; nothing else spends them.
+    """
+
+    strategy: str
+    seed: int
+    evaluations: int | None = None
+    minutes: float | None = None
+    usd: float | None = None
+    tokens: int | None = None
+    calls: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSpec:
+    """One kernel's spec, checked.
+
+    Attributes:
+        path: of the file; for a recorded spec where it was.
+        name: the kernel's, fit for file names; different for all kernels of a file.
+        index: which of the file's kernels.
+        text: the whole file, as it was read.
+        files: texts of all sources, headers and Python files read, by names relative to the spec; for data files
+            their SHA-256 under ``NAME.sha256``.
+        digest: equal for specs that say the same about the same files; comments do not count.
+        task: everything that is not tuned.
+        search: how to search.
+        compare: commands of other compilers to time.
+        objective: what is made small.
+    """
+
+    path: str
+    name: str
+    index: int
+    text: str = field(repr=False)
+    files: Mapping[str, str] = field(repr=False)
+    digest: str
+    task: Task
+    search: SearchSettings
+    compare: tuple[tuple[str, ...], ...]
+    objective: str
+    tunables: Tunables = field(repr=False)
+
+    @property
+    def wants_passes(self) -> bool:
+        """Whether pass pipelines are tuned, where the backend has any."""
+        return self.tunables.passes is not None
+
+    def space(self, catalogue: Mapping[str, Any] | None) -> Space:
+        """The space to search.
+
+        Args:
+            catalogue: the passes of the backend's compiler, ``None`` where it has none.
+
+        Raises:
+            SpecError: no valid configuration; passes that the compiler lacks.
+        """
+        return self.tunables.space(catalogue)
+
+    def task_with(self, *, seed: int) -> Task:
+        """The task with the seed of a run."""
+        return replace(self.task, seed=seed)
+
+
+def load_spec(path: str | Path) -> list[LoadedSpec]:
+    """Loads a file with everything checked that needs no candidate to be built.
+
+    Args:
+        path: of the YAML file.
+
+    Returns:
+        One spec, or one for each of the file's ``kernels``.
+
+    Raises:
+        SpecError: any mistake, with its place.
+        BaselineError: clang does not accept the source.
+        MachineError: there is no clang.
+    """
+    place = Path(path)
+    try:
+        raw = place.read_bytes()
+        text = raw.decode("utf-8-sig")
+    except FileNotFoundError:
+        beside = [p.name for p in place.parent.glob("*.y*ml")] if place.parent.is_dir() else []
+        near = closest(place.name, beside)
+        raise SpecError(
+            f"there is no file {place}", f"did you mean {near!r}?" if near else "check the path"
+        ) from None
+    except UnicodeDecodeError:
+        raise SpecError(
+            "the file is not UTF-8 text", "name a YAML spec", place=Place(file=str(path))
+        ) from None
+    except OSError as error:
+        raise SpecError(f"{place} cannot be read: {error.strerror}", "name a readable YAML spec") from None
+    folder = place.resolve().parent
+    loader = _Loader(text=text, path=str(place), folder=str(folder), read=folder_reader(folder))
+    return loader.load_all()
+
+
+def load_recorded(text: str, files: Mapping[str, str], *, folder: str, index: int = 0) -> LoadedSpec:
+    """The spec that a run was made with, from its record alone.
+
+    Args:
+        text: the spec's text.
+        files: as :attr:`LoadedSpec.files`.
+        folder: where the spec was; nothing is read there.
+        index: which of the file's kernels.
+
+    Raises:
+        SpecError: the record does not hold together.
+    """
+    path = str(Path(folder) / "recorded.yaml")
+    loader = _Loader(text=text, path=path, folder=folder, read=mapping_reader(files), recorded=files)
+    loaded = loader.load_all(only=index)
+    if not loaded:
+        raise SpecError(f"the recorded spec has no kernel {index}", "the record is damaged")
+    return loaded[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loader:
+    """One file being loaded; with ``recorded`` files this machine's own and its compiler are not looked at."""
+
+    text: str
+    path: str
+    folder: str
+    read: Reader
+    recorded: Mapping[str, str] | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether this machine is looked at."""
+        return self.recorded is None
+
+    def load_all(self, only: int | None = None) -> list[LoadedSpec]:
+        document = read_yaml(self.text, self.path)
+        views = _views(document)
+        models = [self._model(view) for view in views]
+        names = _names(models)
+        return [
+            self._load(view, model, names[i], i)
+            for i, (view, model) in enumerate(zip(views, models, strict=True))
+            if only is None or i == only
+        ]
+
+    def _model(self, view: View) -> SpecModel:
+        try:
+            return SpecModel.model_validate(view.data)
+        except ValidationError as error:
+            raise to_spec_error(error, view, SpecModel) from None
+
+    def _load(self, view: View, model: SpecModel, name: str, index: int) -> LoadedSpec:
+        refuse_unbuilt(model, view)
+        sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
+        backend = self._backend(model, sources.language, view)
+        problems = make_problems(model, view)
+        further = verify_problems(model, problems, view)
+        parameters = make_parameters(model, view)
+        scalars = {p.name: p.default for p in parameters if not p.macro}
+        arguments = make_arguments(model, (*problems, *further), scalars, view)
+        tunables = make_tunables(model, parameters, arguments, problems, view)
+        files = {**sources.files, **self._further_files(model, view), **(self.recorded or {})}
+        task = Task(
+            kernel=make_kernel(model, sources, name, self.folder),
+            backend=backend,
+            target=model.target,
+            arguments=arguments,
+            problems=problems,
+            verify=make_verify(model, further),
+            measure=MeasurePolicy(cache=model.measure.cache, threads=model.measure.threads),
+            launch=make_launch(model, tunables, backend, view),
+            seed=model.search.seed,
+        )
+        if self.live:
+            self._check_live(model, task, tunables, view)
+        return LoadedSpec(
+            path=self.path,
+            name=name,
+            index=index,
+            text=self.text,
+            files=files,
+            digest=digest_json({"spec": _plain(view.data), "files": files}),
+            task=task,
+            search=SearchSettings(
+                strategy=model.search.strategy, seed=model.search.seed, **model.search.budget.model_dump()
+            ),
+            compare=make_compare(model, view),
+            objective=model.objective,
+            tunables=tunables,
+        )
+
+    def _backend(self, model: SpecModel, language: str, view: View) -> str:
+        backend = model.backend or _BACKENDS[language]
+        if backend == "host" and language not in ("c", "c++"):
+            path: KeyPath = ("backend",) if model.backend else ("kernel", "source")
+            raise view.error(
+                path, f"the host backend takes C and C++, not {language}", "correct backend or source"
+            )
+        if self.live and backend not in backends.names():
+            path = ("backend",) if model.backend else ("kernel", "source")
+            if backend in _BACKENDS.values():
+                hint = "only the host backend, for C and C++, is installed"
+                raise view.error(path, f"the {backend} backend is {NOT_YET}", hint)
+            near = closest(backend, backends.names())
+            hint = f"did you mean {near!r}?" if near else "installed are " + ", ".join(backends.names())
+            raise view.error(path, f"there is no backend {backend!r}", hint)
+        return backend
+
+    def _further_files(self, model: SpecModel, view: View) -> dict[str, str]:
+        """Python files and digests of data files that the results depend on."""
+        if not self.live:
+            return {}
+        files: dict[str, str] = {}
+        reference = model.verify.reference
+        if reference.kind == "python":
+            path: KeyPath = ("verify", "reference", "python")
+            text = check_python_function(reference.file, reference.function, view, path, self.read)
+            files[reference.file] = text
+        for i, argument in enumerate(model.arguments or []):
+            if argument.init is None:
+                continue
+            options = argument.init.options
+            path = ("arguments", i, "init", argument.init.kind)
+            if argument.init.kind == "python":
+                file, function = options["file"], options["function"]
+                files[file] = check_python_function(file, function, view, path, self.read)
+            if argument.init.kind == "file":
+                files[f"{options['path']}.sha256"] = _file_digest(
+                    Path(self.folder, options["path"]), view, path
+                )
+        return files
+
+    def _check_live(self, model: SpecModel, task: Task, tunables: Tunables, view: View) -> None:
+        strategy = model.search.strategy
+        if strategy not in searchers.names():
+            near = closest(strategy, searchers.names())
+            hint = f"did you mean {near!r}?" if near else "one of " + ", ".join(searchers.names())
+            raise view.error(("search", "strategy"), f"there is no searcher {strategy!r}", hint)
+        if task.backend != "host":
+            return
+        flags: list[str] = []
+        for group, choices in tunables.flags.items():
+            for i, choice in enumerate(choices):
+                try:
+                    sorted_flags = sort_flags(shlex.split(choice), folder=self.folder)
+                except SpecError as error:
+                    raise error.at(view.place(("space", "flags", group, i))) from None
+                if i == 0:
+                    flags += sorted_flags.frontend
+        kernel = task.kernel
+        reader = SourceReader(
+            files=kernel.variant.files,
+            language=kernel.language,
+            folder=kernel.folder,
+            include=kernel.include,
+            macros={p.name: p.default for p in tunables.parameters if p.macro},
+            flags=tuple(flags),
+        )
+        check_entry(reader, kernel.entry, task.arguments, kernel.returns, view)
+
+
+def _views(document: Document) -> list[View]:
+    """The kernels of a file: the file itself, or the entries of ``kernels`` over the common keys."""
+    data = document.data
+    if not isinstance(data, dict):
+        shown = "a list" if isinstance(data, list) else "no mapping"
+        raise SpecError(f"the file is {shown}", "begin with `kernel:`", place=document.place(()))
+    if "kernels" not in data:
+        return [View(document=document, data=data)]
+    entries = data["kernels"]
+    if "kernel" in data:
+        place = document.place(("kernels",), key=True)
+        raise SpecError("both kernel and kernels are given", "keep one", place=place)
+    if not isinstance(entries, list) or not entries:
+        hint = "a list of mappings, each with its own `kernel`"
+        raise SpecError("kernels is no list with entries", hint, place=document.place(("kernels",), key=True))
+    common = {key: value for key, value in data.items() if key != "kernels"}
+    views = []
+    for i, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            hint = "a mapping with its own `kernel`"
+            raise SpecError(f"kernels[{i}] is no mapping", hint, place=document.place(("kernels", i)))
+        views.append(View(document=document, data={**common, **entry}, own=("kernels", i)))
+    return views
+
+
+def _names(models: Sequence[SpecModel]) -> list[str]:
+    """A name for each kernel: its entry, with a number where two are called the same."""
+    plain = [re.sub(r"[^A-Za-z0-9_.-]+", "_", m.kernel.entry).strip("_.-") or "kernel" for m in models]
+    taken: set[str] = set()
+    names = []
+    for name in plain:
+        free, number = name, 2
+        while free in taken:
+            free, number = f"{name}-{number}", number + 1
+        taken.add(free)
+        names.append(free)
+    return names
+
+
+def _plain(value: Any) -> Any:
+    """The data as JSON can hold it: infinities in places where any text may stand become text."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return repr(value)
+    return value
+
+
+def _file_digest(path: Path, view: View, where: KeyPath) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        hint = "paths are relative to the spec"
+        raise view.error(where, f"{path.name!r} cannot be read: {error.strerror}", hint) from None

@@ -1,0 +1,329 @@
+"""The spec's keys, types and bounds as pydantic models, and their JSON Schema.
+
+Says what each key may hold by itself; what keys mean together is checked when they are loaded. May not read
+files nor know places: errors carry the path of keys.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
+
+from tuner.core.expressions import Expression
+from tuner.spec.short_forms import (
+    ARITHMETIC,
+    INITIAL_SCHEMA,
+    PARAMETER_SCHEMA,
+    PASSES_SCHEMA,
+    REFERENCE_SCHEMA,
+    Dtype,
+    InitialKind,
+    read_expression,
+    read_initial,
+    read_parameter,
+    read_passes,
+    read_reference,
+    read_switch,
+    read_value,
+)
+
+__all__ = [
+    "ArgumentModel",
+    "BudgetModel",
+    "InitialModel",
+    "KernelModel",
+    "LaunchModel",
+    "MeasureModel",
+    "ParameterModel",
+    "PassesModel",
+    "ReferenceModel",
+    "SearchModel",
+    "SourceModel",
+    "SpaceModel",
+    "SpecModel",
+    "VerifyModel",
+    "schema",
+]
+
+Language = Literal["c", "c++", "opencl", "cuda"]
+
+_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+Arithmetic = Annotated[
+    Expression,
+    PlainValidator(read_expression),
+    WithJsonSchema(
+        ARITHMETIC
+        | {
+            "description": "A number, a name or an expression: + - * / // % **, comparisons, and, or, not, min, max, "
+            "ceil, floor, log2, abs; integers are exact.",
+            "examples": ["n", "ceil(n / BLOCK)", 1024],
+        }
+    ),
+]
+Switch = Annotated[bool, BeforeValidator(read_switch)]
+Name = Annotated[str, Field(pattern=_NAME)]
+Size = Annotated[int, Field(ge=1, le=(1 << 62) - 1)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class KernelModel(_Model):
+    """What is called and where its source is."""
+
+    source: Annotated[str, Field(min_length=1, examples=["stencil.c"])]
+    """File that holds the entry, relative to the spec."""
+    entry: Annotated[str, Field(min_length=1, examples=["stencil5", "ns::kernel"])]
+    """Name of the function."""
+    language: Language | None = None
+    """From the source's suffix when left out."""
+    sources: list[str] = []
+    """Further source files, compiled together with the first."""
+    include: list[str] = []
+    """Folders in which headers are looked for, relative to the spec."""
+    link: list[str] = []
+    """Shared libraries that the kernel needs, for example `libm.so.6`."""
+    returns: Dtype | None = None
+    """Type of the value that the function returns, which is then verified too; void when left out."""
+
+
+class InitialModel(_Model):
+    """How an array's values are made."""
+
+    kind: InitialKind = "normal"
+    options: dict[str, Any] = {}
+
+
+class ArgumentModel(_Model):
+    """One argument, in call order: an array has a shape, a scalar a value."""
+
+    name: Name
+    """As in the source or not: messages and Python references use it."""
+    dtype: Dtype
+    """Type of the elements or of the value."""
+    shape: Annotated[list[Arithmetic], Field(min_length=1, max_length=8)] | None = None
+    """Elements along each dimension, the slowest first; row-major. Sizes may be named."""
+    value: Arithmetic | None = None
+    """Of a scalar: sizes and parameters with `macro: false` may be named."""
+    role: Literal["input", "output", "inout", "scratch"] = "input"
+    """What the kernel does with an array. `inout` is restored before every call."""
+    init: Annotated[InitialModel, BeforeValidator(read_initial), WithJsonSchema(INITIAL_SCHEMA)] | None = None
+    """Initial values; normal for floating types when left out."""
+    fixed: Switch = False
+    """Keep the same values over all calls and seeds."""
+
+
+PlainValue = Annotated[
+    int | float | str | bool,
+    PlainValidator(read_value),
+    WithJsonSchema({"type": ["integer", "number", "string", "boolean"]}),
+]
+
+
+class ParameterModel(_Model):
+    """A tunable: values, or the whole numbers from low to high."""
+
+    values: Annotated[list[PlainValue], Field(min_length=1)] | None = None
+    """Categorical; ordered when all are numbers."""
+    low: int | None = None
+    """Smallest value."""
+    high: int | None = None
+    """Largest value, included."""
+    step: Annotated[int, Field(ge=1)] | None = None
+    """Distance of neighbours; 1 when left out."""
+    log: Switch = False
+    """Powers of two only."""
+    default: PlainValue | None = None
+    """The baseline's value: else the first of a list, or `low`."""
+    macro: Switch = True
+    """-DNAME=value at the build; with false a run-time value for scalars."""
+
+
+class PassesModel(_Model):
+    """Pass pipelines around a base."""
+
+    base: Annotated[str, Field(min_length=1)] = "default<O3>"
+    """The baseline's pipeline, as `opt -passes` takes it."""
+    max_edits: Annotated[int, Field(ge=1, le=10_000)] = 40
+    """How many passes may be put in, taken out or changed."""
+    off: bool = False
+
+
+class SourceModel(_Model):
+    """How the source itself may change."""
+
+    evolve: Switch = False
+    """Change the source between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END comments, or the whole function."""
+
+
+class SpaceModel(_Model):
+    """What can be tuned."""
+
+    parameters: dict[
+        Name, Annotated[ParameterModel, BeforeValidator(read_parameter), WithJsonSchema(PARAMETER_SCHEMA)]
+    ] = {}
+    """Each is -DNAME=value at the build and a name in expressions."""
+    constraints: list[Arithmetic] = []
+    """What must hold; parameters, flag groups (as text) and sizes may be named."""
+    flags: dict[Name, Annotated[list[str], Field(min_length=1)]] = {}
+    """Groups of compiler flags of which one choice is taken; the first is the baseline's."""
+    passes: Annotated[PassesModel, BeforeValidator(read_passes), WithJsonSchema(PASSES_SCHEMA)] | None = None
+    source: SourceModel = SourceModel()
+
+
+class LaunchModel(_Model):
+    """Geometry of a GPU kernel; sizes and parameters may be named."""
+
+    grid: Annotated[list[Arithmetic], Field(min_length=1, max_length=3)]
+    """Blocks (work-groups) along x, y, z, on every backend."""
+    block: Annotated[list[Arithmetic], Field(min_length=1, max_length=3)]
+    """Threads (work-items) of a block along x, y, z."""
+    shared_bytes: Arithmetic | None = None
+    """Dynamic shared (local) memory of a block, bytes."""
+
+
+class ReferenceModel(_Model):
+    """Where expected outputs come from."""
+
+    kind: Literal["original", "python", "recording"] = "original"
+    file: str = ""
+    function: str = ""
+
+
+class VerifyModel(_Model):
+    """When an output counts as right."""
+
+    reference: Annotated[
+        ReferenceModel, BeforeValidator(read_reference), WithJsonSchema(REFERENCE_SCHEMA)
+    ] = ReferenceModel()
+    rtol: Annotated[float, Field(ge=0, lt=1)] = 1e-5
+    """Allowed error relative to the expected value."""
+    atol: Annotated[float, Field(ge=0)] = 1e-6
+    """Allowed error in units of the output's root mean square."""
+    numerics: Literal["exact", "reassociate", "approximate"] = "exact"
+    """What the tuner may do to floating arithmetic on its own; flags that are listed are allowed by being listed."""
+    nonfinite: Literal["excluded", "propagate"] = "excluded"
+    """Whether NaN and infinities are among the test inputs."""
+    problems: list[dict[Name, Size]] = []
+    """Sizes that a candidate must also get right; names left out are as in the main problem."""
+    assume: list[Arithmetic] = []
+    """Bounds of sizes that the verification may make up itself; none are made up without."""
+
+
+class MeasureModel(_Model):
+    """How a candidate is timed."""
+
+    cache: Literal["warm", "cold"] = "warm"
+    """Whether buffers are touched or flushed before each call."""
+    threads: Annotated[int, Field(ge=1, le=4096)] = 1
+    """Threads that the kernel starts; with several wall time decides."""
+
+
+class BudgetModel(_Model):
+    """When a run ends: whichever is reached first."""
+
+    evaluations: Annotated[int, Field(ge=1)] | None = None
+    """Builds or runs that are started; 200 when neither this nor `minutes` is given."""
+    minutes: Annotated[float, Field(gt=0)] | None = None
+    """Active minutes, confirmation included."""
+    usd: Annotated[float, Field(gt=0)] | None = None
+    """US dollars spent on LLM calls."""
+    tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens of LLM prompts and replies."""
+    calls: Annotated[int, Field(ge=1)] | None = None
+    """LLM calls."""
+
+
+class PricesModel(_Model):
+    """US dollars for a million tokens."""
+
+    prompt: Annotated[float, Field(ge=0)] = 0.0
+    completion: Annotated[float, Field(ge=0)] = 0.0
+
+
+class LlmModel(_Model):
+    """A model that proposes variants of the source, behind an OpenAI-compatible address."""
+
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str | None = None
+    """Address of the server; OpenAI's own when left out."""
+    api_key_env: Annotated[str, Field(pattern=_NAME)] = "OPENAI_API_KEY"
+    """Name of the environment variable that holds the key."""
+    prices: PricesModel = PricesModel()
+
+
+class SearchModel(_Model):
+    """How to search and for how long."""
+
+    strategy: Annotated[str, Field(min_length=1)] = "auto"
+    """A searcher by name."""
+    seed: Annotated[int, Field(ge=0, le=(1 << 63) - 1)] = 0
+    """Of every random stream of the run."""
+    budget: BudgetModel = BudgetModel()
+    llm: LlmModel | None = None
+    """Remix operators only when left out."""
+
+
+class ProblemModel(BaseModel):
+    """Sizes by name, and a weight in the objective."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=False)
+    __pydantic_extra__: dict[Name, Size]
+
+    weight: Annotated[float, Field(gt=0, description="Weight in the objective, a geometric mean.")] = 1.0
+
+
+class SpecModel(_Model):
+    """The spec of one kernel."""
+
+    kernel: KernelModel
+    backend: Annotated[str, Field(min_length=1)] | None = None
+    """host, opencl, cuda, or one that is installed; from the language when left out."""
+    target: Annotated[str, Field(min_length=1)] = "native"
+    """The processor: native, a CPU's name, or sm_90 and so on."""
+    problem: Annotated[dict[Name, Size], Field(examples=[{"nx": 2048, "ny": 2048}])] | None = None
+    """Problem sizes by name."""
+    problems: Annotated[list[ProblemModel], Field(min_length=1)] | None = None
+    """Several problem sizes, each with a `weight`: the objective is the weighted geometric mean of ratios."""
+    arguments: list[ArgumentModel] | None = None
+    """In call order."""
+    workload: str | None = None
+    """Recordings in place of `arguments`, for example `recordings/*.rec`."""
+    launch: LaunchModel | None = None
+    space: SpaceModel = SpaceModel()
+    verify: VerifyModel = VerifyModel()
+    measure: MeasureModel = MeasureModel()
+    compare: list[Annotated[str, Field(min_length=1)]] = []
+    """Compilers with flags that are timed beside the baseline, for example `gcc -O3 -march=native`."""
+    search: SearchModel = SearchModel()
+    objective: Literal["time"] = "time"
+    """What is made small."""
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a spec (draft 2020-12): one kernel, or a list `kernels` with common keys beside it."""
+    one = SpecModel.model_json_schema()
+    definitions = one.pop("$defs", {})
+    one.pop("title", None)
+    keys = one["properties"]
+    common = {name: {"$ref": f"#/$defs/Kernel/properties/{name}"} for name in keys}
+    several = {
+        "type": "object",
+        "description": "Several kernels; keys beside the list hold for each that does not give them itself.",
+        "required": ["kernels"],
+        "additionalProperties": False,
+        "properties": {
+            "kernels": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Entry"}},
+            **common,
+        },
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "remix-tuner spec",
+        "anyOf": [{"$ref": "#/$defs/Kernel"}, several],
+        "$defs": {**definitions, "Kernel": one, "Entry": {**one, "required": []}},
+    }

@@ -1,0 +1,112 @@
+"""Polynomials with whole coefficients over named quantities: what an index into an array looks like.
+
+Only what guessing shapes needs; may not know where an index comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["Polynomial", "constant", "variable"]
+
+Monomial = tuple[str, ...]
+"""Sorted names, repeated for powers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Polynomial:
+    """A sum of products; terms with coefficient 0 are left out."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    @classmethod
+    def of(cls, terms: Mapping[Monomial, int]) -> Polynomial:
+        """From coefficients by product."""
+        return cls(tuple(sorted((m, c) for m, c in terms.items() if c)))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Everything that occurs."""
+        return frozenset(name for monomial, _ in self.terms for name in monomial)
+
+    @property
+    def value(self) -> int | None:
+        """The number, where it is one."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if self.terms[0][0] == () and len(self.terms) == 1 else None
+
+    @property
+    def degree(self) -> int:
+        """Factors of the longest product."""
+        return max((len(m) for m, _ in self.terms), default=0)
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        total = dict(self.terms)
+        for monomial, coefficient in other.terms:
+            total[monomial] = total.get(monomial, 0) + coefficient
+        return Polynomial.of(total)
+
+    def __sub__(self, other: Polynomial) -> Polynomial:
+        return self + other * constant(-1)
+
+    def __mul__(self, other: Polynomial) -> Polynomial:
+        total: dict[Monomial, int] = {}
+        for a, x in self.terms:
+            for b, y in other.terms:
+                monomial = tuple(sorted(a + b))
+                total[monomial] = total.get(monomial, 0) + x * y
+        return Polynomial.of(total)
+
+    def factor_of(self, name: str) -> Polynomial | None:
+        """What a name is multiplied by; ``None`` where it occurs in a power."""
+        factor: dict[Monomial, int] = {}
+        for monomial, coefficient in self.terms:
+            if monomial.count(name) > 1:
+                return None
+            if name in monomial:
+                rest = list(monomial)
+                rest.remove(name)
+                factor[tuple(rest)] = coefficient
+        return Polynomial.of(factor)
+
+    def divided_by(self, other: Polynomial) -> Polynomial | None:
+        """The quotient by a single product, where it comes out even."""
+        if len(other.terms) != 1:
+            return None
+        divisor, by = other.terms[0]
+        result: dict[Monomial, int] = {}
+        for monomial, coefficient in self.terms:
+            rest = list(monomial)
+            for name in divisor:
+                if name not in rest:
+                    return None
+                rest.remove(name)
+            if coefficient % by:
+                return None
+            result[tuple(rest)] = coefficient // by
+        return Polynomial.of(result)
+
+    def rounded_up(self) -> Polynomial:
+        """Without subtractions: at least as large, and simpler."""
+        return Polynomial.of({m: c for m, c in self.terms if c > 0})
+
+    def text(self) -> str:
+        """As an expression of the spec's language."""
+        parts = []
+        # The constant last: `rows + 1`.
+        for monomial, coefficient in sorted(self.terms, key=lambda t: (-len(t[0]), t[0])):
+            factors = [str(coefficient)] if coefficient != 1 or not monomial else []
+            parts.append(" * ".join([*factors, *monomial]))
+        return " + ".join(parts) or "0"
+
+
+def constant(value: int) -> Polynomial:
+    """A number."""
+    return Polynomial.of({(): value})
+
+
+def variable(name: str) -> Polynomial:
+    """A named quantity."""
+    return Polynomial.of({(name,): 1})

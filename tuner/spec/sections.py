@@ -1,0 +1,110 @@
+"""The smaller sections of a spec as shared types, and the keys whose feature is still to come.
+
+May not read files.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from tuner.core.types import Kernel, Launch, Problem, Reference, VerifyPolicy
+from tuner.spec.arguments import check_names
+from tuner.spec.models import SpecModel
+from tuner.spec.sources import Sources
+from tuner.spec.tunables import Tunables
+from tuner.spec.yaml_places import Path as KeyPath
+from tuner.spec.yaml_places import View
+
+__all__ = ["NOT_YET", "make_compare", "make_kernel", "make_launch", "make_verify", "refuse_unbuilt"]
+
+NOT_YET = "not available in this version"
+
+
+def refuse_unbuilt(model: SpecModel, view: View) -> None:
+    """Keys of the design whose feature is still to come: better refused than ignored."""
+    reference = model.verify.reference
+    refused: tuple[tuple[bool, KeyPath, str], ...] = (
+        (model.workload is not None, ("workload",), "give arguments instead"),
+        (
+            model.space.source.evolve,
+            ("space", "source", "evolve"),
+            "write evolve: false, or leave source out",
+        ),
+        (model.search.llm is not None, ("search", "llm"), "leave it out"),
+        (
+            bool(model.kernel.link),
+            ("kernel", "link"),
+            "the C and mathematical libraries are there without it",
+        ),
+        (
+            reference.kind == "recording",
+            ("verify", "reference"),
+            "use original, or {python: file.py:function}",
+        ),
+    )
+    for wrong, path, hint in refused:
+        if wrong:
+            raise view.error(path, f"{'.'.join(map(str, path))} is {NOT_YET}", hint, key=True)
+
+
+def make_kernel(model: SpecModel, sources: Sources, name: str, folder: str) -> Kernel:
+    return Kernel(
+        name=name,
+        entry=model.kernel.entry,
+        language=sources.language,
+        variant=sources.variant,
+        folder=folder,
+        include=sources.include,
+        link=tuple(model.kernel.link),
+        returns=model.kernel.returns,
+    )
+
+
+def make_verify(model: SpecModel, further: tuple[Problem, ...]) -> VerifyPolicy:
+    given = model.verify
+    return VerifyPolicy(
+        reference=Reference(
+            kind=given.reference.kind, file=given.reference.file, function=given.reference.function
+        ),
+        rtol=given.rtol,
+        atol=given.atol,
+        numerics=given.numerics,
+        nonfinite=given.nonfinite,
+        problems=further,
+        assume=tuple(given.assume),
+    )
+
+
+def make_launch(model: SpecModel, tunables: Tunables, backend: str, view: View) -> Launch | None:
+    given = model.launch
+    if given is None:
+        return None
+    if backend == "host":
+        raise view.error(
+            ("launch",), "a function on the host has no launch geometry", "remove launch", key=True
+        )
+    sizes = {name for problem in [model.problem or {}] for name in problem}
+    for several in model.problems or []:
+        sizes |= set(several.model_extra or {})
+    known = sizes | {p.name for p in tunables.parameters}
+    for key, expressions in (("grid", given.grid), ("block", given.block)):
+        for i, expression in enumerate(expressions):
+            check_names(expression, known, view, ("launch", key, i))
+    if given.shared_bytes is not None:
+        check_names(given.shared_bytes, known, view, ("launch", "shared_bytes"))
+    return Launch(grid=tuple(given.grid), block=tuple(given.block), shared_bytes=given.shared_bytes)
+
+
+def make_compare(model: SpecModel, view: View) -> tuple[tuple[str, ...], ...]:
+    commands = []
+    for i, command in enumerate(model.compare):
+        try:
+            words = tuple(shlex.split(command))
+        except ValueError as error:
+            raise view.error(
+                ("compare", i), f"{command!r} cannot be split into words: {error}", "check quotes"
+            ) from None
+        if not words:
+            raise view.error(("compare", i), "the command is empty", "for example gcc -O3 -march=native")
+        commands.append(words)
+    return tuple(commands)

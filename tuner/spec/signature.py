@@ -1,0 +1,329 @@
+"""A C or C++ function's signature and syntax tree, as clang sees them.
+
+Asks clang to parse, never to generate code. May not know the spec: it compares nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files as package_files
+from pathlib import Path, PurePath
+from typing import Any
+
+from tuner.core.errors import BaselineError, MachineError
+from tuner.core.types import Source, Value
+from tuner.evaluators.host.frontend import macro_flags
+from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
+
+__all__ = ["CType", "Function", "Node", "SourceReader", "walk"]
+
+Node = dict[str, Any]
+"""One node of clang's JSON syntax tree."""
+
+_TIMEOUT_S = 30.0
+_MAX_TREE = 64 << 20
+_PROBE = "tuner_type_probe_"
+_ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
+
+_DTYPES: Mapping[str, tuple[str, ...]] = {
+    "float": ("float32",),
+    "double": ("float64",),
+    "_Float16": ("float16",),
+    "__fp16": ("float16",),
+    "_Complex float": ("complex64",),
+    "_Complex double": ("complex128",),
+    "bool": ("bool", "uint8"),
+    "_Bool": ("bool", "uint8"),
+    "char": ("int8", "uint8", "bool"),
+    "signed char": ("int8",),
+    "unsigned char": ("uint8", "bool"),
+    "short": ("int16",),
+    "unsigned short": ("uint16",),
+    "int": ("int32",),
+    "unsigned int": ("uint32",),
+    "long": ("int64",),
+    "unsigned long": ("uint64",),
+    "long long": ("int64",),
+    "unsigned long long": ("uint64",),
+}
+"""Dtypes that agree with a C type on x86-64 Linux; the first is the usual one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CType:
+    """The type of a parameter or of what a function returns.
+
+    Attributes:
+        text: as clang prints it.
+        base: the element's (or the value's) type without qualifiers and type aliases.
+        pointer: whether it is a pointer (or an array) of ``base``.
+        constant: whether what it points to is const.
+        odd: why no spec can describe it; empty when one can.
+    """
+
+    text: str
+    base: str
+    pointer: bool = False
+    constant: bool = False
+    odd: str = ""
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Dtypes that agree with it; empty where any may (``void``, structures)."""
+        return _DTYPES.get(self.base, ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A function's definition.
+
+    Attributes:
+        name: without namespaces.
+        parameters: names (empty where left out) and types, in order.
+        returns: ``None`` for void.
+        line: where it is defined, 0 if unknown.
+        hidden: whether other files cannot call it (``static``).
+        template: whether it is a template.
+        defined: whether it has a body.
+        tree: clang's node.
+    """
+
+    name: str
+    parameters: tuple[tuple[str, CType], ...]
+    returns: CType | None
+    line: int = 0
+    hidden: bool = False
+    template: bool = False
+    defined: bool = True
+    tree: Node = field(default_factory=dict, repr=False)
+
+    @property
+    def text(self) -> str:
+        """The signature in one line."""
+        inside = ", ".join(f"{t.text} {n}".rstrip().replace("* ", "*") for n, t in self.parameters)
+        return f"{'void' if self.returns is None else self.returns.text} {self.name}({inside})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceReader:
+    """Sources that clang is asked about.
+
+    Attributes:
+        files: the first holds the functions; they are written to a folder of their own to be read.
+        language: ``c`` or ``c++``.
+        folder: where files and include folders are looked up.
+        include: folders of headers.
+        macros: defined for the whole source.
+        flags: further front-end flags.
+        toolchain: found when left out.
+    """
+
+    files: tuple[Source, ...]
+    language: str
+    folder: str = ""
+    include: tuple[str, ...] = ()
+    macros: Mapping[str, Value] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    toolchain: Toolchain | None = None
+
+    def functions(self, name: str) -> list[Function]:
+        """All functions of that name that the first file defines or declares; qualified names narrow the choice.
+
+        Raises:
+            BaselineError: the source does not compile.
+            MachineError: there is no clang, or it does not answer.
+        """
+        last = name.rpartition("::")[2]
+        found = [f for f in map(_function, self._trees(name)) if f is not None and f.name == last]
+        aliases = sorted({t.base for f in found for _, t in f.parameters if _is_alias(t)})
+        aliases += sorted({f.returns.base for f in found if f.returns is not None and _is_alias(f.returns)})
+        known = self._resolve(aliases) if aliases else {}
+        return [_with_aliases(f, known) for f in found]
+
+    def _trees(self, name: str, *, extra: str = "") -> Iterator[Node]:
+        words = ["-Xclang", "-ast-dump=json", "-Xclang", f"-ast-dump-filter={name}"]
+        status, output, errors = self._run(words, extra)
+        if status != 0:
+            if extra:
+                return
+            raise _broken(errors, PurePath(self.files[0].name).name)
+        decoder, at = json.JSONDecoder(), 0
+        while at < len(output):
+            at = _skip_space(output, at)
+            if at < len(output):
+                tree, at = decoder.raw_decode(output, at)
+                yield tree
+
+    def _resolve(self, aliases: Sequence[str]) -> dict[str, str]:
+        """What type aliases stand for; those that cannot be named at the end of the file are left out."""
+        known: dict[str, str] = {}
+        for number, alias in enumerate(aliases):
+            line = f"\nextern {alias} {_PROBE}{number};\n"
+            for tree in self._trees(f"{_PROBE}{number}", extra=line):
+                kind = tree.get("type", {})
+                known[alias] = _bare(kind.get("desugaredQualType", kind.get("qualType", alias)))
+        return known
+
+    def _run(self, words: Sequence[str], extra: str) -> tuple[int, str, str]:
+        toolchain = self.toolchain or find_toolchain()
+        shims = str(package_files("tuner.evaluators.host").joinpath("include"))
+        with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
+            for index, file in enumerate(self.files):
+                text = file.text + (extra if index == 0 else "")
+                (Path(scratch) / PurePath(file.name).name).write_text(text, encoding="utf-8")
+            first = PurePath(self.files[0].name).name
+            command = [toolchain.clang, "-fsyntax-only", "-w", "-fno-color-diagnostics", *self.flags]
+            command += macro_flags(self.macros)
+            for folder in self.include:
+                command += ["-I", str(Path(self.folder) / folder)]
+            if self.folder:
+                command += ["-I", self.folder]
+            command += ["-idirafter", shims, *words, "-x", self.language, first]
+            try:
+                done = subprocess.run(
+                    command,
+                    cwd=scratch,
+                    capture_output=True,
+                    timeout=_TIMEOUT_S,
+                    check=False,
+                    env={"LC_ALL": "C"},
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise MachineError(f"clang does not answer: {error}", "run tuner doctor") from error
+        if len(done.stdout) > _MAX_TREE:
+            raise BaselineError(
+                "the source's headers are too large to look through", "leave out what is not needed"
+            )
+        return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """A node and all below it, parents first, in source order."""
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        yield top
+        stack.extend(child for child in reversed(top.get("inner", [])) if child)
+
+
+def _skip_space(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
+def _broken(errors: str, first: str) -> BaselineError:
+    found = _ERROR.search(errors)
+    what = f"{found['where']}: {found['what']}" if found else " ".join(errors.split())[:200] or first
+    return BaselineError(
+        f"the kernel does not compile: {what}", "clang must accept it with the default parameters"
+    )
+
+
+def _function(tree: Node) -> Function | None:
+    template = tree.get("kind") == "FunctionTemplateDecl"
+    if template:
+        inner = [c for c in tree.get("inner", []) if c.get("kind") == "FunctionDecl"]
+        if not inner:
+            return None
+        tree = inner[0]
+    if tree.get("kind") not in ("FunctionDecl", "CXXMethodDecl") or _included(tree):
+        return None
+    inner = [c for c in tree.get("inner", []) if c]
+    parameters = tuple(
+        (str(c.get("name", "")), _c_type(c["type"])) for c in inner if c.get("kind") == "ParmVarDecl"
+    )
+    result = tree["type"]["qualType"].split("(")[0].strip()
+    return Function(
+        name=str(tree.get("name", "")),
+        parameters=parameters,
+        returns=None if result == "void" else _c_type({"qualType": result}),
+        line=_line(tree),
+        hidden=tree.get("storageClass") == "static",
+        template=template,
+        defined=any(c.get("kind") == "CompoundStmt" for c in inner),
+        tree=tree,
+    )
+
+
+def _location(tree: Node) -> Node:
+    location: Node = tree.get("loc", {})
+    expanded: Node = location.get("expansionLoc", location)
+    return expanded
+
+
+def _included(tree: Node) -> bool:
+    return "includedFrom" in _location(tree)
+
+
+def _line(tree: Node) -> int:
+    return int(_location(tree).get("line", 0))
+
+
+_QUALIFIERS = re.compile(r"\b(const|volatile|_Atomic|struct|union|enum)\b")
+
+
+def _bare(text: str) -> str:
+    return " ".join(_QUALIFIERS.sub(" ", text).split())
+
+
+def _c_type(given: Mapping[str, Any]) -> CType:
+    written = str(given["qualType"])
+    text = str(given.get("desugaredQualType", written))
+    if "(*)(" in text or "(^)(" in text:
+        return CType(text=written, base=text, odd="a function pointer")
+    if "&" in text:
+        return CType(text=written, base=text, odd="a reference")
+    # An array inside an array parameter, `float (*)[8]`: its elements are what counts.
+    array = re.fullmatch(r"(?P<element>.+?) \(\*[^)]*\)(\[[^\]]*\])+", text)
+    if array:
+        element = array["element"]
+        return CType(text=written, base=_bare(element), pointer=True, constant="const" in element.split())
+    stars = text.count("*")
+    if stars == 0:
+        return CType(text=written, base=_bare(text))
+    element, _, _ = text.partition("*")
+    odd = "a pointer to pointers" if stars > 1 else ""
+    return CType(
+        text=written,
+        base=_bare(element),
+        pointer=True,
+        constant="const" in element.split(),
+        odd=odd,
+    )
+
+
+def _is_alias(kind: CType) -> bool:
+    return not kind.odd and kind.base not in _DTYPES and kind.base != "void" and "[" not in kind.base
+
+
+def _with_aliases(function: Function, known: Mapping[str, str]) -> Function:
+    def resolved(kind: CType) -> CType:
+        if kind.base not in known:
+            return kind
+        base = known[kind.base]
+        odd = "a pointer to pointers" if kind.pointer and "*" in base else kind.odd
+        pointer = kind.pointer or "*" in base
+        return CType(
+            text=kind.text,
+            base=base.replace("*", "").strip(),
+            pointer=pointer,
+            constant=kind.constant,
+            odd=odd,
+        )
+
+    return Function(
+        name=function.name,
+        parameters=tuple((n, resolved(t)) for n, t in function.parameters),
+        returns=None if function.returns is None else resolved(function.returns),
+        line=function.line,
+        hidden=function.hidden,
+        template=function.template,
+        defined=function.defined,
+        tree=function.tree,
+    )

@@ -1,0 +1,162 @@
+"""The files that a kernel consists of: sources, and the headers beside them that they include.
+
+Reads through a function that it is handed, so that a run record can stand in for the file system. May not parse C.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from tuner.core.types import Source, Variant
+from tuner.spec.models import KernelModel
+from tuner.spec.yaml_places import View, closest
+
+__all__ = ["Reader", "Sources", "folder_reader", "language_of", "mapping_reader", "read_sources"]
+
+Reader = Callable[[str], str]
+"""Gives the text of a file named relative to the spec; raises ``OSError`` or ``UnicodeDecodeError``."""
+
+_MAX_BYTES = 16 << 20
+_MAX_HEADERS = 500
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+_LANGUAGES = {
+    ".c": "c",
+    ".cc": "c++",
+    ".cpp": "c++",
+    ".cxx": "c++",
+    ".c++": "c++",
+    ".C": "c++",
+    ".cl": "opencl",
+    ".cu": "cuda",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """A kernel's files.
+
+    Attributes:
+        variant: what is compiled: sources first, then headers from the same folder.
+        files: all texts read, by their names relative to the spec.
+        include: folders of headers, also those that sources in other folders need.
+        language: of the first source.
+    """
+
+    variant: Variant
+    files: Mapping[str, str] = field(repr=False)
+    include: tuple[str, ...]
+    language: str
+
+
+def folder_reader(folder: Path) -> Reader:
+    """Reads from a folder."""
+
+    def read(name: str) -> str:
+        path = folder / name
+        if path.is_file() and path.stat().st_size > _MAX_BYTES:
+            raise OSError(f"larger than {_MAX_BYTES >> 20} MiB")
+        return path.read_text(encoding="utf-8")
+
+    return read
+
+
+def mapping_reader(files: Mapping[str, str]) -> Reader:
+    """Reads from texts by name."""
+
+    def read(name: str) -> str:
+        if name not in files:
+            raise FileNotFoundError(f"{name} is not recorded")
+        return files[name]
+
+    return read
+
+
+def language_of(name: str) -> str | None:
+    """The language that a file's suffix stands for, or ``None``."""
+    return _LANGUAGES.get(PurePosixPath(name).suffix)
+
+
+def read_sources(model: KernelModel, view: View, read: Reader, folder: str) -> Sources:
+    """Reads a kernel's sources and the headers that they include with quotes.
+
+    Args:
+        model: which files.
+        view: for places in messages.
+        read: how.
+        folder: of the spec, to suggest other files from; empty for none.
+
+    Raises:
+        SpecError: a file is missing or not text, two have the same name, the language is unknown.
+    """
+    language = model.language or language_of(model.source)
+    if language is None:
+        hint = f"use one of the suffixes {', '.join(_LANGUAGES)}, or give kernel.language"
+        raise view.error(("kernel", "source"), f"the language of {model.source!r} is unknown", hint)
+    files: dict[str, str] = {}
+    named = [(("kernel", "source"), model.source)]
+    named += [(("kernel", "sources", i), name) for i, name in enumerate(model.sources)]  # type: ignore[misc]
+    for path, name in named:
+        if any(PurePosixPath(name).name == PurePosixPath(other).name for other in files):
+            raise view.error(path, f"two sources are called {PurePosixPath(name).name!r}", "rename one")
+        files[name] = _read(name, path, view, read, folder)
+    sources = list(files)
+    _add_headers(files, model.include, read)
+    first_folder = posixpath.dirname(model.source)
+    compiled = [Source(name=PurePosixPath(name).name, text=files[name]) for name in sources]
+    for name in files:
+        # Headers of other folders are found through -I: all files of a variant lie in one folder.
+        if name not in sources and posixpath.dirname(name) == first_folder and language_of(name) is None:
+            compiled.append(Source(name=PurePosixPath(name).name, text=files[name]))
+    folders = [posixpath.dirname(name) for name in sources]
+    extra = tuple(dict.fromkeys(f for f in folders if f and f not in model.include))
+    return Sources(
+        variant=Variant(files=tuple(compiled)),
+        files=files,
+        include=(*model.include, *extra),
+        language=language,
+    )
+
+
+def _read(name: str, path: Sequence[str | int], view: View, read: Reader, folder: str) -> str:
+    try:
+        return read(name)
+    except FileNotFoundError:
+        near = closest(PurePosixPath(name).name, _beside(name, folder))
+        hint = f"did you mean {near!r}?" if near else "paths are relative to the spec"
+        raise view.error(path, f"there is no file {name!r}", hint) from None
+    except UnicodeDecodeError:
+        raise view.error(path, f"{name!r} is not UTF-8 text", "name a source file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise view.error(path, f"{name!r} cannot be read: {reason}", "name a readable source file") from None
+
+
+def _beside(name: str, folder: str) -> list[str]:
+    if not folder:
+        return []
+    try:
+        return sorted(p.name for p in (Path(folder) / name).parent.iterdir() if p.is_file())
+    except OSError:
+        return []
+
+
+def _add_headers(files: dict[str, str], include: Sequence[str], read: Reader) -> None:
+    """Adds what is included with quotes and can be read; clang says what it misses."""
+    waiting = list(files)
+    while waiting and len(files) < _MAX_HEADERS:
+        current = waiting.pop()
+        for header in _INCLUDE.findall(files[current]):
+            for folder in (posixpath.dirname(current), "", *include):
+                name = posixpath.normpath(posixpath.join(folder, header))
+                if name in files:
+                    break
+                try:
+                    files[name] = read(name)
+                except (OSError, ValueError):
+                    continue
+                waiting.append(name)
+                break
