@@ -18,7 +18,17 @@ from typing import Any, NoReturn
 
 from tuner.evaluators.host.loader import Loader, LoadError
 
-__all__ = ["ATTACH", "FAULT_PAGE_BYTES", "LOADED", "MESSAGE_BYTES", "REFUSED", "RUN", "WINDOW", "run_child"]
+__all__ = [
+    "ATTACH",
+    "FAULT_PAGE_BYTES",
+    "LOADED",
+    "MESSAGE_BYTES",
+    "REFUSED",
+    "RUN",
+    "WINDOW",
+    "Harness",
+    "run_child",
+]
 
 ATTACH, RUN, WINDOW = 11, 12, 13
 LOADED, REFUSED, MAPPED, FINISHED = 21, 22, 23, 24
@@ -104,13 +114,28 @@ def _mapped_bytes() -> int:
         return int(file.read().split()[0]) * mmap.PAGESIZE
 
 
+class Harness:
+    """The harness's functions, made callable once in the zygote.
+
+    Args:
+        loader: with the harness linked.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+        self.guard = _function(loader, "tuner_guard")
+        self.attach = _function(loader, "tuner_attach")
+        self.run = _function(loader, "tuner_run")
+        self.window = _function(loader, "tuner_window")
+
+
 def run_child(
-    loader: Loader, channel: socket.socket, page: int, code: int, request: Mapping[str, Any]
+    harness: Harness, channel: socket.socket, page: int, code: int, request: Mapping[str, Any]
 ) -> NoReturn:
     """Never returns; ends the process when the parent hangs up.
 
     Args:
-        loader: made by the zygote, with the harness linked.
+        harness: made by the zygote.
         channel: to the parent.
         page: descriptor of the fault page.
         code: descriptor of the object code, sealed.
@@ -118,7 +143,7 @@ def run_child(
     """
     status = 1
     try:
-        child = _Child(loader, channel, page, code, request)
+        child = _Child(harness, channel, page, code, request)
         child.serve()
         status = 0
     except (OSError, ValueError, MemoryError):
@@ -129,7 +154,7 @@ def run_child(
 
 class _Child:
     def __init__(
-        self, loader: Loader, channel: socket.socket, page: int, code: int, request: Mapping[str, Any]
+        self, harness: Harness, channel: socket.socket, page: int, code: int, request: Mapping[str, Any]
     ) -> None:
         self._channel = channel
         self._fd = channel.fileno()
@@ -138,19 +163,15 @@ class _Child:
             text = bytes(view)
         os.close(page)
         os.close(code)
-        self._window = _function(loader, "tuner_window")
-        self._run = _function(loader, "tuner_run")
-        self._attach = _function(loader, "tuner_attach")
-        self._thunk = loader.trusted(request["thunk"])
+        self._harness = harness
+        self._thunk = harness.loader.trusted(request["thunk"])
         self._cache: ctypes.Array[Any] | None = None
         self._stack = ctypes.create_string_buffer(_SIGNAL_STACK_BYTES)
         confine(request, {self._fd})
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
-        _function(loader, "tuner_guard")(
-            ctypes.c_void_p(address), ctypes.addressof(self._stack), _SIGNAL_STACK_BYTES
-        )
+        harness.guard(ctypes.c_void_p(address), ctypes.addressof(self._stack), _SIGNAL_STACK_BYTES)
         try:
-            self._entry = loader.load(text, request["symbol"])
+            self._entry = harness.loader.load(text, request["symbol"])
         except LoadError as error:
             self._channel.send(array.array("q", [REFUSED]).tobytes() + str(error).encode()[:2000])
             raise OSError("not loaded") from error
@@ -180,7 +201,7 @@ class _Child:
     def _do_attach(self, words: array.array[int], files: list[int]) -> None:
         rows = words.buffer_info()[0] + 8 * 4
         numbers = (ctypes.c_int * len(files))(*files)
-        failed = self._attach(words[1], words[2], ctypes.c_void_p(rows), words[3], numbers)
+        failed = self._harness.attach(words[1], words[2], ctypes.c_void_p(rows), words[3], numbers)
         for file in files:
             os.close(file)
         self._answer(MAPPED, ctypes.get_errno() if failed else 0)
@@ -188,7 +209,7 @@ class _Child:
     def _do_run(self, words: array.array[int]) -> None:
         count, width, copies = words[1:4]
         rows = ctypes.c_void_p(words.buffer_info()[0] + 8 * 4)
-        if self._run(
+        if self._harness.run(
             self._pointer(self._thunk), self._pointer(self._entry), self._fd, rows, count, width, copies
         ):
             raise OSError("the channel is closed")
@@ -201,7 +222,7 @@ class _Child:
             self._cache = (ctypes.c_char * window.flush_bytes)()
         answer = (ctypes.c_int64 * (4 + window.segments))()
         thunk, entry = self._pointer(self._thunk), self._pointer(self._entry)
-        if self._window(thunk, entry, self._fd, ctypes.byref(window), table, self._cache, answer):
+        if self._harness.window(thunk, entry, self._fd, ctypes.byref(window), table, self._cache, answer):
             raise OSError("the channel is closed")
 
     @staticmethod

@@ -89,7 +89,7 @@ class Object:
     def __init__(self, code: bytes) -> None:
         try:
             self._read(code)
-        except (struct.error, IndexError) as error:
+        except (struct.error, IndexError, OverflowError) as error:
             raise ValueError("this object file is cut short") from error
 
     def _read(self, code: bytes) -> None:

@@ -20,7 +20,7 @@ import socket
 import sys
 from typing import Any
 
-from tuner.evaluators.host.child import run_child
+from tuner.evaluators.host.child import Harness, run_child
 from tuner.evaluators.host.loader import Loader, LoadError
 
 __all__ = ["main"]
@@ -35,7 +35,7 @@ class _Zygote:
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._tuner = os.getppid()
-        self._loader: Loader | None = None
+        self._harness: Harness | None = None
         self._children: set[int] = set()
 
     def serve(self) -> None:
@@ -59,10 +59,10 @@ class _Zygote:
 
     def _do_load(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         try:
-            self._loader = Loader(request["llvm"], request["libraries"])
+            loader = Loader(request["llvm"], request["libraries"])
             with mmap.mmap(files[0], 0, prot=mmap.PROT_READ) as view:
-                self._loader.add_trusted(bytes(view))
-            self._loader.trusted("tuner_window")
+                loader.add_trusted(bytes(view))
+            self._harness = Harness(loader)
         except LoadError as error:
             return {"error": str(error)}
         gc.collect()
@@ -70,7 +70,7 @@ class _Zygote:
         return {}
 
     def _do_fork(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-        assert self._loader is not None
+        assert self._harness is not None
         try:
             pid = os.fork()
         except OSError as error:
@@ -79,7 +79,7 @@ class _Zygote:
             try:
                 self._channel.close()
                 channel = socket.socket(fileno=files[0])
-                run_child(self._loader, channel, files[1], files[2], request)
+                run_child(self._harness, channel, files[1], files[2], request)
             finally:
                 os._exit(4)
         self._children.add(pid)

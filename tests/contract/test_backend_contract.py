@@ -252,7 +252,7 @@ class TestSimulated(BackendContract):
         requests = [
             BuildRequest(trial=i, variant=variant, resolved=_resolved(FATE=i)) for i in range(len(fates))
         ]
-        backend = SimulatedBackend(
+        backend: Any = SimulatedBackend(
             seconds=lambda resolved: 1e-3, outcome=lambda resolved: fates[int(resolved.macros["FATE"])]
         )
         return Case(

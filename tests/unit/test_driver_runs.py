@@ -57,14 +57,18 @@ def events(path: Path) -> list[tuple[str, int | None, Any]]:
         return [(e.kind, e.trial, e.body) for e in record.events()]
 
 
-def decided(path: Path) -> list[tuple[str, int | None, Any]]:
-    """Events without clock readings and without what a kill leaves behind."""
+def decided(path: Path) -> dict[int | None, list[tuple[str, Any]]]:
+    """Events by trial, without clock readings, what a kill leaves behind, and attempts that a kill cut short."""
     timing = ("clock_s", "cost_s", "ask_s", "seen", "wall_s")
-    kept = []
+    kept: dict[int | None, list[tuple[str, Any]]] = {}
     for kind, trial, body in events(path):
-        if kind in ("resume", "abandoned", "interrupt"):
+        if kind in ("resume", "interrupt"):
             continue
-        kept.append((kind, trial, {k: v for k, v in body.items() if k not in timing}))
+        own = kept.setdefault(trial, [])
+        if kind == "abandoned":
+            own.clear()
+            continue
+        own.append((kind, {k: v for k, v in body.items() if k not in timing}))
     return kept
 
 

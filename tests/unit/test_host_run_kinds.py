@@ -153,7 +153,7 @@ def test_scratch_and_scalars_of_several_types() -> None:
 @pytest.mark.parametrize(("dtype", "ctype"), [("float32", "float"), ("float64", "double"), ("int32", "int")])
 def test_returned_value_is_checked(dtype: str, ctype: str) -> None:
     text = f"{ctype} f(const {ctype} *x, int n) {{ {ctype} s = 0; for (int i = 0; i < n; i++) s += x[i]; return s; }}"
-    kind = {"kind": "randint", "options": {"low": 0, "high": 9}} if dtype == "int32" else {}
+    kind: dict[str, Any] = {"kind": "randint", "options": {"low": 0, "high": 9}} if dtype == "int32" else {}
     task = make_task(text, array("x", dtype=dtype, **kind), scalar("n", "n"), returns=dtype)
     works(task)
     with baseline(task) as (evaluation, _, _):

@@ -40,6 +40,10 @@ def next_action(state: RunState) -> Action:
     if state.end is not None:
         return Finished()
     if state.queue:
+        # A batch is built whole before its first trial goes on: builds run in parallel, timing does not.
+        unbuilt = tuple(n for n in state.queue if state.trials[n].build is None)
+        if unbuilt:
+            return BuildTrials(trials=unbuilt)
         return _trial_action(state, state.trials[state.queue[0]])
     if state.search_stop is None:
         return _search_action(state)
@@ -71,8 +75,7 @@ def _stop_reason(state: RunState) -> str | None:
 
 
 def _trial_action(state: RunState, trial: TrialState) -> Action:
-    if trial.build is None:
-        return BuildTrials(trials=tuple(n for n in state.queue if state.trials[n].build is None))
+    assert trial.build is not None
     if trial.build["status"] != Status.OK:
         return _close(state, trial, Status(trial.build["status"]), message=trial.build["message"])
     first = state.keys.get(trial.build["key"], trial.number)
