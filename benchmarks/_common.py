@@ -6,11 +6,14 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -48,6 +51,17 @@ def host_specs(folder: Path | None) -> list[Path]:
 def _is_host(path: Path) -> bool:
     text = path.read_text()
     return "kernel" in text and not any(word in text for word in ("opencl", "cuda", ".cl", ".cu"))
+
+
+def altered(path: Path, folder: Path, changes: Mapping[str, Mapping[str, Any]]) -> Path:
+    """A copy of a spec with its folder in which some keys of some sections are set otherwise."""
+    shutil.copytree(path.parent, folder / "spec")
+    data = yaml.safe_load(path.read_text())
+    for section, values in changes.items():
+        data.setdefault(section, {}).update(values)
+    copy = folder / "spec" / path.name
+    copy.write_text(yaml.safe_dump(data))
+    return copy
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from _common import emit, host_specs, note, parser, table
+from _common import altered, emit, host_specs, note, parser, table
 from tuner.spec.load import LoadedSpec, load_spec
 
 from tuner.api import load
@@ -87,8 +87,9 @@ def one(path: Path, given: Any, runs: Path) -> dict[str, Any]:
     note(f"{spec.name}: joint search")
     joint = tuned(spec, runs / f"{spec.name}-joint-{given.trials}-{given.seed}.run", options)
     note(f"{spec.name}: without passes")
-    without = spec.without_passes()
-    alone = tuned(without, runs / f"{spec.name}-alone-{given.trials}-{given.seed}.run", options)
+    with tempfile.TemporaryDirectory() as folder:
+        (without,) = load_spec(altered(path, Path(folder), {"space": {"passes": "off"}}))
+        alone = tuned(without, runs / f"{spec.name}-alone-{given.trials}-{given.seed}.run", options)
     base_passes = {"passes": "default<O3>"} if spec.wants_passes else {}
     times = compare(
         spec, {"joint": configuration(joint), "alone": {**configuration(alone), **base_passes}}, given.seed

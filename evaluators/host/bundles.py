@@ -22,7 +22,7 @@ from tuner.evaluators.python_reference import RETURN
 from tuner.evaluators.verification import Expectation
 from tuner.evaluators.workloads import Workload
 
-__all__ = ["POISON", "Bundle", "Expected", "OutputMemory", "buffers_of", "make_bundle", "set_bytes"]
+__all__ = ["POISON", "Bundle", "Expected", "OutputMemory", "buffers_of", "holds", "make_bundle", "set_bytes"]
 
 Array = NDArray[Any]
 
@@ -177,6 +177,18 @@ class Bundle:
         for memory in self._spare:
             memory.close()
         self._spare.clear()
+
+
+def holds(values: Array, byte: int) -> NDArray[np.bool_]:
+    """Which elements consist of one byte throughout."""
+    flat = np.ascontiguousarray(values).reshape(-1)
+    if values.itemsize in (1, 2, 4, 8):
+        pattern = int.from_bytes(bytes([byte]) * values.itemsize, "little")
+        found = flat.view(f"u{values.itemsize}") == pattern
+    else:
+        found = (flat.view(np.uint8).reshape(values.size, values.itemsize) == byte).all(axis=1)
+    mask: NDArray[np.bool_] = found.reshape(values.shape)
+    return mask
 
 
 def buffers_of(task: Task, workload: Workload, signature: Signature) -> list[Buffer]:

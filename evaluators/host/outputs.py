@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.core.types import VerifyPolicy
-from tuner.evaluators.host.bundles import POISON, Bundle, Expected, OutputMemory
+from tuner.evaluators.host.bundles import POISON, Bundle, Expected, OutputMemory, holds
 from tuner.evaluators.verification import AcceptedOutputs, Comparison
 
 __all__ = ["Failure", "check_entries", "judge_output"]
@@ -85,8 +85,7 @@ def judge_output(
     """Compares one output; elements that the baseline leaves alone must still hold the poison."""
     name = expected.expectation.name
     if expected.untouched is not None:
-        raw = np.ascontiguousarray(got).reshape(-1).view(np.uint8).reshape(got.size, got.itemsize)
-        written = (raw != POISON).any(axis=1).reshape(got.shape) & expected.untouched
+        written = ~holds(got, POISON) & expected.untouched
         if written.any():
             index = [int(i) for i in np.argwhere(written)[0]]
             text = f"writes {name}[{', '.join(map(str, index))}], which the kernel as given leaves alone"

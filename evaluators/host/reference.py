@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from tuner.core.errors import BaselineError
 from tuner.core.types import ArgumentRole, Status, Task
-from tuner.evaluators.host.bundles import POISON, Bundle, Expected, make_bundle
+from tuner.evaluators.host.bundles import POISON, Bundle, Expected, holds, make_bundle
 from tuner.evaluators.host.runner import CandidateFailed, Runner
 from tuner.evaluators.python_reference import run_reference
-from tuner.evaluators.verification import Expectation, expect, judge, own_error
+from tuner.evaluators.verification import Expectation, expect, judge, same_bytes
 from tuner.evaluators.workloads import Workload
 
 __all__ = ["BaselineFailed", "Findings", "Oracle"]
@@ -112,12 +112,12 @@ class Oracle:
                     self.findings.untouched.add(name)
             again = _masked(second[number], masks)
             baseline = _masked(first[number], masks)
-            reference = self._accept(workload.name, wide[number], baseline, masks)
-            if kind == "python" and specified[number] and reference is not None:
-                self._agree(number, workload.name, baseline, reference)
-            found = {n: expect(n, b, None) for n, b in baseline.items()}
+            reference = wide[number]
             if reference is not None:
-                found = {n: expect(n, reference[n], b) for n, b in baseline.items()}
+                reference = _masked(reference, masks)
+                if kind == "python" and specified[number]:
+                    self._agree(number, workload.name, baseline, reference)
+            found = self._expectations(workload.name, reference, baseline)
             self._steady(number, workload.name, again, baseline, found)
             for name, expectation in found.items():
                 known = self.findings.own_error.get(name, 0.0)
@@ -176,25 +176,18 @@ class Oracle:
             bundle.close()
         return results + [None] * (len(workloads) - len(results))
 
-    def _accept(
-        self,
-        label: str,
-        wide: Outputs | None,
-        baseline: Outputs,
-        masks: Mapping[str, NDArray[np.bool_] | None],
-    ) -> Outputs | None:
-        """The reference of one workload, or ``None`` where it cannot be believed."""
-        if wide is None:
-            return None
-        reference = _masked(wide, masks)
-        if self.kind == "python":
-            return reference
-        for name, values in baseline.items():
-            why = _strange(reference[name], values)
-            if why:
-                self.findings.fallbacks[label] = f"the float64 build's {name} {why}"
-                return None
-        return reference
+    def _expectations(
+        self, label: str, reference: Outputs | None, baseline: Outputs
+    ) -> dict[str, Expectation]:
+        """By the reference where there is one that can be believed, else by the baseline itself."""
+        if reference is not None:
+            found = {n: expect(n, reference[n], b) for n, b in baseline.items()}
+            strange = [(n, _strange(e, baseline[n])) for n, e in found.items() if self.kind == "float64"]
+            why = next((f"{name} {text}" for name, text in strange if text), "")
+            if not why:
+                return found
+            self.findings.fallbacks[label] = f"the float64 build's {why}"
+        return {n: expect(n, b) for n, b in baseline.items()}
 
     def _agree(self, number: int, label: str, baseline: Outputs, reference: Outputs) -> None:
         for name, values in baseline.items():
@@ -213,7 +206,7 @@ class Oracle:
         expectations: Mapping[str, Expectation],
     ) -> None:
         for name, values in again.items():
-            if values.tobytes() == baseline[name].tobytes():
+            if same_bytes(values, baseline[name]):
                 continue
             self.findings.unstable.add(name)
             mismatch = judge(values, expectations[name], self._task.verify).mismatch
@@ -234,11 +227,9 @@ def _copies(bundle: Bundle, memory: Any) -> list[Outputs]:
 
 def _untouched(first: Array, second: Array) -> NDArray[np.bool_] | None:
     """Elements that kept both fillings."""
-    rows = (first.size, first.itemsize)
-    kept = (np.ascontiguousarray(first).reshape(-1).view(np.uint8).reshape(rows) == POISON).all(axis=1)
-    other = np.ascontiguousarray(second).reshape(-1).view(np.uint8).reshape(rows)
-    kept &= (other == _OTHER_POISON).all(axis=1)
-    mask: NDArray[np.bool_] = kept.reshape(first.shape)
+    mask = holds(first, POISON)
+    if mask.any():
+        mask &= holds(second, _OTHER_POISON)
     return mask if mask.any() else None
 
 
@@ -254,18 +245,13 @@ def _masked(outputs: Outputs, masks: Mapping[str, NDArray[np.bool_] | None]) -> 
     return found
 
 
-def _strange(reference: Array, baseline: Array) -> str:
+def _strange(expectation: Expectation, baseline: Array) -> str:
     """Why a float64 result cannot be the same computation; empty when it can."""
     if baseline.dtype.kind in "biu":
-        return "" if np.array_equal(reference, baseline) else "differs from the baseline's integers"
-    finite = np.isfinite(baseline)
-    if not np.isfinite(reference[finite]).all():
+        same = np.array_equal(expectation.values, baseline)
+        return "" if same else "differs from the baseline's integers"
+    if not expectation.all_finite and (np.isfinite(baseline) & ~np.isfinite(expectation.values)).any():
         return "is not finite where the baseline is"
-    scale = (
-        float(np.sqrt(np.mean(np.abs(reference[finite].astype(np.complex128)) ** 2))) if finite.any() else 0.0
-    )
-    error = own_error(reference, baseline)
     sane = _SANE_HALF if baseline.dtype == np.float16 else _SANE
-    if error > sane * scale:
-        return f"is off by {error:.3g} where values are about {scale:.3g}"
-    return ""
+    error, scale = expectation.own_error, expectation.rms
+    return f"is off by {error:.3g} where values are about {scale:.3g}" if error > sane * scale else ""
