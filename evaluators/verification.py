@@ -387,14 +387,15 @@ def _scale(values: Array) -> tuple[float, bool]:
     for finite in _finite_magnitudes(values):
         largest = max(largest, float(finite.max(initial=0.0)))
         with np.errstate(over="ignore"):
-            total += float(np.dot(finite, finite))
+            # Not np.dot: OpenBLAS would wake its threads for it, and its sum depends on how many there are.
+            total += float(np.sum(np.square(finite)))
         count += finite.size
     all_finite = count == values.size
     if largest == 0.0:
         return 0.0, all_finite
     if 1e-140 < largest < 1e140:
         return math.sqrt(total / count), all_finite
-    total = sum(float(np.dot(finite / largest, finite / largest)) for finite in _finite_magnitudes(values))
+    total = sum(float(np.sum(np.square(finite / largest))) for finite in _finite_magnitudes(values))
     return largest * math.sqrt(total / count), all_finite
 
 

@@ -35,6 +35,10 @@ CALLS_AT_MOST = 4096
 """Calls of one batch, whatever the kernel's speed."""
 
 
+RACE_WINDOW = 64
+"""How many of a trial's last calls it is raced with: a kernel of a microsecond has thousands, which say no more."""
+
+
 def next_action(state: RunState) -> Action:
     """What the run has to do now."""
     if state.end is not None:
@@ -126,7 +130,7 @@ def _keep(state: RunState, trial: TrialState) -> bool:
 
 def _composite(state: RunState, trial: TrialState) -> list[float]:
     """Weighted geometric means over problems of the j-th calls: one series to race with."""
-    series = [trial.times_s(p) for p in range(len(state.settings.weights))]
+    series = [trial.times_s(p)[-RACE_WINDOW:] for p in range(len(state.settings.weights))]
     length = min(len(s) for s in series)
     return [
         math.exp(sum(w * math.log(s[j]) for w, s in zip(state.settings.weights, series, strict=True)))
