@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from _common import altered, emit, host_specs, note, parser, table
-from tuner.spec.load import LoadedSpec, load_spec
 
 from tuner.api import load
 from tuner.core import statistics
@@ -24,6 +23,7 @@ from tuner.core.streams import stream
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.runs import Options, Outcome, begin
 from tuner.evaluators import registry as backends
+from tuner.spec.load import LoadedSpec, load_spec
 
 PROCESSES = 12
 COMPARE_FROM = 50_000

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from _common import emit, note, parser, table
-from tuner.spec.load import load_spec
 
 from tuner.core.types import Resolved
 from tuner.driver.runs import Options, begin
+from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
 KERNEL = "void nothing(float *out, int n) { out[0] = (float)n; }\n"

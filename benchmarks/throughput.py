@@ -1,4 +1,4 @@
-"""Candidates a second: this tuner's build stage and whole trial against the same work done with LLVM's tools as processes.
+"""Candidates a second: build stage and whole trial against the same work done with LLVM's tools as processes.
 
 (a) build: passes, code generation and link of the same candidates, in process against `opt`, `llc` and `ld.lld`.
 (b) trial: build, verify and time, against a plain script that builds with those tools and runs each candidate in a
@@ -35,7 +35,7 @@ from tuner.spec.load import LoadedSpec, load_spec
 
 ONE_MS = 120
 
-RUNNER = '''
+RUNNER = """
 import ctypes, json, sys, time
 import numpy as np
 library, data, calls = sys.argv[1], np.load(sys.argv[2]), int(sys.argv[3])
@@ -80,7 +80,7 @@ for i in range(calls):
     times.append(time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID) - start)
 right = right and all(check(w, o) for w, (_, o) in zip(layout["timed"], sets))
 print(json.dumps({"ok": right, "times_ns": times}))
-'''
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,9 @@ class Plain:
     def run(self, calls: int) -> dict[str, Any]:
         """A fresh Python process that verifies and times `out.so`."""
         command = [sys.executable, "runner.py", "./out.so", "data.npz", str(calls), "layout.json"]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=60
+        )
         return json.loads(done.stdout) if done.returncode == 0 else {"ok": False, "times_ns": []}
 
 
@@ -121,7 +123,16 @@ def plain_side(spec: LoadedSpec, resolved: Resolved, folder: Path, tools: dict[s
     for source in kernel.variant.files:
         (folder / source.name).write_text(source.text)
     macros = tuple(f"-D{k}={v}" for k, v in resolved.macros.items())
-    front = [tools["clang"], "-O3", "-march=native", *macros, "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c"]
+    front = [
+        tools["clang"],
+        "-O3",
+        "-march=native",
+        *macros,
+        "-Xclang",
+        "-disable-llvm-passes",
+        "-emit-llvm",
+        "-c",
+    ]
     subprocess.run([*front, kernel.variant.files[0].name, "-o", "in.bc"], cwd=folder, check=True)
     (folder / "runner.py").write_text(RUNNER)
     data: dict[str, Any] = {}
@@ -194,10 +205,17 @@ def one(spec: LoadedSpec, given: Any, tools: dict[str, str], folder: Path) -> di
     assert space.passes is not None
     base = space.default()
     rng = stream(given.seed, "throughput")
-    texts = list(dict.fromkeys(space.passes.random(rng) for _ in range(given.candidates * 2)))[: given.candidates]
+    texts = list(dict.fromkeys(space.passes.random(rng) for _ in range(given.candidates * 2)))[
+        : given.candidates
+    ]
     evaluation = backend.prepare(spec.task_with(seed=0), workers=1)
     plain = plain_side(spec, space.resolve(base), folder, tools)
-    seconds: dict[str, list[float]] = {"ours_build": [], "plain_build": [], "ours_trial": [], "plain_trial": []}
+    seconds: dict[str, list[float]] = {
+        "ours_build": [],
+        "plain_build": [],
+        "ours_trial": [],
+        "plain_trial": [],
+    }
     statuses: list[str] = []
     try:
         resolved = space.resolve(base)
@@ -217,7 +235,9 @@ def one(spec: LoadedSpec, given: Any, tools: dict[str, str], folder: Path) -> di
             plain_trial_s = time.perf_counter() - start
             statuses.append(status.value)
             if status is Status.OK and built:
-                for name, value in zip(seconds, (build_s, plain_build_s, trial_s, plain_trial_s), strict=True):
+                for name, value in zip(
+                    seconds, (build_s, plain_build_s, trial_s, plain_trial_s), strict=True
+                ):
                     seconds[name].append(value)
     finally:
         evaluation.close()
@@ -226,7 +246,8 @@ def one(spec: LoadedSpec, given: Any, tools: dict[str, str], folder: Path) -> di
 
 def _figures(name: str, seconds: dict[str, list[float]], statuses: list[str]) -> dict[str, Any]:
     counted = len(seconds["ours_build"])
-    figures: dict[str, Any] = {"spec": name, "candidates": counted, "statuses": {s: statuses.count(s) for s in set(statuses)}}
+    counts = {s: statuses.count(s) for s in sorted(set(statuses))}
+    figures: dict[str, Any] = {"spec": name, "candidates": counted, "statuses": counts}
     for what in ("build", "trial"):
         ours, plain = seconds[f"ours_{what}"], seconds[f"plain_{what}"]
         figures[what] = {
@@ -243,7 +264,9 @@ def _figures(name: str, seconds: dict[str, list[float]], statuses: list[str]) ->
 def main() -> None:
     """Runs it and prints two rows for each spec."""
     arguments = parser(__doc__)
-    arguments.add_argument("--specs", type=Path, help="another folder of specs; the matrix product when left out")
+    arguments.add_argument(
+        "--specs", type=Path, help="another folder of specs; the matrix product when left out"
+    )
     arguments.add_argument("--candidates", type=int, default=40)
     arguments.add_argument("--calls", type=int, default=10, help="timed calls of each candidate")
     arguments.add_argument("--seed", type=int, default=0)
@@ -260,9 +283,12 @@ def main() -> None:
             (spec,) = load_spec(chosen)
             note(spec.name)
             rows.append(one(spec, given, tools, Path(folder)))
-    header = ["spec", "stage", "ours, ms", "processes, ms", "ours a second", "processes a second", "ratio", "median ratio"]
+    header = ["spec", "stage", "ours, ms", "processes, ms", "ours a second", "processes a second"]
+    header += ["ratio", "median ratio"]
     body = [
-        [r["spec"], what, *(f"{r[what][k]:.2f}" for k in list(r[what]))] for r in rows for what in ("build", "trial")
+        [r["spec"], what, *(f"{r[what][k]:.2f}" for k in list(r[what]))]
+        for r in rows
+        for what in ("build", "trial")
     ]
     emit(given.json, {"throughput": rows, "cores": machine()["cores"]}, table(header, body))
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tuner.spec.load import load_spec
 
 from tuner.core.streams import stream
 from tuner.core.types import Resolved
 from tuner.driver.runs import Options, begin
+from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
 KERNEL = """

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tuner.spec.load import LoadedSpec, load_spec
 
 from tuner.core.errors import UsageError
 from tuner.core.types import Resolved, Status
@@ -19,6 +18,7 @@ from tuner.driver.audit import audit
 from tuner.driver.engine import Interruption
 from tuner.driver.runs import Options, begin, find_unfinished, resume
 from tuner.recorders.record import RunRecord
+from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend
 
 SpecWriter = Callable[..., Path]

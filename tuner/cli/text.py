@@ -82,9 +82,8 @@ def print_list(results: Sequence[Result], folder: Path) -> None:
     for result in results:
         outcome = result.outcome
         state = "interrupted" if outcome.interrupted else outcome.summary.claim
-        print(
-            f"{outcome.path}  {outcome.kernel}  {result.speedup:.3f}x  {state}  {outcome.summary.trials['total']} trials"
-        )
+        trials = f"{outcome.summary.trials['total']} trials"
+        print(f"{outcome.path}  {outcome.kernel}  {result.speedup:.3f}x  {state}  {trials}")
 
 
 def print_audit(report: AuditReport) -> None:

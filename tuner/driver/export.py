@@ -96,11 +96,13 @@ def _script(spec: LoadedSpec, state: RunState, space: Space, result: Outcome) ->
         "-o",
         "kernel.bc",
     ]
-    toolchain: Mapping[str, Any] = state.start["environment"]["backend"] if state.start else {}
+    environment: Mapping[str, Any] = state.start["environment"]["backend"] if state.start else {}
+    llvm = environment.get("llvm")
+    version = llvm["version"] if isinstance(llvm, dict) else llvm or "of the run"
     lines = [
         "#!/bin/sh",
         f"# {spec.name}: trial {result.summary.best.number} of {result.path.name}; device {result.device}",
-        f"# made with LLVM {toolchain.get('llvm', {}).get('version', 'of the run') if isinstance(toolchain.get('llvm'), dict) else toolchain.get('llvm', 'of the run')}",
+        f"# made with LLVM {version}",
         "set -e",
         shlex.join(front),
         'opt -passes="$(cat pipeline.txt)" kernel.bc -o optimised.bc',
