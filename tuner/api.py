@@ -32,7 +32,13 @@ class Result:
 
     @property
     def path(self) -> Path:
-        """The run record."""
+        """The run record.
+
+        Raises:
+            UsageError: the baseline failed, so there is none.
+        """
+        if self.outcome.path is None:
+            raise UsageError("a run whose baseline failed leaves no record", "tuner check says what is wrong")
         return self.outcome.path
 
     @property

@@ -65,6 +65,8 @@ def tune(
     _stop_cleanly(interruption)
     results = []
     for spec in loaded:
+        for notice in spec.notices:
+            print(f"note: {notice}", file=sys.stderr)
         display = LiveProgress() if sys.stderr.isatty() else PlainProgress()
         result = tune_spec(
             spec,

@@ -49,7 +49,7 @@ def check_spec(spec: LoadedSpec, *, backend: Backend | None = None) -> CheckRepo
         SpecError: the spec cannot be run as it is.
     """
     backend = backend or backends.create(spec.task.backend)
-    report = CheckReport(name=spec.name)
+    report = CheckReport(name=spec.name, warnings=list(spec.notices))
     space = spec.space(backend.pass_catalogue() if spec.wants_passes else None)
     check_flags(backend, space)
     searchers.create(spec.search.strategy, space)

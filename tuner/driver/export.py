@@ -76,11 +76,11 @@ def export(path: Path, folder: Path) -> list[Path]:
     resolved = space.resolve(result.summary.configuration)
     put("pipeline.txt", ((resolved.pipeline or "default<O3>") + "\n").encode())
     put("result.json", (json.dumps(result.to_json(), indent=2) + "\n").encode())
-    put("build.sh", _script(spec, state, space, result).encode(), 0o755)
+    put("build.sh", _script(spec, state, space, result, record_name=path.name).encode(), 0o755)
     return written
 
 
-def _script(spec: LoadedSpec, state: RunState, space: Space, result: Outcome) -> str:
+def _script(spec: LoadedSpec, state: RunState, space: Space, result: Outcome, *, record_name: str) -> str:
     """How the object was made, as commands for a person: the object beside it is what was verified and timed."""
     kernel = spec.task.kernel
     resolved = space.resolve(result.summary.configuration)
@@ -101,7 +101,7 @@ def _script(spec: LoadedSpec, state: RunState, space: Space, result: Outcome) ->
     version = llvm["version"] if isinstance(llvm, dict) else llvm or "of the run"
     lines = [
         "#!/bin/sh",
-        f"# {spec.name}: trial {result.summary.best.number} of {result.path.name}; device {result.device}",
+        f"# {spec.name}: trial {result.summary.best.number} of {record_name}; device {result.device}",
         f"# made with LLVM {version}",
         "set -e",
         shlex.join(front),

@@ -59,7 +59,7 @@ class Summary:
         default = self.baseline.proposal.configuration
         return {name: value for name, value in self.configuration.items() if default.get(name) != value}
 
-    def to_json(self, *, run: str, kernel: str, backend: str, device: str) -> dict[str, Any]:
+    def to_json(self, *, run: str | None, kernel: str, backend: str, device: str) -> dict[str, Any]:
         """The object behind ``--json``."""
         return {
             "schema_version": SCHEMA_VERSION,

@@ -6,7 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,9 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A run that has ended or was interrupted."""
+    """A run that has ended or was interrupted; ``path`` is ``None`` where its baseline failed."""
 
-    path: Path
+    path: Path | None
     kernel: str
     backend: str
     device: str
@@ -60,7 +60,10 @@ class Outcome:
     def to_json(self) -> dict[str, Any]:
         """The object behind ``--json``."""
         return self.summary.to_json(
-            run=str(self.path), kernel=self.kernel, backend=self.backend, device=self.device
+            run=None if self.path is None else str(self.path),
+            kernel=self.kernel,
+            backend=self.backend,
+            device=self.device,
         )
 
 
@@ -205,7 +208,13 @@ def begin(
             engine.run()
     finally:
         evaluation.close()
-    return outcome(path, state)
+    result = outcome(path, state)
+    if result.failed and not result.interrupted:
+        # A baseline that fails leaves nothing behind: there is nothing to resume, replay or compare with.
+        for leftover in (path, Path(f"{path}.sha256")):
+            leftover.unlink(missing_ok=True)
+        return replace(result, path=None)
+    return result
 
 
 def resume(

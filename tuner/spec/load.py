@@ -26,7 +26,15 @@ from tuner.spec.agreement import check_entry
 from tuner.spec.arguments import check_python_function, make_arguments, make_problems, verify_problems
 from tuner.spec.messages import to_spec_error
 from tuner.spec.models import SpecModel
-from tuner.spec.sections import NOT_YET, make_compare, make_kernel, make_launch, make_verify, refuse_unbuilt
+from tuner.spec.sections import (
+    NOT_YET,
+    make_compare,
+    make_kernel,
+    make_launch,
+    make_notices,
+    make_verify,
+    refuse_unbuilt,
+)
 from tuner.spec.signature import SourceReader
 from tuner.spec.sources import Reader, folder_reader, mapping_reader, read_sources
 from tuner.spec.tunables import Tunables, make_parameters, make_tunables
@@ -75,6 +83,7 @@ class LoadedSpec:
         search: how to search.
         compare: commands of other compilers to time.
         objective: what is made small.
+        notices: what the spec asks for and does not get in this version.
     """
 
     path: str
@@ -88,6 +97,7 @@ class LoadedSpec:
     compare: tuple[tuple[str, ...], ...]
     objective: str
     tunables: Tunables = field(repr=False)
+    notices: tuple[str, ...] = ()
 
     @property
     def wants_passes(self) -> bool:
@@ -235,6 +245,7 @@ class _Loader:
             compare=make_compare(model, view),
             objective=model.objective,
             tunables=tunables,
+            notices=make_notices(model),
         )
 
     def _backend(self, model: SpecModel, language: str, view: View) -> str:

@@ -15,22 +15,24 @@ from tuner.spec.tunables import Tunables
 from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View
 
-__all__ = ["NOT_YET", "make_compare", "make_kernel", "make_launch", "make_verify", "refuse_unbuilt"]
+__all__ = [
+    "NOT_YET",
+    "make_compare",
+    "make_kernel",
+    "make_launch",
+    "make_notices",
+    "make_verify",
+    "refuse_unbuilt",
+]
 
 NOT_YET = "not available in this version"
 
 
 def refuse_unbuilt(model: SpecModel, view: View) -> None:
-    """Keys of the design whose feature is still to come: better refused than ignored."""
+    """Keys without which the rest means something else, and whose feature is still to come."""
     reference = model.verify.reference
     refused: tuple[tuple[bool, KeyPath, str], ...] = (
         (model.workload is not None, ("workload",), "give arguments instead"),
-        (
-            model.space.source.evolve,
-            ("space", "source", "evolve"),
-            "write evolve: false, or leave source out",
-        ),
-        (model.search.llm is not None, ("search", "llm"), "leave it out"),
         (
             bool(model.kernel.link),
             ("kernel", "link"),
@@ -45,6 +47,16 @@ def refuse_unbuilt(model: SpecModel, view: View) -> None:
     for wrong, path, hint in refused:
         if wrong:
             raise view.error(path, f"{'.'.join(map(str, path))} is {NOT_YET}", hint, key=True)
+
+
+def make_notices(model: SpecModel) -> tuple[str, ...]:
+    """What the spec asks for on top and does not get yet: the run is sound without, and says so aloud."""
+    asked = (
+        (model.space.source.evolve, "space.source.evolve", "the source stays as it is given"),
+        (model.search.llm is not None, "search.llm", "no model is asked"),
+        (bool(model.compare), "compare", "other compilers are not timed"),
+    )
+    return tuple(f"{key} is {NOT_YET}: {effect}" for wanted, key, effect in asked if wanted)
 
 
 def make_kernel(model: SpecModel, sources: Sources, name: str, folder: str) -> Kernel:

@@ -1,0 +1,188 @@
+"""The commands as a person meets them: real processes, a real kernel, exit status and what is printed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+STENCIL = """
+void stencil5(const float *restrict src, float *restrict dst, int nx, int ny) {
+    for (int y = 1; y < ny - 1; y++)
+        for (int x0 = 1; x0 < nx - 1; x0 += TILE)
+            for (int x = x0; x < (x0 + TILE < nx - 1 ? x0 + TILE : nx - 1); x++)
+                dst[y * nx + x] = 0.2f * (src[y * nx + x] + src[y * nx + x - 1] + src[y * nx + x + 1]
+                    + src[(y - 1) * nx + x] + src[(y + 1) * nx + x]) + (float)(UNROLL - UNROLL);
+}
+"""
+
+DESIGN = """
+kernel:
+  source: stencil.c
+  entry: stencil5
+  language: c
+backend: host
+target: native
+problem: {nx: 2048, ny: 2048}
+arguments:
+  - {name: src, dtype: float32, shape: [ny, nx], init: {uniform: [-1, 1]}}
+  - {name: dst, dtype: float32, shape: [ny, nx], role: output}
+  - {name: nx, dtype: int32, value: nx}
+  - {name: ny, dtype: int32, value: ny}
+space:
+  parameters:
+    TILE: [8, 16, 32, 64]
+    UNROLL: {low: 1, high: 8, log: true, default: 1}
+  constraints: ["TILE % UNROLL == 0"]
+  flags: {math: ["", "-ffast-math"]}
+  passes: {base: "default<O3>", max_edits: 40}
+  source: {evolve: true}
+verify:
+  reference: original
+  rtol: 1.0e-5
+  atol: 1.0e-6
+  numerics: exact
+  nonfinite: excluded
+  problems: [{nx: 67, ny: 129}]
+  assume: ["nx >= 3", "ny >= 3"]
+measure: {cache: warm, threads: 1}
+compare: ["gcc -O3 -march=native"]
+search:
+  strategy: auto
+  seed: 0
+  budget: {evaluations: 200, minutes: 10, usd: 2.0}
+  llm: {model: some-model, base_url: "http://127.0.0.1:9/v1", api_key_env: OPENAI_API_KEY,
+        prices: {prompt: 1.0, completion: 2.0}}
+objective: time
+"""
+
+
+def tuner(*words: object, **more: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from tuner.cli.main import main; main()", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **more)  # type: ignore[call-overload, no-any-return]
+
+
+def test_the_design_example_checks(tmp_path: Path) -> None:
+    (tmp_path / "stencil.c").write_text(STENCIL)
+    (tmp_path / "stencil.yaml").write_text(DESIGN)
+    done = tuner("check", tmp_path / "stencil.yaml", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["ok"]
+    assert report["space"]["valid"] == 32
+    assert any("evolve" in w for w in report["warnings"])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["stencil.c", "stencil.yaml"]
+
+
+def test_tune_json_show_replay_export(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    spec = scale_spec(passes='{base: "default<O3>"}', strategy="auto", evaluations=6)
+    done = tuner("tune", spec, "--out", out, "--json")
+    assert done.returncode == 0, done.stderr
+    value = json.loads(done.stdout)
+    assert value["stopped_by"] in ("evaluations", "exhausted")
+    assert value["baseline"]["time_s"] > 0
+    run = value["run"]
+    assert json.loads(tuner("show", run, "--json").stdout)["trials"] == value["trials"]
+    assert str(run) in tuner("list", "--out", out).stdout
+    replayed = tuner("replay", run, "--rebuild", "--json")
+    assert replayed.returncode == 0, replayed.stdout
+    assert json.loads(replayed.stdout)["rebuilt"] > 0
+    exported = tuner("export", run, "-o", tmp_path / "build")
+    assert exported.returncode == 0, exported.stderr
+    assert {"scale.o", "scale.c", "pipeline.txt", "result.json", "build.sh"} == {
+        p.name for p in (tmp_path / "build").iterdir()
+    }
+
+
+def test_ctrl_c_ends_cleanly_and_resumes(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    spec = scale_spec(passes='{base: "default<O3>"}', strategy="random", evaluations=60)
+    program = [sys.executable, "-c", "from tuner.cli.main import main_tune; main_tune()"]
+    command = [*program, str(spec), "--out", str(out), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        deadline = time.monotonic() + 60
+        while not list(out.glob("*.run")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        running.send_signal(signal.SIGINT)
+        printed, errors = running.communicate(timeout=120)
+    assert running.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert json.loads(printed)["stopped_by"] == "interrupted"
+    done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["run"] == json.loads(printed)["run"]
+    assert tuner("replay", json.loads(done.stdout)["run"]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "status"),
+    [
+        (("entry: scale", "entry: skale"), "skale", 2),
+        (("shape: [n]", "shape: [m]"), "m", 2),
+        (("STEP:", "STEP: [1]\n    STEP:"), "STEP", 2),
+        (("strategy: random", "strategy: randon"), "random", 2),
+        (("kernel:", "kernal:"), "kernel", 2),
+        (("source: scale.c", "source: missing.c"), "missing.c", 2),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_written(
+    scale_spec: Callable[..., Path], tmp_path: Path, change: tuple[str, str], words: str, status: int
+) -> None:
+    spec = scale_spec()
+    spec.write_text(spec.read_text().replace(*change, 1))
+    done = tuner("tune", spec, "--out", tmp_path / "runs")
+    assert done.returncode == status
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert words in done.stderr
+    assert "scale.yaml:" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "b[0] = undeclared;",
+        "for (int i = 0; i <= n; i++) b[i] = a[i];",
+        "*(volatile int *)0 = 1;",
+    ],
+)
+def test_a_bad_baseline_exits_3_and_leaves_nothing(
+    scale_spec: Callable[..., Path], tmp_path: Path, body: str
+) -> None:
+    spec = scale_spec()
+    (tmp_path / "scale.c").write_text(f"void scale(const float *a, float *b, int n) {{ {body} }}\n")
+    done = tuner("tune", spec, "--out", tmp_path / "runs")
+    assert done.returncode == 3, done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list((tmp_path / "runs").glob("*")) if (tmp_path / "runs").exists() else True
+
+
+def test_usage_errors_exit_2(tmp_path: Path) -> None:
+    assert tuner("tune").returncode == 2
+    assert tuner("tune", "x.yaml", "--no-such-option").returncode == 2
+    assert tuner("show", tmp_path / "none.run").returncode == 2
+    for done in (tuner("replay", tmp_path / "none.run"), tuner("tune", tmp_path / "none.yaml")):
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+
+
+def test_init_check_doctor_schema(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
+    source = tmp_path / "axpy.c"
+    source.write_text(
+        "void axpy(float a, const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] += a * x[i]; }\n"
+    )
+    made = tuner("init", source)
+    assert made.returncode == 0, made.stderr
+    assert tuner("check", tmp_path / "axpy.yaml").returncode == 0
+    assert tuner("init", source).returncode == 2
+    assert "backend host" in tuner("doctor").stdout
+    assert json.loads(tuner("schema").stdout)["$defs"]

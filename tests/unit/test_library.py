@@ -1,0 +1,72 @@
+"""The library as build scripts use it: tune, ensure, export; and what a wheel holds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tuner
+from tuner.core.errors import UsageError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_tune_returns_the_result(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
+    result = tuner.tune(scale_spec(), evaluations=4, out=tmp_path / "runs")
+    assert result.path.exists()
+    assert result.trials[0]["status"] == "ok"
+    assert result.speedup >= 1.0
+    assert tuner.load(result.path).to_json() == result.to_json()
+    assert tuner.replay(result.path).clean
+
+
+def test_ensure_tunes_once_and_reuses(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
+    spec, out = scale_spec(), tmp_path / "build" / "scale.o"
+    with pytest.raises(UsageError, match="not tuned"):
+        tuner.ensure(spec, out=out, offline=True)
+    assert tuner.ensure(spec, out=out, evaluations=3) == out
+    first, record = out.read_bytes(), Path(f"{out}.run").stat().st_mtime_ns
+    assert first[:4] == b"\x7fELF"
+    out.unlink()
+    assert tuner.ensure(spec, out=out, offline=True).read_bytes() == first
+    assert Path(f"{out}.run").stat().st_mtime_ns == record
+    source = tmp_path / "scale.c"
+    source.write_text(source.read_text().replace("2.0f", "3.0f"))
+    with pytest.raises(UsageError, match="not tuned"):
+        tuner.ensure(spec, out=out, offline=True)
+    with pytest.raises(UsageError, match="unknown option"):
+        tuner.ensure(spec, out=out, evaluatons=3)
+
+
+def test_importing_costs_little() -> None:
+    code = "import sys, tuner; print([m for m in ('numpy', 'optuna', 'sklearn', 'pydantic') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_root_folders_refuse_another_name() -> None:
+    for folder in ("search", "spaces", "evaluators", "recorders", "cost_models"):
+        done = subprocess.run(
+            [sys.executable, "-c", f"import {folder}"], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        assert f"import this package as tuner.{folder}" in done.stderr
+
+
+def test_the_wheel_holds_every_module(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for folder in ("search", "spaces", "evaluators", "recorders", "cost_models"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix == ".pyc" or path.is_dir():
+                continue
+            assert f"tuner/{path.relative_to(ROOT)}" in names
+    for path in (ROOT / "tuner").rglob("*.py"):
+        assert str(path.relative_to(ROOT)) in names
