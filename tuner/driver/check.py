@@ -91,7 +91,7 @@ def _check_baseline(report: CheckReport, spec: LoadedSpec, space: Space, evaluat
         return _fail(report, f"does not verify ({baseline.status}): {baseline.message}")
     errors = ", ".join(f"{name} {error:.2g}" for name, error in baseline.own_error.items())
     report.lines.append(
-        ("reference", f"{baseline.reference}; the baseline's largest error: {errors or 'none'}")
+        ("reference", f"{baseline.reference}; the baseline's largest absolute error: {errors or 'none'}")
     )
     report.warnings += [str(w) for w in baseline.notes.get("warnings", [])]
     session = evaluation.open(build, resolved, purpose="search", number=0)
