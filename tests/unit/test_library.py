@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -59,7 +60,11 @@ def test_root_folders_refuse_another_name() -> None:
 
 
 def test_the_wheel_holds_every_module(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(ROOT)]
+    # From a copy: a build in the checkout leaves its `build/` behind, and the next wheel would take from it.
+    copy = tmp_path / "copy"
+    skip = shutil.ignore_patterns(".git", ".venv", "build", "*.egg-info", "__pycache__", ".*_cache", "tuner-runs")
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=skip)
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(copy)]
     subprocess.run(command, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
