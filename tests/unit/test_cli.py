@@ -162,6 +162,8 @@ def test_a_bad_baseline_exits_3_and_leaves_nothing(
     (tmp_path / "scale.c").write_text(f"void scale(const float *a, float *b, int n) {{ {body} }}\n")
     done = tuner("tune", spec, "--out", tmp_path / "runs")
     assert done.returncode == 3, done.stderr
+    assert "error: " in done.stderr
+    assert done.stdout == ""
     assert "Traceback" not in done.stderr
     assert not list((tmp_path / "runs").glob("*")) if (tmp_path / "runs").exists() else True
 

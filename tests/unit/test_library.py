@@ -62,7 +62,9 @@ def test_root_folders_refuse_another_name() -> None:
 def test_the_wheel_holds_every_module(tmp_path: Path) -> None:
     # From a copy: a build in the checkout leaves its `build/` behind, and the next wheel would take from it.
     copy = tmp_path / "copy"
-    skip = shutil.ignore_patterns(".git", ".venv", "build", "*.egg-info", "__pycache__", ".*_cache", "tuner-runs")
+    skip = shutil.ignore_patterns(
+        ".git", ".venv", "build", "*.egg-info", "__pycache__", ".*_cache", "tuner-runs"
+    )
     shutil.copytree(ROOT, copy, symlinks=True, ignore=skip)
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(copy)]
     subprocess.run(command, check=True, capture_output=True)

@@ -79,7 +79,10 @@ def tune(
             display=display,
         )
         results.append(result)
-        if not as_json:
+        if result.outcome.failed:
+            message = result.outcome.summary.message
+            print(f"error: {spec.path}: {message}; tuner check {spec.path} says more", file=sys.stderr)
+        elif not as_json:
             text.print_result(result)
         if result.outcome.interrupted:
             break

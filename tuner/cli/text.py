@@ -21,9 +21,6 @@ def print_result(result: Result) -> None:
     """The answer first: what was gained and how sure; then what changed and where the record is."""
     outcome = result.outcome
     summary = outcome.summary
-    if outcome.failed:
-        print(f"{outcome.kernel}: {summary.message}")
-        return
     print(f"{outcome.kernel}: {_answer(result)}")
     unit, scale = _unit(summary.baseline_s[0])
     print(f"  baseline   {_time(summary.baseline_s, unit, scale)}")
