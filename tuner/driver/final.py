@@ -24,7 +24,7 @@ CONFIRM_FROM = 1000
 CHOOSE_TIME_SHARE = 0.6
 """Share of the time left at the end of the search that choosing may take."""
 
-CALLS_BETWEEN = (7, 2048)
+CALLS_BETWEEN = (7, 512)
 
 
 def finalists(state: RunState) -> list[int]:

@@ -31,7 +31,7 @@ __all__ = ["next_action"]
 CONTROL_WINDOW = 3
 """How many of the last control measurements the drift is taken from (their median)."""
 
-CALLS_AT_MOST = 4096
+CALLS_AT_MOST = 256
 """Calls of one batch, whatever the kernel's speed."""
 
 
@@ -192,7 +192,9 @@ def _close(
     score: float | None = None
     if medians is not None:
         score = 0.0 if trial.number == BASELINE else _score(state, medians)
-    again = status is Status.LOST and trial.attempt < state.settings.lost_retries
+    # Clocks may disagree once by an interrupt between two readings: one who cheats is refused every time.
+    doubtful = status is Status.REFUSED and trial.stage is Stage.MEASURE
+    again = (status is Status.LOST or doubtful) and trial.attempt < state.settings.lost_retries
     body = _trial_body(status, trial.stage, score=score, raced=raced, message=message, again=again)
     return Decide(kind="trial", trial=trial.number, body=body | {"medians_s": medians})
 
