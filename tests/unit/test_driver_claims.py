@@ -17,8 +17,8 @@ KERNEL = """
 void smooth(const float *restrict a, float *restrict b, int n) {
     if (n < 0)
         b[0] = (float)CONSTANT * a[0];
-    for (int i = 1; i < n - 1; i++)
-        b[i] = 0.25f * a[i - 1] + 0.5f * a[i] + 0.25f * a[i + 1];
+    for (int i = 0; i < n; i++)
+        b[i] = 0.25f * a[i] * a[i] + 0.5f * a[i];
 }
 """
 
@@ -27,7 +27,7 @@ kernel: {source: smooth.c, entry: smooth}
 problem: {n: 60000}
 arguments:
   - {name: a, dtype: float32, shape: [n]}
-  - {name: b, dtype: float32, shape: [n], role: inout}
+  - {name: b, dtype: float32, shape: [n], role: output}
   - {name: n, dtype: int32, value: n}
 space:
   parameters:
