@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tuner.core.errors import SpecError
+from tuner.core.types import BASELINE
 from tuner.search.pass_memory import NOISE, Individual, PassMemory, pass_names
-from tuner.spaces.edits import Edit, EditKind, random_edit, random_pass
+from tuner.spaces.edits import Edit, EditKind, default_form, random_edit, random_pass, sequence
 from tuner.spaces.passes import PassSpace
 from tuner.spaces.pipeline import Leaf, Pipeline
 
@@ -37,6 +38,13 @@ _KINDS = {
 
 OPERATORS = ("fresh", "prefix", "several", "crossover", "minimise", *_KINDS)
 """Ways of making a pipeline: anew, by passes in front, by two to four edits, from two, by leaving out, by one edit."""
+
+ALONE = "alone"
+"""One pass before or after the base: which passes change this kernel's code at all. Equal code costs no evaluation."""
+
+_ALONE_SHARE = 0.7
+_PROLOGUE = ("sroa", "loop-rotate")
+"""What most passes need before they find anything in unoptimised code: values in registers, loops with a test below."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +71,19 @@ class PassArm:
 
     def __init__(self, passes: PassSpace, memory: PassMemory) -> None:
         self._passes, self._memory = passes, memory
+        self._alone = _each_alone(passes)
 
     def suggest(self, rng: np.random.Generator, *, without: Collection[str]) -> Variation | None:
         """A pipeline that is not in ``without`` and holds no banned pass; ``None`` when none was found."""
         population = self._population(self._memory.individuals())
         banned = self._memory.banned()
+        alone = [v for v in self._alone if v.pipeline not in without and not self._memory.saw(v.pipeline)]
+        share = _ALONE_SHARE * self._memory.free_share(ALONE)
         for _ in range(_ATTEMPTS):
-            operator = self._operator(rng, self._memory.known)
-            made = self._vary(operator, population, rng)
+            if alone and rng.random() < share:
+                made: Variation | None = alone.pop(int(rng.integers(len(alone))))
+            else:
+                made = self._vary(self._operator(rng, self._memory.known), population, rng)
             if made is None or made.pipeline in without or self._memory.added(made.pipeline) & banned:
                 continue
             if self._passes.is_valid(made.pipeline):
@@ -195,3 +208,19 @@ class PassArm:
         drawn = [random_pass(self._passes.catalogue, rng) for _ in range(_DRAWS)]
         weights = np.array([self._memory.weight(text.partition("<")[0]) for text in drawn])
         return drawn[int(rng.choice(_DRAWS, p=weights / weights.sum()))]
+
+
+def _each_alone(passes: PassSpace) -> list[Variation]:
+    """Each pass that a search may use, once before the base and once after it."""
+    catalogue = passes.catalogue
+    found: list[Variation] = []
+    for info in catalogue.usable:
+        text = default_form(info, catalogue)
+        before = [
+            *(default_form(catalogue.passes[n], catalogue) for n in _PROLOGUE if n in catalogue.passes),
+            text,
+        ]
+        first, second = sequence(before, catalogue).text, sequence([text], catalogue).text
+        for pipeline in (f"{first},{passes.base}", f"{passes.base},{second}"):
+            found.append(Variation(pipeline=pipeline, operator=ALONE, parent=BASELINE, added=(info.name,)))
+    return found

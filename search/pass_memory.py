@@ -30,6 +30,7 @@ _SUSPECT = frozenset({Status.CRASHED, Status.TIMED_OUT, Status.BUILD_ERROR, Stat
 _BANNED_AT = 0.5
 _PER_PASS = 2e-5
 _KEPT = 96
+_INERT = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,9 @@ class PassMemory:
         self._measured: dict[str, _Measured] = {}
         self._scores: dict[int, float] = {}
         self._good: set[str] = set()
+        self._told: set[str] = set()
+        self._changing: dict[str, bool] = {}
+        self._outcomes: dict[str, tuple[int, int]] = {}
         self._bad: list[tuple[Status, frozenset[str]]] = []
         self._rewards: dict[str, tuple[float, float]] = {}
         self._operators: dict[str, tuple[float, float]] = {}
@@ -76,6 +80,7 @@ class PassMemory:
         point = self._domain.point(observation.proposal.configuration)
         if not isinstance(pipeline, str) or point is None:
             return
+        self._told.add(pipeline)
         if observation.score is not None:
             self._scores[observation.trial] = observation.score
             self._place(observation, point, pipeline, observation.score)
@@ -96,6 +101,15 @@ class PassMemory:
         """How many pipelines have a known effect."""
         return len(self._measured)
 
+    def saw(self, pipeline: str) -> bool:
+        """Whether a pipeline was tried with any parameters."""
+        return pipeline in self._told
+
+    def free_share(self, operator: str) -> float:
+        """The part of what a way of changing pipelines made that was equal code and so cost no evaluation."""
+        uses, free = self._outcomes.get(operator, (0, 0))
+        return (free + 1.0) / (uses + 4.0)
+
     def individuals(self) -> list[Individual]:
         """The few dozen pipelines of most effect, best first; of two alike the shorter one."""
         best = heapq.nsmallest(_KEPT, self._measured.items(), key=lambda item: self._rank(item[1]))
@@ -113,7 +127,9 @@ class PassMemory:
         reward, uses = self._rewards.get(name, (0.0, 0.0))
         weight = (1.0 + 10.0 * reward) / (1.0 + 0.25 * uses)
         wrong = self._blame()[1].get(name, 0.0)
-        return min(8.0, max(0.1, weight / (1.0 + 2.0 * wrong)))
+        # A pass that changed nothing by itself may still make way for others.
+        inert = 1.0 if self._changing.get(name, True) else _INERT
+        return min(8.0, max(0.1, inert * weight / (1.0 + 2.0 * wrong)))
 
     def operator_value(self, name: str) -> float:
         """Mean reward of a way of changing pipelines, optimistic while it was little used."""
@@ -153,12 +169,17 @@ class PassMemory:
             if operator == "minimise" and abs(parent - observation.score) <= NOISE:
                 # Shorter at no loss is what it is for, though it makes nothing faster.
                 reward = 0.02
+        uses, free = self._outcomes.get(operator, (0, 0))
+        self._outcomes[operator] = uses + 1, free + (observation.status is Status.DUPLICATE)
         # An equal object cost no measurement.
         cost = 0.5 if observation.status is Status.DUPLICATE else 1.0
         self._operators[operator] = _discounted(self._operators.get(operator, (0.0, 0.0)), reward, cost)
         added = note.get("added")
         names = [str(name) for name in added] if isinstance(added, list | tuple) else []
         for name in names:
+            if len(names) == 1:
+                changed = observation.status is not Status.DUPLICATE
+                self._changing[name] = self._changing.get(name, False) or changed
             before = self._rewards.get(name, (0.0, 0.0))
             self._rewards[name] = (before[0] + reward / len(names), before[1] + cost / len(names))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -13,12 +13,22 @@ from tuner.core.errors import SpecError
 from tuner.spaces.catalogue import Catalogue, PassInfo, wrappers
 from tuner.spaces.pipeline import Leaf, Node, Path, Pipeline
 
-__all__ = ["Edit", "EditKind", "random_edit", "random_params", "random_pass", "random_prefix"]
+__all__ = [
+    "Edit",
+    "EditKind",
+    "default_form",
+    "random_edit",
+    "random_params",
+    "random_pass",
+    "random_prefix",
+    "sequence",
+]
 
 _TRIES = 50
 _SMALL_NUMBERS = (1, 2, 3, 4, 8, 16, 32, 64)
 _EXCLUSIVE = (frozenset({"preserve-cfg", "modify-cfg"}), frozenset({"O0", "O1", "O2", "O3"}))
 _LEVELS = frozenset({"O0", "O1", "O2", "O3"})
+_FIRST = "sroa"
 _UNWANTED = frozenset({"verify-fixpoint", "O0", "max-iterations=N"})
 """Options that stop the compiler, switch the pass off, or only cost time."""
 
@@ -223,6 +233,18 @@ def _brackets(parts: list[str], current: str) -> str:
     return "<>" if current else ""
 
 
+def default_form(info: PassInfo, catalogue: Catalogue) -> str:
+    """A pass as text with parameters that are known to work, the same each time."""
+    params = catalogue.forms.get(info.name, ("",))[0]
+    if not params and _needs_level(info):
+        params = f"<{max(info.options)}>"
+    return info.name + params
+
+
+def _needs_level(info: PassInfo) -> bool:
+    return bool(info.options) and set(info.options) <= _LEVELS
+
+
 def random_pass(catalogue: Catalogue, rng: np.random.Generator, *, levels: tuple[str, ...] = ()) -> str:
     """A pass that a search may use, with parameters that are known to work or one option drawn.
 
@@ -244,8 +266,7 @@ def random_pass(catalogue: Catalogue, rng: np.random.Generator, *, levels: tuple
     info = pool[int(rng.integers(len(pool)))]
     forms = catalogue.forms.get(info.name, ("",))
     params = forms[int(rng.integers(len(forms)))]
-    needed = bool(info.options) and set(info.options) <= _LEVELS
-    if needed and not params:
+    if _needs_level(info) and not params:
         params = f"<{max(info.options)}>"
     elif rng.random() < 0.25:
         params = random_params(info, params, rng)
@@ -260,13 +281,27 @@ def random_prefix(catalogue: Catalogue, rng: np.random.Generator, *, longest: in
         rng: source of all randomness.
         longest: most passes, at least one.
     """
-    length = min(int(rng.geometric(0.25)), longest)
+    length = min(int(rng.geometric(0.2)), longest)
+    texts = [
+        random_pass(catalogue, rng, levels=("function", "loop", "loop-mssa", "cgscc")) for _ in range(length)
+    ]
+    # Loop passes find nothing in code whose values are still in memory.
+    if length > 1 and _FIRST in catalogue.passes and rng.random() < 0.7:
+        texts[0] = default_form(catalogue.passes[_FIRST], catalogue)
+    return sequence(texts, catalogue)
+
+
+def sequence(texts: Sequence[str], catalogue: Catalogue) -> Pipeline:
+    """Passes one after the other, each in the containers that its level asks for.
+
+    Args:
+        texts: single passes with their parameters.
+        catalogue: must know them.
+    """
     made: list[tuple[tuple[str, ...], Node]] = []
-    for _ in range(length):
-        node = _leaf(random_pass(catalogue, rng, levels=("function", "loop", "loop-mssa", "cgscc")))
-        info = catalogue.passes[node.name]
-        heads = tuple(reversed(wrappers("module", info.level)))
-        made.append((heads, node))
+    for text in texts:
+        node = _leaf(text)
+        made.append((tuple(reversed(wrappers("module", _info(node, catalogue).level))), node))
     return Pipeline.build(made)
 
 

@@ -70,7 +70,7 @@ def find_toolchain(environment: Mapping[str, str] | None = None) -> Toolchain:
     clang = _pick(files, _CLANG)
     if clang is None:
         raise MachineError(f"no clang {where}", _HINT)
-    library = _pick(files, _LIBRARY)
+    library = _pick(files, _LIBRARY) or _searched(clang)
     if library is None:
         raise MachineError(f"no libLLVM {where}", _HINT)
     return _identify(clang, library, cache_folder(variables) / "toolchains.json")
@@ -118,6 +118,16 @@ def _pick(files: Iterable[Path], pattern: re.Pattern[str]) -> Path | None:
     return min((f.resolve() for f in found), key=lambda f: (len(f.name), f.name), default=None)
 
 
+def _searched(clang: Path) -> Path | None:
+    """The libLLVM of clang's own version in the folders that clang links from: distributions keep it apart."""
+    major, minor, _ = _version(_version_text(clang), clang).split(".")
+    for name in (f"libLLVM.so.{major}.{minor}", f"libLLVM-{major}.so", f"libLLVM-{major}.so.1"):
+        found = Path(_output(clang, f"-print-file-name={name}").strip())
+        if found.is_absolute() and found.is_file():
+            return found.resolve()
+    return None
+
+
 def _identify(clang: Path, library: Path, cache: Path) -> Toolchain:
     key = digest_json([[str(p), p.stat().st_size, p.stat().st_mtime_ns] for p in (clang, library)])
     try:
@@ -139,9 +149,14 @@ def _identify(clang: Path, library: Path, cache: Path) -> Toolchain:
 
 
 def _version_text(clang: Path) -> str:
+    # What follows the first line names the folder that clang was installed in.
+    return _output(clang, "--version").split("\n", 1)[0]
+
+
+def _output(clang: Path, option: str) -> str:
     try:
         done = subprocess.run(
-            [str(clang), "--version"],
+            [str(clang), option],
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,
@@ -150,8 +165,7 @@ def _version_text(clang: Path) -> str:
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise MachineError(f"{clang} does not run", _HINT) from error
-    # What follows names the folder that clang was installed in.
-    return done.stdout.split("\n", 1)[0]
+    return done.stdout
 
 
 def _version(text: str, clang: Path) -> str:
