@@ -94,6 +94,9 @@ class _Evaluation:
         code = canonical_json(_plain(resolved) if make is None else make(resolved)).encode()
         return Build(status=Status.OK, code=code, digest=digest(code), key=digest(code))
 
+    def build_with(self, command: Sequence[str], resolved: Resolved) -> Build:
+        return self._build(resolved)
+
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         self.backend.notice("baseline")
         call_s = self.backend.seconds(resolved)

@@ -26,6 +26,7 @@ from tuner.evaluators.host.catalogue import pass_catalogue
 from tuner.evaluators.host.compiler import HostCompiler
 from tuner.evaluators.host.harness import Signature, harness_text
 from tuner.evaluators.host.objects import Object
+from tuner.evaluators.host.other_compilers import build_with
 from tuner.evaluators.host.process import Zygote
 from tuner.evaluators.host.reference import BaselineFailed, Oracle
 from tuner.evaluators.host.runner import Limits, Runner
@@ -159,6 +160,10 @@ class HostEvaluation:
                     self._imports = Object(build.code).imports
             builds += part_builds
         return builds
+
+    def build_with(self, command: Sequence[str], resolved: Resolved) -> Build:
+        """The source by another compiler on this machine, which is trusted as the user's own."""
+        return build_with(self._task.kernel, command, resolved.macros)
 
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         """Runs the baseline and the reference on everything that the search will use."""

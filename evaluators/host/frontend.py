@@ -25,7 +25,7 @@ from tuner.core.types import Kernel, Status, Value, Variant
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.toolchain import Toolchain
 
-__all__ = ["FrontEnd", "Source", "Unit", "macro_flags"]
+__all__ = ["FrontEnd", "Source", "Unit", "first_error", "include_words", "macro_flags"]
 
 _SHIMS = Path(__file__).parent / "include"
 _SUFFIXES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".C": "c++", ".c++": "c++"}
@@ -183,7 +183,7 @@ class FrontEnd:
                 status, output = self._run(words, scratch)
                 outputs.append(output)
                 if status is not Status.OK:
-                    message = _first_error(output) if status is Status.BUILD_ERROR else output
+                    message = first_error(output) if status is Status.BUILD_ERROR else output
                     return Unit(status=status, message=message, output="".join(outputs), digest=key)
                 modules.append((Path(scratch) / "out.bc").read_bytes())
         return Unit(
@@ -200,11 +200,7 @@ class FrontEnd:
         words += macro_flags(macros)
         if self._bare:
             words += ["-nostdlibinc"]
-        for folder in source.include:
-            path = Path(folder)
-            words += ["-I", str(path if path.is_absolute() else Path(source.folder) / path)]
-        if source.folder:
-            words += ["-I", source.folder]
+        words += include_words(source.folder, source.include)
         return [*words, "-idirafter", str(_SHIMS)]
 
     def object_of(
@@ -246,7 +242,7 @@ class FrontEnd:
             )
         if status is Status.OK:
             return None
-        said = _first_error(output) if "error: " in output else output.strip().split("\n")[0]
+        said = first_error(output) if "error: " in output else output.strip().split("\n")[0]
         said = re.sub(r"^clang[^:]*: (error: )?", "", said).replace(
             "  Try: 'clang (LLVM option parsing) --help'", ""
         )
@@ -291,7 +287,7 @@ class FrontEnd:
             words += ["-mllvm", "-print-after=inject-tli-mappings", "-mllvm", "-print-module-scope"]
             status, output = self._run([*words, "-x", "c", "probe.c", "-o", "out.o"], scratch)
         if status is not Status.OK:
-            raise SpecError(f"clang does not take -fveclib={library}: {_first_error(output)}", "try libmvec")
+            raise SpecError(f"clang does not take -fveclib={library}: {first_error(output)}", "try libmvec")
         attributes = dict(_ATTRIBUTES.findall(output))
         for name, number in _CALL.findall(output):
             if number in attributes:
@@ -325,7 +321,7 @@ class FrontEnd:
         if process.returncode == 0:
             return Status.OK, output
         if process.returncode < 0 or "PLEASE submit a bug report" in output:
-            return Status.CRASHED, f"clang crashed: {_first_error(output)}"
+            return Status.CRASHED, f"clang crashed: {first_error(output)}"
         return Status.BUILD_ERROR, output
 
 
@@ -335,7 +331,17 @@ def _language(name: str, first_language: str, *, first: bool) -> str | None:
     return _SUFFIXES.get(PurePath(name).suffix)
 
 
-def _first_error(output: str) -> str:
+def include_words(folder: str, include: Sequence[str]) -> list[str]:
+    """``-I`` for the include folders, which are relative to ``folder``, and for ``folder`` itself."""
+    words: list[str] = []
+    for name in include:
+        path = Path(name)
+        words += ["-I", str(path if path.is_absolute() else Path(folder) / path)]
+    return [*words, "-I", folder] if folder else words
+
+
+def first_error(output: str) -> str:
+    """The first error line of a compiler's output."""
     found = _ERROR.search(output)
     text = found[1] if found else output.strip().split("\n")[0]
     return text[:300] or "clang failed and said nothing"

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tuner.api import Result
     from tuner.driver.audit import AuditReport
     from tuner.driver.check import CheckReport
+    from tuner.driver.comparison import Comparison
     from tuner.driver.doctor import Finding
 
 __all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_result"]
@@ -32,11 +33,20 @@ def print_result(result: Result) -> None:
         print(
             f"  candidate  trial {summary.candidate.number}: {value:.3f}x [{low:.3f}, {high:.3f}], not claimed"
         )
+    for other in summary.compared:
+        print(f"  compare    {other.command}: {_compared(other)}")
     counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)
     print(f"  trials     {summary.trials['total']}: {counts}")
     print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s")
     if outcome.path is not None:
         print(f"  record     {outcome.path}")
+
+
+def _compared(other: Comparison) -> str:
+    if other.speedup is None:
+        return f"{other.status.value}: {other.message}"
+    value, low, high = other.speedup
+    return f"{value:.2f} times the baseline's speed [{low:.2f}, {high:.2f}]"
 
 
 def _answer(result: Result) -> str:

@@ -73,6 +73,15 @@ class Evaluation(Protocol):
         """Compiles candidates, several at once where there are workers; one result for each, in order."""
         ...
 
+    def build_with(self, command: Sequence[str], resolved: Resolved) -> Build:
+        """The source as given, compiled by another compiler for ``compare:``; a failure is a status of the build.
+
+        Args:
+            command: the compiler with its flags, split into words.
+            resolved: of the baseline, for the macros.
+        """
+        ...
+
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         """Fixes what is expected: runs the baseline and the reference on every workload."""
         ...

@@ -9,7 +9,9 @@ from typing import Any
 __all__ = [
     "Action",
     "Ask",
+    "BuildOther",
     "BuildTrials",
+    "Compare",
     "Control",
     "Decide",
     "Final",
@@ -75,6 +77,22 @@ class Final:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BuildOther:
+    """Compile the baseline's source with another compiler, by its place in the spec; leads to ``other``."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compare:
+    """Verify and time another compiler's build (``None``: the baseline) in a fresh process; leads to ``compared``."""
+
+    other: int | None
+    number: int
+    calls: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decide:
     """A decision: the event to append, whole."""
 
@@ -88,4 +106,16 @@ class Finished:
     """Nothing is left to do."""
 
 
-Action = Ask | BuildTrials | SetBaseline | Verify | Measure | Control | Final | Decide | Finished
+Action = (
+    Ask
+    | BuildTrials
+    | SetBaseline
+    | Verify
+    | Measure
+    | Control
+    | Final
+    | BuildOther
+    | Compare
+    | Decide
+    | Finished
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from tuner.core.types import BASELINE, Build, BuildRequest, Measurement, Resolve
 from tuner.driver.actions import (
     Action,
     Ask,
+    BuildOther,
     BuildTrials,
+    Compare,
     Control,
     Decide,
     Final,
@@ -82,6 +85,7 @@ class Engine:
         self._base_s = state.clock_s
         self._start_s = clock()
         self._builds: dict[int, Build] = {}
+        self._others: dict[int, Build] = {}
         self._open: _Open | None = None
 
     def run(self) -> None:
@@ -150,6 +154,10 @@ class Engine:
                 return self._control(action), {}
             case Final():
                 return self._final(action), {}
+            case BuildOther():
+                return self._build_other(action)
+            case Compare():
+                return self._compare(action), {}
             case Finished():
                 return [], {}
 
@@ -263,7 +271,8 @@ class Engine:
 
     def _control(self, action: Control) -> list[Event]:
         started = self._clock()
-        status, measurements, message = self._fresh(CONTROL_PURPOSE, 0, BASELINE, action.calls)
+        build = self._build_of(BASELINE)
+        status, measurements, message = self._fresh(CONTROL_PURPOSE, 0, build, BASELINE, action.calls)
         body = {
             "number": action.number,
             "status": status.value,
@@ -276,7 +285,10 @@ class Engine:
 
     def _final(self, action: Final) -> list[Event]:
         started = self._clock()
-        status, measurements, message = self._fresh("confirm", action.number, action.trial, action.calls)
+        build = self._build_of(action.trial)
+        status, measurements, message = self._fresh(
+            "confirm", action.number, build, action.trial, action.calls
+        )
         body = {
             "purpose": action.purpose,
             "number": action.number,
@@ -289,15 +301,50 @@ class Engine:
         }
         return [Event(kind="final", body=body, trial=action.trial)]
 
+    def _build_other(self, action: BuildOther) -> tuple[list[Event], dict[str, bytes]]:
+        build = self._other(action.index)
+        body = {
+            "index": action.index,
+            "command": self.state.settings.compare[action.index],
+            "status": build.status.value,
+            "message": build.message,
+            "digest": build.digest,
+            "code": f"blob:{build.digest}" if build.status is Status.OK else None,
+            "features": dict(build.features),
+            "clock_s": self._now_s(),
+        }
+        blobs = {build.digest: build.code} if build.status is Status.OK else {}
+        return [Event(kind="other", body=body)], blobs
+
+    def _other(self, index: int) -> Build:
+        if index not in self._others:
+            words = shlex.split(self.state.settings.compare[index])
+            self._others[index] = self._evaluation.build_with(words, self._resolved(BASELINE))
+        return self._others[index]
+
+    def _compare(self, action: Compare) -> list[Event]:
+        started = self._clock()
+        build = self._build_of(BASELINE) if action.other is None else self._other(action.other)
+        status, measurements, message = self._fresh("confirm", action.number, build, BASELINE, action.calls)
+        body = {
+            "other": action.other,
+            "number": action.number,
+            "status": status.value,
+            "message": message,
+            "medians_s": _medians(status, measurements),
+            "measurements": [_measurement_body(m) for m in measurements],
+            "cost_s": self._clock() - started,
+            "clock_s": self._now_s(),
+        }
+        return [Event(kind="compared", body=body)]
+
     def _fresh(
-        self, purpose: str, number: int, trial: int, calls: Sequence[int]
+        self, purpose: str, number: int, build: Build, trial: int, calls: Sequence[int]
     ) -> tuple[Status, list[Measurement], str]:
         """Verifies and times a trial in a process of its own, a machine's fault tried again."""
         status, measurements, message = Status.LOST, list[Measurement](), ""
         for _ in range(self.state.settings.lost_retries + 1):
-            session = self._evaluation.open(
-                self._build_of(trial), self._resolved(trial), purpose=purpose, number=number
-            )
+            session = self._evaluation.open(build, self._resolved(trial), purpose=purpose, number=number)
             try:
                 verdict = session.verify()
                 if verdict.status is not Status.OK:

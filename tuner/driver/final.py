@@ -13,6 +13,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Status
+from tuner.driver import comparison
 from tuner.driver.actions import Action, Decide, Final, Finished
 from tuner.driver.state import FinalSample, RunState
 
@@ -110,6 +111,10 @@ def _verdict_body(claim: str, *, processes: int) -> dict[str, Any]:
 def _end(state: RunState, message: str) -> Action:
     if state.end is not None:
         return Finished()
+    if BASELINE not in state.out_of_final:
+        action = comparison.next_action(state, _calls(state, BASELINE))
+        if action is not None:
+            return action
     return Decide(kind="end", body={"stopped_by": state.search_stop, "message": message})
 
 

@@ -14,7 +14,9 @@ from tuner.core.types import Proposal, Status
 from tuner.driver.actions import (
     Action,
     Ask,
+    BuildOther,
     BuildTrials,
+    Compare,
     Control,
     Decide,
     Final,
@@ -160,10 +162,14 @@ def _mismatch(action: Action, event: Recorded) -> str:
             wanted_event = ("control", 0, {"number": action.number})
         case Final():
             wanted_event = ("final", action.trial, {"purpose": action.purpose, "number": action.number})
+        case BuildOther():
+            wanted_event = ("other", None, {"index": action.index})
+        case Compare():
+            wanted_event = ("compared", None, {"other": action.other, "number": action.number})
         case _:
             return f"the plan calls for {type(action).__name__}"
     kind, trial, fields = wanted_event
-    if event.kind == kind == "final" and body["medians_s"] != final_medians(body):
+    if event.kind == kind and kind in ("final", "compared") and body["medians_s"] != final_medians(body):
         return "its medians are not those of its samples"
     same = event.kind == kind and event.trial == trial and all(body.get(k) == v for k, v in fields.items())
     return "" if same else f"the plan calls for {_short({'kind': kind, 'trial': trial, **fields})}"

@@ -10,6 +10,7 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.types import BASELINE, Configuration, Status
+from tuner.driver.comparison import Comparison, comparisons
 from tuner.driver.state import RunState, TrialState
 
 __all__ = ["SCHEMA_VERSION", "Summary", "summarise"]
@@ -47,6 +48,7 @@ class Summary:
     message: str
     wall_s: float
     variant: str
+    compared: tuple[Comparison, ...] = ()
 
     @property
     def configuration(self) -> Configuration:
@@ -79,6 +81,7 @@ class Summary:
             "speedup": {"value": self.speedup[0], "ci95": list(self.speedup[1:])},
             "candidate": self._candidate_json(),
             "trials": dict(self.trials),
+            "compare": [c.to_json() for c in self.compared],
             "llm": {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "usd": 0.0},
             "wall_s": self.wall_s,
             "stopped_by": self.stopped_by,
@@ -135,6 +138,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         message=_message(state, baseline),
         wall_s=state.clock_s,
         variant=variant,
+        compared=comparisons(state),
     )
 
 

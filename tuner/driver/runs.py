@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -127,6 +128,7 @@ def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
         minutes=minutes,
         batch=workers_of(options),
         weights=tuple(p.weight / total for p in spec.task.problems),
+        compare=tuple(shlex.join(words) for words in spec.compare),
         **dict(options.settings or {}),
     )
 
@@ -326,8 +328,6 @@ def outcome(path: Path, state: RunState) -> Outcome:
 
 def check_flags(backend: Backend, space: Space) -> None:
     """Every choice of every flag group can be honoured, or a ``SpecError`` says which cannot."""
-    import shlex
-
     for choices in space.flags.values():
         for choice in choices:
             backend.check_flags(shlex.split(choice))

@@ -30,6 +30,8 @@ class RunSettings:
         confirm_least: processes below which nothing is claimed.
         final_s: least timed seconds of one process while choosing and confirming.
         proposals_factor: proposals are capped at this many times the evaluations.
+        compare: commands of other compilers whose code is timed beside the baseline at the end.
+        compare_processes: fresh processes for each of them.
         lost_retries: how often a trial that the machine lost is tried again.
     """
 
@@ -50,6 +52,8 @@ class RunSettings:
     final_s: float = 0.04
     proposals_factor: int = 50
     lost_retries: int = 2
+    compare: tuple[str, ...] = ()
+    compare_processes: int = 8
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""

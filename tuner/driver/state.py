@@ -128,6 +128,8 @@ class RunState:
         self.chosen: int | None = None
         self.verdict: Mapping[str, Any] | None = None
         self.verdicts = 0
+        self.others: list[Mapping[str, Any]] = []
+        self.compared: list[Mapping[str, Any]] = []
         self.end: Mapping[str, Any] | None = None
         self.interrupted = False
         self.finished: list[int] = []
@@ -259,6 +261,12 @@ class RunState:
         self.verdict = body
         self.verdicts += 1
 
+    def _apply_other(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.others.append(body)
+
+    def _apply_compared(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.compared.append(body)
+
     def _apply_end(self, _: int | None, body: Mapping[str, Any]) -> None:
         self.end = body
         self.interrupted = False
@@ -287,6 +295,8 @@ _APPLY = {
     "final": RunState._apply_final,
     "choice": RunState._apply_choice,
     "verdict": RunState._apply_verdict,
+    "other": RunState._apply_other,
+    "compared": RunState._apply_compared,
     "end": RunState._apply_end,
     "interrupt": RunState._apply_interrupt,
     "resume": RunState._apply_resume,

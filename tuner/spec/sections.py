@@ -54,7 +54,6 @@ def make_notices(model: SpecModel) -> tuple[str, ...]:
     asked = (
         (model.space.source.evolve, "space.source.evolve", "the source stays as it is given"),
         (model.search.llm is not None, "search.llm", "no model is asked"),
-        (bool(model.compare), "compare", "other compilers are not timed"),
     )
     return tuple(f"{key} is {NOT_YET}: {effect}" for wanted, key, effect in asked if wanted)
 

@@ -1,0 +1,99 @@
+"""``compare:``: other compilers' code of the same source, timed beside the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tuner
+from tuner.core.errors import SpecError
+from tuner.driver.audit import audit
+from tuner.driver.engine import Interruption
+from tuner.driver.runs import Options, begin, resume
+from tuner.evaluators.host.other_compilers import build_with
+from tuner.recorders.record import RunRecord
+from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
+
+SpecWriter = Callable[..., Path]
+
+
+def with_compare(path: Path, *commands: str) -> Path:
+    path.write_text(path.read_text() + f"compare: {list(commands)!r}\n")
+    return path
+
+
+def test_another_compiler_is_timed_and_the_record_stands(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    spec = with_compare(scale_spec(), "clang -O0", "nosuch-compiler -O3", "clang --no-such-option")
+    result = tuner.tune(spec, evaluations=3, out=tmp_path / "runs")
+    slow, missing, wrong = result.to_json()["compare"]
+    assert slow["command"] == "clang -O0"
+    assert slow["status"] == "ok"
+    assert slow["speedup"]["ci95"][1] < 1.0
+    assert (missing["status"], missing["speedup"]) == ("build_error", None)
+    assert "nosuch-compiler is not installed" in missing["message"]
+    assert "no-such-option" in wrong["message"]
+    assert tuner.replay(result.path).clean
+
+
+def test_code_that_computes_something_else_is_not_timed(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    spec = with_compare(scale_spec(), "clang -O2 -Dfloat=double")
+    result = tuner.tune(spec, evaluations=2, out=tmp_path / "runs")
+    (other,) = result.to_json()["compare"]
+    assert other["status"] in ("wrong_result", "crashed")
+    assert other["speedup"] is None
+
+
+class InterruptAt:
+    """Stops a run after so many events of one kind."""
+
+    def __init__(self, kind: str, count: int) -> None:
+        self.interruption = Interruption()
+        self._kind, self._left = kind, count
+
+    def event(self, kind: str, body: Mapping[str, Any]) -> None:
+        self._left -= kind == self._kind
+        if self._left == 0:
+            self.interruption.set()
+
+
+@pytest.mark.parametrize("kind", ["other", "compared"])
+def test_interrupted_while_comparing_it_goes_on(scale_spec: SpecWriter, tmp_path: Path, kind: str) -> None:
+    (spec,) = load_spec(with_compare(scale_spec(), "cc -O1", "cc -O2"))
+    backend, path = SimulatedBackend(seconds=lambda _: 1e-3), tmp_path / "whole.run"
+    watch = InterruptAt(kind, 1)
+    outcome = begin(
+        spec,
+        path,
+        Options(evaluations=6),
+        backend=backend,
+        observers=[watch],
+        interruption=watch.interruption,
+    )
+    assert outcome.interrupted
+    outcome = resume(path, backend=backend)
+    assert [c.status for c in outcome.summary.compared] == ["ok", "ok"]
+    assert all(c.speedup and 0.9 < c.speedup[0] < 1.1 for c in outcome.summary.compared)
+    assert audit(path).clean
+    with RunRecord.read(path) as record:
+        kinds = [event.kind for event in record.events()]
+    assert kinds.count("other") == 2
+    assert kinds.count("compared") == 3 * 8
+    assert kinds[-1] == "end"
+
+
+def test_an_object_without_the_entry_is_explained(scale_spec: SpecWriter) -> None:
+    (spec,) = load_spec(scale_spec())
+    macros = {"STEP": 1, "WIDTH": 1}
+    build = build_with(spec.task.kernel, ["clang", "-O1", "-Dscale=another"], macros)
+    assert build.status == "build_error"
+    assert "exports no scale" in build.message
+
+
+def test_a_command_that_is_none_is_a_spec_error(scale_spec: SpecWriter) -> None:
+    path = with_compare(scale_spec(), "gcc 'unbalanced")
+    with pytest.raises(SpecError, match="cannot be split"):
+        load_spec(path)
