@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -18,10 +19,11 @@ from tuner.spaces.passes import Catalogue, PassSpace
 from tuner.spaces.space import Space
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-WITHOUT_TORCH = tuple(name for name in sorted(BUILT_IN) if name != "optuna-gp")
-WITHOUT_PASSES = tuple(name for name in WITHOUT_TORCH if name != "passes")
+TORCH = importlib.util.find_spec("torch") is not None
+USABLE = tuple(name for name in sorted(BUILT_IN) if TORCH or name != "optuna-gp")
+WITHOUT_PASSES = tuple(name for name in USABLE if name != "passes")
 HASHED = ("auto", "optuna-tpe", "optuna-cmaes", "passes", "skopt-forest")
-WITH_PASSES = tuple(name for name in WITHOUT_TORCH if name != "exhaustive")
+WITH_PASSES = tuple(name for name in USABLE if name != "exhaustive")
 
 
 def pass_space() -> PassSpace:
