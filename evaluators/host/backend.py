@@ -33,6 +33,7 @@ from tuner.evaluators.host.session import HostSession, Inputs
 from tuner.evaluators.host.supply import Supply, runtime_of
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.lane import TimingLane, cache_sizes
+from tuner.evaluators.sandbox.support import probe
 from tuner.evaluators.sensitivity import check_expectations
 from tuner.evaluators.verification import AcceptedOutputs
 
@@ -54,7 +55,7 @@ class HostBackend:
         self._compiler: HostCompiler | None = None
 
     def environment(self, target: str) -> Mapping[str, Any]:
-        """Processor, caches, kernel, C library, LLVM and Python with their versions.
+        """Processor, caches, kernel, C library, LLVM, Python with their versions, and what confines candidates.
 
         Raises:
             MachineError: there is no usable LLVM.
@@ -80,6 +81,7 @@ class HostBackend:
             "libc": " ".join(platform.libc_ver()),
             "llvm": {"version": tools["llvm"], "digest": tools["llvm_digest"], "triple": tools["triple"]},
             "target": target,
+            "sandbox": probe().to_json(),
             "python": platform.python_version(),
             "numpy": np.__version__,
         }

@@ -1,9 +1,9 @@
 """The process that compiles: a parent with libLLVM loaded that forks workers, each of which serves one socket.
 
 Started as ``python -m tuner.evaluators.host.compile_worker LIBRARY`` with a Unix socket as standard input. Imports
-the standard library and :mod:`tuner.evaluators.host.llvm` only, as its start is paid for at every run. May not
-execute what it makes. LLVM may end or block a worker at any time: the pool in the parent sees to that, so nothing
-here defends against it.
+the standard library, :mod:`tuner.evaluators.host.llvm` and the sandbox only, as its start is paid for at every run.
+May not execute what it makes. LLVM may end or block a worker at any time: the pool in the parent sees to that, so
+nothing here defends against it.
 
 A message is two big-endian 32-bit lengths, a JSON header and one run of bytes; the header's ``sizes`` cut the
 bytes into blobs.
@@ -27,6 +27,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tuner.evaluators.host.llvm import Library, LLVMError, MachineOptions, Module, PassOptions
+from tuner.evaluators.sandbox import landlock
+from tuner.evaluators.sandbox.confine import confine_builder, isolate_network
 
 __all__ = ["decode", "encode", "main"]
 
@@ -300,6 +302,8 @@ def _spawn(library: Library, control: socket.socket, request: dict[str, Any], ha
         os.dup2(log, 1)
         os.dup2(log, 2)
         _limit(request["memory_bytes"])
+        # LLVM works on memory alone here.
+        landlock.restrict(landlock.Access())
         if request["globals"]:
             library.set_globals(request["globals"])
         _Worker(library, connection, log).serve()
@@ -331,8 +335,10 @@ def main(arguments: Sequence[str]) -> int:
     control.settimeout(_ORPHAN_CHECK_S)
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    isolate_network()
     library = Library(arguments[0])
     _warm_up(library)
+    confine_builder()
     control.sendall(encode({**library.host(), "version": library.version}))
     gc.freeze()
     buffer = bytearray()

@@ -46,6 +46,9 @@ def tune(
     seed: Annotated[int | None, typer.Option(help="Of every random stream.")] = None,
     strategy: Annotated[str | None, typer.Option(help="A searcher by name.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Compile workers.")] = None,
+    require_sandbox: Annotated[
+        bool, typer.Option("--require-sandbox", help="Refuse to run where a protection is missing.")
+    ] = False,
     out: Out = Path("tuner-runs"),
     go_on: Annotated[bool, typer.Option("--resume", help="Go on with the newest unfinished run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Resume in another environment.")] = False,
@@ -59,7 +62,14 @@ def tune(
     from tuner.driver.runs import Options
     from tuner.spec.load import load_spec
 
-    options = Options(evaluations=evaluations, minutes=minutes, seed=seed, strategy=strategy, workers=workers)
+    options = Options(
+        evaluations=evaluations,
+        minutes=minutes,
+        seed=seed,
+        strategy=strategy,
+        workers=workers,
+        require_sandbox=require_sandbox,
+    )
     loaded = [spec for path in specs for spec in load_spec(path)]
     interruption = Interruption()
     _stop_cleanly(interruption)
