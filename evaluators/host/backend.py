@@ -24,6 +24,7 @@ from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Ta
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.catalogue import pass_catalogue
 from tuner.evaluators.host.compiler import HostCompiler
+from tuner.evaluators.host.freshness import Freshness
 from tuner.evaluators.host.harness import Signature, harness_text
 from tuner.evaluators.host.objects import Object
 from tuner.evaluators.host.process import Zygote
@@ -44,6 +45,8 @@ _LANGUAGES = ("c", "c++")
 _SPARE_MEMORY_BYTES = 1 << 30
 _FLUSH_FACTOR = 2.25
 _PURPOSES = ("search", "confirm")
+# A candidate that is raced to the end has three batches; a confirming process has one.
+_FRESH_AFTER = {"search": 3, "confirm": 1}
 
 
 class HostBackend:
@@ -143,6 +146,8 @@ class HostEvaluation:
         self._imports: frozenset[str] | None = None
         self._supply: Supply | None = None
         self._accepted = AcceptedOutputs()
+        self._freshness = Freshness()
+        self._baseline = ""
         caches = cache_sizes()
         self._cache_bytes = caches.last_level_bytes
         cold = task.measure.cache == "cold"
@@ -167,6 +172,7 @@ class HostEvaluation:
         if build.status is not Status.OK:
             return BaselineReport(status=build.status, message=build.message)
         self._imports = Object(build.code).imports
+        self._baseline = build.digest
         if self._supply is not None:
             self._supply.close()
         double = self._double(resolved)
@@ -221,6 +227,10 @@ class HostEvaluation:
             inputs=Inputs(
                 verify=lambda: supply.verify(purpose, number, runtime),
                 timed=lambda problem: supply.timed(purpose, number, runtime, problem=problem),
+                fresh=lambda problem: supply.fresh(purpose, number, runtime, problem=problem),
+                fresh_after=_FRESH_AFTER[purpose],
+                freshness=self._freshness,
+                trusted=build.digest == self._baseline,
                 accepted=self._accepted,
                 flush_bytes=self._flush_bytes,
                 lane=self._lane,
