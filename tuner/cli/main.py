@@ -106,13 +106,19 @@ def tune(
 
 
 @app.command()
-def check(spec: Spec, as_json: Json = False) -> None:
-    """Validate a spec, count its space, build and verify its baseline; changes nothing."""
+def check(
+    spec: Spec,
+    faults: Annotated[
+        bool, typer.Option(help="Plant faults in the baseline and count what the verification catches.")
+    ] = True,
+    as_json: Json = False,
+) -> None:
+    """Validate a spec, count its space, build and verify its baseline, test the verification; changes nothing."""
     from tuner.cli import text
     from tuner.driver.check import check_spec
     from tuner.spec.load import load_spec
 
-    reports = [check_spec(loaded) for loaded in load_spec(spec)]
+    reports = [check_spec(loaded, faults=faults) for loaded in load_spec(spec)]
     if as_json:
         objects = [r.to_json() for r in reports]
         print(json.dumps(objects[0] if len(objects) == 1 else {"checks": objects}))
