@@ -193,9 +193,19 @@ def load(run: str | Path) -> Result:
     return Result(outcome(path, state))
 
 
-def replay(run: str | Path, *, rebuild: bool = False, remeasure: bool = False) -> audits.AuditReport:
-    """Audits a recorded run; ``report.clean`` says whether every decision was re-derived."""
-    return audits.audit(Path(run), rebuild=rebuild, remeasure=remeasure)
+def replay(
+    run: str | Path, *, rebuild: bool = False, remeasure: bool = False, sign: str | Path | None = None
+) -> audits.AuditReport:
+    """Audits a recorded run; ``report.clean`` says whether every decision was re-derived.
+
+    Args:
+        run: the record.
+        rebuild: compile every recorded build again and compare the object code.
+        remeasure: time baseline and best again.
+        sign: a private Ed25519 key; a record that passes is signed with it.
+    """
+    key = None if sign is None else Path(sign)
+    return audits.audit(Path(run), rebuild=rebuild, remeasure=remeasure, sign=key)
 
 
 def ensure(spec: str | Path, *, out: str | Path, offline: bool = False, **options: Any) -> Path:

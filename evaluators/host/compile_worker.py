@@ -16,6 +16,7 @@ import gc
 import hashlib
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -62,6 +63,7 @@ _COUNTED = {
     **dict.fromkeys(_INTEGER, "integer_operations"),
     **dict.fromkeys(_FLOAT, "float_operations"),
 }
+_ASSEMBLER_ERROR = re.compile(r"<inline asm>:\d+:\d+: error: .*")
 _SAMPLE = """
 define void @sample(ptr %a, i64 %n) {
 entry:
@@ -208,6 +210,7 @@ class _Worker:
                 if header["texts"]:
                     texts["assembly"] = self._assembly(module.bitcode(), machine)
                 code = module.emit(machine)
+                self._complain()
                 if len(code) > _OBJECT_LIMIT_BYTES:
                     raise LLVMError(
                         f"the object has {len(code) >> 20} MiB; {_OBJECT_LIMIT_BYTES >> 20} are allowed"
@@ -222,6 +225,13 @@ class _Worker:
             "codegen": time.perf_counter() - counted,
         }
         return {"features": features, "texts": texts, "seconds": seconds}, [code]
+
+    def _complain(self) -> None:
+        """The assembler only prints what it could not take of inline assembly, and leaves it out of the object."""
+        said = os.pread(self._log, _LOG_LIMIT_BYTES, 0).decode("utf-8", "replace")
+        found = _ASSEMBLER_ERROR.search(said)
+        if found is not None:
+            raise LLVMError(found[0])
 
     def _assembly(self, bitcode: bytes, machine: int) -> str:
         # Emitting changes the module, so the text is made from a copy.

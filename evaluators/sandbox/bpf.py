@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["ALLOW", "TRAP", "Rule", "Test", "assemble", "errno"]
+__all__ = ["ALLOW", "TRAP", "Rule", "Condition", "assemble", "errno"]
 
 ALLOW = 0x7FFF0000
 TRAP = 0x00030000
@@ -32,7 +32,7 @@ def errno(number: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Test:
+class Condition:
     """Whether the low 32 bits of an argument, masked, equal a value.
 
     Kernel and C library read descriptors, signals, process numbers and flags as ``int``, so that the high half of
@@ -50,7 +50,7 @@ class Rule:
 
     number: int
     action: int = ALLOW
-    tests: tuple[Test, ...] = ()
+    tests: tuple[Condition, ...] = ()
     otherwise: int = field(default=TRAP)
 
 

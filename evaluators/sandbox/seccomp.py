@@ -13,7 +13,7 @@ import platform
 import struct
 import sys
 
-from tuner.evaluators.sandbox.bpf import ALLOW, TRAP, Rule, Test, assemble, errno
+from tuner.evaluators.sandbox.bpf import ALLOW, TRAP, Rule, Condition, assemble, errno
 from tuner.evaluators.sandbox.libc import prctl
 from tuner.evaluators.sandbox.syscalls import NUMBERS
 
@@ -113,11 +113,11 @@ def kernel_filter(*, pid: int, channel: int, threads: int) -> bytes:
 def kernel_template(threads: bool) -> bytes:
     """:func:`kernel_filter` with marks for what differs between processes; to be made before a fork."""
 
-    def rule(name: str, *tests: Test, action: int = ALLOW, otherwise: int = TRAP) -> Rule:
+    def rule(name: str, *tests: Condition, action: int = ALLOW, otherwise: int = TRAP) -> Rule:
         return Rule(number=NUMBERS[name], action=action, tests=tests, otherwise=otherwise)
 
-    no_code = Test(argument=2, value=0, mask=_PROT_EXEC)
-    on_channel, to_self = Test(argument=0, value=_CHANNEL_MARK), Test(argument=0, value=_PID_MARK)
+    no_code = Condition(argument=2, value=0, mask=_PROT_EXEC)
+    on_channel, to_self = Condition(argument=0, value=_CHANNEL_MARK), Condition(argument=0, value=_PID_MARK)
     absent = errno(errors.EACCES)
     rules = [rule(name) for name in _FREE.split()]
     rules += [rule(name, on_channel) for name in ("sendto", "recvfrom", "recvmsg")]
@@ -125,18 +125,18 @@ def kernel_template(threads: bool) -> bytes:
     if threads:
         rules += [
             rule("mprotect", no_code),
-            rule("clone", Test(argument=0, value=_CLONE_THREAD, mask=_CLONE_THREAD)),
+            rule("clone", Condition(argument=0, value=_CLONE_THREAD, mask=_CLONE_THREAD)),
             # Its flags are in memory, out of a filter's sight; the C library then takes the older call.
             rule("clone3", action=errno(errors.ENOSYS)),
         ]
     rules += [rule(name, to_self) for name in ("tgkill", "kill")]
     # Descriptors 0 to 2 are /dev/null, 3 is closed: what a kernel prints goes nowhere. Any other is the channel.
-    standard = Test(argument=0, value=0, mask=0xFFFFFFFC)
+    standard = Condition(argument=0, value=0, mask=0xFFFFFFFC)
     rules += [rule(name, standard) for name in ("write", "writev", "read", "readv")]
     rules += [
-        rule("open", Test(argument=1, value=0, mask=_WRITING), action=absent),
-        rule("openat", Test(argument=2, value=0, mask=_WRITING), action=absent),
-        rule("prlimit64", Test(argument=2, value=0), otherwise=errno(errors.EPERM)),
+        rule("open", Condition(argument=1, value=0, mask=_WRITING), action=absent),
+        rule("openat", Condition(argument=2, value=0, mask=_WRITING), action=absent),
+        rule("prlimit64", Condition(argument=2, value=0), otherwise=errno(errors.EPERM)),
     ]
     rules += [rule(name, action=absent) for name in _QUIET_DENIED.split()]
     rules += [rule(name, action=errno(errors.EPERM)) for name in _QUIET_FORBIDDEN.split()]

@@ -158,13 +158,17 @@ def replay(
     run: Run,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Compile again, compare object code.")] = False,
     remeasure: Annotated[bool, typer.Option("--remeasure", help="Time baseline and best again.")] = False,
+    sign: Annotated[
+        Path | None,
+        typer.Option("--sign", metavar="KEY", help="Sign with a private Ed25519 key if it passes."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Audit a run: hash chain and every decision, then object code and times where asked."""
     from tuner.api import replay as audit
     from tuner.cli import text
 
-    report = audit(run, rebuild=rebuild, remeasure=remeasure)
+    report = audit(run, rebuild=rebuild, remeasure=remeasure, sign=sign)
     if as_json:
         print(json.dumps(report.to_json()))
     else:
