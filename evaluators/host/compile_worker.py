@@ -63,7 +63,7 @@ _COUNTED = {
     **dict.fromkeys(_INTEGER, "integer_operations"),
     **dict.fromkeys(_FLOAT, "float_operations"),
 }
-_ASSEMBLER_ERROR = re.compile(r"<inline asm>:\d+:\d+: error: .*")
+_ASSEMBLER_ERROR = re.compile(r"error: (<inline asm>:\d+:\d+: .*)")
 _SAMPLE = """
 define void @sample(ptr %a, i64 %n) {
 entry:
@@ -231,7 +231,7 @@ class _Worker:
         said = os.pread(self._log, _LOG_LIMIT_BYTES, 0).decode("utf-8", "replace")
         found = _ASSEMBLER_ERROR.search(said)
         if found is not None:
-            raise LLVMError(found[0])
+            raise LLVMError(found[1])
 
     def _assembly(self, bitcode: bytes, machine: int) -> str:
         # Emitting changes the module, so the text is made from a copy.

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["ALLOW", "TRAP", "Rule", "Condition", "assemble", "errno"]
+__all__ = ["ALLOW", "TRAP", "Condition", "Rule", "assemble", "errno"]
 
 ALLOW = 0x7FFF0000
 TRAP = 0x00030000

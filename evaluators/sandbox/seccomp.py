@@ -13,7 +13,7 @@ import platform
 import struct
 import sys
 
-from tuner.evaluators.sandbox.bpf import ALLOW, TRAP, Rule, Condition, assemble, errno
+from tuner.evaluators.sandbox.bpf import ALLOW, TRAP, Condition, Rule, assemble, errno
 from tuner.evaluators.sandbox.libc import prctl
 from tuner.evaluators.sandbox.syscalls import NUMBERS
 

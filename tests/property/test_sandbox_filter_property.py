@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.evaluators.sandbox.bpf import ALLOW, TRAP, Rule, Condition, assemble, errno
+from tuner.evaluators.sandbox.bpf import ALLOW, TRAP, Condition, Rule, assemble, errno
 from tuner.evaluators.sandbox.seccomp import kernel_filter, worker_filter
 
 X86_64, KILL = 0xC000003E, 0x80000000
