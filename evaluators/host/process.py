@@ -102,6 +102,7 @@ class Zygote:
 
     Raises:
         MachineError: it does not start, or a library cannot be loaded.
+        Ended: it was killed from outside.
     """
 
     def __init__(self, *, llvm: str, libraries: Sequence[str], harness: bytes) -> None:
@@ -126,8 +127,10 @@ class Zygote:
         code = sealed_file("harness", [harness])
         try:
             answer = self._ask({"op": "load", "llvm": llvm, "libraries": list(libraries)}, [code])
-        except MachineError:
+        except MachineError as error:
             self.close()
+            if self._process.returncode == -signal.SIGKILL:
+                raise Ended from error
             raise
         finally:
             os.close(code)

@@ -284,7 +284,8 @@ def _diagnose(ended: Exit, places: Sequence[tuple[int, Bundle]], during: str) ->
     if number == signal.SIGXCPU:
         return CandidateFailed(Status.TIMED_OUT, f"used up its processor time in {during}")
     if number == signal.SIGKILL:
-        return CandidateFailed(Status.OUT_OF_RESOURCES, f"killed by the system ({name}) in {during}")
+        # A candidate that takes too much meets a limit first; whoever it was that killed, it was not the tuner.
+        return CandidateFailed(Status.LOST, f"killed from outside ({name}) in {during}")
     status, why = Status.CRASHED, ""
     if fault is not None and fault.signal in (signal.SIGSEGV, signal.SIGBUS):
         status, why = _explain(fault, places)
