@@ -243,6 +243,9 @@ def main() -> None:
         ),
     }
     wanted = [name for name in given.rows.split(",") if name] or list(rows)
+    unknown = sorted(set(wanted) - set(rows))
+    if unknown:
+        arguments.error(f"no row {', '.join(unknown)}; there are {', '.join(rows)}")
     results = {}
     for name in wanted:
         note(name)

@@ -45,7 +45,7 @@ _LANGUAGES = ("c", "c++")
 _SPARE_MEMORY_BYTES = 1 << 30
 _FLUSH_FACTOR = 2.25
 _PURPOSES = ("search", "confirm")
-_BASELINE_RETRIES = 2
+_BASELINE_RETRIES = 4
 # A candidate that is raced to the end has three batches; a confirming process has one.
 _FRESH_AFTER = {"search": 3, "confirm": 1}
 

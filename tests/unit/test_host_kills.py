@@ -112,7 +112,7 @@ def run_under_fire(folder: Path, kinds: list[str], *, seed: int, pause_s: tuple[
 
 @pytest.mark.parametrize("kind", ["run worker", "run zygote", "compile worker", "compile zygote"])
 def test_killed_workers_are_started_again(tmp_path: Path, kind: str) -> None:
-    run_under_fire(tmp_path, [kind], seed=1, pause_s=(0.4, 0.6))
+    run_under_fire(tmp_path, [kind], seed=1, pause_s=(0.7, 1.3))
 
 
 @pytest.mark.slow
@@ -121,5 +121,5 @@ def test_three_hundred_kills_of_any_worker(tmp_path: Path) -> None:
     kills = seed = 0
     while kills < 300:
         seed += 1
-        kills += run_under_fire(tmp_path, kinds, seed=seed, pause_s=(0.15, 0.5))
+        kills += run_under_fire(tmp_path, kinds, seed=seed, pause_s=(0.4, 0.9))
     assert kills >= 300
