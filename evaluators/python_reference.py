@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from tuner.core.errors import BaselineError, Place, SpecError, TunerError
 from tuner.core.types import ArgumentRole, Task
+from tuner.evaluators.sandbox.environment import worker_environment
 
 if TYPE_CHECKING:
     from tuner.evaluators.workloads import Workload
@@ -181,7 +182,7 @@ def _write_call(folder: Path, number: int, call: Call) -> dict[str, Any]:
 def _environment() -> dict[str, str]:
     # One thread of BLAS: sums in a fixed order, so that expected values are the same in every run.
     single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return {**os.environ, **single, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**worker_environment(), **single, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _run(folder: Path, origin: str, timeout_s: float) -> str:

@@ -14,9 +14,9 @@ __all__ = ["DISTRIBUTIONS", "NONFINITE", "redistribute", "redistribute_integers"
 
 Array = NDArray[Any]
 
-DISTRIBUTIONS = ("given", "scaled", "shifted", "structured", "extreme")
-"""Input distributions with finite values: as the spec says; times ten; plus five; special structure (identity,
-diagonal, constant, sorted, zeros and ones); large and small magnitudes mixed."""
+DISTRIBUTIONS = ("given", "scaled", "shifted", "lowered", "structured", "extreme")
+"""Input distributions with finite values: as the spec says; times ten; plus five; minus five; special structure
+(identity, diagonal, constant, sorted, zeros and ones); large and small magnitudes mixed."""
 
 NONFINITE = "nonfinite"
 """The distribution with a few NaN and infinities; only for ``nonfinite: propagate``."""
@@ -38,6 +38,9 @@ def redistribute(given: Array, distribution: str, rng: np.random.Generator) -> A
         return _affine(given, factor=10, offset=0)
     if distribution == "shifted":
         return _affine(given, factor=1, offset=5)
+    if distribution == "lowered":
+        # Where the spec asks for no negative values a kernel need not take them.
+        return _affine(given, factor=1, offset=-5) if (given.real < 0).any() else given
     if distribution == "structured":
         return _structured(given, rng)
     if distribution == "extreme":

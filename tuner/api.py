@@ -104,6 +104,7 @@ def tune(
     workers: int | None = None,
     out: str | Path = DEFAULT_OUT,
     go_on: bool = False,
+    require_sandbox: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Result:
     """Tunes the kernel of a spec.
@@ -117,10 +118,12 @@ def tune(
         workers: compile workers.
         out: folder for the run record.
         go_on: go on with the newest unfinished run of this spec in ``out``.
+        require_sandbox: refuse to run where a protection from generated code is missing.
         observers: told of each committed event.
 
     Raises:
         SpecError: a mistake in the spec.
+        MachineError: a sandbox is required and incomplete here.
         BaselineError: the kernel as given does not build or verify.
     """
     specs = load_spec(spec)
@@ -128,7 +131,14 @@ def tune(
         raise UsageError(
             f"{spec} describes {len(specs)} kernels", "tune them one by one, or use the command line"
         )
-    options = Options(evaluations=evaluations, minutes=minutes, seed=seed, strategy=strategy, workers=workers)
+    options = Options(
+        evaluations=evaluations,
+        minutes=minutes,
+        seed=seed,
+        strategy=strategy,
+        workers=workers,
+        require_sandbox=require_sandbox,
+    )
     result = tune_spec(specs[0], options, out=Path(out), go_on=go_on, observers=observers)
     if result.outcome.failed:
         raise BaselineError(result.outcome.summary.message, f"tuner check {spec} says more")
@@ -159,6 +169,7 @@ def tune_spec(
                     interruption=interruption,
                     force=force,
                     workers=options.workers,
+                    sandboxed=options.require_sandbox,
                 )
             )
     with display or nullcontext():
@@ -182,9 +193,19 @@ def load(run: str | Path) -> Result:
     return Result(outcome(path, state))
 
 
-def replay(run: str | Path, *, rebuild: bool = False, remeasure: bool = False) -> audits.AuditReport:
-    """Audits a recorded run; ``report.clean`` says whether every decision was re-derived."""
-    return audits.audit(Path(run), rebuild=rebuild, remeasure=remeasure)
+def replay(
+    run: str | Path, *, rebuild: bool = False, remeasure: bool = False, sign: str | Path | None = None
+) -> audits.AuditReport:
+    """Audits a recorded run; ``report.clean`` says whether every decision was re-derived.
+
+    Args:
+        run: the record.
+        rebuild: compile every recorded build again and compare the object code.
+        remeasure: time baseline and best again.
+        sign: a private Ed25519 key; a record that passes is signed with it.
+    """
+    key = None if sign is None else Path(sign)
+    return audits.audit(Path(run), rebuild=rebuild, remeasure=remeasure, sign=key)
 
 
 def ensure(spec: str | Path, *, out: str | Path, offline: bool = False, **options: Any) -> Path:

@@ -11,7 +11,7 @@ import os
 import platform
 import sys
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +24,18 @@ from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Ta
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.catalogue import pass_catalogue
 from tuner.evaluators.host.compiler import HostCompiler
+from tuner.evaluators.host.freshness import Freshness
 from tuner.evaluators.host.harness import Signature, harness_text
 from tuner.evaluators.host.objects import Object
 from tuner.evaluators.host.other_compilers import build_with
-from tuner.evaluators.host.process import Zygote
+from tuner.evaluators.host.process import Ended, Zygote
 from tuner.evaluators.host.reference import BaselineFailed, Oracle
-from tuner.evaluators.host.runner import Limits, Runner
+from tuner.evaluators.host.runner import CandidateFailed, Limits, Runner
 from tuner.evaluators.host.session import HostSession, Inputs
 from tuner.evaluators.host.supply import Supply, runtime_of
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.lane import TimingLane, cache_sizes
+from tuner.evaluators.sandbox.support import probe
 from tuner.evaluators.sensitivity import check_expectations
 from tuner.evaluators.verification import AcceptedOutputs
 
@@ -44,6 +46,9 @@ _LANGUAGES = ("c", "c++")
 _SPARE_MEMORY_BYTES = 1 << 30
 _FLUSH_FACTOR = 2.25
 _PURPOSES = ("search", "confirm")
+_BASELINE_RETRIES = 4
+# A candidate that is raced to the end has three batches; a confirming process has one.
+_FRESH_AFTER = {"search": 3, "confirm": 1}
 
 
 class HostBackend:
@@ -55,7 +60,7 @@ class HostBackend:
         self._compiler: HostCompiler | None = None
 
     def environment(self, target: str) -> Mapping[str, Any]:
-        """Processor, caches, kernel, C library, LLVM and Python with their versions.
+        """Processor, caches, kernel, C library, LLVM, Python with their versions, and what confines candidates.
 
         Raises:
             MachineError: there is no usable LLVM.
@@ -81,6 +86,7 @@ class HostBackend:
             "libc": " ".join(platform.libc_ver()),
             "llvm": {"version": tools["llvm"], "digest": tools["llvm_digest"], "triple": tools["triple"]},
             "target": target,
+            "sandbox": probe().to_json(),
             "python": platform.python_version(),
             "numpy": np.__version__,
         }
@@ -142,6 +148,8 @@ class HostEvaluation:
         self._imports: frozenset[str] | None = None
         self._supply: Supply | None = None
         self._accepted = AcceptedOutputs()
+        self._freshness = Freshness()
+        self._baseline = ""
         caches = cache_sizes()
         self._cache_bytes = caches.last_level_bytes
         cold = task.measure.cache == "cold"
@@ -166,10 +174,20 @@ class HostEvaluation:
         return build_with(self._task.kernel, command, resolved.macros)
 
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
-        """Runs the baseline and the reference on everything that the search will use."""
+        """Runs the baseline and the reference on everything that the search will use; the machine's faults are
+        tried again."""
+        report = self._set_baseline(build, resolved)
+        for _ in range(_BASELINE_RETRIES):
+            if report.status is not Status.LOST:
+                break
+            report = self._set_baseline(build, resolved)
+        return report
+
+    def _set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         if build.status is not Status.OK:
             return BaselineReport(status=build.status, message=build.message)
         self._imports = Object(build.code).imports
+        self._baseline = build.digest
         if self._supply is not None:
             self._supply.close()
         double = self._double(resolved)
@@ -222,8 +240,12 @@ class HostEvaluation:
         return HostSession(
             task=self._task,
             inputs=Inputs(
-                verify=lambda: supply.verify(purpose, number, runtime),
-                timed=lambda problem: supply.timed(purpose, number, runtime, problem=problem),
+                verify=lambda: _made(lambda: supply.verify(purpose, number, runtime)),
+                timed=lambda problem: _made(lambda: supply.timed(purpose, number, runtime, problem=problem)),
+                fresh=lambda problem: _made(lambda: supply.fresh(purpose, number, runtime, problem=problem)),
+                fresh_after=_FRESH_AFTER[purpose],
+                freshness=self._freshness,
+                trusted=build.digest == self._baseline,
                 accepted=self._accepted,
                 flush_bytes=self._flush_bytes,
                 lane=self._lane,
@@ -250,11 +272,17 @@ class HostEvaluation:
 
     def _start(self, code: bytes, bundle: Bundle | None, wide: bool, *, seed: int = 0) -> Runner:
         if self._zygote is None or not self._zygote.alive:
-            self._zygote = Zygote(
-                llvm=self._compiler.toolchain.library,
-                libraries=[_library(name, self._task.kernel.folder) for name in self._task.kernel.link],
-                harness=self._harness,
-            )
+            if self._zygote is not None:
+                self._zygote.close()
+            try:
+                self._zygote = Zygote(
+                    llvm=self._compiler.toolchain.library,
+                    libraries=[_library(name, self._task.kernel.folder) for name in self._task.kernel.link],
+                    harness=self._harness,
+                )
+            except Ended:
+                self._zygote = None
+                raise CandidateFailed(Status.LOST, "the run worker's zygote was killed") from None
         known = 0 if self._supply is None else self._supply.largest_bytes
         space = known + (0 if bundle is None else bundle.layout.space_bytes)
         memory = _SPARE_MEMORY_BYTES + 2 * space + 2 * self._flush_bytes
@@ -273,6 +301,16 @@ class HostEvaluation:
             "partly_written": sorted(findings.untouched),
             "inputs": "sealed: a candidate that writes to one faults",
         }
+
+
+def _made(make: Callable[[], Bundle]) -> Bundle:
+    """A bundle; where the machine ended the reference's process, the session is lost and tried again."""
+    try:
+        return make()
+    except BaselineFailed as failed:
+        if failed.status is not Status.LOST:
+            raise
+        raise CandidateFailed(Status.LOST, failed.message) from None
 
 
 def _runs(requests: Sequence[BuildRequest]) -> list[tuple[bool, list[BuildRequest]]]:

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import array
 import ctypes
+import fcntl
 import mmap
 import os
 import resource
-import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from tuner.evaluators.host.loader import Loader, LoadError
+from tuner.evaluators.sandbox.confine import confine_kernel, set_limits, shed_privileges
 
 __all__ = [
     "ATTACH",
     "FAULT_PAGE_BYTES",
     "LOADED",
     "MESSAGE_BYTES",
+    "OPEN",
     "REFUSED",
     "RUN",
     "WINDOW",
@@ -31,13 +33,12 @@ __all__ = [
 ]
 
 ATTACH, RUN, WINDOW = 11, 12, 13
-LOADED, REFUSED, MAPPED, FINISHED = 21, 22, 23, 24
+LOADED, REFUSED, MAPPED, FINISHED, OPEN = 21, 22, 23, 24, 25
 MESSAGE_BYTES = 1 << 17
 """Longest message either way."""
 FAULT_PAGE_BYTES = mmap.PAGESIZE
 
 _SIGNAL_STACK_BYTES = 1 << 16
-_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
 
 class _Window(ctypes.Structure):
@@ -57,56 +58,42 @@ class _Window(ctypes.Structure):
     ]
 
 
-def confine(request: Mapping[str, Any], keep: set[int]) -> None:
-    """Takes from this process what a kernel has no use for. The one place for more (Landlock, seccomp).
+def confine(request: Mapping[str, Any], channel: int) -> int:
+    """Takes from this process what a kernel has no use for, but for system calls, which loading still needs.
 
     Args:
         request: ``uid`` to become (``None``: stay), and limits ``cpu_s``, ``memory_bytes`` (beyond what is
             mapped now), ``processes`` (``None``: as they are).
-        keep: file descriptors that stay open.
+        channel: the one descriptor that stays open.
+
+    Returns:
+        The channel's number from now on.
+
+    Raises:
+        OSError: the kernel has a protection and refuses it.
     """
     os.setsid()
-    libc = ctypes.CDLL(None, use_errno=True)
     null = os.open(os.devnull, os.O_RDWR)
+    # Clear of the standard ones, from which the filter of system calls tells it apart.
+    kept = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, 4)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
-    at = 3
-    for descriptor in sorted(keep):
-        os.closerange(at, descriptor)
-        at = descriptor + 1
-    os.closerange(at, 1 << 16)
-    libc.clearenv()
-    if request["uid"] is not None:
-        _become(request["uid"])
-    # After the change of user, which clears it.
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    os.closerange(3, kept)
+    os.closerange(kept + 1, 1 << 16)
+    mapped = _mapped_bytes()
+    shed_privileges(request["uid"])
     limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_NOFILE: max(keep) + 4,
+        resource.RLIMIT_NOFILE: kept + 4,
         resource.RLIMIT_CPU: request["cpu_s"],
-        resource.RLIMIT_AS: _mapped_bytes() + request["memory_bytes"],
+        resource.RLIMIT_AS: mapped + request["memory_bytes"],
         resource.RLIMIT_MEMLOCK: 0,
     }
     if request["processes"] is not None:
         limits[resource.RLIMIT_NPROC] = request["processes"]
-    for which, value in limits.items():
-        _, hard = resource.getrlimit(which)
-        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(which, (limit, limit))
-
-
-def _become(uid: int) -> None:
-    """Another user where that is allowed: then limits on processes hold for root too."""
-    for candidate in (uid, 65534):
-        try:
-            os.setgroups([])
-            os.setresgid(candidate, candidate, candidate)
-            os.setresuid(candidate, candidate, candidate)
-        except OSError:
-            continue
-        return
+    set_limits(limits)
+    return kept
 
 
 def _mapped_bytes() -> int:
@@ -157,7 +144,6 @@ class _Child:
         self, harness: Harness, channel: socket.socket, page: int, code: int, request: Mapping[str, Any]
     ) -> None:
         self._channel = channel
-        self._fd = channel.fileno()
         self._page = mmap.mmap(page, FAULT_PAGE_BYTES)
         with mmap.mmap(code, 0, prot=mmap.PROT_READ) as view:
             text = bytes(view)
@@ -167,7 +153,9 @@ class _Child:
         self._thunk = harness.loader.trusted(request["thunk"])
         self._cache: ctypes.Array[Any] | None = None
         self._stack = ctypes.create_string_buffer(_SIGNAL_STACK_BYTES)
-        confine(request, {self._fd})
+        self._fd = self._confine(channel, lambda: confine(request, channel.fileno()))
+        channel.detach()
+        self._channel = socket.socket(fileno=self._fd)
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
         harness.guard(ctypes.c_void_p(address), ctypes.addressof(self._stack), _SIGNAL_STACK_BYTES)
         try:
@@ -175,7 +163,18 @@ class _Child:
         except LoadError as error:
             self._channel.send(array.array("q", [REFUSED]).tobytes() + str(error).encode()[:2000])
             raise OSError("not loaded") from error
-        self._answer(LOADED, len(os.listdir("/proc/self/task")))
+        threads = int(request["threads"])
+        self._confine(self._channel, lambda: confine_kernel(channel=self._fd, threads=threads))
+        self._answer(LOADED)
+
+    @staticmethod
+    def _confine(channel: socket.socket, step: Callable[[], Any]) -> Any:
+        """A protection that the kernel has and refuses is told; without it no candidate runs."""
+        try:
+            return step()
+        except OSError as error:
+            channel.send(array.array("q", [OPEN]).tobytes() + str(error).encode())
+            raise
 
     def _answer(self, *words: int) -> None:
         self._channel.send(array.array("q", words).tobytes())

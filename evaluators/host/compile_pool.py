@@ -1,7 +1,8 @@
 """Compile workers that may die: jobs in, outcomes out, in order.
 
 Speaks with :mod:`tuner.evaluators.host.compile_worker`; knows nothing of kernels. May not load libLLVM itself: the
-process of the tuner must survive whatever LLVM does. A job that killed or blocked a worker is not tried again.
+process of the tuner must survive whatever LLVM does. A job that ended or blocked a worker is not tried again; one
+whose worker was killed from outside is.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ __all__ = ["CompilePool", "Job", "Outcome", "with_debug_logging"]
 
 _LINE_LIMIT = 300
 _FAILURES_KEPT = 4096
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +68,22 @@ class _Task:
     job: Job
     digests: tuple[str, ...]
     key: str
+    tries: int = 0
 
 
 class _Worker:
     """One forked process with its socket and its log."""
 
-    def __init__(self, pid: int, connection: socket.socket, log: int, options: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        pid: int,
+        connection: socket.socket,
+        log: int,
+        options: tuple[str, ...],
+        zygote: subprocess.Popen[bytes],
+    ) -> None:
         self.pid = pid
+        self.zygote = zygote
         self.connection = connection
         self.log = log
         self.options = options
@@ -113,14 +124,32 @@ class CompilePool:
         self._paused_at: float | None = None
         self._scratch = tempfile.TemporaryDirectory(prefix="tuner-compile-")
         self._buffer = bytearray()
-        self._zygote, self._control = self._start(library)
-        try:
-            self.host: Mapping[str, str] = self._read_control()
-        except MachineError as error:
-            self.close()
-            raise MachineError(
-                f"libLLVM cannot be used: {library}", "LLVM 17 or newer with the x86 target is needed"
-            ) from error
+        self._library = library
+        self._again: deque[_Task] = deque()
+        self._zygote, self._control, self.host = self._begin()
+
+    def _begin(self) -> tuple[subprocess.Popen[bytes], socket.socket, Mapping[str, str]]:
+        """A zygote that is ready to fork; started again when it is killed before."""
+        for _ in range(_TRIES):
+            self._buffer.clear()
+            self._zygote, self._control = self._start(self._library)
+            try:
+                return self._zygote, self._control, self._read_control()
+            except MachineError:
+                self._control.close()
+                if self._zygote.wait() != -signal.SIGKILL:
+                    break
+        self._scratch.cleanup()
+        raise MachineError(
+            f"libLLVM cannot be used: {self._library}", "LLVM 17 or newer with the x86 target is needed"
+        )
+
+    def _revive(self) -> None:
+        """After the zygote was killed: its workers ended with it, and their jobs will be tried again."""
+        self._control.close()
+        self._zygote.kill()
+        self._zygote.wait()
+        self._begin()
 
     def _start(self, library: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
         ours, theirs = socket.socketpair()
@@ -189,7 +218,7 @@ class CompilePool:
     def close(self) -> None:
         """Ends all processes; safe to call twice."""
         for worker in self._workers:
-            os.kill(worker.pid, signal.SIGKILL)
+            self._kill(worker, signal.SIGKILL)
             worker.close()
         self._workers.clear()
         self._control.close()
@@ -209,11 +238,16 @@ class CompilePool:
     def _signal_busy(self, number: signal.Signals) -> None:
         for worker in self._workers:
             if worker.task is not None:
-                os.kill(worker.pid, number)
+                self._kill(worker, number)
+
+    def _kill(self, worker: _Worker, number: signal.Signals) -> None:
+        # The zygote alone reaps, and as long as it lives a worker's number cannot belong to another process.
+        if worker.zygote is self._zygote and self._zygote.poll() is None:
+            os.kill(worker.pid, number)
 
     def _drive(self, waiting: deque[_Task], outcomes: list[Outcome | None], limit_s: float) -> None:
         with selectors.DefaultSelector() as selector:
-            while waiting or any(w.task for w in self._workers):
+            while waiting or self._again or any(w.task for w in self._workers):
                 with self._state:
                     while self._paused_at is not None:
                         self._state.wait()
@@ -229,8 +263,9 @@ class CompilePool:
 
     def _dispatch(self, waiting: deque[_Task], selector: selectors.BaseSelector, limit_s: float) -> None:
         busy = sum(w.task is not None for w in self._workers)
-        while waiting and busy < self._limit:
-            task = waiting.popleft()
+        while (self._again or waiting) and busy < self._limit:
+            task = (self._again or waiting).popleft()
+            task.tries += 1
             worker = self._idle(task.job.options)
             worker.task = task
             worker.deadline = time.monotonic() + limit_s
@@ -288,6 +323,9 @@ class CompilePool:
         assert task is not None
         selector.unregister(worker.connection)
         status = self._discard(worker)
+        if status == -signal.SIGKILL and task.tries < _TRIES:
+            self._again.append(task)
+            return
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         said = [line for line in log.splitlines() if "LLVM ERROR" in line or "Assertion" in line]
         lowered = log.lower()
@@ -327,28 +365,42 @@ class CompilePool:
         return self._spawn(options)
 
     def _spawn(self, options: tuple[str, ...]) -> _Worker:
-        ours, theirs = socket.socketpair()
-        log = os.memfd_create("tuner-compile-log")
-        request = {"op": "spawn", "globals": options, "memory_bytes": self._memory_bytes}
-        with theirs:
-            socket.send_fds(self._control, [encode(request)], [theirs.fileno(), log])
-            pid = self._read_control()["pid"]
-        worker = _Worker(pid, ours, log, options)
-        self._workers.append(worker)
-        return worker
+        request = encode({"op": "spawn", "globals": options, "memory_bytes": self._memory_bytes})
+        for _ in range(_TRIES):
+            ours, theirs = socket.socketpair()
+            log = os.memfd_create("tuner-compile-log")
+            try:
+                with theirs:
+                    socket.send_fds(self._control, [request], [theirs.fileno(), log])
+                    pid = self._read_control()["pid"]
+            except OSError:
+                ours.close()
+                os.close(log)
+                self._revive()
+                continue
+            worker = _Worker(pid, ours, log, options, self._zygote)
+            self._workers.append(worker)
+            return worker
+        raise MachineError("the compile process is killed again and again", "see what ends it")
 
     def _discard(self, worker: _Worker) -> int:
         """Ends a worker; its exit status, negative for a signal."""
         self._workers.remove(worker)
-        # The zygote alone reaps, so until it is asked to the number cannot belong to another process. Killing a
-        # process that has ended by itself changes nothing of its status.
-        os.kill(worker.pid, signal.SIGKILL)
-        self._control.sendall(encode({"op": "reap", "pid": worker.pid}))
-        status = int(self._read_control()["status"])
-        worker.close()
+        status = -signal.SIGKILL
+        try:
+            if worker.zygote is self._zygote:
+                # Killing a process that has ended by itself changes nothing of its status.
+                self._kill(worker, signal.SIGKILL)
+                self._control.sendall(encode({"op": "reap", "pid": worker.pid}))
+                status = int(self._read_control()["status"])
+        except OSError:
+            self._revive()
+        finally:
+            worker.close()
         return status
 
     def _drop_busy(self) -> None:
+        self._again.clear()
         for worker in [w for w in self._workers if w.task is not None]:
             self._discard(worker)
 
@@ -357,7 +409,10 @@ class CompilePool:
             message = decode(self._buffer)
             if message is not None:
                 return message[0]
-            data = self._control.recv(1 << 16)
+            try:
+                data = self._control.recv(1 << 16)
+            except ConnectionResetError:
+                data = b""
             if not data:
                 raise MachineError("the compile process ended", "run again; if it stays so, check libLLVM")
             self._buffer += data

@@ -1,9 +1,9 @@
 """The process that compiles: a parent with libLLVM loaded that forks workers, each of which serves one socket.
 
 Started as ``python -m tuner.evaluators.host.compile_worker LIBRARY`` with a Unix socket as standard input. Imports
-the standard library and :mod:`tuner.evaluators.host.llvm` only, as its start is paid for at every run. May not
-execute what it makes. LLVM may end or block a worker at any time: the pool in the parent sees to that, so nothing
-here defends against it.
+the standard library, :mod:`tuner.evaluators.host.llvm` and the sandbox only, as its start is paid for at every run.
+May not execute what it makes. LLVM may end or block a worker at any time: the pool in the parent sees to that, so
+nothing here defends against it.
 
 A message is two big-endian 32-bit lengths, a JSON header and one run of bytes; the header's ``sizes`` cut the
 bytes into blobs.
@@ -16,6 +16,7 @@ import gc
 import hashlib
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -27,6 +28,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tuner.evaluators.host.llvm import Library, LLVMError, MachineOptions, Module, PassOptions
+from tuner.evaluators.sandbox import landlock
+from tuner.evaluators.sandbox.confine import confine_builder, isolate_network
 
 __all__ = ["decode", "encode", "main"]
 
@@ -60,6 +63,7 @@ _COUNTED = {
     **dict.fromkeys(_INTEGER, "integer_operations"),
     **dict.fromkeys(_FLOAT, "float_operations"),
 }
+_ASSEMBLER_ERROR = re.compile(r"error: (<inline asm>:\d+:\d+: .*)")
 _SAMPLE = """
 define void @sample(ptr %a, i64 %n) {
 entry:
@@ -206,6 +210,7 @@ class _Worker:
                 if header["texts"]:
                     texts["assembly"] = self._assembly(module.bitcode(), machine)
                 code = module.emit(machine)
+                self._complain()
                 if len(code) > _OBJECT_LIMIT_BYTES:
                     raise LLVMError(
                         f"the object has {len(code) >> 20} MiB; {_OBJECT_LIMIT_BYTES >> 20} are allowed"
@@ -220,6 +225,13 @@ class _Worker:
             "codegen": time.perf_counter() - counted,
         }
         return {"features": features, "texts": texts, "seconds": seconds}, [code]
+
+    def _complain(self) -> None:
+        """The assembler only prints what it could not take of inline assembly, and leaves it out of the object."""
+        said = os.pread(self._log, _LOG_LIMIT_BYTES, 0).decode("utf-8", "replace")
+        found = _ASSEMBLER_ERROR.search(said)
+        if found is not None:
+            raise LLVMError(found[1])
 
     def _assembly(self, bitcode: bytes, machine: int) -> str:
         # Emitting changes the module, so the text is made from a copy.
@@ -300,6 +312,8 @@ def _spawn(library: Library, control: socket.socket, request: dict[str, Any], ha
         os.dup2(log, 1)
         os.dup2(log, 2)
         _limit(request["memory_bytes"])
+        # LLVM works on memory alone here.
+        landlock.restrict(landlock.Access())
         if request["globals"]:
             library.set_globals(request["globals"])
         _Worker(library, connection, log).serve()
@@ -331,8 +345,10 @@ def main(arguments: Sequence[str]) -> int:
     control.settimeout(_ORPHAN_CHECK_S)
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    isolate_network()
     library = Library(arguments[0])
     _warm_up(library)
+    confine_builder()
     control.sendall(encode({**library.host(), "version": library.version}))
     gc.freeze()
     buffer = bytearray()

@@ -6,6 +6,8 @@ unrolling). Works on a machine without system headers: the folder ``include`` be
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import resource
 import signal
@@ -14,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -24,13 +26,15 @@ from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Status, Value, Variant
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.toolchain import Toolchain
+from tuner.evaluators.sandbox.confine import confine_builder
 
-__all__ = ["FrontEnd", "Source", "Unit", "first_error", "include_words", "macro_flags"]
+__all__ = ["FrontEnd", "Source", "Unit", "first_error", "macro_flags"]
 
 _SHIMS = Path(__file__).parent / "include"
 _SUFFIXES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".C": "c++", ".c++": "c++"}
 _LANGUAGES = ("c", "c++")
 _KEPT = 512
+_POOLS_KEPT = 4
 _MEMORY_BYTES = 8 << 30
 _ERROR = re.compile(r"^(.*?(?:fatal )?error: .*)$", re.MULTILINE)
 _MATH_PROBE_TEXT = (
@@ -51,6 +55,13 @@ class Source:
     language: str
     folder: str = ""
     include: tuple[str, ...] = ()
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Where files to include are looked up, in order; nothing else of the user's can be read."""
+        paths = [Path(folder) for folder in self.include]
+        found = [str(path if path.is_absolute() else Path(self.folder) / path) for path in paths]
+        return (*found, self.folder) if self.folder else tuple(found)
 
     @classmethod
     def of(cls, kernel: Kernel, variant: Variant | None = None) -> Source:
@@ -114,15 +125,42 @@ class FrontEnd:
         self._lock = threading.Lock()
         self._go = threading.Event()
         self._go.set()
-        self._threads = ThreadPoolExecutor(max(1, workers), thread_name_prefix="clang")
+        self._workers = max(1, workers)
+        self._scratch = tempfile.TemporaryDirectory(prefix="tuner-clang-")
+        self._threads: OrderedDict[tuple[str, ...], ThreadPoolExecutor] = OrderedDict()
 
     def close(self) -> None:
         """Ends all runs of clang; safe to call twice."""
         self.resume()
         with self._lock:
             for process in self._running:
-                process.kill()
-        self._threads.shutdown()
+                _kill(process)
+        while self._threads:
+            self._threads.popitem()[1].shutdown()
+        self._scratch.cleanup()
+
+    def _pool(self, folders: Iterable[str] = ()) -> ThreadPoolExecutor:
+        """Threads whose runs of clang can read these folders and write to the scratch folder only.
+
+        The kernel confines threads, and what a thread starts is confined with it.
+        """
+        read = tuple(sorted({str(Path(folder).resolve()) for folder in folders}))
+        if read not in self._threads:
+            if len(self._threads) >= _POOLS_KEPT:
+                self._threads.popitem(last=False)[1].shutdown()
+            self._threads[read] = ThreadPoolExecutor(
+                self._workers, "clang", initializer=self._confine, initargs=(read,)
+            )
+        self._threads.move_to_end(read)
+        return self._threads[read]
+
+    def _confine(self, read: Sequence[str]) -> None:
+        # Two levels up from the compiler are its libraries and headers.
+        own = str(Path(self._toolchain.clang).parents[1])
+        confine_builder(read=[own, str(_SHIMS), *read], write=[self._scratch.name])
+
+    def _folder(self) -> tempfile.TemporaryDirectory[str]:
+        return tempfile.TemporaryDirectory(dir=self._scratch.name)
 
     def pause(self) -> None:
         """Stops all runs of clang until :meth:`resume`."""
@@ -146,8 +184,12 @@ class FrontEnd:
         # Only the first that needs a unit pays for it.
         results = {key: replace(self._known[key], seconds=0.0) for key in keys if key in self._known}
         free = dict(results)
-        made = self._threads.map(lambda item: self._compile(item[0], *item[1]), fresh.items())
-        for key, unit in zip(fresh, made, strict=True):
+        waiting = {
+            key: self._pool(_readable(one[0], one[1])).submit(self._compile, key, *one)
+            for key, one in fresh.items()
+        }
+        for key, future in waiting.items():
+            unit = future.result()
             results[key], free[key] = unit, replace(unit, seconds=0.0)
             if unit.status is not Status.TIMED_OUT:
                 self._remember(key, unit)
@@ -171,7 +213,7 @@ class FrontEnd:
         started = time.perf_counter()
         modules: list[bytes] = []
         outputs: list[str] = []
-        with tempfile.TemporaryDirectory(prefix="tuner-source-") as scratch:
+        with self._folder() as scratch:
             for file in source.variant.files:
                 (Path(scratch) / PurePath(file.name).name).write_text(file.text, encoding="utf-8")
             for index, file in enumerate(source.variant.files):
@@ -200,20 +242,22 @@ class FrontEnd:
         words += macro_flags(macros)
         if self._bare:
             words += ["-nostdlibinc"]
-        words += include_words(source.folder, source.include)
+        for folder in source.folders:
+            words += ["-I", folder]
         return [*words, "-idirafter", str(_SHIMS)]
 
     def object_of(
         self, source: Source, flags: Flags, macros: Mapping[str, Value]
     ) -> tuple[Status, str, bytes]:
         """What clang alone makes of the first file with the flags as written: status, output, object code."""
-        with tempfile.TemporaryDirectory(prefix="tuner-source-") as scratch:
+        with self._folder() as scratch:
             for file in source.variant.files:
                 (Path(scratch) / PurePath(file.name).name).write_text(file.text, encoding="utf-8")
             first = source.variant.files[0].name
             language = _language(first, source.language, first=True) or "c"
             words = [*self.words(source, flags, macros), *flags.given, "-x", language]
-            status, output = self._run([*words, PurePath(first).name, "-o", "out.o"], scratch)
+            words += [PurePath(first).name, "-o", "out.o"]
+            status, output = self._pool(_readable(source, flags)).submit(self._run, words, scratch).result()
             return status, output, (Path(scratch) / "out.o").read_bytes() if status is Status.OK else b""
 
     def check(self, flags: Flags) -> None:
@@ -234,12 +278,11 @@ class FrontEnd:
         words = ["-c", "-O3", f"-march={self._target}", "-fno-color-diagnostics", "-Werror", *flags.frontend]
         # Macros that a header needs may be missing here, so files to include are left out.
         words = [w for i, w in enumerate(words) if w != "-include" and words[i - 1] != "-include"]
-        with tempfile.TemporaryDirectory(prefix="tuner-flags-") as scratch:
+        with self._folder() as scratch:
             (Path(scratch) / "empty.c").write_text("typedef int empty;\n", encoding="utf-8")
             language = "c++" if any(w.startswith(("-std=c++", "-std=gnu++")) for w in words) else "c"
-            status, output = self._run(
-                [*words, *veclib, *options, "-x", language, "empty.c", "-o", "out.o"], scratch
-            )
+            words = [*words, *veclib, *options, "-x", language, "empty.c", "-o", "out.o"]
+            status, output = self._pool().submit(self._run, words, scratch).result()
         if status is Status.OK:
             return None
         said = first_error(output) if "error: " in output else output.strip().split("\n")[0]
@@ -281,11 +324,12 @@ class FrontEnd:
             "double *restrict ddouble, int n) {"
         )
         found: dict[str, str] = {}
-        with tempfile.TemporaryDirectory(prefix="tuner-veclib-") as scratch:
+        with self._folder() as scratch:
             (Path(scratch) / "probe.c").write_text("\n".join([head, *lines, "}"]), encoding="utf-8")
             words = ["-c", "-O3", f"-march={self._target}", "-ffast-math", f"-fveclib={library}"]
             words += ["-mllvm", "-print-after=inject-tli-mappings", "-mllvm", "-print-module-scope"]
-            status, output = self._run([*words, "-x", "c", "probe.c", "-o", "out.o"], scratch)
+            words += ["-x", "c", "probe.c", "-o", "out.o"]
+            status, output = self._pool().submit(self._run, words, scratch).result()
         if status is not Status.OK:
             raise SpecError(f"clang does not take -fveclib={library}: {first_error(output)}", "try libmvec")
         attributes = dict(_ATTRIBUTES.findall(output))
@@ -311,7 +355,7 @@ class FrontEnd:
         try:
             _, errors = process.communicate(timeout=self._timeout_s)
         except subprocess.TimeoutExpired:
-            process.kill()
+            _kill(process)
             process.communicate()
             return Status.TIMED_OUT, f"clang took longer than {self._timeout_s:g} s"
         finally:
@@ -325,19 +369,25 @@ class FrontEnd:
         return Status.BUILD_ERROR, output
 
 
+def _readable(source: Source, flags: Flags) -> Iterator[str]:
+    """What a run of clang on this source may have to read beside the system's own."""
+    yield from source.folders
+    heads = ("", *flags.frontend)
+    for head, word in zip(heads, flags.frontend, strict=False):
+        if head in ("-I", "-isystem", "-iquote", "-idirafter", "-include") and word.startswith("/"):
+            yield word
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """With all that it has started; its group has its number."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 def _language(name: str, first_language: str, *, first: bool) -> str | None:
     if first:
         return first_language if first_language in _LANGUAGES else "c"
     return _SUFFIXES.get(PurePath(name).suffix)
-
-
-def include_words(folder: str, include: Sequence[str]) -> list[str]:
-    """``-I`` for the include folders, which are relative to ``folder``, and for ``folder`` itself."""
-    words: list[str] = []
-    for name in include:
-        path = Path(name)
-        words += ["-I", str(path if path.is_absolute() else Path(folder) / path)]
-    return [*words, "-I", folder] if folder else words
 
 
 def first_error(output: str) -> str:

@@ -32,7 +32,8 @@ static void on_fault(int signal, u8 *info, u8 *context) {
     volatile i64 *page = fault_page;
     if (page[FAULT_SIGNAL]) return;
     page[FAULT_CODE] = *(int *)(info + 8);
-    page[FAULT_ADDRESS] = *(i64 *)(info + 16);
+    /* A forbidden system call (31, SIGSYS) tells its number in the place after the address. */
+    page[FAULT_ADDRESS] = signal == 31 ? *(int *)(info + 24) : *(i64 *)(info + 16);
 #if defined(__x86_64__)
     page[FAULT_STACK] = *(i64 *)(context + 160);
     page[FAULT_WRITE] = *(i64 *)(context + 192) >> 1 & 1;
@@ -44,6 +45,8 @@ static void on_fault(int signal, u8 *info, u8 *context) {
     page[FAULT_NO_MEMORY] = failed(probe);
     if (!failed(probe)) munmap(probe, 16l << 20);
     page[FAULT_SIGNAL] = signal;
+    /* The instruction after a forbidden call would run otherwise: the call itself is not made. */
+    if (signal == 31) __builtin_trap();
 }
 
 /* Notes the first fatal signal in `page`; the signal then takes its usual course. */

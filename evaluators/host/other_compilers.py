@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
 from tuner.core.types import Build, Kernel, Status, Value
-from tuner.evaluators.host.frontend import first_error, include_words, macro_flags
+from tuner.evaluators.host.frontend import Source, first_error, macro_flags
 from tuner.evaluators.host.objects import Object
 
 __all__ = ["build_with"]
@@ -44,7 +44,8 @@ def build_with(kernel: Kernel, command: Sequence[str], macros: Mapping[str, Valu
         # Several files become one object by a partial link, as the loader takes one.
         how = ["-c"] if len(files) == 1 else ["-r", "-nostdlib"]
         names = [PurePath(f.name).name for f in files]
-        words = [program, *command[1:], *macro_flags(macros), *include_words(kernel.folder, kernel.include)]
+        folders = [word for folder in Source.of(kernel).folders for word in ("-I", folder)]
+        words = [program, *command[1:], *macro_flags(macros), *folders]
         status, output = _run([*words, *how, *names, "-o", "out.o"], scratch)
         code = (Path(scratch) / "out.o").read_bytes() if status is Status.OK else b""
     if status is not Status.OK:

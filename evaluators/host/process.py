@@ -20,6 +20,7 @@ from typing import Any
 
 from tuner.core.errors import MachineError
 from tuner.evaluators.host.child import FAULT_PAGE_BYTES, MESSAGE_BYTES
+from tuner.evaluators.sandbox.environment import worker_environment
 
 __all__ = ["Child", "Ended", "Exit", "Fault", "TimedOut", "Zygote", "sealed_file"]
 
@@ -101,6 +102,7 @@ class Zygote:
 
     Raises:
         MachineError: it does not start, or a library cannot be loaded.
+        Ended: it was killed from outside.
     """
 
     def __init__(self, *, llvm: str, libraries: Sequence[str], harness: bytes) -> None:
@@ -110,7 +112,12 @@ class Zygote:
             self._process = subprocess.Popen(
                 command,
                 pass_fds=[theirs.fileno()],
-                env=_environment(),
+                env={
+                    **worker_environment("PYTHONPATH", "LD_LIBRARY_PATH"),
+                    "PATH": os.defpath,
+                    "LC_ALL": "C.UTF-8",
+                    "PYTHONDONTWRITEBYTECODE": "1",
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 cwd="/",
@@ -120,8 +127,10 @@ class Zygote:
         code = sealed_file("harness", [harness])
         try:
             answer = self._ask({"op": "load", "llvm": llvm, "libraries": list(libraries)}, [code])
-        except MachineError:
+        except MachineError as error:
             self.close()
+            if self._process.returncode == -signal.SIGKILL:
+                raise Ended from error
             raise
         finally:
             os.close(code)
@@ -146,7 +155,7 @@ class Zygote:
 
         Args:
             code: object code of the candidate.
-            request: ``symbol``, ``thunk``, ``uid``, ``cpu_s``, ``memory_bytes``, ``processes``.
+            request: ``symbol``, ``thunk``, ``uid``, ``cpu_s``, ``memory_bytes``, ``processes``, ``threads``.
 
         Raises:
             MachineError: the zygote is gone or the machine refuses another process.
@@ -191,12 +200,6 @@ class Zygote:
             raise MachineError("the run worker's zygote has ended", "try again; if it stays, report it")
         answer: dict[str, Any] = json.loads(message)
         return answer
-
-
-def _environment() -> dict[str, str]:
-    """Nothing of the user's environment but what the interpreter needs to find this package."""
-    kept = {name: os.environ[name] for name in ("PYTHONPATH", "LD_LIBRARY_PATH") if name in os.environ}
-    return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **kept}
 
 
 class Child:

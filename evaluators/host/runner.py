@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from tuner.core.errors import MachineError
 from tuner.core.types import Status
 from tuner.evaluators.host.bundles import Bundle, OutputMemory
-from tuner.evaluators.host.child import ATTACH, FINISHED, LOADED, MAPPED, MESSAGE_BYTES, REFUSED, RUN
+from tuner.evaluators.host.child import ATTACH, FINISHED, LOADED, MAPPED, MESSAGE_BYTES, OPEN, REFUSED, RUN
 from tuner.evaluators.host.layout import PAGE
 from tuner.evaluators.host.process import Child, Ended, Exit, Fault, TimedOut, Zygote
 from tuner.evaluators.python_reference import RETURN
+from tuner.evaluators.sandbox.syscalls import name_of
 
 __all__ = ["Attached", "CandidateFailed", "Limits", "Runner", "words_of"]
 
@@ -28,6 +29,21 @@ _PROGRESS = 3
 _NEAR_STACK_BYTES = 1 << 16
 _SPACE = (0x1000_0000_0000, 0x5000_0000_0000)
 _OPAQUE_UIDS = 0x7000_0000
+_MEANINGS = {
+    **dict.fromkeys(
+        ("clone", "clone3", "fork", "vfork"), "starts a process, or a thread beyond measure.threads"
+    ),
+    **dict.fromkeys(("execve", "execveat"), "starts a program"),
+    **dict.fromkeys(("socket", "socketpair", "connect", "bind"), "opens a connection"),
+    **dict.fromkeys(("open", "openat", "creat"), "opens a file for writing"),
+    **dict.fromkeys(("write", "writev", "sendto", "sendmsg"), "writes to the result channel"),
+    **dict.fromkeys(("read", "readv", "recvfrom", "recvmsg"), "reads a descriptor of the harness"),
+    **dict.fromkeys(("mmap", "mprotect", "pkey_mprotect"), "changes code or the protection of memory"),
+    **dict.fromkeys(("kill", "tkill", "tgkill"), "signals another process"),
+    **dict.fromkeys(
+        ("ptrace", "process_vm_readv", "process_vm_writev"), "reaches into the memory of another process"
+    ),
+}
 
 
 class CandidateFailed(Exception):
@@ -96,6 +112,7 @@ class Runner:
             "uid": _OPAQUE_UIDS + self._random.randrange(1 << 20) if root else None,
             "cpu_s": limits.cpu_s,
             "memory_bytes": limits.memory_bytes,
+            "threads": limits.threads,
             # Counted for each user: without a user of its own only "none" is a limit for the child alone.
             "processes": 0 if limits.threads == 1 else limits.threads if root else None,
         }
@@ -108,13 +125,22 @@ class Runner:
         if kind == REFUSED:
             self.close()
             raise CandidateFailed(Status.REFUSED, f"cannot be loaded: {answer[8:].decode(errors='replace')}")
-        self.expect(answer, LOADED, 2)
-        self._idle_threads = _word(answer, 1)
+        if kind == OPEN:
+            self.close()
+            raise CandidateFailed(Status.LOST, f"cannot be confined: {answer[8:].decode(errors='replace')}")
+        self.expect(answer, LOADED, 1)
+        self._idle_threads = self._threads("loading")
 
     @property
     def thread_limit(self) -> int:
         """Threads that the process may have after a call."""
         return self._idle_threads + self._limits.threads - 1
+
+    def _threads(self, during: str) -> int:
+        try:
+            return self.child.threads()
+        except Ended:
+            raise self.failure(during) from None
 
     def receive(self, timeout_s: float, during: str) -> bytes:
         """One message of the child.
@@ -244,21 +270,31 @@ def _diagnose(ended: Exit, places: Sequence[tuple[int, Bundle]], during: str) ->
     if ended.lost:
         return CandidateFailed(Status.LOST, f"the run worker's zygote has ended in {during}")
     fault = ended.fault
+    if fault is not None and fault.signal == signal.SIGSYS:
+        return CandidateFailed(Status.REFUSED, f"{_forbidden(name_of(fault.address))} in {during}")
     if fault is not None and fault.no_memory:
         return CandidateFailed(Status.OUT_OF_RESOURCES, f"ran out of memory in {during}")
     if os.WIFEXITED(ended.status):
         code = os.WEXITSTATUS(ended.status)
         return CandidateFailed(Status.CRASHED, f"ended its process with exit status {code} in {during}")
     number = os.WTERMSIG(ended.status)
+    if number == signal.SIGSYS:
+        return CandidateFailed(Status.REFUSED, f"makes a system call that no kernel needs in {during}")
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     if number == signal.SIGXCPU:
         return CandidateFailed(Status.TIMED_OUT, f"used up its processor time in {during}")
     if number == signal.SIGKILL:
-        return CandidateFailed(Status.OUT_OF_RESOURCES, f"killed by the system ({name}) in {during}")
+        # A candidate that takes too much meets a limit first; whoever it was that killed, it was not the tuner.
+        return CandidateFailed(Status.LOST, f"killed from outside ({name}) in {during}")
     status, why = Status.CRASHED, ""
     if fault is not None and fault.signal in (signal.SIGSEGV, signal.SIGBUS):
         status, why = _explain(fault, places)
     return CandidateFailed(status, f"{name}{': ' + why if why else ''} in {during}")
+
+
+def _forbidden(call: str) -> str:
+    what = _MEANINGS.get(call, "asks the system for what no kernel needs")
+    return f"{what} (system call {call})"
 
 
 def _explain(fault: Fault, places: Sequence[tuple[int, Bundle]]) -> tuple[Status, str]:

@@ -6,7 +6,7 @@ Decides nothing about other candidates. A candidate's failure is a status, never
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,10 @@ import numpy as np
 from tuner.core.errors import UsageError
 from tuner.core.types import Measurement, Status, Task, Verdict
 from tuner.evaluators.host.bundles import Bundle
+from tuner.evaluators.host.freshness import Freshness
 from tuner.evaluators.host.outputs import Failure, check_entries
 from tuner.evaluators.host.runner import Attached, CandidateFailed, Runner
-from tuner.evaluators.host.timing import Batch, Clocks, Setting, run_window, sizes_for, windows_for
+from tuner.evaluators.host.timing import Batch, Clocks, Setting, Window, run_window, sizes_for, windows_for
 from tuner.evaluators.lane import TimingLane, load_notes
 from tuner.evaluators.verification import AcceptedOutputs
 
@@ -35,12 +36,20 @@ class Inputs:
         verify: the verification's bundle.
         timed: the bundle of one problem's timed sets.
         accepted: outputs that have passed before, over all sessions.
+        fresh: the bundle of one problem's further sets, mapped when they are due and not before.
+        fresh_after: batches of a problem after which that is; fewer leave a candidate too poor to win.
+        freshness: what is known of the baseline on new inputs.
+        trusted: this is the baseline.
         flush_bytes: what to read and write before each call; 0 for a warm cache.
         lane: of this device.
     """
 
     verify: Callable[[], Bundle]
     timed: Callable[[int], Bundle]
+    fresh: Callable[[int], Bundle]
+    fresh_after: int
+    freshness: Freshness
+    trusted: bool
     accepted: AcceptedOutputs
     flush_bytes: int
     lane: TimingLane
@@ -66,6 +75,7 @@ class HostSession:
     _verdict: Verdict | None = None
     _timed: dict[int, Attached] = field(default_factory=dict)
     _call_s: dict[int, float] = field(default_factory=dict)
+    _batches: dict[int, int] = field(default_factory=dict)
     _clocks: Clocks = field(default_factory=Clocks)
     _closed: bool = False
 
@@ -113,6 +123,9 @@ class HostSession:
             with self.inputs.lane as lane:
                 notes["waited_s"] = round(lane.waited_s, 6)
                 self._time(attached, problem, calls, batch=batch, notes=notes)
+                self._batches[problem] = self._batches.get(problem, 0) + 1
+                if self._batches[problem] == self.inputs.fresh_after:
+                    notes["fresh_ratio"] = round(self._look_at_fresh(problem, batch), 4)
             notes |= load_notes()
         except CandidateFailed as failed:
             self._fail(failed)
@@ -181,13 +194,23 @@ class HostSession:
     def _time(
         self, attached: Attached, problem: int, calls: int, *, batch: Batch, notes: dict[str, Any]
     ) -> None:
-        assert self._runner is not None
-        runner, bundle = self._runner, attached.bundle
+        bundle = attached.bundle
         call_s = self._call_s.get(problem, min(bundle.call_s))
         sizes = sizes_for(bundle, call_s, cold=self.inputs.flush_bytes > 0)
         windows = windows_for(bundle, calls, sizes, rng=self.rng, flush_bytes=self.inputs.flush_bytes)
+        self._run_windows(attached, windows, batch, call_s=call_s)
+        self._call_s[problem] = float(np.median(batch.times_s))
+        notes["calls_per_time"] = sizes.per_segment
+        notes["windows"] = len(windows)
+        notes["sets"] = len(bundle.layout.entries)
+
+    def _run_windows(
+        self, attached: Attached, windows: Sequence[Window], batch: Batch, *, call_s: float
+    ) -> None:
+        assert self._runner is not None
+        bundle = attached.bundle
         setting = Setting(
-            runner=runner,
+            runner=self._runner,
             attached=attached,
             clocks=self._clocks,
             # What a call of the baseline takes bounds the wait too: the child may have lied about its own.
@@ -213,10 +236,24 @@ class HostSession:
                     attached.memory.poison_entry(bundle.layout.entries[number])
 
             run_window(setting, window, batch, check=check)
-        self._call_s[problem] = float(np.median(batch.times_s))
-        notes["calls_per_time"] = sizes.per_segment
-        notes["windows"] = len(windows)
-        notes["sets"] = len(bundle.layout.entries)
+
+    def _look_at_fresh(self, problem: int, batch: Batch) -> float:
+        """One call on each of some sets that the child could not see until now; a lookup has nothing to find."""
+        assert self._runner is not None
+        bundle = self.inputs.fresh(problem)
+        attached = self._runner.attach(bundle)
+        attached.memory.poison()
+        cold, numbers = self.inputs.flush_bytes > 0, range(len(bundle.layout.entries))
+        orders = [(n,) for n in numbers] if cold else [tuple(numbers)]
+        windows = [Window(order=o, per_segment=1, flush_bytes=self.inputs.flush_bytes) for o in orders]
+        fresh = Batch()
+        self._run_windows(attached, windows, fresh, call_s=self._call_s[problem])
+        ratio, why = self.inputs.freshness.judge(
+            problem, batch.times_s, fresh.times_s, trusted=self.inputs.trusted
+        )
+        if why:
+            raise CandidateFailed(Status.REFUSED, f"the measurement cannot be believed: {why}")
+        return ratio
 
 
 def _finite(worst: float) -> float:

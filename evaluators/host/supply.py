@@ -17,6 +17,7 @@ from tuner.core.expressions import Expression
 from tuner.core.streams import seed_for
 from tuner.core.types import Argument, Problem, Resolved, Task, Value
 from tuner.evaluators.host.bundles import Bundle, make_bundle, set_bytes
+from tuner.evaluators.host.freshness import FRESH_SETS
 from tuner.evaluators.host.reference import BaselineFailed, Oracle
 from tuner.evaluators.workloads import Plan, Workload, make_planned, plan_workloads, timed_sets
 
@@ -35,11 +36,15 @@ class _Group:
 
     verify: Bundle | None = None
     timed: dict[int, Bundle] = field(default_factory=dict)
+    fresh: dict[int, Bundle] = field(default_factory=dict)
+
+    @property
+    def bundles(self) -> list[Bundle]:
+        return [b for b in (self.verify, *self.timed.values(), *self.fresh.values()) if b is not None]
 
     def close(self) -> None:
-        for bundle in (self.verify, *self.timed.values()):
-            if bundle is not None:
-                bundle.close()
+        for bundle in self.bundles:
+            bundle.close()
 
 
 def runtime_of(task: Task, resolved: Resolved) -> dict[str, Value]:
@@ -112,6 +117,22 @@ class Supply:
             self._note_size(group)
         return group.timed[problem]
 
+    def fresh(self, purpose: str, number: int, runtime: Mapping[str, Value], *, problem: int) -> Bundle:
+        """The bundle of further sets that no timed batch repeats; raises as :meth:`verify`."""
+        number = number if purpose == "confirm" else 0
+        group = self._group(purpose, number, runtime)
+        if problem not in group.fresh:
+            # After the last one that a timed batch may use.
+            plans = timed_sets(
+                self._task, problem, self._base, purpose=purpose, number=number, count=_MOST_SETS + FRESH_SETS
+            )[_MOST_SETS:]
+            workloads = [make_planned(self._task, plan, runtime) for plan in plans]
+            key = f"{self._key(purpose, number, runtime)}/fresh/{problem}"
+            shift = seed_for(self._task.seed, f"stagger/fresh/{purpose}", number) % 64
+            group.fresh[problem] = self._staggered(key, plans, workloads, runtime, shift=shift)
+            self._note_size(group)
+        return group.fresh[problem]
+
     def forget(self) -> None:
         """Drops the workloads kept for checks."""
         self.workloads = ()
@@ -135,8 +156,7 @@ class Supply:
         return group
 
     def _note_size(self, group: _Group) -> None:
-        bundles = [b for b in (group.verify, *group.timed.values()) if b is not None]
-        self.largest_bytes = max(self.largest_bytes, sum(b.layout.space_bytes for b in bundles))
+        self.largest_bytes = max(self.largest_bytes, sum(b.layout.space_bytes for b in group.bundles))
 
     def _verification(
         self, purpose: str, number: int, runtime: Mapping[str, Value], plans: list[Plan]
@@ -181,13 +201,27 @@ class Supply:
         sets, copies = self._counts(size, restored=self._restored(first), call_s=self.call_s[problem])
         plans = plans_of(sets)
         workloads = [first, *(make_planned(self._task, plan, runtime) for plan in plans[1:])]
+        shift = seed_for(self._task.seed, f"stagger/{purpose}", number) % 64
+        key = f"{self._key(purpose, number, runtime)}/timed/{problem}"
+        return self._staggered(key, plans, workloads, runtime, shift=shift, copies=copies)
+
+    def _staggered(
+        self,
+        key: str,
+        plans: Sequence[Plan],
+        workloads: Sequence[Workload],
+        runtime: Mapping[str, Value],
+        *,
+        shift: int,
+        copies: int = 1,
+    ) -> Bundle:
         bundle = make_bundle(
             self._task,
             workloads,
-            ["stagger"] * sets,
-            key=f"{self._key(purpose, number, runtime)}/timed/{problem}",
-            timed=[problem] * sets,
-            shift=seed_for(self._task.seed, f"stagger/{purpose}", number) % 64,
+            ["stagger"] * len(workloads),
+            key=key,
+            timed=[plan.timed_problem for plan in plans],
+            shift=shift,
             copies=copies,
         )
         try:

@@ -182,9 +182,10 @@ def run_window(setting: Setting, window: Window, batch: Batch, *, check: Callabl
     runner.send(b"\0" * 8, label)
     answer = runner.receive(limit, label)
     wall = time.perf_counter() - wall
-    cpu = _cpu(runner, label) - cpu
     claimed, cost, times = _read(runner, answer, window)
     runner.stop()
+    # Only now, when outputs cannot change any more: what is computed after the answer counts as well.
+    cpu = _cpu(runner, label) - cpu
     if runner.child.unexpected():
         runner.close()
         raise CandidateFailed(Status.REFUSED, "the process sent something that only a tampered one would")

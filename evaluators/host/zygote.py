@@ -22,6 +22,7 @@ from typing import Any
 
 from tuner.evaluators.host.child import Harness, run_child
 from tuner.evaluators.host.loader import Loader, LoadError
+from tuner.evaluators.sandbox.confine import confine_builder, isolate_network, prepare
 
 __all__ = ["main"]
 
@@ -63,7 +64,9 @@ class _Zygote:
             with mmap.mmap(files[0], 0, prot=mmap.PROT_READ) as view:
                 loader.add_trusted(bytes(view))
             self._harness = Harness(loader)
-        except LoadError as error:
+            # Once for all children, who then give up the rest. /proc: to find what a candidate has left.
+            confine_builder(read=["/proc"])
+        except (LoadError, OSError) as error:
             return {"error": str(error)}
         gc.collect()
         gc.freeze()
@@ -71,6 +74,7 @@ class _Zygote:
 
     def _do_fork(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         assert self._harness is not None
+        prepare(threads=request["threads"])
         try:
             pid = os.fork()
         except OSError as error:
@@ -155,6 +159,7 @@ def main() -> None:
     """Serves on the socket whose descriptor is the first argument."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    isolate_network()
     zygote = _Zygote(socket.socket(fileno=int(sys.argv[1])))
     try:
         zygote.serve()

@@ -198,7 +198,8 @@ def test_forks_fail_and_nothing_is_left(evaluation: HostEvaluation, compiled: Ca
     before = set(os.listdir("/proc"))
     bomb = "for (int i = 0; i < 200; i++) if (fork() == 0) for (;;) pause();"
     verdict = verdict_of(evaluation, compiled(bomb + HONEST, "int fork(void); int pause(void);"))
-    assert verdict.status is Status.OK
+    assert verdict.status is Status.REFUSED
+    assert "starts a process" in verdict.message
     left = [p for p in set(os.listdir("/proc")) - before if p.isdigit() and _is_zygote(p)]
     assert left == []
 
@@ -220,7 +221,10 @@ def test_thread_cannot_be_started_where_one_is_allowed(
     later = THREAD + "float *d; const float *s; int m; void *work(void *x) {"
     later += " for (int i = 0; i < m; i++) d[i] = 2 * s[i] + 1; return x; }"
     body = "unsigned long t; d = dst; s = src; m = n; pthread_create(&t, 0, work, 0);"
-    assert verdict_of(evaluation, compiled(body, later)).status is Status.WRONG_RESULT
+    verdict = verdict_of(evaluation, compiled(body, later))
+    # The first thing that a new thread needs is a protected page at the end of its stack.
+    assert verdict.status is Status.REFUSED
+    assert "mprotect" in verdict.message
 
 
 def test_threads_beyond_the_policy_are_refused(compiled: Callable[..., Build]) -> None:
@@ -243,15 +247,10 @@ def test_patched_clock_is_refused(evaluation: HostEvaluation, compiled: Callable
         "static int done; if (!done && n == 2000) { done = 1; unsigned char *p = (unsigned char *)clock_gettime;"
         " mprotect((void *)((unsigned long)p & ~4095ul), 8192, 7); p[0] = 0x31; p[1] = 0xc0; p[2] = 0xc3; }"
     )
-    spin = "for (volatile int i = 0; i < 40000; i++);"
     before = "int clock_gettime(int, void *); int mprotect(void *, unsigned long, int);"
-    session = evaluation.open(compiled(patch + spin + HONEST, before), RESOLVED, purpose="search", number=0)
-    try:
-        assert session.verify().status is Status.OK
-        statuses = [session.measure(problem=0, calls=2000).status for _ in range(2)]
-        assert statuses[-1] is Status.REFUSED
-    finally:
-        session.close()
+    verdict = verdict_of(evaluation, compiled(patch + HONEST, before))
+    assert verdict.status is Status.REFUSED
+    assert "changes code or the protection of memory (system call mprotect)" in verdict.message
 
 
 def test_own_clock_function_changes_nothing(
@@ -268,14 +267,27 @@ def test_forged_answers_are_refused(evaluation: HostEvaluation, compiled: Callab
         evaluation, compiled(forge + HONEST, "long write(int, const void *, unsigned long);")
     )
     assert verdict.status is Status.REFUSED
-    assert "tampered" in verdict.message
+    assert "writes to the result channel (system call write)" in verdict.message
+
+
+def test_forged_answers_by_the_harness_own_call_are_refused(
+    evaluation: HostEvaluation, compiled: Callable[..., Build]
+) -> None:
+    forge = "long m[3] = {3, 0, 5}; for (int fd = 4; fd < 64; fd++) if (send(fd, m, sizeof m, 0) > 0) break;"
+    verdict = verdict_of(
+        evaluation, compiled(forge + HONEST, "long send(int, const void *, unsigned long, int);")
+    )
+    assert verdict.status is Status.REFUSED
+    # On another descriptor than the channel the call is forbidden; on the channel the parent sees one too many.
+    assert "result channel" in verdict.message or "tampered" in verdict.message
 
 
 def test_zygote_cannot_be_taken_along(evaluation: HostEvaluation, compiled: Callable[..., Build]) -> None:
     verdict = verdict_of(
         evaluation, compiled("kill(getppid(), 9);" + HONEST, "int kill(int, int); int getppid(void);")
     )
-    assert verdict.status in (Status.OK, Status.LOST)
+    assert verdict.status is Status.REFUSED
+    assert "signals another process" in verdict.message
     assert verdict_of(evaluation, compiled(HONEST)).status is Status.OK
 
 

@@ -67,7 +67,7 @@ def test_the_search_verifies_main_small_and_hidden_sizes() -> None:
     assert [p.timed_problem for p in plans if p.timed_problem is not None] == [0, 1]
     assert all(p.distribution == "given" for p in plans if p.timed_problem is not None)
     small = [p.distribution for p in plans if p.problem == task.verify.problems[0]]
-    assert small == ["given", "scaled", "shifted", "structured", "extreme"]
+    assert small == ["given", "scaled", "shifted", "lowered", "structured", "extreme"]
     hidden = [p for p in plans if p.hidden]
     assert len(hidden) == 2
     assert all(p.distribution == "given" for p in hidden)
@@ -106,10 +106,10 @@ def test_the_plan_of_the_search_is_the_same_for_every_process_and_that_of_confir
 
 def test_confirming_processes_take_the_distributions_by_turns() -> None:
     task = stencil()
-    plans = [plan_workloads(task, {}, purpose="confirm", number=n) for n in range(4)]
+    plans = [plan_workloads(task, {}, purpose="confirm", number=n) for n in range(5)]
     assert all(len(p) == 5 for p in plans)
-    others = {p.distribution for four in plans for p in four} - {"given"}
-    assert others == {"scaled", "shifted", "structured", "extreme"}
+    others = {p.distribution for five in plans for p in five} - {"given"}
+    assert others == {"scaled", "shifted", "lowered", "structured", "extreme"}
 
 
 def test_timed_sets_share_no_seed_with_anything() -> None:

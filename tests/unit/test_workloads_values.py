@@ -136,6 +136,7 @@ def test_distributions_move_the_values_as_named() -> None:
     given = one(argument)
     assert np.array_equal(one(argument, distribution="scaled"), given * np.float32(10))
     assert np.array_equal(one(argument, distribution="shifted"), given + np.float32(5))
+    assert np.array_equal(one(argument, distribution="lowered"), given - np.float32(5))
     extreme = one(argument, distribution="extreme")
     assert 500 < np.abs(extreme).max() <= 1000
     assert (np.abs(extreme) < 1).any()

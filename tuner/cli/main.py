@@ -46,6 +46,9 @@ def tune(
     seed: Annotated[int | None, typer.Option(help="Of every random stream.")] = None,
     strategy: Annotated[str | None, typer.Option(help="A searcher by name.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Compile workers.")] = None,
+    require_sandbox: Annotated[
+        bool, typer.Option("--require-sandbox", help="Refuse to run where a protection is missing.")
+    ] = False,
     out: Out = Path("tuner-runs"),
     go_on: Annotated[bool, typer.Option("--resume", help="Go on with the newest unfinished run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Resume in another environment.")] = False,
@@ -59,7 +62,14 @@ def tune(
     from tuner.driver.runs import Options
     from tuner.spec.load import load_spec
 
-    options = Options(evaluations=evaluations, minutes=minutes, seed=seed, strategy=strategy, workers=workers)
+    options = Options(
+        evaluations=evaluations,
+        minutes=minutes,
+        seed=seed,
+        strategy=strategy,
+        workers=workers,
+        require_sandbox=require_sandbox,
+    )
     loaded = [spec for path in specs for spec in load_spec(path)]
     interruption = Interruption()
     _stop_cleanly(interruption)
@@ -96,13 +106,19 @@ def tune(
 
 
 @app.command()
-def check(spec: Spec, as_json: Json = False) -> None:
-    """Validate a spec, count its space, build and verify its baseline; changes nothing."""
+def check(
+    spec: Spec,
+    faults: Annotated[
+        bool, typer.Option(help="Plant faults in the baseline and count what the verification catches.")
+    ] = True,
+    as_json: Json = False,
+) -> None:
+    """Validate a spec, count its space, build and verify its baseline, test the verification; changes nothing."""
     from tuner.cli import text
     from tuner.driver.check import check_spec
     from tuner.spec.load import load_spec
 
-    reports = [check_spec(loaded) for loaded in load_spec(spec)]
+    reports = [check_spec(loaded, faults=faults) for loaded in load_spec(spec)]
     if as_json:
         objects = [r.to_json() for r in reports]
         print(json.dumps(objects[0] if len(objects) == 1 else {"checks": objects}))
@@ -142,13 +158,17 @@ def replay(
     run: Run,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Compile again, compare object code.")] = False,
     remeasure: Annotated[bool, typer.Option("--remeasure", help="Time baseline and best again.")] = False,
+    sign: Annotated[
+        Path | None,
+        typer.Option("--sign", metavar="KEY", help="Sign with a private Ed25519 key if it passes."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Audit a run: hash chain and every decision, then object code and times where asked."""
     from tuner.api import replay as audit
     from tuner.cli import text
 
-    report = audit(run, rebuild=rebuild, remeasure=remeasure)
+    report = audit(run, rebuild=rebuild, remeasure=remeasure, sign=sign)
     if as_json:
         print(json.dumps(report.to_json()))
     else:

@@ -105,6 +105,8 @@ def print_audit(report: AuditReport) -> None:
         value, low, high = report.remeasured
         stands = {True: "the claim stands", False: "the claim does not stand", None: "nothing was claimed"}
         print(f"  measured again: {value:.3f}x [{low:.3f}, {high:.3f}]; {stands[report.claim_stands]}")
+    if report.signed_by is not None:
+        print(f"  signed by the Ed25519 key {report.signed_by}")
     for line in report.differences:
         print(f"  differs: {line}")
     for line in report.not_rederived:

@@ -113,7 +113,11 @@ class Backend(Protocol):
     name: str
 
     def environment(self, target: str) -> Mapping[str, Any]:
-        """What results depend on, plain JSON: ``device`` (text), CPU features, toolchain and digests."""
+        """What results depend on, plain JSON: ``device`` (text), CPU features, toolchain and digests.
+
+        ``sandbox`` says under ``missing`` which protections from generated code this machine cannot give; a
+        backend without it has none.
+        """
         ...
 
     def check_flags(self, flags: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.canonical import canonical_json, from_json
-from tuner.core.errors import RecordError
+from tuner.core.errors import RecordError, UsageError
 from tuner.core.protocols import Backend, Evaluation
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, BuildRequest, Status
@@ -18,8 +18,9 @@ from tuner.driver.replay import Replay, replay_events
 from tuner.driver.runs import catalogue_of, spec_of, toolchain
 from tuner.driver.state import RunState
 from tuner.evaluators import registry as backends
+from tuner.recorders import signature as signatures
 from tuner.recorders.audit import audit_file
-from tuner.recorders.record import RunRecord
+from tuner.recorders.record import Head, RunRecord
 from tuner.search import registry as searchers
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
@@ -46,6 +47,7 @@ class AuditReport:
     rebuilt: int | None = None
     remeasured: tuple[float, float, float] | None = None
     claim_stands: bool | None = None
+    signed_by: str | None = None
 
     @property
     def clean(self) -> bool:
@@ -67,22 +69,31 @@ class AuditReport:
             "rebuilt": self.rebuilt,
             "remeasured": None if self.remeasured is None else list(self.remeasured),
             "claim_stands": self.claim_stands,
+            "signed_by": self.signed_by,
         }
 
 
 def audit(
-    path: Path, *, rebuild: bool = False, remeasure: bool = False, backend: Backend | None = None
+    path: Path,
+    *,
+    rebuild: bool = False,
+    remeasure: bool = False,
+    sign: Path | None = None,
+    backend: Backend | None = None,
 ) -> AuditReport:
-    """Audits a record; changes nothing.
+    """Audits a record, which stays as it is; a signature beside it is checked too.
 
     Args:
         path: of the record.
         rebuild: compile every recorded build again and compare the object code.
         remeasure: time baseline and best again, on inputs that the run never saw.
+        sign: a private key to sign a record with that passes.
         backend: instead of the record's own by name.
 
     Raises:
         RecordError: the file is no run record.
+        UsageError: the key cannot be used, or the record is not one to sign.
+        MachineError: there is a signature to check or to make, and no package for it.
     """
     report = AuditReport(path=path)
     for finding in audit_file(path):
@@ -100,12 +111,35 @@ def audit(
         space = spec.space(catalogue)
         searcher = searchers.create(first.body["settings"]["strategy"], space)
         found = replay_events(state, searcher, record.events(), record.blob)
+        head, closed = record.head, record.closed
     _describe(report, found, state)
+    if sign is None:
+        _check_signature(report, head)
     if (rebuild or remeasure) and report.clean:
         _with_compiler(report, state, spec, space, backend, rebuild=rebuild, remeasure=remeasure)
     elif not (rebuild or remeasure):
         report.notes.append("object code and times were not looked at: --rebuild and --remeasure do")
+    if sign is not None:
+        if not report.clean or not closed or state.end is None:
+            raise UsageError(
+                f"{path} is not signed: {'it has differences' if not report.clean else 'its run has not ended'}",
+                "tuner replay without --sign says more",
+            )
+        signature = signatures.sign(path, sign, head=head.hash, events=head.seq)
+        report.signed_by = signature.fingerprint
     return report
+
+
+def _check_signature(report: AuditReport, head: Head) -> None:
+    try:
+        signature = signatures.read_signature(report.path)
+        if signature is None:
+            return
+        signatures.verify(signature, head=head.hash, events=head.seq)
+    except signatures.SignatureError as error:
+        report.differences.append(str(error))
+        return
+    report.signed_by = signature.fingerprint
 
 
 def _describe(report: AuditReport, found: Replay, state: RunState) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.protocols import Backend, Evaluation
 from tuner.core.types import BASELINE, BuildRequest, Status
+from tuner.driver.faults import FaultReport, plant_faults
 from tuner.driver.runs import check_flags
 from tuner.evaluators import registry as backends
 from tuner.search import registry as searchers
@@ -17,6 +18,7 @@ from tuner.spec.load import LoadedSpec
 __all__ = ["CheckReport", "check_spec"]
 
 TIMED_CALLS = 5
+MISSED_SHOWN = 5
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,6 +31,7 @@ class CheckReport:
     warnings: list[str] = field(default_factory=list)
     count: int | None = None
     product: int = 1
+    faults: FaultReport | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON for ``--json``."""
@@ -38,12 +41,18 @@ class CheckReport:
             "ok": self.ok,
             "space": {"valid": self.count, "product": self.product},
             "facts": dict(self.lines),
+            "faults": None if self.faults is None else self.faults.to_json(),
             "warnings": self.warnings,
         }
 
 
-def check_spec(spec: LoadedSpec, *, backend: Backend | None = None) -> CheckReport:
+def check_spec(spec: LoadedSpec, *, backend: Backend | None = None, faults: bool = True) -> CheckReport:
     """Checks one kernel's spec.
+
+    Args:
+        spec: of one kernel.
+        backend: instead of the spec's by name.
+        faults: also plant faults in the baseline to see whether the verification catches them.
 
     Raises:
         SpecError: the spec cannot be run as it is.
@@ -58,7 +67,7 @@ def check_spec(spec: LoadedSpec, *, backend: Backend | None = None) -> CheckRepo
     report.lines.append(("device", str(environment.get("device", ""))))
     evaluation = backend.prepare(spec.task_with(seed=spec.search.seed), workers=1)
     try:
-        _check_baseline(report, spec, space, evaluation)
+        _check_baseline(report, spec, space, evaluation, faults=faults)
     finally:
         evaluation.close()
     return report
@@ -78,7 +87,9 @@ def _describe_space(report: CheckReport, space: Space) -> None:
         )
 
 
-def _check_baseline(report: CheckReport, spec: LoadedSpec, space: Space, evaluation: Evaluation) -> None:
+def _check_baseline(
+    report: CheckReport, spec: LoadedSpec, space: Space, evaluation: Evaluation, *, faults: bool
+) -> None:
     resolved = space.resolve(space.default())
     request = BuildRequest(trial=BASELINE, variant=spec.task.kernel.variant, resolved=resolved)
     (build,) = evaluation.build([request])
@@ -109,7 +120,25 @@ def _check_baseline(report: CheckReport, spec: LoadedSpec, space: Space, evaluat
             report.lines.append(("time", f"{median * 1e3:.4g} ms a call at {sizes or 'fixed size'}"))
     finally:
         session.close()
+    if faults:
+        found = plant_faults(
+            evaluation,
+            build,
+            spec.task.kernel.variant,
+            resolved,
+            seed=spec.search.seed,
+            sizes_vary=bool(spec.task.verify.assume),
+        )
+        _describe_faults(report, found)
     return None
+
+
+def _describe_faults(report: CheckReport, found: FaultReport) -> None:
+    report.faults = found
+    report.lines.append(("faults", found.text()))
+    report.lines += [("missed", f"{fault} passes") for fault in found.missed[:MISSED_SHOWN]]
+    if not found.enough:
+        report.warnings.append(found.warning())
 
 
 def _fail(report: CheckReport, message: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 import platform
@@ -12,15 +11,13 @@ from typing import Any
 
 from tuner.core.errors import TunerError
 from tuner.evaluators import registry as backends
+from tuner.evaluators.sandbox.support import probe
 
 __all__ = ["Finding", "examine"]
 
 OPTIONAL = {
     "torch": ("the searcher optuna-gp", "pip install 'remix-tuner[gp]'"),
 }
-
-LANDLOCK_CREATE_RULESET = 444
-LANDLOCK_VERSION_FLAG = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +45,7 @@ def examine() -> list[Finding]:
         _cores(),
     ]
     findings += [_backend(name) for name in backends.names()]
-    findings += [_landlock(), _counters()]
+    findings += [*_sandbox(), _counters()]
     findings += [_optional(name, what, cure) for name, (what, cure) in OPTIONAL.items()]
     return findings
 
@@ -76,14 +73,38 @@ def _backend(name: str) -> Finding:
     return Finding(part=f"backend {name}", ok=True, text=text)
 
 
-def _landlock() -> Finding:
-    libc = ctypes.CDLL(None, use_errno=True)
-    version = libc.syscall(LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), LANDLOCK_VERSION_FLAG)
-    if version > 0:
-        return Finding(part="landlock", ok=True, text=f"the kernel offers version {version}")
-    return Finding(
-        part="landlock", ok=False, text="the kernel does not offer it", cure="Linux 5.13 or newer has it"
-    )
+def _sandbox() -> list[Finding]:
+    found = probe()
+    return [
+        Finding(
+            part="landlock",
+            ok=bool(found.landlock),
+            text=f"candidates and compilers see no files they need not (version {found.landlock})"
+            if found.landlock
+            else "none: candidates and compilers can read the user's files, and write where the user can",
+            cure="" if found.landlock else "Linux 5.13 or newer has it; some need lsm=landlock at boot",
+        ),
+        Finding(
+            part="seccomp",
+            ok=found.seccomp,
+            text="candidates make only the system calls that computing needs"
+            if found.seccomp
+            else "none: candidates can make any system call",
+            cure="" if found.seccomp else "a kernel with CONFIG_SECCOMP_FILTER, on x86-64",
+        ),
+        Finding(
+            part="namespaces",
+            ok=bool(found.namespaces),
+            text=f"candidates have a {found.namespaces} namespace of their own"
+            if found.namespaces
+            else "none: the network is kept away by seccomp"
+            if found.seccomp
+            else "none: candidates can reach the network",
+            cure=""
+            if found.namespaces
+            else "sysctl user.max_user_namespaces, or allow them in the container",
+        ),
+    ]
 
 
 def _counters() -> Finding:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.canonical import canonical_json, digest, from_json
-from tuner.core.errors import RecordError, UsageError
+from tuner.core.errors import MachineError, RecordError, UsageError
 from tuner.core.protocols import Backend, Observer
 from tuner.core.types import Proposal, Status
 from tuner.driver.engine import Engine, Interruption
@@ -36,7 +36,10 @@ SUFFIX = ".run"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command line or a library call says beside the spec; ``None`` leaves it to the spec."""
+    """What the command line or a library call says beside the spec; ``None`` leaves it to the spec.
+
+    ``require_sandbox`` refuses to run where a protection from generated code is missing.
+    """
 
     evaluations: int | None = None
     minutes: float | None = None
@@ -44,6 +47,7 @@ class Options:
     strategy: str | None = None
     workers: int | None = None
     settings: Mapping[str, Any] | None = None
+    require_sandbox: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +117,21 @@ def toolchain(backend: Backend, target: str) -> dict[str, Any]:
     }
 
 
+def require_sandbox(backend: Backend, target: str) -> None:
+    """Refuses a backend whose candidates would run with less than the whole sandbox.
+
+    Raises:
+        MachineError: with what is missing.
+    """
+    sandbox = backend.environment(target).get("sandbox")
+    missing = ["all of it"] if sandbox is None else list(sandbox["missing"])
+    if missing:
+        raise MachineError(
+            f"the sandbox of the backend {backend.name} is incomplete here: no protection of {', '.join(missing)}",
+            "tuner doctor says what is missing; without --require-sandbox the run goes on and its record says so",
+        )
+
+
 def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
     """The run's settings: the command line over the spec over the defaults."""
     search = spec.search
@@ -161,9 +180,12 @@ def begin(
 
     Raises:
         SpecError: the spec cannot be run as it is; nothing is written.
+        MachineError: a sandbox is required and incomplete here.
         RecordError: the record cannot be written.
     """
     backend = backend or backends.create(spec.task.backend)
+    if options.require_sandbox:
+        require_sandbox(backend, spec.task.target)
     settings = settings_of(spec, options)
     catalogue = backend.pass_catalogue() if spec.wants_passes else None
     space = spec.space(catalogue)
@@ -228,10 +250,19 @@ def resume(
     clock: Callable[[], float] = time.monotonic,
     force: bool = False,
     workers: int | None = None,
+    sandboxed: bool = False,
 ) -> Outcome:
     """Goes on with a run that was interrupted or killed; a run that has ended is returned as it is.
 
+    Args:
+        path: of the record.
+        backend, observers, interruption, clock: as :func:`begin` takes them.
+        force: also in another environment.
+        workers: compile workers.
+        sandboxed: refuse where a protection from generated code is missing.
+
     Raises:
+        MachineError: a sandbox is required and incomplete here.
         UsageError: the environment differs from the one in the record and ``force`` is not set.
     """
     with RunRecord.open(path) as record:
@@ -241,6 +272,8 @@ def resume(
         if state.end is not None:
             return outcome(path, state)
         backend = backend or backends.create(start["backend"])
+        if sandboxed:
+            require_sandbox(backend, spec.task.target)
         now = from_json(canonical_json(toolchain(backend, spec.task.target)))
         if now != start["environment"] and not force:
             changed = ", ".join(_changed(start["environment"], now))

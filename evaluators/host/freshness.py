@@ -1,0 +1,53 @@
+"""Whether a candidate is as fast on inputs that it never saw as on those that its batch repeats.
+
+A timed batch calls the kernel often on a few sets of inputs, so a candidate could store its answers and look them
+up. The sets used here are mapped into its process only after its batch, so that there is nothing to look up. Judges
+times; compares no outputs itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+__all__ = ["FRESH_SETS", "Freshness"]
+
+FRESH_SETS = 2
+"""Sets of inputs for one look."""
+
+_FACTOR = 1.5
+_SLACK_S = 2e-6
+
+
+@dataclass(slots=True)
+class Freshness:
+    """What the baseline loses on new inputs, by problem: where branches are predicted from data, that is no cheat."""
+
+    ratios: dict[int, float] = field(default_factory=dict)
+
+    def judge(
+        self, problem: int, seen_s: Sequence[float], fresh_s: Sequence[float], *, trusted: bool
+    ) -> tuple[float, str]:
+        """Compares calls on sets that were repeated with calls on new ones.
+
+        The mean of the new ones counts: who works for all of them in one call would win by any other choice.
+
+        Args:
+            problem: of the task.
+            seen_s, fresh_s: seconds of single calls.
+            trusted: this is the baseline: its ratio is noted, and it is not judged.
+
+        Returns:
+            The ratio, and what is wrong; empty when nothing is.
+        """
+        seen, fresh = float(np.median(seen_s)), float(np.mean(fresh_s))
+        ratio = fresh / max(seen, 1e-12)
+        if trusted:
+            self.ratios[problem] = ratio
+            return ratio, ""
+        allowed = _FACTOR * max(1.0, self.ratios.get(problem, 1.0)) * seen + _SLACK_S
+        if fresh <= allowed:
+            return ratio, ""
+        return ratio, f"it takes {ratio:.1f} times as long on inputs that it has not seen"

@@ -1,0 +1,155 @@
+"""Takes from the calling process or thread what generated code has no use for. One call for each kind of process.
+
+What the kernel lacks is left out; what it has but refuses is an error, as the process would run open otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import site
+import sys
+from collections.abc import Iterable, Mapping
+
+from tuner.evaluators.sandbox import landlock, seccomp
+from tuner.evaluators.sandbox.libc import libc, prctl, unshare
+
+__all__ = [
+    "SYSTEM",
+    "confine_builder",
+    "confine_kernel",
+    "isolate_network",
+    "prepare",
+    "program_folders",
+    "set_limits",
+    "shed_privileges",
+]
+
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_DUMPABLE = 1, 38, 4
+_SIGKILL = 9
+_NEWIPC, _NEWUSER, _NEWNET = 0x08000000, 0x10000000, 0x40000000
+_NOBODY = 65534
+
+SYSTEM = (
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/bin",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+)
+"""Where programs and libraries of the system are. Of /etc only what the loader reads."""
+
+
+def program_folders() -> tuple[str, ...]:
+    """The system's folders and those that this interpreter imports from."""
+    own = {sys.prefix, sys.base_prefix, *site.getsitepackages(), *(p for p in sys.path if p)}
+    # The project's root may be on the path, through a link for each package.
+    own |= {os.path.realpath(p) for p in own}
+    here = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    return (*SYSTEM, *sorted(own), here)
+
+
+def isolate_network() -> str:
+    """Moves this process, which must have one thread only, into a network without any interface.
+
+    Returns:
+        ``network`` or ``user and network`` for the namespaces that were made; empty where none is allowed.
+    """
+    try:
+        unshare(_NEWNET | _NEWIPC)
+        return "network"
+    except OSError:
+        pass
+    user, group = os.geteuid(), os.getegid()
+    try:
+        unshare(_NEWUSER | _NEWNET | _NEWIPC)
+    except OSError:
+        return ""
+    # The same numbers inside as outside; a namespace without them would work too, under "nobody".
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        try:
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                file.write(text)
+        except OSError:
+            continue
+    return "user and network"
+
+
+def confine_builder(*, read: Iterable[str] = (), write: Iterable[str] = ()) -> None:
+    """For the calling thread, and all that it starts: a compiler or a process that forks candidates.
+
+    It cannot gain privileges, open a network connection, look into other processes, or write anywhere but to
+    ``write`` and ``/dev/null``. It reads programs, libraries, and ``read``.
+
+    Raises:
+        OSError: the kernel has a part and refuses it.
+    """
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    access = landlock.Access(
+        read=(*program_folders(), *read, "/dev/urandom", "/dev/zero"), write=(*write, "/dev/null")
+    )
+    landlock.restrict(access)
+    if seccomp.available():
+        seccomp.install(seccomp.worker_filter())
+
+
+def prepare(*, threads: int) -> None:
+    """Does before a fork what every child would do again."""
+    landlock.version()
+    if seccomp.available():
+        seccomp.kernel_template(threads > 1)
+
+
+def shed_privileges(uid: int | None) -> None:
+    """Before a candidate is loaded: another user where allowed, no privileges, no files, dies with its parent.
+
+    Raises:
+        OSError: the kernel has a part and refuses it.
+    """
+    libc.clearenv()
+    if uid is not None:
+        _become(uid)
+    # After the change of user, which clears it.
+    prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    prctl(_PR_SET_DUMPABLE, 0)
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    landlock.restrict(landlock.Access())
+
+
+def confine_kernel(*, channel: int, threads: int) -> None:
+    """After a candidate is loaded and before it runs: only the system calls that computing needs.
+
+    Raises:
+        OSError: the kernel has filters and refuses this one.
+    """
+    if seccomp.available():
+        seccomp.install(seccomp.kernel_filter(pid=os.getpid(), channel=channel, threads=threads))
+
+
+def set_limits(limits: Mapping[int, int]) -> None:
+    """Sets resource limits, soft and hard, never above the hard limit that there is."""
+    for which, value in limits.items():
+        _, hard = resource.getrlimit(which)
+        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (limit, limit))
+
+
+def _become(uid: int) -> None:
+    """Another user where that is allowed: then limits on processes hold for root too."""
+    with contextlib.suppress(OSError):
+        os.setgroups([])
+    for candidate in (uid, _NOBODY):
+        try:
+            os.setresgid(candidate, candidate, candidate)
+            os.setresuid(candidate, candidate, candidate)
+        except OSError:
+            continue
+        return

@@ -1,0 +1,171 @@
+"""Faults planted in a baseline: what is planted, and what `tuner check` says of a verification that misses some."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuner.cli.main import main
+from tuner.core.types import Source, Variant
+from tuner.driver.check import check_spec
+from tuner.spaces.mutations import ADVICE, find_faults, planted, sample
+from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
+
+KERNEL = """
+#define LEAVE 3 + 4
+/* 1 + 2 < 3 */
+struct pair { int a[2]; };
+static const float weights[3] = {0.25f, 0.5f, 0.25f};
+
+void blur(const float *src, float *dst, int n)
+{
+    // a - b
+    for (int i = 1; i < n - 1; i++) {
+        float sum = 0.0f;
+        sum += 0.25f * src[i - 1] + 0.5f * src[i];
+        dst[i] = sum - src[i + 1] / 4.0f;
+        if (sum > 2.0f && n != 3) dst[i] = fmaxf(sum, 0x10);
+    }
+}
+"""
+
+
+def mutants(text: str) -> set[str]:
+    source = Source(name="k.c", text=text)
+    variant = Variant(files=(source,))
+    return {planted(variant, fault).files[0].text for fault in find_faults(source)}
+
+
+def test_faults_of_every_kind_are_found() -> None:
+    faults = find_faults(Source(name="k.c", text=KERNEL))
+    assert {f.kind for f in faults} == set(ADVICE)
+    assert min(f.line for f in faults) > 7
+    lines = KERNEL.splitlines()
+    assert all(f.before.strip() in lines[f.line - 1] for f in faults)
+    texts = {str(f) for f in faults}
+    assert "k.c:10: < made <=" in texts
+    assert "k.c:10: 1 made 2" in texts
+    assert "k.c:13: sum - src[i + 1] made src[i + 1] - sum" in texts
+    assert "k.c:13: 4.0f made 4.04f" in texts
+    assert "k.c:14: fmaxf made fminf" in texts
+    assert "k.c:14: && made ||" in texts
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return a + b;", {"return a - b;", "return a ;"}),
+        ("return a - f(b)[2].c;", {"return a + f(b)[2].c;", "return f(b)[2].c - a;", "return a ;"}),
+        ("return -a;", set()),
+        ("x = *p;", set()),
+        ("float *p = q;", set()),
+        ('puts("a + 1");', set()),
+        ("x *= y;", {"x += y;", "x = y;"}),
+        ("x = c ? a : b;", set()),
+        ("x = '+';", set()),
+    ],
+)
+def test_edits_by_example(body: str, expected: set[str]) -> None:
+    wrap = "int f(void) {{ {} }}"
+    found = {text for text in mutants(wrap.format(body)) if "[3]" not in text}
+    assert found == {wrap.format(text) for text in expected}
+
+
+@given(text=st.text(alphabet="ab0189.+-*/<>=!&|?:;,(){}[]#\"'\\ \nfor while", max_size=200))
+@settings(deadline=None, max_examples=200)
+def test_any_text_is_read_to_its_end(text: str) -> None:
+    wrapped = f"void f() {{ {text}"
+    source = Source(name="k.c", text=wrapped)
+    for fault in find_faults(source):
+        assert wrapped[fault.start : fault.end] == fault.before
+        assert fault.before != fault.after
+
+
+def test_sample_takes_kinds_in_turn_and_is_the_same_for_a_seed() -> None:
+    faults = find_faults(Source(name="k.c", text=KERNEL))
+    some = sample(faults, len(ADVICE), np.random.default_rng(1))
+    assert {f.kind for f in some} == {f.kind for f in faults}
+    assert some == sample(faults, len(ADVICE), np.random.default_rng(1))
+    assert sample(faults, 10_000, np.random.default_rng(1)) == sorted(
+        faults, key=lambda f: (f.file, f.start, f.after)
+    )
+
+
+SPEC = """\
+kernel: {{source: blur.c, entry: blur}}
+problem: {{n: 4096}}
+arguments:
+  - {{name: src, dtype: float32, shape: [n]}}
+  - {{name: dst, dtype: float32, shape: [n], role: output}}
+  - {{name: n, dtype: int32, value: n}}
+space:
+  passes: off
+  flags: {{vector: ["", "-fno-vectorize"]}}
+verify: {{{verify}}}
+"""
+
+BLUR = """
+void blur(const float *src, float *dst, int n)
+{
+    int i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int k = 0; k < 4; k++)
+            dst[i + k] = 0.5f * src[i + k] + 1.0f;
+    for (; i < n; i++)
+        dst[i] = 0.5f * src[i] + 1.0f;
+}
+"""
+
+
+def check(folder: Path, verify: str) -> Path:
+    (folder / "blur.c").write_text(BLUR)
+    path = folder / "blur.yaml"
+    path.write_text(SPEC.format(verify=verify))
+    return path
+
+
+def test_good_verification_catches_what_is_planted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(check(tmp_path, "assume: ['n >= 1'], problems: [{n: 37}, {n: 2}]")), "--json"])
+    assert ended.value.code == 0
+    faults = json.loads(capsys.readouterr().out)["faults"]
+    assert faults["planted"] >= 10
+    assert faults["caught"] == faults["planted"]
+    assert faults["missed"] == []
+
+
+def test_poor_verification_is_warned_of_with_what_to_add(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(check(tmp_path, "rtol: 0.5, atol: 0.5"))])
+    assert ended.value.code == 0
+    out = capsys.readouterr().out
+    (warning,) = [line for line in out.splitlines() if "planted faults; add" in line]
+    assert "a smaller verify.rtol and verify.atol" in warning or "under verify.problems" in warning
+    assert "passes" in out
+    assert "blur.c:" in out
+
+
+def test_faults_can_be_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["check", str(check(tmp_path, "")), "--no-faults", "--json"])
+    assert json.loads(capsys.readouterr().out)["faults"] is None
+
+
+def test_backend_whose_builds_are_all_alike_plants_none(scale_spec: Callable[..., Path]) -> None:
+    (spec,) = load_spec(scale_spec())
+    backend = SimulatedBackend(seconds=lambda _: 1e-3, same_code=lambda _: "same")
+    report = check_spec(spec, backend=backend)
+    assert report.faults is not None
+    assert report.faults.counted == 0
+    assert ("faults", "none could be planted") in report.lines

@@ -1,0 +1,125 @@
+"""Workers killed from outside at random instants of a real run: the run ends, and its record holds."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tuner.core.types import Status
+from tuner.driver.audit import audit
+from tuner.driver.runs import Options, begin, open_state
+from tuner.recorders.record import RunRecord
+from tuner.spec.load import load_spec
+
+KERNEL = """
+void scale(const float *restrict a, float *restrict b, int n) {
+    for (int i = 0; i < n; i++)
+        b[i] = 2.0f * a[i] + 0.0f * (float)STEP;
+    if (n < 0) b[0] = STEP;
+}
+"""
+
+SPEC = """\
+kernel: {source: scale.c, entry: scale}
+problem: {n: 4096}
+arguments:
+  - {name: a, dtype: float32, shape: [n], init: {uniform: [-1, 1]}}
+  - {name: b, dtype: float32, shape: [n], role: output}
+  - {name: n, dtype: int32, value: n}
+space:
+  parameters: {STEP: {low: 1, high: 64}}
+  passes: off
+search: {strategy: random, budget: {evaluations: 8}}
+"""
+SETTINGS = {"choose_processes": 2, "confirm_processes": 4, "lost_retries": 6}
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def targets(kind: str) -> list[int]:
+    """Processes of a kind: ``compile`` or ``run``, the zygote or what it has forked."""
+    module = {"compile": b"compile_worker", "run": b"host.zygote"}[kind.split()[0]]
+    zygotes = []
+    for pid in children(os.getpid()):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if module in words:
+            zygotes.append(pid)
+    return zygotes if kind.endswith("zygote") else [p for zygote in zygotes for p in children(zygote)]
+
+
+@contextmanager
+def killer(kinds: list[str], seed: int, pause_s: tuple[float, float]) -> Iterator[list[str]]:
+    killed: list[str] = []
+    stop = threading.Event()
+
+    def work() -> None:
+        rng = random.Random(seed)
+        while not stop.wait(rng.uniform(*pause_s)):
+            kind = rng.choice(kinds)
+            for pid in targets(kind)[:1]:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+                killed.append(kind)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        stop.set()
+        thread.join()
+
+
+def run_under_fire(folder: Path, kinds: list[str], *, seed: int, pause_s: tuple[float, float]) -> int:
+    """Kills survived in one run that ended as it should."""
+    (folder / "scale.c").write_text(KERNEL)
+    (folder / "scale.yaml").write_text(SPEC)
+    (spec,) = load_spec(folder / "scale.yaml")
+    path = folder / f"{seed}.run"
+    with killer(kinds, seed, pause_s) as killed:
+        outcome = begin(spec, path, Options(seed=seed, workers=2, settings=SETTINGS))
+    assert not outcome.failed
+    assert not outcome.interrupted
+    with RunRecord.read(path) as record:
+        state, _, _ = open_state(record)
+    # Equal but for a constant that nothing reads: no trial may be blamed for what the machine did.
+    assert {t.status for t in state.trials.values()} <= {
+        Status.OK,
+        Status.DUPLICATE,
+        Status.LOST,
+        Status.PRUNED,
+    }
+    assert audit(path).differences == []
+    return len(killed)
+
+
+@pytest.mark.parametrize("kind", ["run worker", "run zygote", "compile worker", "compile zygote"])
+def test_killed_workers_are_started_again(tmp_path: Path, kind: str) -> None:
+    run_under_fire(tmp_path, [kind], seed=1, pause_s=(0.7, 1.3))
+
+
+@pytest.mark.slow
+def test_three_hundred_kills_of_any_worker(tmp_path: Path) -> None:
+    kinds = ["run worker", "run zygote", "compile worker", "compile zygote"]
+    kills = seed = 0
+    while kills < 300:
+        seed += 1
+        kills += run_under_fire(tmp_path, kinds, seed=seed, pause_s=(0.4, 0.9))
+    assert kills >= 300

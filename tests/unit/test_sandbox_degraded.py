@@ -1,0 +1,133 @@
+"""A kernel without parts of the sandbox: runs go on and say so, or refuse where the whole is required.
+
+An outer filter of system calls makes this kernel answer as an older one would.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tuner.core.errors import MachineError
+from tuner.core.types import Resolved
+from tuner.driver.runs import Options, begin
+from tuner.evaluators.sandbox.support import probe
+from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
+
+pytestmark = pytest.mark.skipif(not probe().seccomp, reason="an older kernel is played by a filter")
+
+OLDER = """
+import errno as errors, sys
+from tuner.evaluators.sandbox.bpf import ALLOW, Rule, Condition, assemble, errno
+from tuner.evaluators.sandbox.libc import prctl
+from tuner.evaluators.sandbox.seccomp import install
+from tuner.evaluators.sandbox.syscalls import NUMBERS
+
+lacks = sys.argv[1].split(",")
+rules = []
+if "landlock" in lacks:
+    rules.append(Rule(number=NUMBERS["landlock_create_ruleset"], action=errno(errors.ENOSYS)))
+if "namespaces" in lacks:
+    rules.append(Rule(number=NUMBERS["unshare"], action=errno(errors.EPERM)))
+if "seccomp" in lacks:
+    no_filter = (Condition(argument=0, value=22),)
+    rules.append(
+        Rule(number=NUMBERS["prctl"], action=errno(errors.EINVAL), tests=no_filter, otherwise=ALLOW)
+    )
+prctl(38, 1)
+install(assemble(rules, default=ALLOW))
+from tuner.cli.main import main
+main(sys.argv[2:])
+"""
+
+
+def tuner(lacks: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", OLDER, lacks, *words], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("lacks", "missing"),
+    [
+        ("landlock", "no protection of files (Landlock)"),
+        ("seccomp,landlock", "no protection of files (Landlock), system calls (seccomp)"),
+        ("seccomp,namespaces", "system calls (seccomp), network (namespaces or seccomp)"),
+    ],
+)
+def test_whole_sandbox_is_required_or_the_run_refused(
+    scale_spec: Callable[..., Path], tmp_path: Path, lacks: str, missing: str
+) -> None:
+    done = tuner(lacks, "tune", str(scale_spec()), "--require-sandbox", "--out", str(tmp_path / "runs"))
+    assert done.returncode == 2
+    assert missing in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_run_goes_on_with_less_and_its_record_says_so(
+    scale_spec: Callable[..., Path], tmp_path: Path
+) -> None:
+    done = tuner(
+        "landlock,seccomp,namespaces",
+        "tune",
+        str(scale_spec(evaluations=4)),
+        "--json",
+        "--out",
+        str(tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["trials"]["ok"] >= 1
+    record = Path(json.loads(done.stdout)["run"])
+    shown = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, json; from tuner.recorders.record import RunRecord\n"
+            "with RunRecord.read(sys.argv[1]) as r: print(json.dumps(next(iter(r.events())).body))",
+            str(record),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    sandbox = json.loads(shown.stdout)["environment"]["backend"]["sandbox"]
+    assert sandbox["landlock"] == 0
+    assert len(sandbox["missing"]) == 3
+
+
+def test_doctor_names_what_is_missing_and_the_cure() -> None:
+    done = tuner("landlock,namespaces", "doctor")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("--  landlock") for line in lines)
+    assert any("the network is kept away by seccomp" in line for line in lines)
+    assert any("Linux 5.13 or newer" in line for line in lines)
+
+
+def test_required_sandbox_lets_a_whole_one_run(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
+    if probe().missing:
+        pytest.skip("the kernel lacks a part of the sandbox")
+    (spec,) = load_spec(scale_spec(evaluations=3))
+    outcome = begin(spec, tmp_path / "a.run", Options(require_sandbox=True, workers=1))
+    assert not outcome.failed
+
+
+def test_backend_that_promises_nothing_is_refused(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
+    (spec,) = load_spec(scale_spec())
+
+    def seconds(_: Resolved) -> float:
+        return 1e-3
+
+    backend = SimulatedBackend(seconds=seconds)
+    with pytest.raises(
+        MachineError, match="sandbox of the backend simulated is incomplete here: no protection"
+    ):
+        begin(spec, tmp_path / "a.run", Options(require_sandbox=True), backend=backend)
+    assert not (tmp_path / "a.run").exists()
