@@ -23,7 +23,7 @@ from typing import Any
 from tuner.evaluators.host.child import Harness, run_child
 from tuner.evaluators.host.loader import Loader, LoadError
 
-__all__ = ["main"]
+__all__ = ["ForkServer", "main"]
 
 MESSAGE_BYTES = 1 << 16
 _PR_SET_CHILD_SUBREAPER = 36
@@ -31,7 +31,13 @@ _CHECK_S = 1.0
 _ROUNDS = 200
 
 
-class _Zygote:
+class ForkServer:
+    """Serves one tuner.
+
+    Args:
+        channel: to it.
+    """
+
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._tuner = os.getppid()
@@ -70,7 +76,6 @@ class _Zygote:
         return {}
 
     def _do_fork(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-        assert self._harness is not None
         try:
             pid = os.fork()
         except OSError as error:
@@ -79,11 +84,16 @@ class _Zygote:
             try:
                 self._channel.close()
                 channel = socket.socket(fileno=files[0])
-                run_child(self._harness, channel, files[1], files[2], request)
+                self.become(channel, files, request)
             finally:
                 os._exit(4)
         self._children.add(pid)
         return {"pid": pid}
+
+    def become(self, channel: socket.socket, files: list[int], request: dict[str, Any]) -> None:
+        """What a forked process does: the life of a candidate."""
+        assert self._harness is not None
+        run_child(self._harness, channel, files[1], files[2], request)
 
     def _do_reap(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         pid = int(request["pid"])
@@ -155,7 +165,7 @@ def main() -> None:
     """Serves on the socket whose descriptor is the first argument."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    zygote = _Zygote(socket.socket(fileno=int(sys.argv[1])))
+    zygote = ForkServer(socket.socket(fileno=int(sys.argv[1])))
     try:
         zygote.serve()
     except ConnectionError:
