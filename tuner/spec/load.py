@@ -296,6 +296,9 @@ class _Loader:
             hint = f"did you mean {near!r}?" if near else "one of " + ", ".join(searchers.names())
             raise view.error(("search", "strategy"), f"there is no searcher {strategy!r}", hint)
         if task.backend != "host":
+            _check_flags(task.backend, tunables, view)
+            if task.kernel.language == "opencl":
+                self._check_opencl(task, tunables, view)
             return
         flags: list[str] = []
         for group, choices in tunables.flags.items():
@@ -316,6 +319,32 @@ class _Loader:
             flags=tuple(flags),
         )
         check_entry(reader, kernel.entry, task.arguments, kernel.returns, view)
+
+    def _check_opencl(self, task: Task, tunables: Tunables, view: View) -> None:
+        if task.launch is None:
+            hint = 'for example launch: {grid: ["ceil(n / 64)"], block: [64]}'
+            raise view.error((), "an OpenCL kernel needs a launch", hint)
+        flags = [f for choices in tunables.flags.values() for f in shlex.split(choices[0])]
+        reader = SourceReader(
+            files=task.kernel.variant.files,
+            language="opencl",
+            folder=self.folder,
+            include=task.kernel.include,
+            macros={p.name: p.default for p in tunables.parameters if p.macro},
+            flags=tuple(f for f in flags if f.startswith(("-D", "-cl-std="))),
+        )
+        check_entry(reader, task.kernel.entry, task.arguments, task.kernel.returns, view)
+
+
+def _check_flags(backend: str, tunables: Tunables, view: View) -> None:
+    """Every choice of every flag group can be honoured."""
+    made = backends.create(backend)
+    for group, choices in tunables.flags.items():
+        for i, choice in enumerate(choices):
+            try:
+                made.check_flags(shlex.split(choice))
+            except SpecError as error:
+                raise error.at(view.place(("space", "flags", group, i))) from None
 
 
 def _views(document: Document) -> list[View]:
