@@ -139,6 +139,8 @@ class OpenClEvaluation:
     """
 
     def __init__(self, task: Task, *, device: Device, workers: int, shared: bool) -> None:
+        self.times = not device.simulated
+        """Whether its times mean anything."""
         self._task = task
         self._device = device
         self._workers = workers

@@ -217,6 +217,9 @@ class _Loader:
         scalars = {p.name: p.default for p in parameters if not p.macro}
         arguments = make_arguments(model, (*problems, *further), scalars, view)
         tunables = make_tunables(model, parameters, arguments, problems, view)
+        passless = self._without_passes(backend, tunables)
+        if passless or not self.live:
+            tunables = replace(tunables, passes_asked=False)
         files = {**sources.files, **self._further_files(model, view), **(self.recorded or {})}
         task = Task(
             kernel=make_kernel(model, sources, name, self.folder),
@@ -245,7 +248,7 @@ class _Loader:
             compare=make_compare(model, view),
             objective=model.objective,
             tunables=tunables,
-            notices=make_notices(model),
+            notices=(*make_notices(model), *passless),
         )
 
     def _backend(self, model: SpecModel, language: str, view: View) -> str:
@@ -264,6 +267,14 @@ class _Loader:
             hint = f"did you mean {near!r}?" if near else "installed are " + ", ".join(backends.names())
             raise view.error(path, f"there is no backend {backend!r}", hint)
         return backend
+
+    def _without_passes(self, backend: str, tunables: Tunables) -> tuple[str, ...]:
+        """What to say where passes are asked for and the device's compiler takes none; the rest is tuned."""
+        if not self.live or not tunables.passes_asked or backend == "host":
+            return ()
+        if backends.create(backend).pass_catalogue() is not None:
+            return ()
+        return (f"space.passes: pass orders are not available on the {backend} backend here; the rest is tuned",)
 
     def _further_files(self, model: SpecModel, view: View) -> dict[str, str]:
         """Python files and digests of data files that the results depend on."""
