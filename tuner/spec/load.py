@@ -274,7 +274,9 @@ class _Loader:
             return ()
         if backends.create(backend).pass_catalogue() is not None:
             return ()
-        return (f"space.passes: pass orders are not available on the {backend} backend here; the rest is tuned",)
+        return (
+            f"space.passes: pass orders are not available on the {backend} backend here; the rest is tuned",
+        )
 
     def _further_files(self, model: SpecModel, view: View) -> dict[str, str]:
         """Python files and digests of data files that the results depend on."""

@@ -303,6 +303,7 @@ def _c_type(given: Mapping[str, Any]) -> CType:
         return CType(text=written, base=text, odd="a function pointer")
     if "&" in text:
         return CType(text=written, base=text, odd="a reference")
+    written = " ".join(written.replace("__private", " ").split())
     # An array inside an array parameter, `float (*)[8]`: its elements are what counts.
     array = re.fullmatch(r"(?P<element>.+?) \(\*[^)]*\)(\[[^\]]*\])+", text)
     if array:
