@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
+from tuner.evaluators.opencl.faults import Guard
 from tuner.evaluators.opencl.worker import MESSAGE_BYTES, find_device
 
 __all__ = ["ATTACH", "DONE", "FAILED", "FINISHED", "LOADED", "MAPPED", "PROGRESS", "READY", "RUN", "SETTLED"]
@@ -33,16 +34,18 @@ _MAP_FIXED, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x10, 0x4000, 0x100000
 _LINE = 64
 
 
-def serve_candidate(channel: socket.socket, binary: bytes, job: Mapping[str, Any]) -> None:
+def serve_candidate(channel: socket.socket, binary: bytes, job: Mapping[str, Any], guard: Guard) -> None:
     """Loads a program and serves requests until the parent hangs up.
 
     Args:
         channel: to the parent.
         binary: the program.
         job: ``device``, ``entry``, ``shared`` (whether buffers are the parent's pages).
+        guard: notes faults.
     """
     try:
         child = _Child(channel, binary, job)
+        guard.install()
         child.answer(LOADED, len(os.listdir("/proc/self/task")))
         child.serve()
     except cl.Error as error:

@@ -159,7 +159,19 @@ def canonical_text(program: Program, clang: str | None) -> str:
             Path(scratch, name).write_text(text, encoding="utf-8")
         Path(scratch, "program.cl").write_text(job["source"], encoding="utf-8")
         definitions = [o for o in job["options"] if o not in rest]
-        command = [clang, "-E", "-P", "-w", "-x", "cl", "-nostdinc", "-I", scratch, *definitions]
+        command = [
+            clang,
+            "-E",
+            "-P",
+            "-w",
+            "-x",
+            "cl",
+            "-nostdinc",
+            "-cl-no-stdinc",
+            "-I",
+            scratch,
+            *definitions,
+        ]
         try:
             done = subprocess.run(
                 [*command, "program.cl"], cwd=scratch, capture_output=True, timeout=_CLANG_S, check=False

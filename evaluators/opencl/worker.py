@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import pyopencl as cl
 
 from tuner.evaluators.opencl.confine import confine
+from tuner.evaluators.opencl.faults import Guard
 
 __all__ = ["MESSAGE_BYTES", "find_device", "run_worker"]
 
@@ -34,7 +35,7 @@ def run_worker(channel: socket.socket, page: int, code: int, request: Mapping[st
 
     Args:
         channel: to the parent.
-        page: descriptor of the fault page, which only host workers fill.
+        page: descriptor of the fault page.
         code: descriptor of the program's binary, sealed.
         request: limits, and ``job`` with its ``role``: ``describe``, ``compile`` or ``run``.
     """
@@ -42,6 +43,7 @@ def run_worker(channel: socket.socket, page: int, code: int, request: Mapping[st
     try:
         with mmap.mmap(code, 0, prot=mmap.PROT_READ) as view:
             binary = bytes(view)
+        guard = Guard(page)
         os.close(page)
         os.close(code)
         job = request["job"]
@@ -52,7 +54,7 @@ def run_worker(channel: socket.socket, page: int, code: int, request: Mapping[st
         if job["role"] == "run":
             from tuner.evaluators.opencl.child import serve_candidate
 
-            serve_candidate(channel, binary, job)
+            serve_candidate(channel, binary, job, guard)
         elif job["role"] == "compile":
             _serve_compile(channel, job)
         else:
