@@ -19,7 +19,7 @@ from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.streams import seed_for, stream
 from tuner.core.types import Build, BuildRequest, Resolved, Status, Task, Value
-from tuner.evaluators.host.bundles import Bundle
+from tuner.evaluators.host.bundles import Bundle, make_bundle
 from tuner.evaluators.host.harness import Signature
 from tuner.evaluators.host.reference import BaselineFailed, Oracle
 from tuner.evaluators.host.runner import CandidateFailed, Limits
@@ -31,12 +31,14 @@ from tuner.evaluators.opencl.compiler import Compiled, Compiler
 from tuner.evaluators.opencl.device import Device, choose
 from tuner.evaluators.opencl.flags import check_flags
 from tuner.evaluators.opencl.limits import Refusal, features, inspect
+from tuner.evaluators.opencl.oclgrind import Report, Simulator, oclgrind_version
 from tuner.evaluators.opencl.process import OpenClZygote, devices_of_machine
 from tuner.evaluators.opencl.program import Program, canonical_text
 from tuner.evaluators.opencl.runner import Load, OpenClRunner
 from tuner.evaluators.opencl.session import OpenClSession
 from tuner.evaluators.sensitivity import check_expectations
 from tuner.evaluators.verification import AcceptedOutputs
+from tuner.evaluators.workloads import Workload
 from tuner.spaces.launch import Geometry, geometry
 
 __all__ = ["OpenClBackend", "OpenClEvaluation"]
@@ -47,6 +49,7 @@ ALIGNMENT = 128
 _SPARE_MEMORY_BYTES = 6 << 30
 _FLUSH_FACTOR = 2.25
 _LEAST_FLUSH_BYTES = 64 << 20
+_CHEAP_S = 1.0
 _PURPOSES = ("search", "confirm")
 _NO_KERNEL_TYPE = ("bool", "complex64", "complex128")
 
@@ -80,6 +83,7 @@ class OpenClBackend:
             "python": platform.python_version(),
             "numpy": np.__version__,
             "pyopencl": metadata.version("pyopencl"),
+            "oclgrind": oclgrind_version(),
         }
 
     def devices(self) -> tuple[Device, ...]:
@@ -155,6 +159,10 @@ class OpenClEvaluation:
         cold = task.measure.cache == "cold"
         self._flush_bytes = int(_FLUSH_FACTOR * self._cache_bytes) // 4096 * 4096 if cold else 0
         self._lane = TimingLane(device.lane)
+        self._simulator: Simulator | None = None
+        self._small: Bundle | None = None
+        self._simulated: dict[str, str] = {}
+        self._judged: frozenset[str] = frozenset()
 
     def build(self, requests: Sequence[BuildRequest]) -> list[Build]:
         """Compiles candidates; over a known limit of the device or the driver is ``out_of_resources``."""
@@ -197,13 +205,17 @@ class OpenClEvaluation:
             return BaselineReport(status=failed.status, message=failed.message, reference=oracle.kind)
         expectations = [{n: e.expectation for n, e in entry.items()} for entry in verify.expected]
         warnings = check_expectations(supply.workloads, expectations, self._task.verify)
+        simulated = self._examine_baseline(build, resolved, supply.workloads)
+        if simulated is not None and simulated.finding:
+            warnings.append(f"the kernel as given, under Oclgrind: {simulated.finding}")
         supply.forget()
         return BaselineReport(
             status=Status.OK,
             reference=oracle.kind,
             own_error=dict(oracle.findings.own_error),
             call_s=tuple(max(s, 1e-9) for s in supply.call_s),
-            notes=self._notes(oracle, supply, verify) | {"warnings": warnings},
+            notes=self._notes(oracle, supply, verify)
+            | {"warnings": warnings, "oclgrind": _simulation_note(simulated)},
         )
 
     def remarks(self, build: Build, resolved: Resolved) -> Mapping[str, str]:
@@ -212,6 +224,8 @@ class OpenClEvaluation:
         shown = ", ".join(f"{name} {value:g}" for name, value in found.items())
         il = self._device.il or "none"
         return {
+            "oclgrind": oclgrind_version()
+            or "not installed: pip install 'remix-tuner[oclgrind]' finds races",
             "kernel": shown or "the driver says nothing of it",
             "il": f"{il}; pass orders are not available on this device",
         }
@@ -242,10 +256,17 @@ class OpenClEvaluation:
             ),
             start=lambda: self._start(self._program(build), resolved, seed=seed),
             rng=stream(self._task.seed, f"order/{purpose}/{build.digest}", number),
+            examine=lambda: self._examine(build, resolved, purpose),
         )
 
     def close(self) -> None:
         """Ends all workers; safe to call twice."""
+        if self._simulator is not None:
+            self._simulator.close()
+            self._simulator = None
+        if self._small is not None:
+            self._small.close()
+            self._small = None
         if self._supply is not None:
             self._supply.close()
             self._supply = None
@@ -353,24 +374,68 @@ class OpenClEvaluation:
         space = known + (0 if bundle is None else bundle.layout.space_bytes)
         shape = self._geometry(resolved, wide=program.wide)
         arguments = compiled.kernels[program.entry]["arguments"]
-
-        def compute(sizes: Mapping[str, int]) -> Geometry:
-            try:
-                return geometry_of(shape, sizes)
-            except Refusal as refusal:
-                raise CandidateFailed(refusal.status, refusal.message) from None
-
         load = Load(
             device=self._device,
             digest=digest(program.code()),
             binary=compiled.binary,
             entry=program.entry,
             local=tuple(i for i, a in enumerate(arguments) if a["local"]),
-            geometry=compute,
+            geometry=self._failing(shape),
             shared=self._shared,
         )
         memory = _SPARE_MEMORY_BYTES + 2 * space + 2 * self._flush_bytes
         return OpenClRunner(self._zygote, load, limits=Limits(memory_bytes=memory), seed=seed)
+
+    def _examine_baseline(
+        self, build: Build, resolved: Resolved, workloads: Sequence[Workload]
+    ) -> Report | None:
+        """Runs the baseline under Oclgrind, and decides when candidates are.
+
+        Those that are confirmed are, where the baseline could be and is clean; all are where it is cheap.
+        """
+        self._judged = frozenset()
+        if oclgrind_version() is None or self._device.simulated:
+            return None
+        smallest = min(workloads, key=lambda w: sum(a.nbytes for a in w.arrays.values()))
+        if self._small is not None:
+            self._small.close()
+        self._small = make_bundle(self._task, [smallest], ["start"], key="oclgrind", align=ALIGNMENT)
+        try:
+            if self._simulator is None:
+                self._simulator = Simulator()
+            report = self._simulator.examine(
+                self._program(build), self._small, self._failing(self._geometry(resolved)), build.digest
+            )
+        except MachineError as error:
+            return Report(ran=False, note=error.message)
+        if report.ran and not report.finding:
+            self._judged = frozenset(_PURPOSES if report.seconds < _CHEAP_S else ("confirm",))
+        return report
+
+    def _examine(self, build: Build, resolved: Resolved, purpose: str) -> str:
+        if purpose not in self._judged or self._simulator is None or self._small is None:
+            return ""
+        runtime = digest_json([build.key, runtime_of(self._task, resolved)])
+        if runtime not in self._simulated:
+            report = self._simulator.examine(
+                self._program(build), self._small, self._failing(self._geometry(resolved)), build.digest
+            )
+            self._simulated[runtime] = report.finding
+        return self._simulated[runtime]
+
+    @staticmethod
+    def _failing(
+        compute: Callable[[Mapping[str, int]], Geometry],
+    ) -> Callable[[Mapping[str, int]], Geometry]:
+        """A geometry whose absence is a candidate's failure."""
+
+        def failing(sizes: Mapping[str, int]) -> Geometry:
+            try:
+                return geometry_of(compute, sizes)
+            except Refusal as refusal:
+                raise CandidateFailed(refusal.status, refusal.message) from None
+
+        return failing
 
     def _notes(self, oracle: Oracle, supply: Supply, verify: Bundle) -> dict[str, Any]:
         findings = oracle.findings
@@ -385,6 +450,14 @@ class OpenClEvaluation:
             if self._shared
             else "copied to the device",
         }
+
+
+def _simulation_note(report: Report | None) -> str:
+    if report is None:
+        return "not installed"
+    if report.finding:
+        return report.finding
+    return "clean" if report.ran else f"not simulated: {report.note}"
 
 
 def geometry_of(compute: Callable[[Mapping[str, int]], Geometry], sizes: Mapping[str, int]) -> Geometry:

@@ -6,13 +6,13 @@ Decides nothing about other candidates.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tuner.core.types import Status
+from tuner.core.types import Status, Verdict
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.outputs import check_entries
 from tuner.evaluators.host.process import Ended
@@ -44,9 +44,26 @@ class OpenClSession(HostSession):
 
     Attributes:
         device: whose clock is read.
+        examine: a finding of the simulator on this candidate; empty for none, or where it is not asked.
     """
 
     device: Device
+    examine: Callable[[], str]
+
+    def verify(self) -> Verdict:
+        """As on the host; what gives right results is looked at by the simulator, too."""
+        if self._verdict is not None:
+            return self._verdict
+        verdict = HostSession.verify(self)
+        finding = self.examine() if verdict.status is Status.OK else ""
+        if finding:
+            message = f"under Oclgrind: {finding}"
+            self._fail(CandidateFailed(Status.WRONG_RESULT, message))
+            verdict = replace(
+                verdict, status=Status.WRONG_RESULT, message=message, detail={"simulator": finding}
+            )
+            self._verdict = verdict
+        return verdict
 
     def _time(
         self, attached: Attached, problem: int, calls: int, *, batch: Batch, notes: dict[str, Any]

@@ -50,6 +50,7 @@ def run_worker(channel: socket.socket, page: int, code: int, request: Mapping[st
         confine(request, {channel.fileno()})
         warnings.simplefilter("ignore")
         os.environ["POCL_CACHE_DIR"] = job["cache"]
+        os.environ["OCLGRIND_LOG"] = str(Path(job["cache"], "oclgrind.log"))
         tempfile.tempdir = job["cache"]
         if job["role"] == "run":
             from tuner.evaluators.opencl.child import serve_candidate
