@@ -11,7 +11,7 @@ import os
 import platform
 import sys
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from tuner.evaluators.host.other_compilers import build_with
 from tuner.evaluators.host.process import Ended, Zygote
 from tuner.evaluators.host.reference import BaselineFailed, Oracle
 from tuner.evaluators.host.runner import CandidateFailed, Limits, Runner
-from tuner.evaluators.host.session import HostSession, Inputs
+from tuner.evaluators.host.session import FRESH_AFTER, HostSession, Inputs, made
 from tuner.evaluators.host.supply import Supply, runtime_of
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.lane import TimingLane, cache_sizes
@@ -48,7 +48,6 @@ _FLUSH_FACTOR = 2.25
 _PURPOSES = ("search", "confirm")
 _BASELINE_RETRIES = 4
 # A candidate that is raced to the end has three batches; a confirming process has one.
-_FRESH_AFTER = {"search": 3, "confirm": 1}
 
 
 class HostBackend:
@@ -240,10 +239,10 @@ class HostEvaluation:
         return HostSession(
             task=self._task,
             inputs=Inputs(
-                verify=lambda: _made(lambda: supply.verify(purpose, number, runtime)),
-                timed=lambda problem: _made(lambda: supply.timed(purpose, number, runtime, problem=problem)),
-                fresh=lambda problem: _made(lambda: supply.fresh(purpose, number, runtime, problem=problem)),
-                fresh_after=_FRESH_AFTER[purpose],
+                verify=lambda: made(lambda: supply.verify(purpose, number, runtime)),
+                timed=lambda problem: made(lambda: supply.timed(purpose, number, runtime, problem=problem)),
+                fresh=lambda problem: made(lambda: supply.fresh(purpose, number, runtime, problem=problem)),
+                fresh_after=FRESH_AFTER[purpose],
                 freshness=self._freshness,
                 trusted=build.digest == self._baseline,
                 accepted=self._accepted,
@@ -301,16 +300,6 @@ class HostEvaluation:
             "partly_written": sorted(findings.untouched),
             "inputs": "sealed: a candidate that writes to one faults",
         }
-
-
-def _made(make: Callable[[], Bundle]) -> Bundle:
-    """A bundle; where the machine ended the reference's process, the session is lost and tried again."""
-    try:
-        return make()
-    except BaselineFailed as failed:
-        if failed.status is not Status.LOST:
-            raise
-        raise CandidateFailed(Status.LOST, failed.message) from None
 
 
 def _runs(requests: Sequence[BuildRequest]) -> list[tuple[bool, list[BuildRequest]]]:

@@ -107,6 +107,7 @@ class Bundle:
         timed: which of the task's problems a set of inputs belongs to.
         signature: of the kernel that runs on it (the widened one for the float64 reference).
         scalars: by-value arguments by set of inputs.
+        sizes: the problem's sizes by set of inputs.
         outputs: dtype and shape of each output, by set of inputs and name.
         inputs: descriptor of the sealed inputs.
         expected: by set of inputs and name; empty until known.
@@ -120,6 +121,7 @@ class Bundle:
     timed: tuple[int | None, ...]
     signature: Signature
     scalars: tuple[Mapping[str, int | float], ...]
+    sizes: tuple[Mapping[str, int], ...]
     outputs: tuple[Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]], ...]
     inputs: int
     expected: list[dict[str, Expected]] = field(default_factory=list)
@@ -221,6 +223,7 @@ def make_bundle(
     shift: int = 0,
     copies: int = 1,
     wide: bool = False,
+    align: int = 1,
 ) -> Bundle:
     """Lays workloads out and seals their inputs.
 
@@ -233,11 +236,16 @@ def make_bundle(
         shift: changes where timed buffers begin within their pages.
         copies: entries for each set of inputs.
         wide: everything in float64, for the reference.
+        align: every buffer begins at a multiple of this many bytes.
     """
     narrow = Signature.of(task)
     signature = narrow.widened() if wide else narrow
     layout = lay_out(
-        [buffers_of(task, w, signature) for w in workloads], placements, shift=shift, copies=copies
+        [buffers_of(task, w, signature) for w in workloads],
+        placements,
+        shift=shift,
+        copies=copies,
+        align=align,
     )
     dtypes = {name: np.dtype(dtype) for name, dtype, _ in signature.arguments}
     descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -256,6 +264,7 @@ def make_bundle(
         timed=tuple(timed) or (None,) * len(workloads),
         signature=signature,
         scalars=tuple(w.scalars for w in workloads),
+        sizes=tuple(w.problem.sizes for w in workloads),
         outputs=tuple(_outputs(task, w, signature) for w in workloads),
         inputs=descriptor,
     )

@@ -160,17 +160,24 @@ class _Pen:
         return span
 
 
-def _skip(placement: str, buffer: Buffer, stagger: int) -> int:
+def _skip(placement: str, buffer: Buffer, stagger: int, align: int) -> int:
     """Bytes between the start of the pages and the first byte of the buffer."""
     if placement == "end":
-        return _pages(buffer.size_bytes) - buffer.size_bytes
+        room = _pages(buffer.size_bytes) - buffer.size_bytes
+        return room - room % align
     if placement == "start":
         return 0
-    return stagger % (PAGE // LINE) * LINE
+    step = max(LINE, align)
+    return stagger % (PAGE // step) * step
 
 
 def lay_out(
-    entries: Sequence[Sequence[Buffer]], placements: Sequence[str], *, shift: int = 0, copies: int = 1
+    entries: Sequence[Sequence[Buffer]],
+    placements: Sequence[str],
+    *,
+    shift: int = 0,
+    copies: int = 1,
+    align: int = 1,
 ) -> BundleLayout:
     """Places the buffers of several entries.
 
@@ -181,6 +188,7 @@ def lay_out(
             so that neither loads and stores nor sets compete for the same ways of a cache).
         shift: changes the stagger.
         copies: how many entries to make of each, equal in inputs, each with outputs of its own.
+        align: every buffer begins at a multiple of this many bytes (a power of two, a page at most).
     """
     pen = _Pen()
     made: list[EntryLayout] = []
@@ -192,7 +200,11 @@ def lay_out(
                 stagger = shift + 7 * index + 2 * (number + copy * len(entries))
                 if buffer.role == "input":
                     stagger = shift + 7 * index + 2 * number
-                regions.append(_place(pen, shared, (number, buffer.name), buffer, placement, stagger))
+                regions.append(
+                    _place(
+                        pen, shared, (number, buffer.name), buffer, _skip(placement, buffer, stagger, align)
+                    )
+                )
             made.append(EntryLayout(regions=tuple(regions), inputs=number))
     return BundleLayout(
         entries=tuple(made),
@@ -208,10 +220,8 @@ def _place(
     shared: dict[tuple[int, str], Span],
     key: tuple[int, str],
     buffer: Buffer,
-    placement: str,
-    stagger: int,
+    skip: int,
 ) -> Region:
-    skip = _skip(placement, buffer, stagger)
     size = _pages(skip + buffer.size_bytes)
     if buffer.role == "input":
         if key not in shared:

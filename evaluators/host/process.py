@@ -218,6 +218,11 @@ class Child:
         self._poll.register(self._handle, select.POLLIN)
         self._clock = (~pid << 3) | 2
 
+    @property
+    def waitable(self) -> tuple[int, int]:
+        """Descriptors that become readable when it answers, and when it ends."""
+        return self._channel.fileno(), self._handle
+
     def send(self, words: bytes | memoryview, files: Sequence[int] = ()) -> None:
         """Sends one request.
 

@@ -69,12 +69,16 @@ class Oracle:
         task: what is tuned.
         start: makes a child with the baseline (``False``) or the float64 reference (``True``) loaded, for a bundle.
         has_double: whether there is a float64 build.
+        align: every buffer of the float64 build begins at a multiple of this many bytes.
     """
 
-    def __init__(self, task: Task, *, start: Callable[[bool, Bundle], Runner], has_double: bool) -> None:
+    def __init__(
+        self, task: Task, *, start: Callable[[bool, Bundle], Runner], has_double: bool, align: int = 1
+    ) -> None:
         self._task = task
         self._start = start
         self._has_double = has_double
+        self._align = align
         self.findings = Findings()
 
     @property
@@ -159,7 +163,7 @@ class Oracle:
         """The float64 build's outputs; ``None`` from the first workload on that it fails on."""
         results: list[Outputs | None] = []
         placements = ["start"] * len(workloads)
-        bundle = make_bundle(self._task, workloads, placements, key="wide", wide=True)
+        bundle = make_bundle(self._task, workloads, placements, key="wide", wide=True, align=self._align)
         runner: Runner | None = None
         try:
             runner = self._start(True, bundle)

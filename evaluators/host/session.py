@@ -17,12 +17,16 @@ from tuner.core.types import Measurement, Status, Task, Verdict
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.freshness import Freshness
 from tuner.evaluators.host.outputs import Failure, check_entries
+from tuner.evaluators.host.reference import BaselineFailed
 from tuner.evaluators.host.runner import Attached, CandidateFailed, Runner
 from tuner.evaluators.host.timing import Batch, Clocks, Setting, Window, run_window, sizes_for, windows_for
 from tuner.evaluators.lane import TimingLane, load_notes
 from tuner.evaluators.verification import AcceptedOutputs
 
-__all__ = ["HostSession", "Inputs"]
+__all__ = ["FRESH_AFTER", "HostSession", "Inputs", "made"]
+
+FRESH_AFTER = {"search": 3, "confirm": 1}
+"""Batches of a problem after which a candidate is looked at on new inputs, by purpose."""
 
 _LEAST_LIMIT_S = 1.0
 _SLOWER = 20.0
@@ -254,6 +258,16 @@ class HostSession:
         if why:
             raise CandidateFailed(Status.REFUSED, f"the measurement cannot be believed: {why}")
         return ratio
+
+
+def made(make: Callable[[], Bundle]) -> Bundle:
+    """A bundle; where the machine ended the reference's process, the session is lost and tried again."""
+    try:
+        return make()
+    except BaselineFailed as failed:
+        if failed.status is not Status.LOST:
+            raise
+        raise CandidateFailed(Status.LOST, failed.message) from None
 
 
 def _finite(worst: float) -> float:

@@ -75,13 +75,17 @@ class Supply:
         oracle: knows what outputs have to be.
         base: the baseline's run-time scalars (:func:`runtime_of`).
         cache_bytes: of the last-level cache; timed sets take half of it at most where they can.
+        align: every buffer begins at a multiple of this many bytes.
     """
 
-    def __init__(self, task: Task, *, oracle: Oracle, base: Mapping[str, Value], cache_bytes: int) -> None:
+    def __init__(
+        self, task: Task, *, oracle: Oracle, base: Mapping[str, Value], cache_bytes: int, align: int = 1
+    ) -> None:
         self._task = task
         self._oracle = oracle
         self._base = dict(base)
         self._cache_bytes = cache_bytes
+        self._align = align
         self._groups: OrderedDict[str, _Group] = OrderedDict()
         self._pinned = self._key("search", 0, self._base)
         self.call_s: list[float] = [0.0] * len(task.problems)
@@ -170,6 +174,7 @@ class Supply:
                 placements,
                 key=f"{self._key(purpose, number, runtime)}/verify",
                 timed=[p.timed_problem if p.distribution == "given" else None for p in plans],
+                align=self._align,
             )
             try:
                 self._expect(bundle, plans, workloads, runtime)
@@ -223,6 +228,7 @@ class Supply:
             timed=[plan.timed_problem for plan in plans],
             shift=shift,
             copies=copies,
+            align=self._align,
         )
         try:
             self._expect(bundle, plans, workloads, runtime)
@@ -268,7 +274,8 @@ class Supply:
         except SpecError:
             originals = []
         if len(originals) == len(workloads) and all(map(self._same, workloads, originals)):
-            made = make_bundle(self._task, originals, ["start"] * len(originals), key=f"{bundle.key}/base")
+            placements = ["start"] * len(originals)
+            made = make_bundle(self._task, originals, placements, key=f"{bundle.key}/base", align=self._align)
             try:
                 self._oracle.fill(made, originals, specified)
                 bundle.expected, bundle.call_s = made.expected, made.call_s

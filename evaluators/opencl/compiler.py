@@ -1,0 +1,194 @@
+"""Compile workers for OpenCL: programs in, binaries and what the driver says of their kernels out.
+
+Workers never execute a kernel. One that dies or takes too long costs the program that it was at.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import time
+from collections import OrderedDict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tuner.core.errors import MachineError
+from tuner.core.types import Status
+from tuner.evaluators.host.process import Child, Ended, TimedOut, sealed_file
+from tuner.evaluators.opencl.device import Device
+from tuner.evaluators.opencl.process import OpenClZygote, read_all
+from tuner.evaluators.opencl.program import Program
+
+__all__ = ["Compiled", "Compiler"]
+
+_KEPT = 512
+_MEMORY_BYTES = 8 << 30
+_FIRST_S = 60.0
+_ERROR = re.compile(r"^.*\berror: .*$", re.MULTILINE)
+_TEMPORARY = re.compile(r"\S*/tempfile_\w+(?:\.cl)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """A program in the driver's own form, or why there is none.
+
+    Attributes:
+        status: ``ok``, ``build_error``, ``crashed``, ``timed_out`` or ``out_of_resources``.
+        message: one line.
+        binary: what the driver loads.
+        kernels: by name what the driver says of each: ``arguments``, ``max_threads``, ``block``, ``local_bytes``,
+            ``private_bytes``, ``preferred_multiple``.
+        log: what the compiler printed.
+        seconds: wall time.
+    """
+
+    status: Status
+    message: str = ""
+    binary: bytes = b""
+    kernels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    log: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class _Busy:
+    index: int
+    child: Child
+    answer: int
+    started: float
+    deadline: float
+
+
+class Compiler:
+    """Up to ``workers`` processes that compile for one device.
+
+    Args:
+        zygote: to fork from.
+        device: to compile for.
+        workers: how many at once.
+        timeout_s: wall time for one program.
+    """
+
+    def __init__(
+        self, zygote: OpenClZygote, device: Device, *, workers: int, timeout_s: float = 60.0
+    ) -> None:
+        self._zygote = zygote
+        self._device = device
+        self._limit = max(1, workers)
+        self._timeout_s = timeout_s
+        self._idle: list[Child] = []
+        self._made = 0
+        self._known: OrderedDict[bytes, Compiled] = OrderedDict()
+
+    def compile(self, programs: Sequence[Program]) -> list[Compiled]:
+        """One result for each, in order; equal programs are compiled once.
+
+        Raises:
+            MachineError: no worker can be started.
+        """
+        codes = [p.code() for p in programs]
+        # A job that ended or blocked a worker is not tried again; neither is any other.
+        todo = deque(
+            (i, p)
+            for i, p in enumerate(programs)
+            if codes[i] not in self._known and codes.index(codes[i]) == i
+        )
+        busy: list[_Busy] = []
+        found: dict[int, Compiled] = {}
+        try:
+            while todo or busy:
+                while todo and len(busy) < self._limit:
+                    index, program = todo.popleft()
+                    busy.append(self._begin(index, program))
+                for work in self._finished(busy):
+                    busy.remove(work)
+                    found[work.index] = self._result(work)
+        finally:
+            for work in busy:
+                work.child.end()
+                os.close(work.answer)
+        for index, compiled in found.items():
+            self._known[codes[index]] = compiled
+        results = [self._known[code] for code in codes]
+        while len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+        return results
+
+    def close(self) -> None:
+        """Ends all workers; safe to call twice."""
+        for child in self._idle:
+            child.end()
+        self._idle.clear()
+
+    def _begin(self, index: int, program: Program) -> _Busy:
+        fresh = not self._idle
+        child = self._start() if fresh else self._idle.pop()
+        answer = os.memfd_create("binary", os.MFD_CLOEXEC)
+        job = sealed_file("program", [json.dumps(program.job()).encode()])
+        try:
+            child.send(b"compile", [job, answer])
+        except Ended:
+            # Seen as its end when the answer is awaited.
+            pass
+        finally:
+            os.close(job)
+        started = time.monotonic()
+        limit_s = self._timeout_s + (_FIRST_S if fresh else 0.0)
+        return _Busy(index, child, answer, started, started + limit_s)
+
+    def _start(self) -> Child:
+        self._made += 1
+        cache = self._zygote.folder(f"compile-{self._made}", owner=None)
+        job = {"role": "compile", "device": self._device.to_json(), "cache": str(cache)}
+        return self._zygote.worker(job, memory_bytes=_MEMORY_BYTES)
+
+    @staticmethod
+    def _finished(busy: Sequence[_Busy]) -> list[_Busy]:
+        """Those with an answer, an end, or no time left; waits for at least one."""
+        poll = select.poll()
+        for work in busy:
+            for descriptor in work.child.waitable:
+                poll.register(descriptor, select.POLLIN)
+        soonest = min(work.deadline for work in busy)
+        events = {d for d, _ in poll.poll(max(0.0, soonest - time.monotonic()) * 1000)}
+        now = time.monotonic()
+        return [w for w in busy if events & set(w.child.waitable) or w.deadline <= now]
+
+    def _result(self, work: _Busy) -> Compiled:
+        took = time.monotonic() - work.started
+        try:
+            work.child.receive(0.0)
+            data = read_all(work.answer)
+            length = int.from_bytes(data[:8], "little")
+            header, binary = json.loads(data[8 : 8 + length]), data[8 + length :]
+        except TimedOut:
+            work.child.end()
+            text = f"the compiler took longer than {work.deadline - work.started:g} s"
+            return Compiled(status=Status.TIMED_OUT, message=text, seconds=took)
+        except (Ended, ValueError):
+            ended = work.child.end()
+            if ended.lost:
+                raise MachineError(
+                    "the OpenCL workers' zygote has ended", "try again; if it stays, report it"
+                ) from None
+            text = f"the driver's compiler ended without an answer (wait status {ended.status})"
+            return Compiled(status=Status.CRASHED, message=text, seconds=took)
+        finally:
+            os.close(work.answer)
+        self._idle.append(work.child)
+        log = str(header.get("log", ""))
+        if header["status"] != "ok":
+            return Compiled(status=Status(header["status"]), message=_why(log), log=log, seconds=took)
+        return Compiled(
+            status=Status.OK, binary=binary, kernels=dict(header["kernels"]), log=log, seconds=took
+        )
+
+
+def _why(log: str) -> str:
+    """The first error of a compiler's output in one line."""
+    found = _ERROR.search(log)
+    text = found[0] if found else log
+    return " ".join(_TEMPORARY.sub("the program", text).split())[:300] or "the driver gives no reason"

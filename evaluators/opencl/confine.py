@@ -1,0 +1,75 @@
+"""What an OpenCL worker gives up before it loads a driver: other descriptors, its user, memory, processes.
+
+Comes before the driver, so that the threads that it starts are confined as well. A driver has to read its libraries
+and to write what it compiles, so files stay reachable; the user that a candidate runs as owns one folder only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import resource
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["confine"]
+
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+_NOBODY = 65534
+_FILE_BYTES = 1 << 30
+
+
+def confine(request: Mapping[str, Any], keep: set[int]) -> None:
+    """Confines this process.
+
+    Args:
+        request: ``uid`` to become (``None``: stay), limits ``cpu_s``, ``memory_bytes`` (beyond what is mapped now)
+            and ``processes`` (``None``: as they are).
+        keep: file descriptors that stay open.
+    """
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    at = 3
+    for descriptor in sorted(keep):
+        os.closerange(at, descriptor)
+        at = descriptor + 1
+    os.closerange(at, 1 << 16)
+    if request["uid"] is not None:
+        _become(int(request["uid"]))
+    libc = ctypes.CDLL(None, use_errno=True)
+    # After the change of user, which clears it.
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: _FILE_BYTES,
+        resource.RLIMIT_CPU: request["cpu_s"],
+    }
+    if request["memory_bytes"] is not None:
+        limits[resource.RLIMIT_AS] = _mapped_bytes() + request["memory_bytes"]
+    if request["processes"] is not None:
+        limits[resource.RLIMIT_NPROC] = request["processes"]
+    for which, value in limits.items():
+        _, hard = resource.getrlimit(which)
+        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (limit, limit))
+
+
+def _become(uid: int) -> None:
+    for candidate in (uid, _NOBODY):
+        try:
+            os.setgroups([])
+            os.setresgid(candidate, candidate, candidate)
+            os.setresuid(candidate, candidate, candidate)
+        except OSError:
+            continue
+        return
+
+
+def _mapped_bytes() -> int:
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[0]) * mmap.PAGESIZE

@@ -1,0 +1,117 @@
+"""OpenCL devices as plain data: what a worker found, and which one a spec's ``target`` means. Touches no device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from tuner.core.errors import MachineError, SpecError
+
+__all__ = ["HOW_TO_GET_POCL", "Device", "choose"]
+
+HOW_TO_GET_POCL = "apt install pocl-opencl-icd"
+"""The command that gives a machine without a GPU an OpenCL device."""
+
+_SIMULATOR = "oclgrind"
+_POCL = "portable computing language"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One device with the limits that a launch has to keep.
+
+    Attributes:
+        index: among all devices of all platforms, in the loader's order.
+        platform, name, vendor, version, driver, c_version: as the driver says.
+        cpu: whether it is the host's processor, so that it shares memory and the timing lane with the host.
+        units: compute units.
+        max_threads, max_block: work-items of a group, in all and along each dimension.
+        local_bytes: local memory of a group; ``global_bytes``, ``largest_bytes``: global memory, and of one buffer.
+        cache_bytes: of global memory.
+        doubles: whether it computes in double precision.
+        il: intermediate languages that it takes; empty for none.
+    """
+
+    index: int
+    platform: str
+    name: str
+    vendor: str
+    version: str
+    driver: str
+    c_version: str
+    cpu: bool
+    units: int
+    max_threads: int
+    max_block: tuple[int, ...]
+    local_bytes: int
+    global_bytes: int
+    largest_bytes: int
+    cache_bytes: int
+    doubles: bool
+    il: str
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Device:
+        """The inverse of :meth:`to_json`."""
+        values = {f.name: data[f.name] for f in fields(cls)}
+        return cls(**{**values, "max_block": tuple(values["max_block"])})
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {**asdict(self), "max_block": list(self.max_block)}
+
+    @property
+    def simulated(self) -> bool:
+        """Whether it is Oclgrind, whose times mean nothing."""
+        return self.platform.lower() == _SIMULATOR
+
+    @property
+    def pocl(self) -> bool:
+        """Whether PoCL drives it."""
+        return self.platform.lower() == _POCL
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return f"{self.name} ({self.platform}, {self.driver})"
+
+    @property
+    def lane(self) -> str:
+        """The name of its timing lane: a CPU device has the host's."""
+        return "cpu" if self.cpu else f"opencl:{self.platform}:{self.name}:{self.index}"
+
+
+def choose(devices: Sequence[Device], target: str) -> Device:
+    """The device that a target means.
+
+    Args:
+        devices: all that were found.
+        target: ``native`` for the first device that is no simulator, GPUs first; ``pocl``; a number; or a part of
+            the platform's or the device's name, in either case.
+
+    Raises:
+        MachineError: there is no device at all.
+        SpecError: none fits.
+    """
+    real = [d for d in devices if not d.simulated]
+    if not devices or (target == "native" and not real):
+        raise MachineError(
+            "there is no OpenCL device on this machine", f"install a driver: {HOW_TO_GET_POCL}"
+        )
+    if target == "native":
+        return min(real, key=lambda d: (d.cpu, d.index))
+    wanted = target.lower()
+    if wanted == "pocl":
+        found = [d for d in devices if d.pocl]
+    elif wanted.isdigit():
+        found = [d for d in devices if d.index == int(wanted)]
+    else:
+        found = [d for d in devices if wanted in d.platform.lower() or wanted in d.name.lower()]
+    if not found:
+        listed = "; ".join(f"{d.index}: {d.text}" for d in devices)
+        raise SpecError(
+            f"no OpenCL device fits target {target!r}",
+            f"native, pocl, a number or a part of a name of {listed}",
+        )
+    return found[0]

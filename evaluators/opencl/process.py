@@ -1,0 +1,206 @@
+"""The tuner's side of the OpenCL worker processes: starting the zygote, asking what devices there are.
+
+Loads neither pyopencl nor a driver.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tuner.core.errors import MachineError
+from tuner.core.types import Status
+from tuner.evaluators.host.process import Child, Ended, TimedOut, Zygote
+from tuner.evaluators.opencl.device import HOW_TO_GET_POCL, Device
+
+__all__ = [
+    "OpenClZygote",
+    "devices_of_machine",
+    "driver_environment",
+    "list_devices",
+    "read_all",
+    "require_pyopencl",
+]
+
+_VENDORS = Path("/etc/OpenCL/vendors")
+_DESCRIBE_S = 60.0
+_LOAD_S = 60.0
+# What users set to say which driver and which of its devices are used.
+_KEPT = (
+    "PYTHONPATH",
+    "LD_LIBRARY_PATH",
+    "OCL_ICD_VENDORS",
+    "OCL_ICD_FILENAMES",
+    "OPENCL_VENDOR_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "POCL_DEVICES",
+    "POCL_MAX_PTHREAD_COUNT",
+)
+
+
+def require_pyopencl() -> None:
+    """Raises ``MachineError`` where pyopencl is not installed."""
+    if importlib.util.find_spec("pyopencl") is None:
+        raise MachineError("the opencl backend needs pyopencl", "pip install 'remix-tuner[opencl]'")
+
+
+def driver_environment() -> dict[str, str]:
+    """Environment variables under which a worker finds the machine's drivers.
+
+    The loader in pyopencl's wheels does not look into the system's folder by itself. With one driver in it, that
+    driver is named alone, so that no other one is loaded into the same process.
+    """
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    if not any(name.startswith(("OCL_ICD", "OPENCL_")) for name in kept):
+        drivers = sorted(_VENDORS.glob("*.icd"))
+        if drivers:
+            kept["OCL_ICD_VENDORS"] = str(drivers[0] if len(drivers) == 1 else _VENDORS)
+    return kept
+
+
+class OpenClZygote(Zygote):
+    """The clean process with pyopencl imported, from which workers are forked before any driver is loaded.
+
+    Args:
+        environment: what workers get beside :func:`driver_environment`.
+
+    Raises:
+        MachineError: pyopencl is missing or cannot be imported.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        require_pyopencl()
+        self.scratch = Path(tempfile.mkdtemp(prefix="tuner-opencl-"))
+        # Candidates run as users of their own, each with a folder in here.
+        self.scratch.chmod(0o711)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        variables = {
+            "PATH": os.defpath,
+            "LC_ALL": "C.UTF-8",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYOPENCL_NO_CACHE": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            **driver_environment(),
+            **(environment or {}),
+        }
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-s", "-m", "tuner.evaluators.opencl.zygote", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                # Ctrl-C is for the tuner, which then ends its workers in order.
+                process_group=0,
+            )
+        self._channel = ours
+        self._channel.settimeout(_LOAD_S)
+        try:
+            answer = self._ask({"op": "load"}, [])
+        except MachineError:
+            self.close()
+            raise
+        if "error" in answer:
+            self.close()
+            raise MachineError(
+                f"pyopencl cannot be imported: {answer['error']}", "pip install 'remix-tuner[opencl]'"
+            )
+
+    def folder(self, name: str, *, owner: int | None) -> Path:
+        """A folder that one worker may write to: drivers keep compiled kernels in it.
+
+        Args:
+            name: equal for workers that share it.
+            owner: user and group that it belongs to; ``None`` for this process's.
+        """
+        path = self.scratch / name
+        if not path.is_dir():
+            path.mkdir(mode=0o700)
+            if owner is not None:
+                os.chown(path, owner, owner)
+        return path
+
+    def worker(self, job: Mapping[str, Any], *, binary: bytes = b" ", **limits: Any) -> Child:
+        """Forks one worker.
+
+        Args:
+            job: what it is to be: ``role`` and what that role needs; plain JSON.
+            binary: the program that it loads.
+            limits: ``uid``, ``cpu_s``, ``memory_bytes``, ``processes``.
+
+        Raises:
+            MachineError: the zygote is gone or the machine refuses another process.
+        """
+        base = {"uid": None, "cpu_s": 36_000, "memory_bytes": None, "processes": None, "threads": 1}
+        return self.fork(binary, {**base, **limits, "job": dict(job)})
+
+    def close(self) -> None:
+        """Ends it with all its children and removes what they wrote; safe to call twice."""
+        super().close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def read_all(descriptor: int) -> bytes:
+    """The whole content of a memory file."""
+    size = os.fstat(descriptor).st_size
+    parts, at = [], 0
+    while at < size:
+        part = os.pread(descriptor, size - at, at)
+        if not part:
+            break
+        parts.append(part)
+        at += len(part)
+    return b"".join(parts)
+
+
+def list_devices(zygote: OpenClZygote) -> list[Device]:
+    """All devices of all platforms, asked in a process of its own.
+
+    Raises:
+        MachineError: no platform, or a driver that does not answer.
+    """
+    answer = os.memfd_create("devices", os.MFD_CLOEXEC)
+    child = zygote.worker({"role": "describe", "cache": str(zygote.folder("describe", owner=None))})
+    try:
+        child.send(b"describe", [answer])
+        child.receive(_DESCRIBE_S)
+        found = json.loads(read_all(answer))
+    except (Ended, TimedOut, ValueError):
+        raise MachineError(
+            f"an OpenCL driver does not answer ({Status.CRASHED})", "set OCL_ICD_VENDORS to one that works"
+        ) from None
+    finally:
+        child.end()
+        os.close(answer)
+    if "error" in found:
+        raise MachineError(
+            f"there is no OpenCL platform on this machine ({found['error']})",
+            f"install a driver ({HOW_TO_GET_POCL}), or set OCL_ICD_VENDORS to the folder of its .icd file",
+        )
+    return [Device.from_json(device) for device in found["devices"]]
+
+
+def devices_of_machine() -> tuple[Device, ...]:
+    """:func:`list_devices`, asked once for each set of variables (:func:`driver_environment`)."""
+    return _devices_under(tuple(sorted(driver_environment().items())))
+
+
+@functools.cache
+def _devices_under(variables: tuple[tuple[str, str], ...]) -> tuple[Device, ...]:
+    zygote = OpenClZygote(dict(variables))
+    try:
+        return tuple(list_devices(zygote))
+    finally:
+        zygote.close()

@@ -1,0 +1,196 @@
+"""A candidate's program as text: what is compiled, and when two of them are the same.
+
+The code of an OpenCL build is this text: drivers' binaries are their own affair, may hold names of temporary files,
+and are not equal between machines. May not compile anything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from tuner.core.canonical import canonical_json
+from tuner.core.types import Kernel, Resolved, Source, Value, Variant
+from tuner.evaluators.host.frontend import macro_flags
+from tuner.evaluators.opencl.flags import VALUE_CHANGING
+
+__all__ = ["Program", "canonical_text"]
+
+_FORMAT = 1
+_CLANG_S = 20.0
+_HEADERS = (".h", ".hpp", ".clh", ".hcl", "")
+_LITERAL = re.compile(r"(?<![\w.])((?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)[fF]\b")
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b(.*)$", re.MULTILINE)
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_WIDTHS = ("", "2", "3", "4", "8", "16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What is compiled.
+
+    Attributes:
+        entry: the kernel.
+        files: the first and further sources, then headers.
+        options: of the build, ``-D`` included.
+        include: folders of headers below ``folder``; only their names belong to the program.
+        wide: compute in double what the source computes in float.
+    """
+
+    entry: str
+    files: tuple[Source, ...]
+    options: tuple[str, ...]
+    include: tuple[str, ...] = ()
+    folder: str = ""
+    wide: bool = False
+
+    @classmethod
+    def of(cls, kernel: Kernel, variant: Variant, resolved: Resolved, *, wide: bool = False) -> Program:
+        """The program of one candidate."""
+        flags = [f for f in resolved.flags if not (wide and f in VALUE_CHANGING)]
+        return cls(
+            entry=kernel.entry,
+            files=variant.files,
+            options=(*macro_flags(_texts(resolved.macros)), *flags),
+            include=kernel.include,
+            folder=kernel.folder,
+            wide=wide,
+        )
+
+    @classmethod
+    def from_code(cls, code: bytes, *, folder: str) -> Program:
+        """The inverse of :meth:`code`.
+
+        Raises:
+            ValueError: bytes that no build gave.
+        """
+        data = json.loads(code)
+        if not isinstance(data, dict) or data.get("opencl") != _FORMAT:
+            raise ValueError("not the code of an OpenCL build")
+        return cls(
+            entry=data["entry"],
+            files=tuple(Source(name=n, text=t) for n, t in data["files"]),
+            options=tuple(data["options"]),
+            include=tuple(data["include"]),
+            folder=folder,
+            wide=data["wide"],
+        )
+
+    def code(self) -> bytes:
+        """Everything that is compiled, as bytes that are equal for equal programs."""
+        return canonical_json(
+            {
+                "opencl": _FORMAT,
+                "entry": self.entry,
+                "files": [[f.name, f.text] for f in self.files],
+                "options": list(self.options),
+                "include": list(self.include),
+                "wide": self.wide,
+            }
+        ).encode()
+
+    def job(self) -> dict[str, Any]:
+        """What a compile worker is told."""
+        sources = [f for i, f in enumerate(self.files) if i == 0 or _is_source(f)]
+        headers = [f for i, f in enumerate(self.files) if i > 0 and not _is_source(f)]
+        options = list(self.options)
+        text = "".join(f'#line 1 "{PurePath(f.name).name}"\n{f.text}\n' for f in sources)
+        if self.wide:
+            # Literals first: `fmax(x, 0.0f)` is ambiguous once x is a double.
+            text = _WIDENING + _LITERAL.sub(_double_literal, text)
+            headers = [Source(name=f.name, text=_LITERAL.sub(_double_literal, f.text)) for f in headers]
+            options = [_LITERAL.sub(_double_literal, o) for o in options]
+        for folder in self.include:
+            options += ["-I", str(Path(self.folder, folder))]
+        return {
+            "source": text,
+            "headers": [[PurePath(f.name).name, f.text] for f in headers],
+            "options": options,
+        }
+
+
+_WIDENING = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" + "".join(
+    f"#define {before}float{n} {before}double{n}\n"
+    for before in ("", "convert_", "as_")
+    for n in _WIDTHS
+    # What reinterprets bits stays what it is, and then the reference is not believed.
+    if before != "as_"
+)
+# In the text, not as options: drivers read headers of their own after options.
+
+
+def _double_literal(found: re.Match[str]) -> str:
+    digits = found[1]
+    return digits if any(c in digits for c in ".eE") else f"{digits}.0"
+
+
+def _is_source(file: Source) -> bool:
+    return PurePath(file.name).suffix not in _HEADERS
+
+
+def _texts(macros: Mapping[str, Value]) -> dict[str, Value]:
+    return {n: v.replace(" ", "") if isinstance(v, str) else v for n, v in macros.items()}
+
+
+def canonical_text(program: Program, clang: str | None) -> str:
+    """The program after its preprocessor, or as it is where that depends on what only the driver knows.
+
+    Equal texts are equal programs for one device. A condition on a name that neither the source nor an option
+    defines may be decided by the driver's own macros, so such a program is only equal to itself.
+
+    Args:
+        program: to be compared.
+        clang: path of a clang; ``None``: the texts themselves decide.
+    """
+    job = program.job()
+    rest = [o for o in program.options if not o.startswith("-D")]
+    plain = canonical_json({"job": [job["source"], job["headers"]], "options": list(program.options)})
+    if clang is None or _depends_on_driver(program):
+        return plain
+    with tempfile.TemporaryDirectory(prefix="tuner-opencl-text-") as scratch:
+        for name, text in job["headers"]:
+            Path(scratch, name).write_text(text, encoding="utf-8")
+        Path(scratch, "program.cl").write_text(job["source"], encoding="utf-8")
+        definitions = [o for o in job["options"] if o not in rest]
+        command = [
+            clang,
+            "-E",
+            "-P",
+            "-w",
+            "-x",
+            "cl",
+            "-nostdinc",
+            "-cl-no-stdinc",
+            "-I",
+            scratch,
+            *definitions,
+        ]
+        try:
+            done = subprocess.run(
+                [*command, "program.cl"], cwd=scratch, capture_output=True, timeout=_CLANG_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return plain
+    if done.returncode != 0:
+        return plain
+    # Words, not lines: where a macro's value stands does not matter.
+    text = " ".join(done.stdout.decode("utf-8", "replace").split())
+    return canonical_json({"text": text, "options": rest})
+
+
+def _depends_on_driver(program: Program) -> bool:
+    known = {o[2:].partition("=")[0] for o in program.options if o.startswith("-D")} | {"defined"}
+    asked: set[str] = set()
+    for file in program.files:
+        known |= set(_DEFINED.findall(file.text))
+        for condition in _DIRECTIVE.findall(file.text):
+            asked |= set(_WORD.findall(condition))
+    guards = {name for name in asked if name.endswith(("_H", "_H_"))}
+    return bool(asked - known - guards) or bool(program.include)

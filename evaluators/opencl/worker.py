@@ -1,0 +1,213 @@
+"""What a forked OpenCL worker does before any candidate runs in it: confined, it asks drivers and compiles programs.
+
+Imported by the zygote, where nothing may touch a platform. Running a candidate is :mod:`tuner.evaluators.opencl.child`.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import socket
+import tempfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyopencl as cl
+
+from tuner.evaluators.opencl.confine import confine
+from tuner.evaluators.opencl.faults import Guard
+
+__all__ = ["MESSAGE_BYTES", "find_device", "run_worker"]
+
+MESSAGE_BYTES = 1 << 17
+_BUILD_FAILURES = (
+    cl.status_code.BUILD_PROGRAM_FAILURE,
+    cl.status_code.COMPILE_PROGRAM_FAILURE,
+    cl.status_code.LINK_PROGRAM_FAILURE,
+)
+
+
+def run_worker(channel: socket.socket, page: int, code: int, request: Mapping[str, Any]) -> NoReturn:
+    """Never returns; ends the process when the parent hangs up.
+
+    Args:
+        channel: to the parent.
+        page: descriptor of the fault page.
+        code: descriptor of the program's binary, sealed.
+        request: limits, and ``job`` with its ``role``: ``describe``, ``compile`` or ``run``.
+    """
+    status = 1
+    try:
+        with mmap.mmap(code, 0, prot=mmap.PROT_READ) as view:
+            binary = bytes(view)
+        guard = Guard(page)
+        os.close(page)
+        os.close(code)
+        job = request["job"]
+        confine(request, {channel.fileno()})
+        warnings.simplefilter("ignore")
+        os.environ["POCL_CACHE_DIR"] = job["cache"]
+        os.environ["OCLGRIND_LOG"] = str(Path(job["cache"], "oclgrind.log"))
+        tempfile.tempdir = job["cache"]
+        if job["role"] == "run":
+            from tuner.evaluators.opencl.child import serve_candidate
+
+            serve_candidate(channel, binary, job, guard)
+        elif job["role"] == "compile":
+            _serve_compile(channel, job)
+        else:
+            _serve_describe(channel)
+        status = 0
+    except (OSError, ValueError, MemoryError, cl.Error):
+        status = 3
+    finally:
+        os._exit(status)
+
+
+def find_device(job: Mapping[str, Any]) -> Any:
+    """The device of a job, which names it by its place and its name.
+
+    Raises:
+        ValueError: another device is in that place now.
+    """
+    devices = [d for p in cl.get_platforms() for d in _devices(p)]
+    device = devices[job["device"]["index"]]
+    if device.name.strip() != job["device"]["name"]:
+        raise ValueError("the device is gone")
+    return device
+
+
+def _devices(platform: Any) -> list[Any]:
+    try:
+        return list(platform.get_devices())
+    except cl.Error:
+        # A platform without a device says so by an error.
+        return []
+
+
+def _serve_describe(channel: socket.socket) -> None:
+    _, files, _, _ = socket.recv_fds(channel, MESSAGE_BYTES, 1)
+    try:
+        devices = [(p, d) for p in cl.get_platforms() for d in _devices(p)]
+        answer: dict[str, Any] = {"devices": [_describe(i, p, d) for i, (p, d) in enumerate(devices)]}
+    except cl.Error as error:
+        answer = {"error": " ".join(str(error).split())[:200]}
+    _write(files[0], json.dumps(answer).encode())
+    channel.send(b"done")
+
+
+def _describe(index: int, platform: Any, device: Any) -> dict[str, Any]:
+    def ask(name: str, default: Any) -> Any:
+        try:
+            return device.get_info(getattr(cl.device_info, name))
+        except (cl.Error, AttributeError):
+            return default
+
+    return {
+        "index": index,
+        "platform": platform.name.strip(),
+        "name": device.name.strip(),
+        "vendor": device.vendor.strip(),
+        "version": device.version.strip(),
+        "driver": device.driver_version.strip(),
+        "c_version": str(ask("OPENCL_C_VERSION", "")).strip(),
+        "cpu": bool(device.type & cl.device_type.CPU) and not device.type & cl.device_type.GPU,
+        "units": int(device.max_compute_units),
+        "max_threads": int(device.max_work_group_size),
+        "max_block": [int(n) for n in device.max_work_item_sizes],
+        "local_bytes": int(device.local_mem_size),
+        "global_bytes": int(device.global_mem_size),
+        "largest_bytes": int(device.max_mem_alloc_size),
+        "cache_bytes": int(ask("GLOBAL_MEM_CACHE_SIZE", 0)),
+        "doubles": "cl_khr_fp64" in device.extensions or bool(ask("DOUBLE_FP_CONFIG", 0)),
+        "il": str(ask("IL_VERSION", "")).strip(" \0"),
+    }
+
+
+def _serve_compile(channel: socket.socket, job: Mapping[str, Any]) -> None:
+    """Each request brings a memory file with the job and one for the result; neither is ever executed here."""
+    context: Any = None
+    device: Any = None
+    while True:
+        message, files, _, _ = socket.recv_fds(channel, MESSAGE_BYTES, 2)
+        if not message:
+            return
+        if context is None:
+            device = find_device(job)
+            context = cl.Context([device])
+        with mmap.mmap(files[0], 0, prot=mmap.PROT_READ) as view:
+            work = json.loads(bytes(view))
+        header, binary = _compile(context, device, work, Path(job["cache"]))
+        head = json.dumps(header).encode()
+        _write(files[1], len(head).to_bytes(8, "little") + head + binary)
+        for file in files:
+            os.close(file)
+        channel.send(b"done")
+
+
+def _compile(context: Any, device: Any, work: Mapping[str, Any], cache: Path) -> tuple[dict[str, Any], bytes]:
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        for name, text in work["headers"]:
+            Path(folder, Path(name).name).write_text(text, encoding="utf-8")
+        options = [*work["options"], "-cl-kernel-arg-info", "-I", folder]
+        program = cl.Program(context, work["source"])
+        try:
+            program = program.build(options=options, devices=[device])
+            binary = bytes(program.get_info(cl.program_info.BINARIES)[0])
+            log = program.get_build_info(device, cl.program_build_info.LOG)
+            kernels = {k.function_name: _kernel(k, device) for k in program.all_kernels()}
+        except cl.Error as error:
+            return _failure(error), b""
+    return {"status": "ok", "kernels": kernels, "log": str(log)[:8000]}, binary
+
+
+def _failure(error: Any) -> dict[str, Any]:
+    """What became of a build, by the code of the error."""
+    code = int(error.code)
+    status = "build_error" if code in _BUILD_FAILURES else _status(code)
+    return {"status": status, "code": code, "log": str(error)[:20_000]}
+
+
+def _status(code: int) -> str:
+    exhausted = (
+        cl.status_code.OUT_OF_RESOURCES,
+        cl.status_code.OUT_OF_HOST_MEMORY,
+        cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE,
+    )
+    return "out_of_resources" if code in exhausted else "build_error"
+
+
+def _kernel(kernel: Any, device: Any) -> dict[str, Any]:
+    information = cl.kernel_work_group_info
+    arguments = []
+    for number in range(kernel.num_args):
+        try:
+            space = int(kernel.get_arg_info(number, cl.kernel_arg_info.ADDRESS_QUALIFIER))
+            kind = str(kernel.get_arg_info(number, cl.kernel_arg_info.TYPE_NAME))
+        except cl.Error:
+            space, kind = 0, ""
+        arguments.append({"local": space == int(cl.kernel_arg_address_qualifier.LOCAL), "type": kind})
+
+    def ask(which: Any) -> Any:
+        try:
+            return kernel.get_work_group_info(which, device)
+        except cl.Error:
+            return None
+
+    return {
+        "arguments": arguments,
+        "max_threads": ask(information.WORK_GROUP_SIZE),
+        "block": [int(n) for n in ask(information.COMPILE_WORK_GROUP_SIZE) or (0, 0, 0)],
+        "local_bytes": ask(information.LOCAL_MEM_SIZE),
+        "private_bytes": ask(information.PRIVATE_MEM_SIZE),
+        "preferred_multiple": ask(information.PREFERRED_WORK_GROUP_SIZE_MULTIPLE),
+    }
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    at = 0
+    while at < len(data):
+        at += os.pwrite(descriptor, data[at:], at)

@@ -1,0 +1,62 @@
+"""The process that OpenCL workers are forked from; ``python -m tuner.evaluators.opencl.zygote FD``.
+
+It imports pyopencl once, which takes a tenth of a second and more, but asks for no platform: the threads that drivers
+start do not survive a fork. Otherwise as :mod:`tuner.evaluators.host.zygote`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import signal
+import socket
+import sys
+from typing import Any
+
+from tuner.evaluators.host.zygote import ForkServer
+from tuner.evaluators.sandbox.confine import isolate_network
+
+__all__ = ["main"]
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class _Server(ForkServer):
+    def _do_load(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        try:
+            import pyopencl  # noqa: F401
+
+            import tuner.evaluators.opencl.worker  # noqa: F401
+        except ImportError as error:
+            return {"error": str(error)}
+        gc.collect()
+        gc.freeze()
+        return {}
+
+    def ready(self, request: dict[str, Any]) -> None:
+        """Nothing: a worker makes what it needs itself."""
+
+    def become(self, channel: socket.socket, files: list[int], request: dict[str, Any]) -> None:
+        """A worker of the role that the request names."""
+        from tuner.evaluators.opencl.worker import run_worker
+
+        run_worker(channel, files[1], files[2], request)
+
+
+def main() -> None:
+    """Serves on the socket whose descriptor is the first argument."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    isolate_network()
+    server = _Server(socket.socket(fileno=int(sys.argv[1])))
+    try:
+        server.serve()
+    except ConnectionError:
+        # The tuner is gone: what is left to do is the same as for a hang-up.
+        pass
+    finally:
+        server.end()
+
+
+if __name__ == "__main__":
+    main()

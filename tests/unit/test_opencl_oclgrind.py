@@ -1,0 +1,153 @@
+"""What Oclgrind finds in kernels that give right results on PoCL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tuner.core.errors import MachineError, SpecError
+from tuner.core.expressions import parse
+from tuner.core.protocols import BaselineReport
+from tuner.core.types import (
+    Argument,
+    ArgumentRole,
+    BuildRequest,
+    Kernel,
+    Launch,
+    MeasurePolicy,
+    Problem,
+    Resolved,
+    Source,
+    Status,
+    Task,
+    Variant,
+    Verdict,
+    VerifyPolicy,
+)
+from tuner.evaluators.opencl.backend import OpenClBackend, OpenClEvaluation
+from tuner.evaluators.opencl.oclgrind import first_finding, oclgrind_version
+
+SHIFT = """
+__kernel void shift(__global const float *restrict x, __global float *restrict y, int n)
+{
+    __local float part[64 + PAD];
+    const int i = get_global_id(0), t = get_local_id(0);
+    part[t] = i < n ? x[i] : 0.0f;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (i < n) y[i] = t > 0 ? part[t - 1] : part[t];
+}
+"""
+RACE = SHIFT.replace("barrier(CLK_LOCAL_MEM_FENCE);", "")
+BEYOND = SHIFT.replace(
+    "if (i < n)", "if (*(volatile __local float *)&part[64 + PAD] == 0.5f && n < 0) return;\n    if (i < n)"
+)
+
+
+def request(text: str) -> BuildRequest:
+    """A candidate."""
+    variant = Variant(files=(Source(name="shift.cl", text=text),))
+    return BuildRequest(
+        trial=1, variant=variant, resolved=Resolved(macros={"PAD": 0}, scalars={}, flags=(), pipeline=None)
+    )
+
+
+def prepared(text: str) -> OpenClEvaluation:
+    """An evaluation of the kernel as given."""
+    backend = OpenClBackend()
+    try:
+        backend.device("pocl")
+    except (MachineError, SpecError) as error:
+        pytest.skip(f"no PoCL: {error}")
+    if oclgrind_version() is None:
+        pytest.skip("the oclgrind extra is not installed")
+    n = (parse("n"),)
+    return backend.prepare(
+        Task(
+            kernel=Kernel(
+                name="shift", entry="shift", language="opencl", variant=request(text).variant, folder="."
+            ),
+            backend="opencl",
+            target="pocl",
+            arguments=(
+                Argument(name="x", dtype="float32", shape=n),
+                Argument(name="y", dtype="float32", shape=n, role=ArgumentRole.OUTPUT),
+                Argument(name="n", dtype="int32", value=parse("n")),
+            ),
+            problems=(Problem(sizes={"n": 1 << 16}),),
+            verify=VerifyPolicy(problems=(Problem(sizes={"n": 200}),)),
+            measure=MeasurePolicy(),
+            launch=Launch(grid=(parse("ceil(n / 64)"),), block=(parse("64"),)),
+            seed=3,
+        ),
+        workers=1,
+    )
+
+
+def report(evaluation: OpenClEvaluation, text: str) -> BaselineReport:
+    """The baseline's."""
+    (build,) = evaluation.build([request(text)])
+    return evaluation.set_baseline(build, request(text).resolved)
+
+
+@pytest.fixture(scope="module")
+def clean() -> Iterator[OpenClEvaluation]:
+    """With a baseline that has nothing wrong with it."""
+    evaluation = prepared(SHIFT)
+    try:
+        found = report(evaluation, SHIFT)
+        assert (found.status, found.notes["oclgrind"]) == (Status.OK, "clean"), found.notes
+        yield evaluation
+    finally:
+        evaluation.close()
+
+
+def confirmed(evaluation: OpenClEvaluation, text: str) -> Verdict:
+    """What a confirming process says of a candidate."""
+    (build,) = evaluation.build([request(text)])
+    assert build.status is Status.OK, build.message
+    session = evaluation.open(build, request(text).resolved, purpose="confirm", number=0)
+    try:
+        return session.verify()
+    finally:
+        session.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [(RACE, "data race in local memory"), (BEYOND, "invalid read of 4 bytes in local memory")],
+)
+def test_a_candidate_that_passes_on_pocl_is_found_out(
+    clean: OpenClEvaluation, monkeypatch: pytest.MonkeyPatch, text: str, finding: str
+) -> None:
+    verdict = confirmed(clean, text)
+    assert verdict.status is Status.WRONG_RESULT
+    assert "under Oclgrind: " in verdict.message
+    assert finding in verdict.message
+    # Nothing but the simulator sees it.
+    monkeypatch.setattr(clean, "_judged", frozenset())
+    assert confirmed(clean, text).status is Status.OK
+
+
+def test_a_clean_candidate_is_left_alone(clean: OpenClEvaluation) -> None:
+    assert confirmed(clean, SHIFT.replace("part[t] :", "part[t] * 1.0f :")).status is Status.OK
+
+
+def test_a_baseline_with_a_race_is_a_warning_and_no_measure_for_others() -> None:
+    evaluation = prepared(RACE)
+    try:
+        found = report(evaluation, RACE)
+        assert found.status is Status.OK
+        assert any("data race" in w for w in found.notes["warnings"])
+        assert confirmed(evaluation, RACE).status is Status.OK
+    finally:
+        evaluation.close()
+
+
+def test_the_lines_of_the_source_are_named() -> None:
+    log = (
+        "\nInvalid write of size 4 at global memory address 0x1000000000400\n\tKernel: k\n"
+        "\tEntity: Global(255,0,0)\n\t  store float\n\tAt line 5 (column 11) of input.cl:\n\t  b[i+1] = t[63-l];\n"
+    )
+    assert first_finding(log) == "invalid write of 4 bytes in global memory: `b[i+1] = t[63-l];`"
+    assert first_finding("") == ""

@@ -1,0 +1,194 @@
+"""A first spec for a device kernel: arguments, launch geometry and macros, guessed from its signature and its text.
+
+Guesses, and says in comments what it guessed. May not compile or run anything.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tuner.spec.signature import CType, Function
+
+__all__ = ["device_spec"]
+
+_ONE = 1 << 20
+_TWO = 1024
+_THREE = 96
+_ODD = (1027, 67, 37)
+_BLOCKS = {1: (64,), 2: (16, 16), 3: (8, 8, 4)}
+_NAMES = "XYZ"
+_MACRO = re.compile(
+    r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)[ \t]*\n[ \t]*#[ \t]*define[ \t]+\1[ \t]+(\d+)[ \t]*$", re.MULTILINE
+)
+_GLOBAL_AXIS = re.compile(r"\bget_(?:global|group)_id\s*\(\s*([012])\s*\)")
+_LOCAL_AXIS = re.compile(r"\bget_local_id\s*\(\s*([012])\s*\)")
+_SIZE = re.compile(
+    r"^(n|m|k|[nwh][xyz]?|.*(?:size|count|width|height|rows?|cols?|columns|length|len|dim).*)$", re.I
+)
+_REQUIRED = re.compile(r"reqd_work_group_size\s*\(([^)]*)\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Guess:
+    """What the text says of a kernel's launch."""
+
+    axes: int
+    sizes: tuple[str, ...]
+    macros: dict[str, int]
+    blocks: tuple[str, ...]
+    defined: dict[str, int]
+    required: bool
+
+
+def device_spec(file: str, function: Function, text: str) -> str:
+    """The text of a first spec.
+
+    Args:
+        file: name of the source.
+        function: the kernel, with a name for every parameter.
+        text: the source.
+    """
+    guess = _guess(function, text)
+    small = {1: _ODD[0], 2: _ODD[1]}.get(guess.axes, _ODD[2])
+    size = {1: _ONE, 2: _TWO}.get(guess.axes, _THREE)
+    lines = ["# A first spec, guessed from the source: look through what says `check`, then run tuner check."]
+    lines.append(f"kernel: {{source: {_quoted(file)}, entry: {function.name}}}")
+    if guess.sizes:
+        sizes = ", ".join(f"{n}: {size}" for n in guess.sizes)
+        lines.append(
+            _noted(f"problem: {{{sizes}}}", "check: sizes as in your application; a call of 1 ms or more")
+        )
+    local = [n for n, t in function.parameters if t.local]
+    note = f"in call order; {local[0]} is local memory: see launch" if local else "in call order"
+    lines.append(_noted("arguments:", note))
+    lines += [_argument(n, t, guess, text) for n, t in function.parameters if not t.local]
+    lines += _launch(guess, bool(local))
+    lines += _space(guess)
+    lines += [
+        "verify:",
+        _noted("  rtol: 1.0e-5", "check: allowed error, relative to the value"),
+        _noted("  atol: 1.0e-6", "and in units of the output's root mean square"),
+    ]
+    if guess.sizes:
+        sizes = ", ".join(f"{n}: {small + 2 * i}" for i, n in enumerate(guess.sizes))
+        lines.append(
+            _noted(
+                f"  # problems: [{{{sizes}}}]", "sizes that no block divides, where the kernel can do them"
+            )
+        )
+    lines += ["search:", "  budget: {evaluations: 200, minutes: 10}"]
+    return "\n".join(lines) + "\n"
+
+
+def _guess(function: Function, text: str) -> _Guess:
+    body = _without_comments(text)
+    axes = 1 + max([int(a) for a in (*_GLOBAL_AXIS.findall(body), *_LOCAL_AXIS.findall(body))], default=0)
+    whole = [n for n, t in function.parameters if _is_whole(t)]
+    sizes = tuple([n for n in whole if _SIZE.match(n)][:axes] or whole[:1])
+    macros = {name: int(value) for name, value in _MACRO.findall(body)}
+    required = _REQUIRED.search(body)
+    if required:
+        numbers = [part.strip() for part in required[1].split(",")]
+        blocks = tuple(numbers[: max(axes, 1 + max(i for i, n in enumerate(numbers) if n != "1" or i == 0))])
+        return _Guess(axes=axes, sizes=sizes, macros=macros, blocks=blocks, defined={}, required=True)
+    names = ["BLOCK"] if axes == 1 else [f"BLOCK_{_NAMES[i]}" for i in range(axes)]
+    made = {n: v for n, v in zip(names, _BLOCKS[axes], strict=True) if n not in macros}
+    return _Guess(axes=axes, sizes=sizes, macros=macros, blocks=tuple(names), defined=made, required=False)
+
+
+def _launch(guess: _Guess, local: bool) -> list[str]:
+    grid = []
+    for axis, block in enumerate(guess.blocks):
+        if not guess.sizes:
+            grid.append("1024")
+            continue
+        size = guess.sizes[min(axis, len(guess.sizes) - 1)]
+        grid.append(f'"ceil({size} / {block})"')
+    parts = [f"grid: [{', '.join(grid)}]", f"block: [{', '.join(guess.blocks)}]"]
+    note = "check: work-groups, and work-items of each"
+    if local:
+        product = " * ".join(guess.blocks)
+        parts.append(f'shared_bytes: "4 * {product}"')
+        note += "; bytes of local memory"
+    return [_noted(f"launch: {{{', '.join(parts)}}}", note)]
+
+
+def _space(guess: _Guess) -> list[str]:
+    lines = ["space:", "  parameters:"]
+    for name, default in guess.defined.items():
+        high = 512 if len(guess.defined) == 1 else 64
+        lines.append(
+            f"    {name}: {{low: {1 if default < 8 else 4}, high: {high}, log: true, default: {default}}}"
+        )
+    for name, value in guess.macros.items():
+        values = [value, *(v for v in (value // 2, value * 2, value * 4) if v > 0 and v != value)]
+        if value in (0, 1):
+            values = [value, 1 - value]
+        note = "check: values that the source can take, the first is the baseline's"
+        lines.append(_noted(f"    {name}: [{', '.join(map(str, dict.fromkeys(values)))}]", note))
+    if not guess.defined and not guess.macros:
+        lines[-1] = (
+            "  # parameters: {TILE: [8, 16, 32]}    # macros of the source, each -DNAME=value at the build"
+        )
+    named = [b for b in guess.blocks if not b.isdigit()]
+    if len(named) > 1:
+        lines.append(f'  constraints: ["{" * ".join(named)} <= 1024"]')
+    lines.append(
+        '  flags: {math: ["", "-cl-mad-enable"]}  # "-cl-fast-relaxed-math" if the tolerance allows it'
+    )
+    return lines
+
+
+def _argument(name: str, kind: CType, guess: _Guess, text: str) -> str:
+    dtype = kind.dtypes[0] if kind.dtypes else "float32"
+    notes = [] if kind.dtypes else [f"check: the type behind `{kind.text}`"]
+    if not kind.pointer:
+        value = name if name in guess.sizes else ("1.0" if dtype.startswith("float") else "1")
+        if name not in guess.sizes:
+            notes.append("check: the value")
+        return _noted(f"  - {{name: {name}, dtype: {dtype}, value: {value}}}", "; ".join(notes))
+    shape = ", ".join(reversed(guess.sizes)) or "1024"
+    if kind.width > 1:
+        shape += f", {4 if kind.width == 3 else kind.width}"
+    notes.append("check: the shape")
+    parts = [f"name: {name}", f"dtype: {dtype}", f"shape: [{shape}]"]
+    role = _role(name, kind, text)
+    if role != "input":
+        parts.append(f"role: {role}")
+        if role == "inout":
+            notes.append("output if all of it is written before it is read")
+    if role != "output":
+        parts.append("init: normal" if dtype.startswith("float") else "init: {randint: [0, 100]}")
+    return _noted(f"  - {{{', '.join(parts)}}}", "; ".join(notes))
+
+
+def _role(name: str, kind: CType, text: str) -> str:
+    """By const, and by what the text does with the name's elements."""
+    if kind.constant:
+        return "input"
+    body = _without_comments(text)
+    element = rf"\b{re.escape(name)}\s*\[[^;]*?\]\s*"
+    written = bool(re.search(element + r"=(?!=)", body))
+    changed = bool(re.search(element + r"(?:[-+*/|&^]=|<<=|>>=|\+\+|--)", body))
+    read = len(re.findall(rf"\b{re.escape(name)}\b", body)) > 1 + len(re.findall(element + r"=(?!=)", body))
+    if not written and not changed:
+        # Only passed on, or stored to by a function such as vstore4.
+        return "inout"
+    return "inout" if changed or read else "output"
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.DOTALL)
+
+
+def _is_whole(kind: CType) -> bool:
+    return not kind.pointer and any(d.startswith(("int", "uint")) for d in kind.dtypes)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _noted(text: str, comment: str) -> str:
+    return f"{text}{' ' * max(2, 40 - len(text))}# {comment}" if comment else text
