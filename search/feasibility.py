@@ -1,7 +1,7 @@
 """The chance that a candidate works, from what failed near it, kept up to date for fixed candidates.
 
-A kernel average over positions (:mod:`tuner.search.nearness`) whose sums grow by one term with each observation. May not
-rank by score.
+A kernel average over positions (:mod:`tuner.search.nearness`) whose sums grow by one term with each observation. May
+not rank by score.
 """
 
 from __future__ import annotations

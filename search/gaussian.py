@@ -1,13 +1,14 @@
 """Gaussian process regression that scores a whole listed space again after each observation.
 
-Matérn 5/2 with one length scale for each group of columns, fitted by the maximum of the posterior with analytic gradients
+Matérn 5/2 with one length scale for each group of columns, fitted to the most probable values with analytic gradients
 (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, 5.4.1). :class:`Posterior` keeps one row of
-L⁻¹K(X, candidates) for each observation, so that one more costs candidates × observations and not a new factorisation.
-May not choose what to try: it only predicts.
+inv(L) K(X, candidates) for each observation, so that one more costs candidates times observations and no new
+factorisation. May not choose what to try: it only predicts.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +72,9 @@ def normal_scores(scores: Floats) -> Floats:
     return np.asarray(ndtri((ends - 0.5 * counts)[inverse] / len(scores)), dtype=np.float64)
 
 
-def fit(columns: Floats, groups: NDArray[np.intp], targets: Floats, rough: NDArray[np.bool_], start: Hyper) -> Hyper:
+def fit(
+    columns: Floats, groups: NDArray[np.intp], targets: Floats, rough: NDArray[np.bool_], start: Hyper
+) -> Hyper:
     """The most probable numbers, from ``start`` by a few steps of L-BFGS.
 
     Length scales have a log-normal prior around the range of an axis, so that few observations do not rule any out.
@@ -177,7 +180,7 @@ class Posterior:
         point = column * self._rates
         row = self._solve(self._kernel(self._known[:count], point[None])[:, 0])
         noise = self._noise * (_ROUGH if rough else 1.0)
-        pivot = float(np.sqrt(max(self._size + noise - row @ row, 1e-8)))
+        pivot = math.sqrt(max(self._size + noise - float(row @ row), 1e-8))
         fresh = self._towards(point[None])[0]
         fresh -= row.astype(np.float32) @ self._half[:count]
         fresh /= np.float32(pivot)

@@ -1,7 +1,7 @@
 """Candidates of a space with everything the model says of them, kept up to date observation by observation.
 
-A fit happens at fixed numbers of observations and uses those alone, so that which calls happened to ask does not matter:
-a replay that adopts proposals ends with the same bits. May not draw from the searcher's random streams.
+A fit happens at fixed numbers of observations and uses those alone, so that which calls happened to ask does not
+matter: a replay that adopts proposals ends with the same bits. May not draw from the searcher's random streams.
 """
 
 from __future__ import annotations

@@ -26,6 +26,9 @@ _RIVALS = 3
 _ELITE = 4
 _NEIGHBOURS = 64
 _VARIED = 96
+_LOCAL_FROM = 30
+_CENTRES = 3
+_STEPS = 2
 
 Floats = NDArray[np.float64]
 
@@ -46,8 +49,7 @@ class SurrogateSearcher(SearcherBase):
     def _propose(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         pipeline = self.incumbent_pipeline
         placed = self.history.placed
-        scored = sum(o.score is not None for o, _ in placed[: 4 * _SCORED]) + len(placed[4 * _SCORED :])
-        if len(placed) < _STARTUP or scored < _SCORED or not any(o.score is not None for o, _ in placed):
+        if len(placed) < _STARTUP or sum(o.score is not None for o, _ in placed) < _SCORED:
             return self._spread(count, rng, pipeline)
         with one_thread():
             found = self._by_model(self._fitter.at(placed), count, rng, pipeline)
@@ -81,12 +83,17 @@ class SurrogateSearcher(SearcherBase):
         taken: set[Point] = set()
         while len(proposals) < count:
             values = np.concatenate([model.values(believed), beside])
-            ranked = self._best(model.points, local, values, taken, pipeline)
+            how, ranked = "local", list[tuple[Point, float]]()
+            if len(self.history.placed) >= _LOCAL_FROM and (len(self.history.seen) + len(taken)) % 2:
+                near = np.where(self._near(model.points, local), values, -np.inf)
+                ranked = self._best(model.points, local, near, taken, pipeline)
+            if not ranked:
+                how, ranked = "model", self._best(model.points, local, values, taken, pipeline)
             if not ranked:
                 break
             point, value = ranked[0]
             rivals = tuple((self.domain.configuration(p, pipeline), v) for p, v in ranked[1:])
-            proposals.append(self._proposal(point, pipeline, {"how": "model", "value": value}, rivals))
+            proposals.append(self._proposal(point, pipeline, {"how": how, "value": value}, rivals))
             taken.add(point)
             believed.append(point)
         return proposals
@@ -107,6 +114,8 @@ class SurrogateSearcher(SearcherBase):
             top = np.argpartition(-values, reach - 1)[:reach] if reach < total else np.arange(total)
             order = top[np.lexsort((top, -values[top]))]
             for i in order[looked:]:
+                if values[i] == -np.inf:
+                    return list(found.items())
                 point = tuple(points[i].tolist()) if i < len(points) else local[i - len(points)]
                 if point not in found and point not in taken and not self.pool.tried(point, pipeline):
                     found[point] = float(values[i])
@@ -114,6 +123,17 @@ class SurrogateSearcher(SearcherBase):
                         break
             looked, reach = reach, min(total, 4 * reach)
         return list(found.items())
+
+    def _near(self, points: NDArray[np.int64], local: list[Point]) -> NDArray[np.bool_]:
+        """Which candidates differ from one of the best few in at most two axes.
+
+        The model is fitted to the whole space; close to the best it is asked again for what it values less there.
+        """
+        rows = np.vstack([points, self.domain.array(local)]) if local else points
+        near = np.zeros(len(rows), dtype=bool)
+        for centre in self.history.elite(_CENTRES):
+            near |= (rows != np.array(centre)).sum(axis=1) <= _STEPS
+        return near
 
     def _local(self, rng: np.random.Generator, pipeline: str | None) -> list[Point]:
         """Untried points one step from the best and crosses of the best, for spaces that are not scored whole."""
