@@ -55,7 +55,7 @@ def _kernel_tuner(case: Case, strategy: str, evaluations: int, seeds: Sequence[i
         cache.write_text(json.dumps(_cache_file(case)))
         for seed in seeds:
             random.seed(seed)
-            np.random.seed(seed)  # noqa: NPY002
+            np.random.seed(seed)
             started = time.process_time()
             with contextlib.redirect_stdout(io.StringIO()):
                 results, _ = tune_kernel(

@@ -25,7 +25,7 @@ from tuner.spaces.parameters import Parameter
 from tuner.spaces.space import Space
 from tuner.spec.foreign import restriction
 
-__all__ = ["Case", "Cache", "load_case", "simulate"]
+__all__ = ["Cache", "Case", "load_case", "simulate"]
 
 Peer = Callable[["Case", str, int, Sequence[int]], list[Trace]]
 
@@ -90,12 +90,16 @@ class Cache:
 
 
 def simulate(case: Case, strategy: str, evaluations: int, seeds: Sequence[int]) -> list[Trace]:
-    """Runs one of the project's searchers; its CPU time is that of ``ask`` and ``tell`` alone."""
+    """Runs one of the project's searchers until it has found the optimum, after which nothing changes.
+
+    Its CPU time is that of ``ask`` and ``tell`` alone.
+    """
     space = case.space()
     space.listing()
     numbers = {key: i for i, key in enumerate(case.recorded.rows)}
     rows = list(case.recorded.rows.values())
     keys = list(case.recorded.parameters)
+    best = int(np.argmin(case.figures.times))
     traces = []
     for seed in seeds:
         searcher = registry.create(strategy, space)
@@ -110,6 +114,8 @@ def simulate(case: Case, strategy: str, evaluations: int, seeds: Sequence[int]) 
             configuration = proposals[0].configuration
             number = numbers.get(_key(configuration, keys), -1)
             tried.append(number)
+            if number == best:
+                break
             status = rows[number].status if number >= 0 else Status.REFUSED
             score = float(np.log(case.figures.times[number])) if status is Status.OK else None
             seen = Observation(trial=len(tried), proposal=proposals[0], status=status, score=score)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Figures", "Trace", "fractions", "interval", "median_and_quartiles", "score_p"]
+__all__ = ["Figures", "Trace", "fractions", "horizon", "interval", "median_and_quartiles", "score_p"]
 
 Floats = NDArray[np.float64]
 
@@ -92,15 +92,19 @@ def expected_random(figures: Figures) -> Floats:
     return expected
 
 
+def horizon(figures: Figures) -> int:
+    """Evaluations after which random search is expected to be within the cutoff: P is taken over their time."""
+    expected = expected_random(figures)
+    middle, optimum = float(np.median(figures.times[np.isfinite(figures.times)])), figures.optimum
+    return 1 + int(np.argmax(expected <= optimum + (1.0 - CUTOFF) * (middle - optimum)))
+
+
 def score_p(figures: Figures, traces: Sequence[Trace]) -> list[float]:
     """P of each search; 0 is as random search, 1 the optimum at once."""
     expected = expected_random(figures)
-    worked = figures.times[np.isfinite(figures.times)]
-    middle, optimum = float(np.median(worked)), figures.optimum
-    cutoff = optimum + (1.0 - CUTOFF) * (middle - optimum)
+    middle, optimum = float(np.median(figures.times[np.isfinite(figures.times)])), figures.optimum
     cost_s = float(figures.costs.mean())
-    budget = cost_s * (1 + int(np.argmax(expected <= cutoff)))
-    moments = budget * np.arange(1, POINTS + 1) / POINTS
+    moments = cost_s * horizon(figures) * np.arange(1, POINTS + 1) / POINTS
     steps = np.clip((moments / cost_s).astype(int), 1, len(expected))
     baseline = expected[steps - 1]
     scores = []

@@ -21,7 +21,7 @@ from _common import ROOT, machine, parser
 from _search_peers import runner
 from _search_plot import write_plot
 from _search_runs import Cache, Case, load_case
-from _search_scores import Trace, best_so_far, fractions, interval, median_and_quartiles, score_p
+from _search_scores import Trace, best_so_far, fractions, horizon, interval, median_and_quartiles, score_p
 
 DEFAULT = "surrogate,random"
 
@@ -42,7 +42,9 @@ def main() -> int:
         run = runner(strategy)
         for case in cases:
             print(f"{strategy} on {case.name}", file=sys.stderr, flush=True)
-            traces = cache.traces(case, strategy, max(budgets), arguments.seeds, run)
+            # Half as many again: a search that keeps to cheap configurations gets through more of them.
+            longest = max(max(budgets), 0 if arguments.no_score else 3 * horizon(case.figures) // 2)
+            traces = cache.traces(case, strategy, longest, arguments.seeds, run)
             found.setdefault(strategy, {})[case.name] = traces
     result = _result(cases, found, budgets, arguments.seeds)
     if arguments.plot:
@@ -60,6 +62,9 @@ def _arguments() -> Any:
     made.add_argument("--budgets", default="25,50,100,200", help="unique evaluations, failures counted")
     made.add_argument("--seeds", type=int, default=30, help="searches of each space")
     made.add_argument("--cache", default=str(ROOT / "build" / "search-benchmark"), help="folder of traces")
+    made.add_argument(
+        "--no-score", action="store_true", help="searches end at the last budget; P means nothing"
+    )
     made.add_argument("--plot", default="", help="SVG file to write")
     return made.parse_args()
 
@@ -139,7 +144,7 @@ def _curve(cases: list[Case], by_case: dict[str, list[Trace]], length: int) -> l
         columns = []
         for trace in by_case[case.name]:
             best = (case.figures.optimum / best_so_far(case.figures, trace)).tolist()
-            columns.append(best + [best[-1]] * (length - len(best)))
+            columns.append((best + [best[-1]] * length)[:length])
         for i, column in enumerate(zip(*columns, strict=True)):
             total[i] += median_and_quartiles(column)[0] / len(cases)
     return total

@@ -26,8 +26,8 @@ Floats = NDArray[np.float64]
 Placed = Sequence[tuple[Observation, Point]]
 
 _GROWTH = 1.07
-_LISTED = 65_536
-_KEPT = 32_768
+_LISTED = 32_768
+_KEPT = 24_576
 _SAMPLED = 2_048
 _TRAINED = 512
 _FITTED = 192

@@ -6,14 +6,18 @@ May not look at any clock or budget; pipelines stay the incumbent's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.core.protocols import Observation
 from tuner.core.types import Configuration, Proposal, Value
 from tuner.search.base import SearcherBase
 from tuner.search.blas import one_thread
 from tuner.search.domain import Point
 from tuner.search.scored_set import Fitter, ScoredSet
+from tuner.search.warm import Source
 from tuner.spaces.space import Space
 
 __all__ = ["SurrogateSearcher", "make"]
@@ -38,13 +42,25 @@ class SurrogateSearcher(SearcherBase):
 
     Args:
         space: what is searched.
+        name: the searcher's name.
     """
 
-    name = "surrogate"
-
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, *, name: str = "surrogate") -> None:
         super().__init__(space)
+        self.name = name
         self._fitter = Fitter(self.domain, _STARTUP)
+        self._sources: list[Source] = []
+
+    def warm_start(self, observations: Sequence[Observation]) -> None:
+        """Learns from a run of the same kernel elsewhere; before anything else.
+
+        Two of three first points are then the best of the source, and what it expects is a column of the model.
+        """
+        with one_thread():
+            source = Source(self.domain, observations)
+            if source.usable:
+                self._sources.append(source)
+                self._fitter.features.extend(source.column)
 
     def _propose(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         pipeline = self.incumbent_pipeline
@@ -60,6 +76,11 @@ class SurrogateSearcher(SearcherBase):
         near = [point for _, point in self.history.placed] + self._running()
         taken: list[Point] = []
         for _ in range(count):
+            copied = self._copied(len(near), pipeline, taken)
+            if copied is not None:
+                taken.append(copied)
+                near.append(copied)
+                continue
             drawn = self.pool.draw(rng, _SPREAD, pipeline=pipeline, without=frozenset(taken))
             if not drawn:
                 break
@@ -72,6 +93,16 @@ class SurrogateSearcher(SearcherBase):
             taken.append(best)
             near.append(best)
         return [self._proposal(p, pipeline, {"how": "spread"}) for p in taken]
+
+    def _copied(self, number: int, pipeline: str | None, taken: list[Point]) -> Point | None:
+        """The best point of a source that is untried, for all but every third of the first points."""
+        if not self._sources or number % 3 == 2:
+            return None
+        source = self._sources[number % len(self._sources)]
+        for point in source.best:
+            if point not in taken and not self.pool.tried(point, pipeline) and self.domain.valid(point):
+                return point
+        return None
 
     def _by_model(
         self, model: ScoredSet, count: int, rng: np.random.Generator, pipeline: str | None
