@@ -2,8 +2,8 @@
 
 P is the performance over time against random search of Willemsen et al., A methodology for comparing optimization
 algorithms for auto-tuning (Future Generation Computer Systems 159, 2024): the budget of a space is the time in which
-random search is expected to come within 5% of the way from the median to the optimum; at fifty times up to then P is the
-share of the distance from random search's expected best to the optimum that the searcher is ahead, averaged.
+random search is expected to come within 5% of the way from the median to the optimum; at fifty times up to then P is
+the share of the distance from random search's expected best to the optimum that the searcher is ahead, averaged.
 """
 
 from __future__ import annotations

@@ -1,22 +1,18 @@
 """Searchers on recorded GPU search spaces: fraction of the optimum at small budgets, and the community's score P.
 
-Needs a folder of recorded spaces (``--spaces``): complete ones in any format that ``tuner import`` reads. Strategies are
-the project's searchers by name, ``kernel-tuner:NAME`` for a strategy of Kernel Tuner and ``pyatf:NAME`` for one of pyATF
-(both installed with ``pip install 'remix-tuner[bench]'``).
+Needs a folder of recorded spaces (``--spaces``): complete ones in any format that ``tuner import`` reads. Strategies
+are the project's searchers by name (Optuna's and scikit-optimize's among them), and ``kernel-tuner:NAME`` for one of
+Kernel Tuner's, which ``pip install 'remix-tuner[bench]'`` brings.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
-# Threads of linear algebra cost more than they bring on matrices of this size.
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
-
+import _one_thread  # noqa: F401
 from _common import ROOT, machine, parser
 from _search_peers import runner
 from _search_plot import write_plot

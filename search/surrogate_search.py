@@ -43,11 +43,13 @@ class SurrogateSearcher(SearcherBase):
     Args:
         space: what is searched.
         name: the searcher's name.
+        origin: what its proposals say they come from.
     """
 
-    def __init__(self, space: Space, *, name: str = "surrogate") -> None:
+    def __init__(self, space: Space, *, name: str = "surrogate", origin: str = "surrogate") -> None:
         super().__init__(space)
         self.name = name
+        self._origin = origin
         self._fitter = Fitter(self.domain, _STARTUP)
         self._sources: list[Source] = []
 
@@ -202,7 +204,7 @@ class SurrogateSearcher(SearcherBase):
         best = self.history.best
         return Proposal(
             configuration=self.domain.configuration(point, pipeline),
-            origin=self.name,
+            origin=self._origin,
             parent=None if best is None or note["how"] == "spread" else best.trial,
             note=note,
             rivals=rivals,

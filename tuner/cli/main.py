@@ -49,6 +49,10 @@ def tune(
     out: Out = Path("tuner-runs"),
     go_on: Annotated[bool, typer.Option("--resume", help="Go on with the newest unfinished run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Resume in another environment.")] = False,
+    warm_start: Annotated[
+        list[Path] | None,
+        typer.Option("--warm-start", help="A run of the same kernel elsewhere to learn from; repeatable."),
+    ] = None,
     t4: Annotated[Path | None, typer.Option("--t4", help="Also write the run in the T4 format.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -58,11 +62,18 @@ def tune(
     from tuner.cli.progress import LiveProgress, PlainProgress
     from tuner.core.errors import UsageError
     from tuner.driver.engine import Interruption
-    from tuner.driver.imports import write_t4
+    from tuner.driver.imports import read_sources, write_t4
     from tuner.driver.runs import Options
     from tuner.spec.load import load_spec
 
-    options = Options(evaluations=evaluations, minutes=minutes, seed=seed, strategy=strategy, workers=workers)
+    options = Options(
+        evaluations=evaluations,
+        minutes=minutes,
+        seed=seed,
+        strategy=strategy,
+        workers=workers,
+        warm_start=tuple(read_sources(warm_start or ())),
+    )
     loaded = [spec for path in specs for spec in load_spec(path)]
     if t4 is not None and len(loaded) != 1:
         raise UsageError(f"--t4 names one file for {len(loaded)} kernels", "tune them one by one")

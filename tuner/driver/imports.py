@@ -6,12 +6,14 @@ Writes new files only; may not run anything.
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tuner.core.canonical import canonical_json
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import Status, Value
 from tuner.driver.export import write_atomically
@@ -22,7 +24,15 @@ from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of, values_
 from tuner.recorders.record import RunRecord
 from tuner.spec.imports import Imported, import_t1, spec_of_space
 
-__all__ = ["Import", "import_file", "space_of_run", "t4_of_run", "write_t4"]
+__all__ = [
+    "Import",
+    "import_file",
+    "is_run",
+    "read_sources",
+    "space_of_run",
+    "t4_of_run",
+    "write_t4",
+]
 
 _SQLITE = b"SQLite format 3\x00"
 _SILENT = (Status.LOST, Status.ABANDONED, Status.PRUNED)
@@ -57,12 +67,7 @@ def import_file(path: Path, folder: Path) -> Import:
         SpecError: the file is none of these.
         UsageError: a file of that name exists.
     """
-    try:
-        with path.open("rb") as file:
-            head = file.read(len(_SQLITE))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", "check the path") from None
-    if head != _SQLITE:
+    if not is_run(path):
         described = _t1(path)
         if described is not None:
             imported = import_t1(described)
@@ -72,6 +77,48 @@ def import_file(path: Path, folder: Path) -> Import:
         space = space_of_run(path)
     name = f"{_stem(path)}.space.json"
     return _write(spec_of_space(space, name), folder, {name: space.to_text()}, _stem(path))
+
+
+def is_run(path: Path) -> bool:
+    """Whether a file is a run record rather than one of others' formats.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", "check the path") from None
+
+
+def read_sources(paths: Sequence[Path]) -> list[str]:
+    """Each source as JSON text: configurations with the logarithm of their time.
+
+    Args:
+        paths: run records, or files of measurements that ``tuner import`` reads.
+
+    Raises:
+        UsageError: a file holds nothing that worked.
+    """
+    texts = []
+    for path in paths:
+        found = _observed(path) if is_run(path) else _measured(path)
+        if not found:
+            raise UsageError(f"{path} holds no trial that worked", "name a run that got further")
+        texts.append(canonical_json([[dict(c), score] for c, score in found]))
+    return texts
+
+
+def _measured(path: Path) -> list[tuple[Mapping[str, Value], float]]:
+    rows = read_file(path).configurations()
+    return [(c, math.log(sum(r.times_s) / len(r.times_s))) for c, r in rows if r.times_s]
+
+
+def _observed(path: Path) -> list[tuple[Mapping[str, Value], float]]:
+    with RunRecord.read(path) as record:
+        state, _, _ = open_state(record)
+    return [(t.proposal.configuration, t.score) for t in state.trials.values() if t.score is not None]
 
 
 def _t1(path: Path) -> Mapping[str, Any] | None:
