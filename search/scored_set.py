@@ -210,5 +210,8 @@ def _scores(placed: Placed) -> Floats:
 
 
 def _worth(mean: Floats, deviation: Floats, best: float, chances: Floats | None) -> Floats:
-    worth = log_improvement(mean, deviation, best)
-    return worth if chances is None else worth + np.log(np.maximum(chances, _HOPELESS))
+    if chances is None:
+        return log_improvement(mean, deviation, best)
+    # Failures teach the model nothing about times, so its doubt stays large where all fails: it counts by the chance.
+    kept = np.maximum(chances, _HOPELESS)
+    return log_improvement(mean, deviation * kept, best) + np.log(kept)

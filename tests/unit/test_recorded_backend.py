@@ -129,7 +129,7 @@ def test_a_kernel_tuner_cache_is_read_also_while_it_is_written():
     for form in (text, text[:-2] + ","):
         space = read_space(form)
         assert space.kernel == "vector_add"
-        assert space.rows[("1",)].times_s == (0.002, 0.0021)
+        assert space.rows[("1",)].times_s == pytest.approx((0.002, 0.0021))
         assert space.rows[("1",)].compile_s == 0.5
         assert [r.status for r in space.rows.values()] == [Status.OK, Status.BUILD_ERROR, Status.CRASHED]
 
