@@ -21,6 +21,7 @@ from tuner.search.history import Key
 from tuner.search.parameter_arm import ParameterArm
 from tuner.search.pass_arm import PassArm
 from tuner.search.pass_memory import PassMemory
+from tuner.search.surrogate_search import SurrogateSearcher
 from tuner.spaces.space import Space
 
 __all__ = ["AutoSearcher", "make"]
@@ -230,6 +231,8 @@ class AutoSearcher(SearcherBase):
         return joined
 
 
-def make(space: Space) -> AutoSearcher:
-    """The factory behind the name ``auto``."""
+def make(space: Space) -> SearcherBase:
+    """The factory behind the name ``auto``: the surrogate alone where only parameters are tuned."""
+    if space.passes is None and not space.flags:
+        return SurrogateSearcher(space, name="auto", origin="auto/parameters")
     return AutoSearcher(space)

@@ -33,6 +33,7 @@ BUILT_IN = {
     "random": "tuner.search.random_search:make",
     "skopt-forest": "tuner.search.skopt_search:make_forest",
     "skopt-gp": "tuner.search.skopt_search:make_gp",
+    "surrogate": "tuner.search.surrogate_search:make",
 }
 
 _INSTALL = {

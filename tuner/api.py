@@ -15,6 +15,7 @@ from tuner.driver import audit as audits
 from tuner.driver import ensure as ensures
 from tuner.driver import export as exports
 from tuner.driver.engine import Interruption
+from tuner.driver.imports import read_sources
 from tuner.driver.runs import Options, Outcome, begin, find_unfinished, new_path, open_state, outcome, resume
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
@@ -102,6 +103,7 @@ def tune(
     seed: int | None = None,
     strategy: str | None = None,
     workers: int | None = None,
+    warm_start: Sequence[str | Path] = (),
     out: str | Path = DEFAULT_OUT,
     go_on: bool = False,
     require_sandbox: bool = False,
@@ -116,6 +118,7 @@ def tune(
         seed: of every random stream.
         strategy: a searcher by name.
         workers: compile workers.
+        warm_start: runs of the same kernel elsewhere to learn from.
         out: folder for the run record.
         go_on: go on with the newest unfinished run of this spec in ``out``.
         require_sandbox: refuse to run where a protection from generated code is missing.
@@ -138,6 +141,7 @@ def tune(
         strategy=strategy,
         workers=workers,
         require_sandbox=require_sandbox,
+        warm_start=tuple(read_sources([Path(p) for p in warm_start])),
     )
     result = tune_spec(specs[0], options, out=Path(out), go_on=go_on, observers=observers)
     if result.outcome.failed:

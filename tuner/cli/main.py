@@ -52,13 +52,20 @@ def tune(
     out: Out = Path("tuner-runs"),
     go_on: Annotated[bool, typer.Option("--resume", help="Go on with the newest unfinished run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Resume in another environment.")] = False,
+    warm_start: Annotated[
+        list[Path] | None,
+        typer.Option("--warm-start", help="A run of the same kernel elsewhere to learn from; repeatable."),
+    ] = None,
+    t4: Annotated[Path | None, typer.Option("--t4", help="Also write the run in the T4 format.")] = None,
     as_json: Json = False,
 ) -> None:
     """Tune the kernels of SPECS; progress goes to stderr."""
     from tuner.api import tune_spec
     from tuner.cli import text
     from tuner.cli.progress import LiveProgress, PlainProgress
+    from tuner.core.errors import UsageError
     from tuner.driver.engine import Interruption
+    from tuner.driver.imports import read_sources, write_t4
     from tuner.driver.runs import Options
     from tuner.spec.load import load_spec
 
@@ -69,8 +76,11 @@ def tune(
         strategy=strategy,
         workers=workers,
         require_sandbox=require_sandbox,
+        warm_start=tuple(read_sources(warm_start or ())),
     )
     loaded = [spec for path in specs for spec in load_spec(path)]
+    if t4 is not None and len(loaded) != 1:
+        raise UsageError(f"--t4 names one file for {len(loaded)} kernels", "tune them one by one")
     interruption = Interruption()
     _stop_cleanly(interruption)
     results = []
@@ -92,8 +102,11 @@ def tune(
         if result.outcome.failed:
             message = result.outcome.summary.message
             print(f"error: {spec.path}: {message}; tuner check {spec.path} says more", file=sys.stderr)
-        elif not as_json:
-            text.print_result(result)
+        else:
+            if t4 is not None:
+                write_t4(result.path, t4)
+            if not as_json:
+                text.print_result(result)
         if result.outcome.interrupted:
             break
     if as_json:
@@ -151,6 +164,23 @@ def init(
         raise UsageError(f"{target} exists already", "name another file with -o, or -o - to see it")
     write_atomically(target, written.encode())
     print(f"wrote {target}; look through it, then: tuner check {target}")
+
+
+@app.command(name="import")
+def import_(
+    file: Annotated[
+        Path, typer.Argument(help="T1, T4, a Kernel Tuner cache, or a run record.", show_default=False)
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")] = Path("."),
+) -> None:
+    """Write a spec from a T1 description; or a recorded space with its spec from results."""
+    from tuner.driver.imports import import_file
+
+    done = import_file(file, output)
+    for note in done.notes:
+        print(f"note: {note}", file=sys.stderr)
+    for path in done.files:
+        print(f"wrote {path}")
 
 
 @app.command()

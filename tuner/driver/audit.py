@@ -15,13 +15,13 @@ from tuner.core.protocols import Backend, Evaluation
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, BuildRequest, Status
 from tuner.driver.replay import Replay, replay_events
-from tuner.driver.runs import catalogue_of, spec_of, toolchain
+from tuner.driver.runs import catalogue_of, fetch_text, spec_of, toolchain
 from tuner.driver.state import RunState
+from tuner.driver.warm import begin_searcher
 from tuner.evaluators import registry as backends
 from tuner.recorders import signature as signatures
 from tuner.recorders.audit import audit_file
 from tuner.recorders.record import Head, RunRecord
-from tuner.search import registry as searchers
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
 
@@ -109,7 +109,9 @@ def audit(
         spec = spec_of(record, first.body)
         catalogue = catalogue_of(record, first.body)
         space = spec.space(catalogue)
-        searcher = searchers.create(first.body["settings"]["strategy"], space)
+        searcher = begin_searcher(
+            first.body["settings"]["strategy"], space, first.body, lambda r: fetch_text(record, r)
+        )
         found = replay_events(state, searcher, record.events(), record.blob)
         head, closed = record.head, record.closed
     _describe(report, found, state)

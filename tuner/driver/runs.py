@@ -21,9 +21,9 @@ from tuner.driver.replay import restore
 from tuner.driver.result import Summary, summarise
 from tuner.driver.settings import RunSettings
 from tuner.driver.state import RunState, proposal_to_json
+from tuner.driver.warm import KEY, begin_searcher
 from tuner.evaluators import registry as backends
 from tuner.recorders.record import Event, RunRecord
-from tuner.search import registry as searchers
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec, load_recorded
 
@@ -39,6 +39,7 @@ class Options:
     """What the command line or a library call says beside the spec; ``None`` leaves it to the spec.
 
     ``require_sandbox`` refuses to run where a protection from generated code is missing.
+    ``warm_start`` holds what :func:`tuner.driver.imports.read_sources` gives.
     """
 
     evaluations: int | None = None
@@ -48,6 +49,7 @@ class Options:
     workers: int | None = None
     settings: Mapping[str, Any] | None = None
     require_sandbox: bool = False
+    warm_start: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +192,6 @@ def begin(
     catalogue = backend.pass_catalogue() if spec.wants_passes else None
     space = spec.space(catalogue)
     check_flags(backend, space)
-    searcher = searchers.create(settings.strategy, space)
     task = spec.task_with(seed=settings.seed)
     blobs: dict[str, bytes] = {}
     baseline = Proposal(configuration=space.default(), origin="baseline")
@@ -209,6 +210,10 @@ def begin(
         "backend": backend.name,
         "clock_s": 0.0,
     }
+    if options.warm_start:
+        body[KEY] = [_store(text, blobs) for text in options.warm_start]
+    texts = {name: data.decode() for name, data in blobs.items()}
+    searcher = begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
     evaluation = backend.prepare(task, workers=workers_of(options))
     try:
         path = place() if callable(place) else place
@@ -284,7 +289,7 @@ def resume(
         task = spec.task_with(seed=state.settings.seed)
         evaluation = backend.prepare(task, workers=workers or state.settings.batch)
         try:
-            searcher = searchers.create(state.settings.strategy, space)
+            searcher = begin_searcher(state.settings.strategy, space, start, lambda r: fetch_text(record, r))
             fresh = RunState(record.blob)
             restore(fresh, searcher, record.events())
             engine = Engine(
@@ -327,8 +332,8 @@ def open_state(record: RunRecord) -> tuple[RunState, LoadedSpec, Space]:
 def spec_of(record: RunRecord, start: Mapping[str, Any]) -> LoadedSpec:
     """The spec as the record holds it."""
     return load_recorded(
-        _fetch(record, start["spec"]),
-        {name: _fetch(record, value) for name, value in start["files"].items()},
+        fetch_text(record, start["spec"]),
+        {name: fetch_text(record, value) for name, value in start["files"].items()},
         folder=start["folder"],
         index=start["index"],
     )
@@ -338,7 +343,7 @@ def catalogue_of(record: RunRecord, start: Mapping[str, Any]) -> Mapping[str, An
     """The pass catalogue as the record holds it."""
     if start["catalogue"] is None:
         return None
-    catalogue: Mapping[str, Any] = from_json(_fetch(record, start["catalogue"]))
+    catalogue: Mapping[str, Any] = from_json(fetch_text(record, start["catalogue"]))
     return catalogue
 
 
@@ -373,7 +378,8 @@ def _store(text: str, blobs: dict[str, bytes]) -> str:
     return f"blob:{name}"
 
 
-def _fetch(record: RunRecord, reference: str) -> str:
+def fetch_text(record: RunRecord, reference: str) -> str:
+    """The text that a reference in an event's body stands for."""
     return record.blob(reference.removeprefix("blob:")).decode()
 
 

@@ -43,7 +43,7 @@ from tuner.spec.yaml_places import Path as KeyPath
 
 __all__ = ["LoadedSpec", "SearchSettings", "load_recorded", "load_spec"]
 
-_BACKENDS = {"c": "host", "c++": "host", "opencl": "opencl", "cuda": "cuda"}
+_BACKENDS = {"c": "host", "c++": "host", "opencl": "opencl", "cuda": "cuda", "recorded": "recorded"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +215,9 @@ class _Loader:
         further = verify_problems(model, problems, view)
         parameters = make_parameters(model, view)
         scalars = {p.name: p.default for p in parameters if not p.macro}
-        arguments = make_arguments(model, (*problems, *further), scalars, view)
+        # What was recorded is called no more, so there is nothing to call it with.
+        called = sources.language != "recorded"
+        arguments = make_arguments(model, (*problems, *further), scalars, view) if called else ()
         tunables = make_tunables(model, parameters, arguments, problems, view)
         passless = self._without_passes(backend, tunables)
         if passless or not self.live:

@@ -46,7 +46,7 @@ __all__ = [
     "schema",
 ]
 
-Language = Literal["c", "c++", "opencl", "cuda"]
+Language = Literal["c", "c++", "opencl", "cuda", "recorded"]
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 Arithmetic = Annotated[
@@ -80,7 +80,7 @@ class KernelModel(_Model):
     entry: Annotated[str, Field(min_length=1, examples=["stencil5", "ns::kernel"])]
     """Name of the function."""
     language: Language | None = None
-    """From the source's suffix when left out."""
+    """From the source's suffix when left out; `recorded` is a JSON file of measurements, see `tuner import`."""
     sources: list[str] = []
     """Further source files, compiled together with the first."""
     include: list[str] = []

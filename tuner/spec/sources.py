@@ -32,6 +32,7 @@ _LANGUAGES = {
     ".C": "c++",
     ".cl": "opencl",
     ".cu": "cuda",
+    ".json": "recorded",
 }
 
 

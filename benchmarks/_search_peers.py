@@ -1,0 +1,105 @@
+"""Peers as strategies: Kernel Tuner in its simulation mode. None is imported before it is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import random
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _search_runs import Case, Peer, simulate
+from _search_scores import Trace
+
+from tuner.core.errors import MachineError, UsageError
+from tuner.core.types import Status
+from tuner.evaluators.recorded.spaces import key_of
+
+__all__ = ["runner"]
+
+_WORDS = {Status.BUILD_ERROR: "CompilationFailedConfig", Status.CRASHED: "RuntimeFailedConfig"}
+
+
+def runner(strategy: str) -> Peer:
+    """What runs a strategy.
+
+    Raises:
+        UsageError: an unknown family.
+        MachineError: its package is not installed.
+    """
+    family, _, name = strategy.partition(":")
+    if not name:
+        return simulate
+    if family != "kernel-tuner":
+        raise UsageError(f"unknown family {family!r}", "kernel-tuner:NAME, or a searcher's name")
+    try:
+        import kernel_tuner  # noqa: F401
+    except ImportError as error:
+        raise MachineError(f"{strategy} needs Kernel Tuner ({error})", "pip install kernel-tuner") from error
+    return _kernel_tuner
+
+
+def _kernel_tuner(case: Case, strategy: str, evaluations: int, seeds: Sequence[int]) -> list[Trace]:
+    from kernel_tuner import tune_kernel
+
+    recorded = case.recorded
+    numbers = {key: i for i, key in enumerate(recorded.rows)}
+    traces = []
+    with tempfile.TemporaryDirectory() as folder:
+        cache = Path(folder) / "cache.json"
+        cache.write_text(json.dumps(_cache_file(case)))
+        for seed in seeds:
+            random.seed(seed)
+            np.random.seed(seed)
+            started = time.process_time()
+            with contextlib.redirect_stdout(io.StringIO()):
+                results, _ = tune_kernel(
+                    recorded.kernel,
+                    "__global__ void nothing() {}",
+                    (1, 1),
+                    [],
+                    {name: list(values) for name, values in recorded.parameters.items()},
+                    restrictions=list(recorded.restrictions or ()),
+                    cache=str(cache),
+                    simulation_mode=True,
+                    strategy=strategy.partition(":")[2],
+                    strategy_options={"max_fevals": evaluations},
+                    verbose=False,
+                    quiet=True,
+                )
+            rows = [numbers.get(key_of(r[k] for k in recorded.parameters), -1) for r in results]
+            unique = tuple(dict.fromkeys(rows))[:evaluations]
+            traces.append(Trace(rows=unique, cpu_s=time.process_time() - started))
+    return traces
+
+
+def _cache_file(case: Case) -> dict[str, Any]:
+    recorded = case.recorded
+    entries = {}
+    for configuration, row in recorded.configurations():
+        times = [1e3 * t for t in row.times_s]
+        entries[",".join(str(v) for v in configuration.values())] = {
+            **configuration,
+            "time": float(np.mean(times)) if times else _WORDS.get(row.status, "InvalidConfig"),
+            "times": times,
+            "compile_time": 1e3 * row.compile_s,
+            "verification_time": 0,
+            "benchmark_time": 1e3 * row.run_s,
+            "strategy_time": 0,
+            "framework_time": 0,
+            "timestamp": "2024-01-01 00:00:00+00:00",
+        }
+    return {
+        "device_name": recorded.device or "recorded",
+        "kernel_name": recorded.kernel,
+        "problem_size": [1, 1],
+        "tune_params_keys": list(recorded.parameters),
+        "tune_params": {name: list(values) for name, values in recorded.parameters.items()},
+        "objective": "time",
+        "cache": entries,
+    }

@@ -1,0 +1,150 @@
+"""Simulated searches over recorded spaces, cached by content: a rerun costs only what changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+from _common import ROOT
+from _search_scores import Figures, Trace
+
+from tuner.core.expressions import parse
+from tuner.core.protocols import Observation
+from tuner.core.streams import stream
+from tuner.core.types import Status
+from tuner.evaluators.recorded.formats import read_file
+from tuner.evaluators.recorded.spaces import RecordedSpace
+from tuner.search import registry
+from tuner.spaces.parameters import Parameter
+from tuner.spaces.space import Space
+from tuner.spec.foreign import restriction
+
+__all__ = ["Cache", "Case", "load_case", "simulate"]
+
+Peer = Callable[["Case", str, int, Sequence[int]], list[Trace]]
+
+_OWN = ("search", "spaces", "tuner/core")
+_PACKAGES = ("numpy", "scipy", "optuna", "scikit-optimize", "scikit-learn", "cmaes", "torch", "kernel-tuner")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One recorded space made ready."""
+
+    name: str
+    digest: str
+    recorded: RecordedSpace
+    figures: Figures
+
+    def space(self) -> Space:
+        """A fresh space: listing it is part of no searcher's time."""
+        return Space(
+            [Parameter.choice(name, list(values)) for name, values in self.recorded.parameters.items()],
+            [parse(restriction(text)) for text in self.recorded.restrictions or ()],
+        )
+
+
+def load_case(path: Path) -> Case:
+    """A space from a file; the cost of a row is compiling, verifying and timing it as recorded."""
+    recorded = read_file(path)
+    rows = list(recorded.rows.values())
+    times = np.array([float(np.mean(r.times_s)) if r.times_s else np.inf for r in rows])
+    costs = np.array([r.compile_s + r.run_s for r in rows])
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Case(path.name.split(".")[0], digest, recorded, Figures(times=times, costs=costs))
+
+
+class Cache:
+    """Traces by the content of everything that they depend on.
+
+    Args:
+        folder: where to keep them.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._code = _code_digest()
+
+    def traces(self, case: Case, strategy: str, evaluations: int, seeds: int, run: Peer) -> list[Trace]:
+        """Traces of seeds 0, 1, …; those that are missing are simulated."""
+        own = ":" not in strategy
+        key = json.dumps([case.digest, strategy, evaluations, self._code if own else "", _versions()])
+        path = self._folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+        known: dict[int, Trace] = {}
+        if path.exists():
+            for seed, (rows, cpu_s) in json.loads(path.read_text()).items():
+                known[int(seed)] = Trace(rows=tuple(rows), cpu_s=cpu_s)
+        missing = [seed for seed in range(seeds) if seed not in known]
+        if missing:
+            known |= dict(zip(missing, run(case, strategy, evaluations, missing), strict=True))
+            text = json.dumps({seed: [t.rows, t.cpu_s] for seed, t in sorted(known.items())})
+            path.write_text(text)
+        return [known[seed] for seed in range(seeds)]
+
+
+def simulate(case: Case, strategy: str, evaluations: int, seeds: Sequence[int]) -> list[Trace]:
+    """Runs one of the project's searchers until it has found the optimum, after which nothing changes.
+
+    Its CPU time is that of ``ask`` and ``tell`` alone.
+    """
+    space = case.space()
+    space.listing()
+    numbers = {key: i for i, key in enumerate(case.recorded.rows)}
+    rows = list(case.recorded.rows.values())
+    keys = list(case.recorded.parameters)
+    best = int(np.argmin(case.figures.times))
+    traces = []
+    for seed in seeds:
+        searcher = registry.create(strategy, space)
+        tried: list[int] = []
+        cpu_s = 0.0
+        while len(tried) < evaluations:
+            started = time.process_time()
+            proposals = searcher.ask(1, stream(seed, "ask", 1 + len(tried)))
+            cpu_s += time.process_time() - started
+            if not proposals:
+                break
+            configuration = proposals[0].configuration
+            number = numbers.get(_key(configuration, keys), -1)
+            tried.append(number)
+            if number == best:
+                break
+            status = rows[number].status if number >= 0 else Status.REFUSED
+            score = float(np.log(case.figures.times[number])) if status is Status.OK else None
+            seen = Observation(trial=len(tried), proposal=proposals[0], status=status, score=score)
+            started = time.process_time()
+            searcher.tell([seen])
+            cpu_s += time.process_time() - started
+        traces.append(Trace(rows=tuple(tried), cpu_s=cpu_s))
+    return traces
+
+
+def _key(configuration: object, keys: Sequence[str]) -> tuple[str, ...]:
+    from tuner.evaluators.recorded.spaces import key_of
+
+    return key_of(configuration[name] for name in keys)  # type: ignore[index]
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _code_digest() -> str:
+    total = hashlib.sha256()
+    for folder in _OWN:
+        for path in sorted((ROOT / folder).glob("*.py")):
+            total.update(path.read_bytes())
+    return total.hexdigest()

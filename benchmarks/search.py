@@ -1,0 +1,173 @@
+"""Searchers on recorded GPU search spaces: fraction of the optimum at small budgets, and the community's score P.
+
+Needs a folder of recorded spaces (``--spaces``): complete ones in any format that ``tuner import`` reads. Strategies
+are the project's searchers by name (Optuna's and scikit-optimize's among them), and ``kernel-tuner:NAME`` for one of
+Kernel Tuner's, which ``pip install 'remix-tuner[bench]'`` brings.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import _one_thread  # noqa: F401
+from _common import ROOT, machine, parser
+from _search_peers import runner
+from _search_plot import write_plot
+from _search_runs import Cache, Case, load_case
+from _search_scores import Trace, best_so_far, fractions, horizon, interval, median_and_quartiles, score_p
+
+DEFAULT = "surrogate,random"
+
+
+def main() -> int:
+    arguments = _arguments()
+    budgets = [int(b) for b in arguments.budgets.split(",")]
+    strategies = arguments.strategies.split(",")
+    folder = Path(arguments.spaces)
+    paths = sorted(p for p in folder.glob("*.json*") if arguments.match in p.name)
+    cases = [case for case in map(load_case, paths) if _complete(case)]
+    if not cases:
+        print(f"no complete recorded space in {folder}; name a folder with --spaces", file=sys.stderr)
+        return 2
+    cache = Cache(Path(arguments.cache))
+    found: dict[str, dict[str, list[Trace]]] = {}
+    for strategy in strategies:
+        run = runner(strategy)
+        for case in cases:
+            print(f"{strategy} on {case.name}", file=sys.stderr, flush=True)
+            # Half as many again: a search that keeps to cheap configurations gets through more of them.
+            longest = max(max(budgets), 0 if arguments.no_score else 3 * horizon(case.figures) // 2)
+            traces = cache.traces(case, strategy, longest, arguments.seeds, run)
+            found.setdefault(strategy, {})[case.name] = traces
+    result = _result(cases, found, budgets, arguments.seeds)
+    if arguments.plot:
+        curves = {s: _curve(cases, found[s], max(budgets)) for s in strategies}
+        write_plot(Path(arguments.plot), curves)
+    print(json.dumps(result) if arguments.json else _table(result, budgets))
+    return 0
+
+
+def _arguments() -> Any:
+    made = parser(__doc__)
+    made.add_argument("--spaces", default=str(ROOT / "spaces-recorded"), help="folder of recorded spaces")
+    made.add_argument("--match", default="", help="only files whose name contains this")
+    made.add_argument("--strategies", default=DEFAULT, help="names, separated by commas")
+    made.add_argument("--budgets", default="25,50,100,200", help="unique evaluations, failures counted")
+    made.add_argument("--seeds", type=int, default=30, help="searches of each space")
+    made.add_argument("--cache", default=str(ROOT / "build" / "search-benchmark"), help="folder of traces")
+    made.add_argument(
+        "--no-score", action="store_true", help="searches end at the last budget; P means nothing"
+    )
+    made.add_argument("--plot", default="", help="SVG file to write")
+    return made.parse_args()
+
+
+def _complete(case: Case) -> bool:
+    """Whether every valid configuration is recorded: on others a search would fail for want of data."""
+    count = case.space().count()
+    return count is not None and count <= len(case.recorded.rows)
+
+
+def _result(
+    cases: list[Case], found: dict[str, dict[str, list[Trace]]], budgets: list[int], seeds: int
+) -> dict[str, Any]:
+    rows: dict[str, Any] = {}
+    parts: dict[str, dict[str, list[list[float]]]] = {}
+    for strategy, by_case in found.items():
+        spaces: dict[str, Any] = {}
+        for case in cases:
+            traces = by_case[case.name]
+            each = [fractions(case.figures, t, budgets) for t in traces]
+            parts.setdefault(strategy, {})[case.name] = each
+            spaces[case.name] = {
+                "fraction": {
+                    str(b): median_and_quartiles([e[i] for e in each]) for i, b in enumerate(budgets)
+                },
+                "mean": {str(b): interval([e[i] for e in each])[0] for i, b in enumerate(budgets)},
+                "p": interval(score_p(case.figures, traces)),
+                "cpu_ms": 1e3 * sum(t.cpu_s for t in traces) / sum(len(t.rows) for t in traces),
+            }
+        rows[strategy] = {
+            "spaces": spaces,
+            "fraction": {
+                str(b): sum(s["fraction"][str(b)][0] for s in spaces.values()) / len(spaces) for b in budgets
+            },
+            "p": _mean_p(cases, by_case),
+            "cpu_ms": sum(s["cpu_ms"] for s in spaces.values()) / len(spaces),
+        }
+    return {
+        "schema_version": 1,
+        "machine": machine(),
+        "command": " ".join(["python", "benchmarks/search.py", *sys.argv[1:]]),
+        "seeds": seeds,
+        "budgets": budgets,
+        "strategies": rows,
+        "paired": _paired(parts, budgets),
+    }
+
+
+def _mean_p(cases: list[Case], by_case: dict[str, list[Trace]]) -> tuple[float, float, float]:
+    """P averaged over spaces, seed by seed, with the 95% interval over seeds."""
+    scores = [score_p(case.figures, by_case[case.name]) for case in cases]
+    return interval([sum(column) / len(column) for column in zip(*scores, strict=True)])
+
+
+def _paired(parts: dict[str, dict[str, list[list[float]]]], budgets: list[int]) -> dict[str, Any]:
+    """The first strategy minus each other: mean over spaces, seed by seed, with its 95% interval."""
+    first, *others = parts
+    made: dict[str, Any] = {}
+    for other in others:
+        made[other] = {}
+        for i, budget in enumerate(budgets):
+            by_seed = zip(
+                *(
+                    [a[i] - b[i] for a, b in zip(parts[first][c], parts[other][c], strict=True)]
+                    for c in parts[first]
+                ),
+                strict=True,
+            )
+            made[other][str(budget)] = interval([sum(column) / len(column) for column in by_seed])
+    return made
+
+
+def _curve(cases: list[Case], by_case: dict[str, list[Trace]], length: int) -> list[float]:
+    """The mean over spaces of the median fraction after each evaluation."""
+    total = [0.0] * length
+    for case in cases:
+        columns = []
+        for trace in by_case[case.name]:
+            best = (case.figures.optimum / best_so_far(case.figures, trace)).tolist()
+            columns.append((best + [best[-1]] * length)[:length])
+        for i, column in enumerate(zip(*columns, strict=True)):
+            total[i] += median_and_quartiles(column)[0] / len(cases)
+    return total
+
+
+def _table(result: dict[str, Any], budgets: list[int]) -> str:
+    head = ["strategy", "space", *map(str, budgets), "P", "ms/eval"]
+    lines = [head]
+    for strategy, row in result["strategies"].items():
+        mean = [f"{row['fraction'][str(b)]:.3f}" for b in budgets]
+        low, high = row["p"][1:]
+        lines.append(
+            [strategy, "all", *mean, f"{row['p'][0]:.3f} [{low:.3f}, {high:.3f}]", f"{row['cpu_ms']:.2f}"]
+        )
+        for name, space in row["spaces"].items():
+            cells = []
+            for b in budgets:
+                middle, lower, upper = space["fraction"][str(b)]
+                cells.append(f"{middle:.3f} ({lower:.3f}-{upper:.3f})")
+            lines.append([strategy, name, *cells, f"{space['p'][0]:.3f}", f"{space['cpu_ms']:.2f}"])
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    text = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+    for other, by_budget in result["paired"].items():
+        shown = ", ".join(f"{b}: {m:+.3f} [{lo:+.3f}, {hi:+.3f}]" for b, (m, lo, hi) in by_budget.items())
+        text.append(f"{next(iter(result['strategies']))} minus {other}, mean of paired differences: {shown}")
+    return "\n".join(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""Candidates of a space with everything the model says of them, kept up to date observation by observation.
+
+A fit happens at fixed numbers of observations and uses those alone, so that which calls happened to ask does not
+matter: a replay that adopts proposals ends with the same bits. May not draw from the searcher's random streams.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.protocols import Observation
+from tuner.core.streams import stream
+from tuner.search.domain import Domain, Point
+from tuner.search.feasibility import Feasibility
+from tuner.search.features import Features
+from tuner.search.gaussian import Hyper, Posterior, fit, log_improvement, normal_scores
+
+__all__ = ["Fitter", "ScoredSet"]
+
+Floats = NDArray[np.float64]
+Placed = Sequence[tuple[Observation, Point]]
+
+_GROWTH = 1.07
+_LISTED = 32_768
+_KEPT = 24_576
+_SAMPLED = 2_048
+_TRAINED = 512
+_FITTED = 192
+_LEAST = 4
+_BELIEVED = 32
+_HOPELESS = 1e-3
+
+
+class Fitter:
+    """Makes the scored set for a history; keeps the fitted numbers and the latest set.
+
+    Args:
+        domain: of the space.
+        startup: observations at which the first fit happens.
+    """
+
+    def __init__(self, domain: Domain, startup: int) -> None:
+        self._domain = domain
+        self._startup = startup
+        self.features = Features(domain)
+        self._sizes: list[int] = [startup]
+        self._hypers: list[Hyper] = []
+        self._latest: tuple[int, ScoredSet] | None = None
+
+    def at(self, placed: Placed) -> ScoredSet:
+        """The set after these observations; at least ``startup`` of them."""
+        while self._next(self._sizes[-1]) <= len(placed):
+            self._sizes.append(self._next(self._sizes[-1]))
+        number = len(self._sizes) - 1
+        size = self._sizes[number]
+        if self._latest is None or self._latest[0] != number:
+            made = ScoredSet(
+                self._domain, self.features, self._hyper(number, placed), size, self._next(size) - size
+            )
+            made.begin(placed[:size])
+            self._latest = (number, made)
+        current = self._latest[1]
+        for observation, point in placed[current.told :]:
+            current.tell(observation, point)
+        return current
+
+    @staticmethod
+    def _next(size: int) -> int:
+        return max(size + 1, int(size * _GROWTH))
+
+    def _hyper(self, number: int, placed: Placed) -> Hyper:
+        """Fitted numbers of each size follow from those of the size before, whether or not those were used."""
+        while len(self._hypers) <= number:
+            before = self._hypers[-1] if self._hypers else Hyper.prior(self.features.width)
+            size = self._sizes[len(self._hypers)]
+            used = [pair for pair in _chosen(placed[:size], _FITTED) if pair[0].score is not None]
+            if len(used) < _LEAST or not self.features.width:
+                self._hypers.append(before)
+                continue
+            columns = self.features.encode(self._domain.array(point for _, point in used))
+            scores = normal_scores(_scores(used))
+            rough = np.array([o.raced for o, _ in used])
+            self._hypers.append(fit(columns, self.features.groups, scores, rough, before))
+        return self._hypers[number]
+
+
+class ScoredSet:
+    """Candidates, posterior and feasibility from one fit on.
+
+    Args:
+        domain: of the space.
+        features: of the domain.
+        hyper: the fitted numbers.
+        size: how many observations the fit was made on; seeds the sample of candidates of large spaces.
+        room: how many observations will follow.
+
+    Attributes:
+        points: the candidates, ``[m, axes]``; some may be tried already.
+        whole: whether they are all points of the space.
+        told: how many observations are in.
+    """
+
+    def __init__(self, domain: Domain, features: Features, hyper: Hyper, size: int, room: int) -> None:
+        self._domain, self._features, self._hyper = domain, features, hyper
+        self._room = room + _BELIEVED
+        self.points, self.whole = _candidates(domain, size)
+        self._posterior: Posterior
+        self._feasibility: Feasibility
+        self._scores: list[float] = []
+        self.told = 0
+
+    def begin(self, placed: Placed) -> None:
+        """Takes in the observations of the fit."""
+        used = _chosen(placed, _TRAINED)
+        scored = [pair for pair in used if pair[0].score is not None]
+        columns = self._features.encode(self.points)
+        self._posterior = Posterior(self._hyper, self._features.groups, columns, len(scored) + self._room)
+        if scored:
+            known = self._features.encode(self._domain.array(point for _, point in scored))
+            self._posterior.begin(known, np.array([o.raced for o, _ in scored]))
+            self._scores = [o.score for o, _ in scored if o.score is not None]
+        if len(self.points) > _KEPT:
+            self._screen()
+        self._feasibility = Feasibility(
+            self._positions(self._domain.array(point for _, point in used)),
+            np.array([o.score is None for o, _ in used]),
+            self._domain.ordered,
+            self._positions(self.points),
+        )
+        self.told = len(placed)
+
+    def tell(self, observation: Observation, point: Point) -> None:
+        """One more observation."""
+        rows = self._domain.array([point])
+        if observation.score is not None:
+            self._posterior.add(self._features.encode(rows)[0], observation.raced)
+            self._scores.append(observation.score)
+        self._feasibility.add(self._positions(rows)[0], observation.score is None)
+        self.told += 1
+
+    def values(self, believed: Sequence[Point] = ()) -> Floats:
+        """Logarithm of expected improvement times chance at every candidate.
+
+        Args:
+            believed: points on their way; others than these and those beside them are worth more now.
+        """
+        targets = normal_scores(np.array(self._scores))
+        mean, deviation = self._posterior.predict(targets)
+        if believed:
+            known = self._features.encode(self._domain.array(believed[-_BELIEVED:]))
+            deviation = self._posterior.believing(known)
+        return _worth(mean, deviation, float(targets.min()), self._feasibility.chances())
+
+    def values_at(self, points: Sequence[Point]) -> Floats:
+        """The same at other points."""
+        rows = self._domain.array(points)
+        targets = normal_scores(np.array(self._scores))
+        mean, deviation = self._posterior.predict_at(self._features.encode(rows), targets)
+        chances = self._feasibility.chances_at(self._positions(rows))
+        return _worth(mean, deviation, float(targets.min()), chances)
+
+    def _screen(self) -> None:
+        """Keeps the better part of the candidates, so that what follows costs less."""
+        targets = normal_scores(np.array(self._scores))
+        mean, deviation = self._posterior.predict(targets)
+        worth = log_improvement(mean, deviation, float(targets.min()))
+        kept = np.sort(np.argpartition(-worth, _KEPT)[:_KEPT])
+        self.points = self.points[kept]
+        self._posterior.keep(kept)
+
+    def _positions(self, rows: NDArray[np.integer]) -> Floats:
+        return np.asarray(rows * self._domain.scale)
+
+
+def _candidates(domain: Domain, size: int) -> tuple[NDArray[np.int64], bool]:
+    """All points of a space of moderate size, else a sample that differs from fit to fit."""
+    if domain.rows is not None and len(domain.rows) <= _LISTED:
+        return domain.rows.astype(np.int64), True
+    rng = stream(0, "candidates", size)
+    if domain.rows is not None:
+        chosen = np.unique(rng.integers(len(domain.rows), size=_LISTED))
+        return domain.rows[chosen].astype(np.int64), False
+    drawn = domain.space.sample(rng, _SAMPLED)
+    return domain.array(p for p in map(domain.point, drawn) if p is not None), False
+
+
+def _chosen(placed: Placed, most: int) -> list[tuple[Observation, Point]]:
+    """All up to ``most``, else the best half and the latest, in order."""
+    if len(placed) <= most:
+        return list(placed)
+    keep = set(heapq.nsmallest(most // 2, range(len(placed)), key=lambda i: (_value(placed[i][0]), i)))
+    for i in range(len(placed) - 1, -1, -1):
+        if len(keep) >= most:
+            break
+        keep.add(i)
+    return [placed[i] for i in sorted(keep)]
+
+
+def _value(observation: Observation) -> float:
+    return math.inf if observation.score is None else observation.score
+
+
+def _scores(placed: Placed) -> Floats:
+    return np.array([o.score for o, _ in placed if o.score is not None], dtype=np.float64)
+
+
+def _worth(mean: Floats, deviation: Floats, best: float, chances: Floats | None) -> Floats:
+    if chances is None:
+        return log_improvement(mean, deviation, best)
+    # Failures teach the model nothing about times, so its doubt stays large where all fails: it counts by the chance.
+    kept = np.maximum(chances, _HOPELESS)
+    return log_improvement(mean, deviation * kept, best) + np.log(kept)
