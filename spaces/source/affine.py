@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import Binary, Cast, Expr, Name, Number, Ternary, Unary, names_in, subtrees
@@ -21,7 +22,9 @@ Poly = Mapping[Monomial, int]
 """Coefficients by monomial, none of them zero."""
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*")
-_INTEGER_TYPES = re.compile(r"(const )?(unsigned |signed )?(char|short|int|long|long long|size_t|ptrdiff_t|u?int\d+_t)")
+_INTEGER_TYPES = re.compile(
+    r"(const )?(unsigned |signed )?(char|short|int|long|long long|size_t|ptrdiff_t|u?int\d+_t)"
+)
 
 
 def constant(value: int) -> Poly:
@@ -103,7 +106,7 @@ def strides_of(polys: Iterable[Poly], moving: Collection[str]) -> list[Monomial]
             if len(fixed) < len(monomial):
                 found.add(fixed)
     ordered = sorted(found, key=lambda m: (len(m), m))
-    for small, large in zip(ordered, ordered[1:], strict=False):
+    for small, large in pairwise(ordered):
         if _quotient(large, small) is None:
             return None
     return ordered

@@ -7,13 +7,14 @@ the part; problem sizes and the counters of loops around the part are parameters
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from tuner.core.errors import MachineError
 from tuner.spaces.source.affine import (
     Monomial,
     Poly,
-    minus,
     polynomial,
     split_by_strides,
     strides_of,
@@ -49,7 +50,6 @@ class Conditions:
     """
 
     def __init__(self, found: Scan) -> None:
-        self._islpy = _islpy()
         self._symbols: dict[str, str] = {}
         loops = {f.key: f for leaf in found.leaves for f in leaf.loops}
         self._loops = loops
@@ -134,7 +134,7 @@ class Conditions:
         names += [f"y{self._numbers[f.key]}" for f in second.loops]
         whole = all_of([condition, *self._context])
         text = f"[{', '.join(self._symbols.values())}] -> {{ [{', '.join(names)}] : {whole} }}"
-        return bool(self._islpy.Set(text).is_empty())
+        return _is_empty(text)
 
     # Bounds
 
@@ -148,10 +148,7 @@ class Conditions:
         return {f.var: f"{side}{self._numbers[f.key]}" for f in leaf.loops}
 
     def _bounds(self, loop: For, known: dict[str, str], side: str) -> list[str]:
-        if side:
-            counter = f"{side}{self._numbers[loop.key]}"
-        else:
-            counter = self._symbol(loop.var)
+        counter = f"{side}{self._numbers[loop.key]}" if side else self._symbol(loop.var)
         low, high = (loop.start, loop.limit) if loop.upward else (loop.limit, loop.start)
         found = [f"{counter} >= {b}" for b in self._ends(loop, low, known, low=True)]
         found += [f"{counter} <= {b}" for b in self._ends(loop, high, known, low=False)]
@@ -273,7 +270,7 @@ class Conditions:
         """Whether each lower subscript lies within its row, for all instances."""
         known = self._names(leaf, "x")
         domain = self.domain(leaf, "x")
-        widths = [_over(large, small) for small, large in zip(strides, strides[1:], strict=False)]
+        widths = [_over(large, small) for small, large in pairwise(strides)]
         for part, width in zip(reversed(parts[1:]), widths, strict=True):
             text, size = self._text(part, known), self._text({width: 1}, known)
             if not self.empty(leaf, _NOTHING, all_of([domain, f"{text} < 0 or {text} >= {size}"])):
@@ -318,6 +315,12 @@ def _left_over(bound: Expr) -> tuple[Expr, Expr, Expr] | None:
             if isinstance(length, Binary) and length.op == "-" and length.left == top:
                 return top, length.right, size
     return None
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_empty(text: str) -> bool:
+    """Asks isl; the same part of a kernel is asked about for many variants."""
+    return bool(_islpy().Set(text).is_empty())
 
 
 def _islpy() -> Any:

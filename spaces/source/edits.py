@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.core.errors import SpecError
-from tuner.core.types import Kernel, Variant
+from tuner.core.types import Variant
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.source.operators import OPERATORS, Refused
-from tuner.spaces.source.regions import Program, read_program
+from tuner.spaces.source.regions import Program
 from tuner.spaces.source.scan import scan
 from tuner.spaces.source.syntax import For, subtrees
 
@@ -24,6 +24,7 @@ __all__ = [
     "Applied",
     "Edit",
     "EditRefused",
+    "applied",
     "apply_edit",
     "apply_edits",
     "assumptions",
@@ -87,6 +88,11 @@ def apply_edits(original: Program, edits: Sequence[Edit]) -> Applied:
             program = apply_edit(program, edit)
         except Refused as refusal:
             raise EditRefused(number, edit, str(refusal)) from None
+    return applied(program, edits)
+
+
+def applied(program: Program, edits: Sequence[Edit]) -> Applied:
+    """What is known of a program that a list of edits led to."""
     return Applied(
         program=program,
         variant=Variant(files=program.sources(), edits=tuple(dict(e) for e in edits)),
@@ -162,7 +168,9 @@ def without(original: Program, edits: Sequence[Edit], numbers: Collection[int]) 
     return apply_edits(original, kept)
 
 
-def crossover(original: Program, first: Sequence[Edit], second: Sequence[Edit], cut: tuple[int, int]) -> Applied:
+def crossover(
+    original: Program, first: Sequence[Edit], second: Sequence[Edit], cut: tuple[int, int]
+) -> Applied:
     """The beginning of one list and the rest of another, as far as they apply.
 
     Args:
@@ -190,7 +198,9 @@ def crossover(original: Program, first: Sequence[Edit], second: Sequence[Edit], 
 
 def _same(a: Edit, b: Edit) -> bool:
     ignored = ("parameters", "constraints", "assumes")
-    return {k: v for k, v in a.items() if k not in ignored} == {k: v for k, v in b.items() if k not in ignored}
+    return {k: v for k, v in a.items() if k not in ignored} == {
+        k: v for k, v in b.items() if k not in ignored
+    }
 
 
 def _renamed(edit: Edit, taken: set[str]) -> Edit:
@@ -224,7 +234,9 @@ def _check_parameters(edit: Edit) -> None:
 
 
 def _parameters(edit: Edit) -> list[Parameter]:
-    return [Parameter.choice(p["name"], p["values"], default=p["default"]) for p in edit.get("parameters", ())]
+    return [
+        Parameter.choice(p["name"], p["values"], default=p["default"]) for p in edit.get("parameters", ())
+    ]
 
 
 def _replace_text(program: Program, edit: Edit) -> Program:
@@ -261,8 +273,3 @@ def _find(body: str, search: str) -> list[tuple[int, int]]:
         for m in re.finditer(pattern, body)
         if re.findall(r"\w+|[^\w\s]", body[m.start() : m.end()]) == tokens
     ]
-
-
-def original_program(kernel: Kernel) -> Program:
-    """:func:`tuner.spaces.source.regions.read_program` of the kernel as given."""
-    return read_program(kernel)

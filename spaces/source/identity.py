@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tuner.core.canonical import digest_json
@@ -51,8 +53,6 @@ def _normal(function: Function) -> str:
 
 
 def _renamed(function: Function, names: Mapping[str, str]) -> Function:
-    from dataclasses import replace
-
     def change(node: Any) -> Any:
         match node:
             case Name(id=old):
@@ -70,14 +70,10 @@ def _renamed(function: Function, names: Mapping[str, str]) -> Function:
 
 
 def _words(text: str, names: Mapping[str, str]) -> str:
-    import re
-
     return re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], m[0]), text)
 
 
 def _without_comments(node: Any) -> Any:
-    from dataclasses import replace
-
     if isinstance(node, For) and any(isinstance(s, Comment) for s in node.body):
         return replace(node, body=tuple(s for s in node.body if not isinstance(s, Comment)))
     return node

@@ -5,6 +5,7 @@ Never fails on what it does not know: that becomes opaque text. May not judge wh
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -32,7 +33,6 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Ternary,
     Unary,
-    transform,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,26 @@ __all__ = ["function_nodes", "parameters", "parse_file", "parse_statements", "wi
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ASSIGN_OPS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
-_BINARY_OPS = ("*", "/", "%", "+", "-", "<<", ">>", "<", ">", "<=", ">=", "==", "!=", "&", "^", "|", "&&", "||")
+_BINARY_OPS = (
+    "*",
+    "/",
+    "%",
+    "+",
+    "-",
+    "<<",
+    ">>",
+    "<",
+    ">",
+    "<=",
+    ">=",
+    "==",
+    "!=",
+    "&",
+    "^",
+    "|",
+    "&&",
+    "||",
+)
 
 
 @cache
@@ -50,10 +69,7 @@ def _parser(language: str) -> Parser:
     try:
         import tree_sitter
 
-        if language == "c":
-            import tree_sitter_c as grammar
-        else:
-            import tree_sitter_cpp as grammar
+        grammar = importlib.import_module("tree_sitter_c" if language == "c" else "tree_sitter_cpp")
     except ImportError as error:
         raise MachineError(
             f"source variants need tree-sitter: {error}",
@@ -110,9 +126,13 @@ def _param(node: Node) -> Param:
         inner = current.child_by_field_name("declarator")
         if current.type == "pointer_declarator":
             stars += 1
-            qualifiers += [_text(c) for c in current.children if c.type in ("type_qualifier", "ms_restrict_modifier")]
+            qualifiers += [
+                _text(c) for c in current.children if c.type in ("type_qualifier", "ms_restrict_modifier")
+            ]
         elif inner is None:
-            inner = next((c for c in current.named_children if "declarator" in c.type or c.type == "identifier"), None)
+            inner = next(
+                (c for c in current.named_children if "declarator" in c.type or c.type == "identifier"), None
+            )
             suffix += "?"
         else:
             suffix = _slice(current, inner.end_byte, current.end_byte).strip() + suffix
@@ -377,16 +397,3 @@ def _text(node: Node) -> str:
 def _slice(node: Node, start: int, end: int) -> str:
     text = node.text or b""
     return text[start - node.start_byte : end - node.start_byte].decode("utf-8", "replace")
-
-
-def is_known(node: object) -> bool:
-    """Whether a tree has no opaque part."""
-    opaque = False
-
-    def look(part: object) -> object:
-        nonlocal opaque
-        opaque = opaque or isinstance(part, Opaque | OpaqueStmt)
-        return part
-
-    transform(node, look)
-    return not opaque

@@ -153,7 +153,12 @@ def _wrap(line: str, indent: int) -> str:
     best_depth = 1 << 30
     for position, char in enumerate(line[:_WIDTH]):
         depth += (char in "([{") - (char in ")]}")
-        if char == " " and line[position - 1] in "+-*/,=?:&|" and position > 4 * indent + 8 and depth <= best_depth:
+        if (
+            char == " "
+            and line[position - 1] in "+-*/,=?:&|"
+            and position > 4 * indent + 8
+            and depth <= best_depth
+        ):
             best, best_depth = position, depth
     if best < 0:
         return f"{line}\n"

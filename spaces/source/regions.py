@@ -103,7 +103,8 @@ class Program:
             made = function_text(function, place.indent).encode()
             parts[place.file][place.part] = text[: place.start] + made + text[place.end :]
         return tuple(
-            replace(f, parts=tuple(p.decode() for p in made)) for f, made in zip(self.files, parts, strict=True)
+            replace(f, parts=tuple(p.decode() for p in made))
+            for f, made in zip(self.files, parts, strict=True)
         )
 
 
@@ -150,13 +151,17 @@ def _cut_at_marks(source: Source) -> SourceFile:
             parts[-1] += line
         elif found[1] == "START":
             if inside:
-                raise SpecError("EVOLVE-BLOCK-START inside a block", f"end the one of line {inside} first", place=place)
+                raise SpecError(
+                    "EVOLVE-BLOCK-START inside a block", f"end the one of line {inside} first", place=place
+                )
             inside = number
             parts[-1] += line
             parts.append("")
         else:
             if not inside:
-                raise SpecError("EVOLVE-BLOCK-END without a start", "add EVOLVE-BLOCK-START above", place=place)
+                raise SpecError(
+                    "EVOLVE-BLOCK-END without a start", "add EVOLVE-BLOCK-START above", place=place
+                )
             inside = 0
             parts.append(line)
     if inside:
@@ -236,7 +241,9 @@ def _partial(
     for child in touched:
         if child.start_byte < begin or child.end_byte > end:
             place = Place(file=file.name, line=child.start_point[0] + 1)
-            raise SpecError("a region cuts through a statement", "move its marks between statements", place=place)
+            raise SpecError(
+                "a region cuts through a statement", "move its marks between statements", place=place
+            )
     if not touched:
         return None
     outer = tuple(_outer_declarations(body, begin, end))

@@ -16,6 +16,7 @@ from tuner.spaces.source.syntax import (
     Binary,
     Block,
     Call,
+    Cast,
     Comment,
     Decl,
     Expr,
@@ -239,11 +240,20 @@ class _Walker:
                 if not is_pure(bound):
                     raise Refused(f"a bound of loop {loop.key} is no plain expression")
         filled = For(
-            loop.key, loop.type, loop.var, scope.fill(loop.start), loop.op, scope.fill(loop.limit), loop.step,
-            (), loop.pragmas,
+            loop.key,
+            loop.type,
+            loop.var,
+            scope.fill(loop.start),
+            loop.op,
+            scope.fill(loop.limit),
+            loop.step,
+            (),
+            loop.pragmas,
         )
         inner = _Scope(
-            {k: v for k, v in scope.constants.items() if k != loop.var}, scope.private, scope.variables | {loop.var}
+            {k: v for k, v in scope.constants.items() if k != loop.var},
+            scope.private,
+            scope.variables | {loop.var},
         )
         self.visit(loop.body, inner, (*loops, filled), (*here, loop.key), now)
 
@@ -288,7 +298,12 @@ class _Walker:
             if isinstance(stmt, ExprStmt) and isinstance(stmt.expr, Assign):
                 reduction, floating = self._reduction(stmt.expr, scope)
         made = Leaf(
-            stmt=stmt, loops=loops, position=here, accesses=tuple(accesses), reduction=reduction, floating=floating
+            stmt=stmt,
+            loops=loops,
+            position=here,
+            accesses=tuple(accesses),
+            reduction=reduction,
+            floating=floating,
         )
         self.leaves.append(made)
 
@@ -320,7 +335,7 @@ class _Walker:
             elif isinstance(part, Name):
                 found.append(self._access(part.id, (), scope, write=False))
             else:
-                stack += [p for p in _children(part)]
+                stack += _children(part)
         return found
 
     def _access(self, name: str, subscripts: tuple[Expr, ...], scope: _Scope, *, write: bool) -> Access:
@@ -378,10 +393,8 @@ def _children(expr: Expr) -> Iterator[Expr]:
             yield from (condition, then, other)
         case Call(arguments=arguments):
             yield from arguments
-        case _:
-            operand = getattr(expr, "operand", None)
-            if operand is not None:
-                yield operand
+        case Cast(operand=operand):
+            yield operand
 
 
 def _simple(stmt: Stmt) -> Iterator[Expr]:

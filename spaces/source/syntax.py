@@ -7,7 +7,7 @@ print or judge.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
 __all__ = [
@@ -282,17 +282,28 @@ class Function:
 
 Node = Any
 
+_PARTS: dict[type, tuple[str, ...]] = {
+    cls: tuple(f.name for f in fields(cls) if f.type not in ("str", "bool"))
+    for cls in (
+        *(Name, Number, Unary, Binary, Ternary, Index, Call, Cast, Assign, Opaque, ExprStmt, Decl, For),
+        *(If, Block, Comment, OpaqueStmt, Param, Define, Function),
+    )
+}
+"""Fields of each kind of node that can hold nodes."""
+
 
 def subtrees(node: Node) -> Iterator[Node]:
     """A node and all nodes below it, parents first, in the order of the source."""
     stack = [node]
     while stack:
         current = stack.pop()
-        if isinstance(current, tuple):
+        if type(current) is tuple:
             stack.extend(reversed(current))
-        elif is_dataclass(current):
+            continue
+        parts = _PARTS.get(type(current))
+        if parts is not None:
             yield current
-            stack.extend(reversed([getattr(current, f.name) for f in fields(current)]))
+            stack.extend([getattr(current, name) for name in reversed(parts)])
 
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
@@ -350,18 +361,18 @@ def index_chain(expr: Expr) -> tuple[Expr, tuple[Expr, ...]]:
 
 def transform(node: Node, change: Callable[[Node], Node]) -> Node:
     """The tree with ``change`` applied to every node, children first. Shares what stays as it is."""
-    if isinstance(node, tuple):
+    if type(node) is tuple:
         parts = tuple(transform(n, change) for n in node)
         return node if all(a is b for a, b in zip(parts, node, strict=True)) else parts
-    if not is_dataclass(node):
+    names = _PARTS.get(type(node))
+    if names is None:
         return node
     updates: dict[str, Any] = {}
-    for field in fields(node):
-        value = getattr(node, field.name)
-        if isinstance(value, tuple) or is_dataclass(value):
-            made = transform(value, change)
-            if made is not value:
-                updates[field.name] = made
+    for name in names:
+        value = getattr(node, name)
+        made = transform(value, change)
+        if made is not value:
+            updates[name] = made
     return change(replace(cast("Any", node), **updates) if updates else node)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.operators.base import (
     Args,
     Operator,
@@ -23,7 +24,7 @@ from tuner.spaces.source.operators.base import (
     require_known,
     subtract,
 )
-from tuner.spaces.source.operators.scalars import bare_type
+from tuner.spaces.source.operators.scalars import bare_type, references
 from tuner.spaces.source.scan import types_of
 from tuner.spaces.source.syntax import (
     Assign,
@@ -36,7 +37,6 @@ from tuner.spaces.source.syntax import (
     If,
     Index,
     Name,
-    Number,
     Unary,
     index_chain,
     map_expressions,
@@ -95,12 +95,7 @@ def pack(function: Function, args: Args) -> Function:
 
 def _tile_of(function: Function, loop: For, array: str) -> tuple[Index, list[For]]:
     """The one reference to an array in a loop, and the point loops that move it, as its subscript names them."""
-    inner = {id(n.base) for n in subtrees(loop.body) if isinstance(n, Index)}
-    refs = [
-        n
-        for n in subtrees(loop.body)
-        if isinstance(n, Index) and id(n) not in inner and index_chain(n)[0] == Name(array)
-    ]
+    refs = references(loop.body, array)
     if not refs or any(r != refs[0] for r in refs):
         raise Refused(f"loop {loop.key} does not read {array} in one way")
     names = names_in(refs[0]) - {array}
@@ -128,8 +123,6 @@ def _same_range(a: For, b: For) -> bool:
 
 def _innermost(reference: Index, point: For) -> int:
     """0 for the counter that moves to the next element, more for those that move further."""
-    from tuner.spaces.source.affine import polynomial
-
     _, subscripts = index_chain(reference)
     for distance, subscript in enumerate(reversed(subscripts)):
         poly = polynomial(subscript, {point.var})
@@ -163,10 +156,10 @@ def _pack_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
                 sizes = [_size(function, p) for p in points]
             except Refused:
                 continue
-            bound = " * ".join(s.id for s in sizes if isinstance(s, Name))
+            bound = " * ".join(size.id for size in sizes if isinstance(size, Name))
             limits = [f"{bound} <= {_LARGEST}"]
-            for swap in (False, True) if len(points) > 1 else (False,):
-                yield {"loop": loop.key, "array": array, "swap": swap, "constraints": limits}
+            for turned in (False, True) if len(points) > 1 else (False,):
+                yield {"loop": loop.key, "array": array, "swap": turned, "constraints": limits}
 
 
 def _local_array(function: Function, args: Args) -> Decl:
@@ -242,7 +235,9 @@ OPERATORS: Iterable[Operator] = (
     Operator(name="pack", summary="copies a tile into a local buffer", apply=pack, sites=_pack_sites),
     Operator(name="pad", summary="pads the rows of a local array", apply=pad, sites=_pad_sites),
     Operator(
-        name="swap_layout", summary="swaps the dimensions of a local array", apply=swap_layout, sites=_local_sites
+        name="swap_layout",
+        summary="swaps the dimensions of a local array",
+        apply=swap_layout,
+        sites=_local_sites,
     ),
 )
-_ = Number

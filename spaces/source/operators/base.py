@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from tuner.spaces.source.dependence import Dependences, dependences
@@ -25,11 +26,13 @@ from tuner.spaces.source.syntax import (
     If,
     Name,
     Number,
+    Opaque,
     OpaqueStmt,
     Stmt,
+    Ternary,
     names_in,
-    subtrees,
     substitute,
+    subtrees,
     transform,
     written_names,
 )
@@ -113,8 +116,14 @@ def parameter(
     function: Function, stem: str, values: Sequence[int], default: int, taken: Iterable[str] = ()
 ) -> dict[str, Any]:
     """A new tunable for an edit, with a name that is free."""
-    name = fresh_name(function, re.sub(r"\W", "_", stem).upper(), taken)
+    known = _words(function.source) | {d.name for d in function.defines} | set(taken)
+    name = _unused(re.sub(r"\W", "_", stem).upper(), known)
     return {"name": name, "values": list(values), "default": default}
+
+
+@lru_cache(maxsize=64)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text))
 
 
 def define(function: Function, args: Args, count: int) -> tuple[Function, list[Expr]]:
@@ -137,14 +146,17 @@ def define(function: Function, args: Args, count: int) -> tuple[Function, list[E
 
 def names_taken(function: Function) -> set[str]:
     """Identifiers of the file and of what was added."""
-    taken = set(_WORD.findall(function.source)) | names_in(function.body) | written_names(function.body)
+    taken = set(_words(function.source)) | names_in(function.body) | written_names(function.body)
     taken |= {d.name for d in function.defines} | {w for t in function.preamble for w in _WORD.findall(t)}
     return taken
 
 
 def fresh_name(function: Function, stem: str, taken: Iterable[str] = ()) -> str:
     """An identifier that nothing in the file uses."""
-    known = names_taken(function) | set(taken)
+    return _unused(stem, names_taken(function) | set(taken))
+
+
+def _unused(stem: str, known: set[str]) -> str:
     name, number = stem, 1
     while name in known:
         number += 1
@@ -238,7 +250,9 @@ def _bodies(body: tuple[Stmt, ...]) -> Iterable[tuple[Stmt, ...]]:
             yield from _bodies(stmt.other)
 
 
-def replace_statement(function: Function, old: Stmt, new: Sequence[Stmt], *, also: Stmt | None = None) -> Function:
+def replace_statement(
+    function: Function, old: Stmt, new: Sequence[Stmt], *, also: Stmt | None = None
+) -> Function:
     """The function with one statement (by identity) replaced by others; ``also`` is taken out."""
 
     def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -266,8 +280,6 @@ def analyse(function: Function, part: Sequence[Stmt], args: Args) -> Dependences
 
 def require_known(part: Any, what: str) -> None:
     """Refuses what holds opaque text."""
-    from tuner.spaces.source.syntax import Opaque
-
     if any(isinstance(n, Opaque | OpaqueStmt) for n in subtrees(part)):
         raise Refused(f"{what} holds something that is only known as text")
 
@@ -343,8 +355,6 @@ def left_over(loop: For, size: Expr, end: Expr) -> Expr:
 
 def minimum(a: Expr, b: Expr) -> Expr:
     """``a < b ? a : b``."""
-    from tuner.spaces.source.syntax import Ternary
-
     return Ternary(Binary("<", a, b), a, b)
 
 
@@ -376,7 +386,12 @@ def inline_constants(loop: For) -> For:
         rest = list(body)
         while rest:
             stmt = rest.pop(0)
-            if isinstance(stmt, Decl) and stmt.init is not None and not stmt.dims and _is_constant(stmt, loop):
+            if (
+                isinstance(stmt, Decl)
+                and stmt.init is not None
+                and not stmt.dims
+                and _is_constant(stmt, loop)
+            ):
                 rest = list(substitute(tuple(rest), stmt.name, stmt.init))
                 continue
             if isinstance(stmt, For | Block):
@@ -388,7 +403,12 @@ def inline_constants(loop: For) -> For:
 
 
 def _is_constant(decl: Decl, loop: For) -> bool:
-    if "const" not in decl.type.split() or not is_integer(decl.type) or decl.init is None or not is_pure(decl.init):
+    if (
+        "const" not in decl.type.split()
+        or not is_integer(decl.type)
+        or decl.init is None
+        or not is_pure(decl.init)
+    ):
         return False
     counters = {f.var for f in loops_of(loop)}
     return (written_names(loop) - counters).isdisjoint(names_in(decl.init))

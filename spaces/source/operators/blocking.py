@@ -48,8 +48,8 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Ternary,
     index_chain,
+    map_expressions,
     subtrees,
-    substitute,
 )
 
 __all__ = ["OPERATORS"]
@@ -113,7 +113,7 @@ def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool)
         sizes[-1] = Binary("*", names[-2], names[-1])
     points = _points(made, nest, sizes)
     body: tuple[Stmt, ...]
-    parts, declared = expand(function, parts, points)
+    parts, declared = expand(parts, points)
     if vector:
         made, lanes = _lanes(made, nest[-1], element, names[-1], declared)
         build = _Build(points=points, lanes=lanes, width=names[-1])
@@ -138,9 +138,7 @@ def _points(function: Function, nest: Sequence[For], sizes: Sequence[Expr]) -> t
     for loop, size in zip(nest, sizes, strict=True):
         base = fresh_name(function, f"{loop.var}_block", taken)
         taken.add(base)
-        made.append(
-            Point(loop=loop, base=base, size=size, key=loop.key, type=counter_type(function, loop))
-        )
+        made.append(Point(loop=loop, base=base, size=size, key=loop.key, type=counter_type(function, loop)))
     return tuple(made)
 
 
@@ -153,8 +151,14 @@ def _around(
         return _split(function, points[0], body, nest[0].body, taken)
     outer, inner = points
     rest = For(
-        _key(function, inner.loop.key, taken), inner.type, inner.loop.var, inner.loop.start, inner.loop.op,
-        inner.loop.limit, Number("1"), rekeyed(function, inner.loop.body, taken),
+        _key(function, inner.loop.key, taken),
+        inner.type,
+        inner.loop.var,
+        inner.loop.start,
+        inner.loop.op,
+        inner.loop.limit,
+        Number("1"),
+        rekeyed(function, inner.loop.body, taken),
     )
     inside = _split(function, inner, body, inner.loop.body, taken, rows=outer)
     return _split(function, outer, inside, (rest,), taken)
@@ -181,14 +185,26 @@ def _split(
     main_key = _key(function, f"{point.base}", taken)
     main = For(main_key, point.type, point.base, loop.start, "<", whole, size, body)
     tail: Stmt = For(
-        _key(function, loop.key, taken), point.type, loop.var, whole, "<", end, Number("1"),
+        _key(function, loop.key, taken),
+        point.type,
+        loop.var,
+        whole,
+        "<",
+        end,
+        Number("1"),
         rekeyed(function, rest, taken),
     )
     if rows is not None:
         limit = Binary("+", Name(rows.base), rows.size)
         tail = For(
-            _key(function, rows.loop.key, taken), rows.type, rows.loop.var, Name(rows.base), "<", limit,
-            Number("1"), (tail,),
+            _key(function, rows.loop.key, taken),
+            rows.type,
+            rows.loop.var,
+            Name(rows.base),
+            "<",
+            limit,
+            Number("1"),
+            (tail,),
         )
     return (*before, main, tail)
 
@@ -297,8 +313,6 @@ def _vector_places(
                 return Index(expr.base, Binary("/", offset, width))
         return expr
 
-    from tuner.spaces.source.syntax import map_expressions
-
     made: list[Piece] = []
     for piece in parts:
         if isinstance(piece, Inner):
@@ -367,4 +381,3 @@ OPERATORS: Iterable[Operator] = (
         sites=_vector_sites,
     ),
 )
-_ = substitute

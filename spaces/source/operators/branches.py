@@ -128,7 +128,7 @@ def repeat_statement(function: Function, args: Args) -> Function:
 
 
 def _place(function: Function, args: Args) -> tuple[tuple[Stmt, ...], int]:
-    at = argument(args, "at", int)
+    at: int = argument(args, "at", int)
     found = list(_places(function.body))
     if not 0 <= at < len(found):
         raise Refused(f"there is no statement {at}")

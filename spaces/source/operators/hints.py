@@ -1,4 +1,4 @@
-"""Operators that tell the compiler something: unrolling, vectorisation, restrict, const, alignment."""
+"""Operators that tell the compiler something: unrolling, vectorisation, restrict, const."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tuner.spaces.source.operators.base import (
     define,
     find_loop,
     fresh_key,
-    fresh_name,
     left_over,
     loops_of,
     parameter,
@@ -25,7 +24,6 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_known,
     require_simple_loop,
-    subtract,
     upper_end,
 )
 from tuner.spaces.source.syntax import (
@@ -36,20 +34,14 @@ from tuner.spaces.source.syntax import (
     Function,
     Name,
     Number,
-    Opaque,
-    OpaqueStmt,
     Param,
     Stmt,
-    names_in,
-    subtrees,
     substitute,
+    subtrees,
     written_names,
 )
 
 __all__ = ["OPERATORS"]
-
-PAGE_BYTES = 4096
-"""What the tuner's harness aligns the buffers of a kernel to."""
 
 
 def _without(loop: For, *words: str) -> tuple[str, ...]:
@@ -184,7 +176,13 @@ def const(function: Function, args: Args) -> Function:
     """
     del args
     require_known(function.body, "the function")
-    passed = {n.id for c in subtrees(function.body) if isinstance(c, Call) for n in subtrees(c) if isinstance(n, Name)}
+    passed = {
+        n.id
+        for c in subtrees(function.body)
+        if isinstance(c, Call)
+        for n in subtrees(c)
+        if isinstance(n, Name)
+    }
     pointers = {d.name for d in subtrees(function.body) if isinstance(d, Decl) and "*" in d.type}
     written = written_names(function.body)
     found = [
@@ -199,51 +197,22 @@ def const(function: Function, args: Args) -> Function:
     return replace(function, params=params, signature="")
 
 
-def assume_aligned(function: Function, args: Args) -> Function:
-    """Tells the compiler that buffers begin at a multiple of so many bytes.
-
-    The tuner's harness begins every buffer at a page; an application may not, so the edit states the assumption.
-
-    Args:
-        function: to change.
-        args: ``bytes``, a power of two up to a page.
-    """
-    size = argument(args, "bytes", int)
-    if not (16 <= size <= PAGE_BYTES and size & (size - 1) == 0):
-        raise Refused(f"{size} bytes is no alignment")
-    pointers = [p for p in _pointers(function) if p.name in names_in(function.body)]
-    if not pointers or "__builtin_assume_aligned" in function.source:
-        raise Refused("the function has no pointers to align")
-    if any(isinstance(s, OpaqueStmt) and "assume_aligned" in s.text for s in function.body):
-        raise Refused("alignment is assumed already")
-    lines: list[Stmt] = [
-        OpaqueStmt(f"__builtin_assume(((__SIZE_TYPE__){p.name} & {size - 1}) == 0);") for p in pointers
-    ]
-    return replace(function, body=(*lines, *function.body))
-
-
 def _once(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     if function.whole and function.params:
         yield {}
 
 
-def _aligned_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    if function.whole and function.params:
-        yield {"bytes": 64, "assumes": ["aligned buffers"]}
-
-
 OPERATORS: Iterable[Operator] = (
     Operator(name="unroll", summary="asks for unrolling", apply=unroll, sites=_unroll_sites),
     Operator(
-        name="unroll_copies", summary="writes a loop's body several times", apply=unroll_copies, sites=_copies_sites
+        name="unroll_copies",
+        summary="writes a loop's body several times",
+        apply=unroll_copies,
+        sites=_copies_sites,
     ),
     Operator(
         name="vectorize", summary="asks for vectors of a width", apply=vectorize, sites=_vectorize_sites
     ),
     Operator(name="restrict", summary="promises separate buffers", apply=restrict, sites=_once),
     Operator(name="const", summary="promises not to write", apply=const, sites=_once),
-    Operator(
-        name="assume_aligned", summary="promises aligned buffers", apply=assume_aligned, sites=_aligned_sites
-    ),
 )
-_ = (Opaque, fresh_name, subtract)

@@ -240,7 +240,9 @@ def _fission_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS: Iterable[Operator] = (
-    Operator(name="interchange", summary="swaps two nested loops", apply=interchange, sites=_interchange_sites),
+    Operator(
+        name="interchange", summary="swaps two nested loops", apply=interchange, sites=_interchange_sites
+    ),
     Operator(name="tile", summary="cuts nested loops into tiles", apply=tile, sites=_tile_sites),
     Operator(name="strip_mine", summary="cuts one loop into strips", apply=tile, sites=_strip_sites),
     Operator(name="reverse", summary="runs a loop backwards", apply=reverse, sites=_each_loop),

@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tuner.spaces.source.operators.base import Refused, subtract
-from tuner.spaces.source.scan import Leaf, types_of
+from tuner.spaces.source.scan import Leaf
 from tuner.spaces.source.syntax import (
     Assign,
-    Comment,
     Decl,
     Expr,
     ExprStmt,
     For,
-    Function,
     Index,
     Name,
     Stmt,
@@ -27,7 +25,7 @@ from tuner.spaces.source.syntax import (
     subtrees,
 )
 
-__all__ = ["Inner", "Piece", "Point", "Run", "expand", "order_of", "pieces", "wrap"]
+__all__ = ["Inner", "Piece", "Point", "Run", "expand", "order_of", "pieces"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,26 +109,13 @@ def order_of(leaf: Leaf, parts: Sequence[Piece], points: Sequence[For]) -> tuple
             raise Refused("a statement is not where it was")
 
 
-def wrap(stmts: tuple[Stmt, ...], points: Sequence[Point], pragmas: tuple[str, ...]) -> Stmt:
-    """Statements inside the loops over a block's points."""
-    body = stmts
-    for point in reversed(points):
-        limit = _plus(Name(point.base), point.size)
-        loop = For(
-            point.key, point.type, point.loop.var, Name(point.base), "<", limit, _ONE, body, pragmas
-        )
-        body = (loop,)
-    return body[0]
-
-
-def expand(function: Function, parts: tuple[Piece, ...], points: Sequence[Point]) -> tuple[tuple[Piece, ...], tuple[Decl, ...]]:
+def expand(parts: tuple[Piece, ...], points: Sequence[Point]) -> tuple[tuple[Piece, ...], tuple[Decl, ...]]:
     """Gives local scalars that live across pieces an element for each point.
 
     Returns:
         The pieces with such declarations turned into assignments, and the arrays to declare before them.
     """
     shared = _shared(parts)
-    kinds = types_of(function)
     declared: list[Decl] = []
 
     def element(name: str) -> Expr:
@@ -142,11 +127,11 @@ def expand(function: Function, parts: tuple[Piece, ...], points: Sequence[Point]
     def change(expr: Expr) -> Expr:
         return element(expr.id) if isinstance(expr, Name) and expr.id in shared else expr
 
-    def visit(pieces: Sequence[Piece], *, top: bool) -> tuple[Piece, ...]:
+    def visit(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
         made: list[Piece] = []
         for piece in pieces:
             if isinstance(piece, Inner):
-                inner = visit(piece.parts, top=False)
+                inner = visit(piece.parts)
                 made.append(replace(piece, parts=inner))
                 continue
             kept: list[Stmt] = []
@@ -156,15 +141,16 @@ def expand(function: Function, parts: tuple[Piece, ...], points: Sequence[Point]
                     dims = (*(p.size for p in points), *stmt.dims)
                     declared.append(Decl(kind, stmt.name, dims, None, stmt.suffix))
                     if stmt.init is not None:
-                        kept.append(ExprStmt(Assign("=", element(stmt.name), map_expressions(stmt.init, change))))
+                        kept.append(
+                            ExprStmt(Assign("=", element(stmt.name), map_expressions(stmt.init, change)))
+                        )
                 else:
                     kept.append(map_expressions(stmt, change))
             if kept:
                 made.append(replace(piece, stmts=tuple(kept)))
         return tuple(made)
 
-    del kinds
-    return visit(parts, top=True), tuple(declared)
+    return visit(parts), tuple(declared)
 
 
 def _shared(parts: Sequence[Piece]) -> set[str]:
@@ -186,7 +172,13 @@ def _shared(parts: Sequence[Piece]) -> set[str]:
 
     visit(parts)
     names = [s.name for p in _runs(parts) for s in p.stmts if isinstance(s, Decl) and s.name in found]
-    inner = [n.name for p in _runs(parts) for s in p.stmts for n in subtrees(s) if isinstance(n, Decl) and n is not s]
+    inner = [
+        n.name
+        for p in _runs(parts)
+        for s in p.stmts
+        for n in subtrees(s)
+        if isinstance(n, Decl) and n is not s
+    ]
     if len(set(names)) < len(names) or not found.isdisjoint(inner):
         raise Refused("two variables of the same name are declared")
     return found
@@ -197,17 +189,3 @@ def _runs(parts: Sequence[Piece]) -> list[Run]:
     for piece in parts:
         found += [piece] if isinstance(piece, Run) else _runs(piece.parts)
     return found
-
-
-def only_comments(stmts: Sequence[Stmt]) -> bool:
-    """Whether nothing is executed."""
-    return all(isinstance(s, Comment) for s in stmts)
-
-
-def _plus(a: Expr, b: Expr) -> Expr:
-    from tuner.spaces.source.syntax import Binary
-
-    return Binary("+", a, b)
-
-
-_ONE: Expr = __import__("tuner.spaces.source.syntax", fromlist=["Number"]).Number("1")

@@ -6,7 +6,7 @@ assumption, which the edit states.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -38,30 +38,27 @@ from tuner.spaces.source.scan import is_pure, types_of
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
-    Block,
     Call,
     Cast,
-    Comment,
     Decl,
     Expr,
     ExprStmt,
     For,
     Function,
-    If,
     Index,
     Name,
     Number,
+    Opaque,
     Stmt,
     Unary,
     index_chain,
     map_expressions,
     names_in,
     subtrees,
-    substitute,
     written_names,
 )
 
-__all__ = ["OPERATORS", "bare_type"]
+__all__ = ["OPERATORS", "bare_type", "references"]
 
 
 def bare_type(kind: str) -> str:
@@ -70,7 +67,7 @@ def bare_type(kind: str) -> str:
     return " ".join(w for w in words if w not in ("const", "*", "restrict", "static"))
 
 
-def _references(part: Any, array: str) -> list[Index]:
+def references(part: Any, array: str) -> list[Index]:
     """Complete references to an array's elements."""
     inner = {id(n.base) for n in subtrees(part) if isinstance(n, Index)}
     found = []
@@ -91,7 +88,7 @@ def scalar_replace(function: Function, args: Args) -> Function:
     array = argument(args, "array")
     require_known(loop, f"loop {loop.key}")
     analyse(function, [loop], args)
-    found = _references(loop.body, array)
+    found = references(loop.body, array)
     if not found or array not in written_names(loop.body):
         raise Refused(f"loop {loop.key} does not write {array}")
     if any(r != found[0] for r in found):
@@ -115,8 +112,12 @@ def scalar_replace(function: Function, args: Args) -> Function:
 def _replace_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     for loop in all_loops(function):
         for array in sorted(written_names(loop.body)):
-            refs = _references(loop.body, array)
-            if refs and all(r == refs[0] for r in refs) and names_in(refs[0]).isdisjoint(written_names(loop) - {array}):
+            refs = references(loop.body, array)
+            if (
+                refs
+                and all(r == refs[0] for r in refs)
+                and names_in(refs[0]).isdisjoint(written_names(loop) - {array})
+            ):
                 yield {"loop": loop.key, "array": array, "assumes": ["elements exist"]}
 
 
@@ -147,7 +148,7 @@ def accumulate_in_place(function: Function, args: Args) -> Function:
     between = body[at : users[-1]]
     if bare_type(decl.type) != bare_type(types_of(function).get(array, "")):
         raise Refused(f"{name} and {array} have different types")
-    if _references(between, array) or not names_in(place).isdisjoint(written_names(between)):
+    if references(between, array) or not names_in(place).isdisjoint(written_names(between)):
         raise Refused(f"{array} or its subscripts are used while {name} grows")
 
     def change(expr: Expr) -> Expr:
@@ -172,7 +173,11 @@ def _stored(stmt: Stmt, name: str) -> Index | None:
 def _in_place_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     for loop in all_loops(function):
         for stmt in loop.body:
-            if isinstance(stmt, Decl) and stmt.init is not None and any(_stored(s, stmt.name) for s in loop.body):
+            if (
+                isinstance(stmt, Decl)
+                and stmt.init is not None
+                and any(_stored(s, stmt.name) for s in loop.body)
+            ):
                 yield {"loop": loop.key, "variable": stmt.name}
 
 
@@ -199,7 +204,9 @@ def hoist(function: Function, args: Args) -> Function:
         return Name(name) if part == expr else part
 
     body = map_expressions(loop.body, change)
-    return replace_statement(function, loop, [Decl(f"const {kind}", name, (), expr), replace(loop, body=body)])
+    return replace_statement(
+        function, loop, [Decl(f"const {kind}", name, (), expr), replace(loop, body=body)]
+    )
 
 
 def _invariant(function: Function, loop: For) -> Iterator[Expr]:
@@ -308,7 +315,10 @@ def _summed(
     base, part, lane = (fresh_name(function, n) for n in (f"{loop.var}_block", "part", "lane"))
     size = Binary("*", vectors, width)
     lanes = Lanes(
-        element=element, vector=vector, counter=loop.var, kinds=kinds,
+        element=element,
+        vector=vector,
+        counter=loop.var,
+        kinds=kinds,
         const=frozenset(n for n, k in types_of(function).items() if "const" in k.split()),
         wide=frozenset(names.values()),
     )
@@ -338,7 +348,10 @@ def _summed(
     )
     zero = Unary("-", Number("0.0f" if element == "float" else "0.0"))
     declare = [Decl(vector, n, (vectors,)) for n in names.values()]
-    clear = [ExprStmt(Assign("=", Index(Name(n), Name(part)), Binary("-", zero, _zeros(vector)))) for n in names.values()]
+    clear = [
+        ExprStmt(Assign("=", Index(Name(n), Name(part)), Binary("-", zero, _zeros(vector))))
+        for n in names.values()
+    ]
     join: list[Stmt] = []
     for old, target in sums.items():
         value = Index(Index(Name(names[old]), Name(part)), Name(lane))
@@ -354,8 +367,6 @@ def _summed(
 
 
 def _zeros(vector: str) -> Expr:
-    from tuner.spaces.source.syntax import Opaque
-
     return Opaque(f"({vector}){{0}}")
 
 
@@ -376,10 +387,6 @@ def _sum_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]
             first = parameter(function, f"PARTS_{loop.var}", (1, 2, 4, 8), 4)
             second = parameter(function, f"LANES_{loop.var}", lanes, lanes[-1], [first["name"]])
             yield {"loop": loop.key, "reassociate": True, "parameters": [first, second]}
-
-
-def _unused(stmts: Sequence[Stmt]) -> bool:
-    return all(isinstance(s, Comment | Block | If) for s in stmts)
 
 
 OPERATORS: Iterable[Operator] = (
@@ -403,4 +410,3 @@ OPERATORS: Iterable[Operator] = (
         sites=_sum_sites,
     ),
 )
-__unused = (substitute, _unused)

@@ -85,8 +85,12 @@ def vector_statement(stmt: Stmt, lanes: Lanes) -> tuple[Stmt, Lanes]:
             raise Refused(f"{stmt.name} is {kind}, not {lanes.element}")
         made = value if wide else _splat(value, lanes)
         known = Lanes(
-            element=lanes.element, vector=lanes.vector, counter=lanes.counter, kinds=lanes.kinds,
-            const=lanes.const, wide=lanes.wide | {stmt.name},
+            element=lanes.element,
+            vector=lanes.vector,
+            counter=lanes.counter,
+            kinds=lanes.kinds,
+            const=lanes.const,
+            wide=lanes.wide | {stmt.name},
         )
         const = "const " if "const" in stmt.type.split() else ""
         return Decl(f"{const}{lanes.vector}", stmt.name, (), made), known
