@@ -19,7 +19,7 @@ from tuner.spaces.source.syntax import Expr, Function, Stmt
 
 __all__ = ["Dependences", "Order", "dependences"]
 
-_MAX_LEAVES = 24
+_MAX_LEAVES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,23 @@ class Dependences:
                 wrong = f"{self._texts.time(key, 'y')} < {self._texts.time(key, 'x')}" if inside else ""
                 if self._possible(pair, wrong):
                     raise Refused(f"{_reason(pair)} (backwards along loop {key})")
+
+    def check_lanes(self, key: str) -> None:
+        """Checks that successive iterations of a loop may run in lanes, statement by statement, reads before writes.
+
+        Raises:
+            Refused: a statement needs what it, or one after it, does in an earlier iteration.
+        """
+        for pair in self._relevant():
+            if pair.first is not pair.second and pair.first.position < pair.second.position:
+                continue
+            shared = {f.key for f in pair.first.loops} & {f.key for f in pair.second.loops}
+            if key not in shared:
+                continue
+            times = {k: (self._texts.time(k, "x"), self._texts.time(k, "y")) for k in shared}
+            lanes = [f"{x} {'<' if k == key else '='} {y}" for k, (x, y) in times.items()]
+            if self._possible(pair, all_of(lanes)):
+                raise Refused(f"{_reason(pair)} (within lanes of loop {key})")
 
     def carried_by(self, key: str) -> str:
         """A dependence between different iterations of a loop within one of those around it, or nothing."""

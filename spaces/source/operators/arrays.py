@@ -152,7 +152,7 @@ def _pack_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
         }
         for array in sorted(arrays - written_names(loop.body)):
             try:
-                _, points = _tile_of(function, loop, array)
+                points = _tile_of(function, loop, array)[1]
                 sizes = [_size(function, p) for p in points]
             except Refused:
                 continue

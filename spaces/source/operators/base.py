@@ -7,7 +7,7 @@ An operator is a pure function from a function's tree and an edit's arguments to
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -156,7 +156,7 @@ def fresh_name(function: Function, stem: str, taken: Iterable[str] = ()) -> str:
     return _unused(stem, names_taken(function) | set(taken))
 
 
-def _unused(stem: str, known: set[str]) -> str:
+def _unused(stem: str, known: Collection[str]) -> str:
     name, number = stem, 1
     while name in known:
         number += 1

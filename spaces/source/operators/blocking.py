@@ -100,7 +100,7 @@ def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool)
     for loop in given:
         require_simple_loop(function, loop)
     require_rectangular(given)
-    _check_order(function, args, given)
+    _check_order(function, args, given, vector=vector)
     inlined = inline_constants(given[0])
     nest = perfect_nest(inlined)[: len(keys)]
     parts = pieces(nest[-1].body, nest)
@@ -125,11 +125,13 @@ def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool)
     return replace_statement(made, given[0], _around(made, nest, points, body))
 
 
-def _check_order(function: Function, args: Args, nest: Sequence[For]) -> None:
+def _check_order(function: Function, args: Args, nest: Sequence[For], *, vector: bool) -> None:
     found = analyse(function, [nest[0]], args)
     parts = pieces(nest[-1].body, nest)
     found.check(lambda leaf: order_of(leaf, parts, nest))
     found.check_band([f.key for f in nest])
+    if vector:
+        found.check_lanes(nest[-1].key)
 
 
 def _points(function: Function, nest: Sequence[For], sizes: Sequence[Expr]) -> tuple[Point, ...]:
@@ -324,7 +326,7 @@ def _vector_places(
 
 def _jam_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     for loop in all_loops(function):
-        if any(isinstance(s, For) for s in loop.body):
+        if loop.by_one and any(isinstance(s, For) for s in loop.body):
             yield {
                 "loops": [loop.key],
                 "parameters": [parameter(function, f"JAM_{loop.var}", (1, 2, 3, 4, 6, 8), 4)],
