@@ -342,7 +342,9 @@ def _known(node: Node) -> Expr | None:
         case "identifier":
             return Name(_text(node))
         case "number_literal" | "char_literal" | "true" | "false":
-            return Number(_text(node))
+            text = _text(node)
+            # The grammar counts a sign to the literal.
+            return Unary(text[0], Number(text[1:])) if text[0] in "+-" else Number(text)
         case "parenthesized_expression" if len(node.named_children) == 1:
             return _expression(node.named_children[0])
         case "subscript_expression":

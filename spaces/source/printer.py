@@ -57,7 +57,7 @@ def _expression(expr: Expr) -> tuple[str, int]:
         case Name(id=text):
             return text, _ATOM
         case Number(text=text):
-            return text, _UNARY if text.startswith("-") else _ATOM
+            return text, _ATOM
         case Opaque(text=text):
             return text, _ATOM if text.startswith(('"', "'")) else 0
         case Unary(op=op, operand=operand):

@@ -56,7 +56,17 @@ IN_PLACE = """void gemm(float alpha, float beta, const float *a, const float *b,
         }
 }
 """
+UPDATE = """void gemm(float alpha, float beta, float *a, float *b, float *c, int ni, int nj, int nk)
+{
+    (void)beta;
+    for (int i = 0; i < ni; i++)
+        for (int j = 0; j < nj; j++)
+            for (int k = 0; k < nk; k++)
+                c[i * nj + j] += alpha * a[i * nk + k] * b[k * nj + j];
+}
+"""
 SUBJECTS = {
+    "update": ("gemm", UPDATE),
     "gemm": ("gemm", ""),
     "matmul": ("gemm", MATMUL),
     "in_place": ("gemm", IN_PLACE),
@@ -65,12 +75,11 @@ SUBJECTS = {
     "mvt": ("mvt", ""),
     "trmm": ("trmm", ""),
     "jacobi": ("jacobi-2d", ""),
-    "fdtd": ("fdtd-2d", ""),
     "floyd_warshall": ("floyd-warshall", ""),
 }
 PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     # Local arrays and accumulators in memory come from other operators.
-    "pack": ("in_place", [{"op": "tile", "loops": ["i", "j"]}]),
+    "pack": ("update", [{"op": "tile", "loops": ["i", "j", "k"]}]),
     "pad": ("in_place", [{"op": "tile", "loops": ["i", "j"]}, {"op": "register_block", "loops": ["i", "j"]}]),
     "swap_layout": ("in_place", [{"op": "register_block", "loops": ["i", "j"]}]),
 }
@@ -182,7 +191,7 @@ def test_results_stay_the_same(name: str, benches: dict[str, Bench]) -> None:
         for kernel in SUBJECTS:
             bench = bench_of(benches, kernel)
             made = applicable(bench.program, OPERATORS[name], [])
-            cases += [(bench, made[int(i)]) for i in rng.permutation(len(made))[:2]]
+            cases += [(bench, made[int(i)]) for i in rng.permutation(len(made))[:1]]
     for bench, made in cases:
         values = {p.name: int(p.values[int(rng.integers(len(p.values)))]) for p in made.parameters}
         wrong = bench.judge(made, values)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tuner.spaces.source.operators.base import (
@@ -113,7 +114,7 @@ def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool)
         sizes[-1] = Binary("*", names[-2], names[-1])
     points = _points(made, nest, sizes)
     body: tuple[Stmt, ...]
-    parts, declared = expand(parts, points)
+    parts, declared = expand(parts, points, partial(fresh_name, made))
     if vector:
         made, lanes = _lanes(made, nest[-1], element, names[-1], declared)
         build = _Build(points=points, lanes=lanes, width=names[-1])
@@ -288,7 +289,7 @@ def _lanes(
         element=element,
         vector=name,
         counter=loop.var,
-        kinds={n: _bare(k) for n, k in kinds.items()},
+        kinds={n: _bare(k) for n, k in kinds.items()} | {d.name: element for d in declared},
         const=frozenset(n for n, k in kinds.items() if "const" in k.split()),
         wide=frozenset(d.name for d in declared),
     )

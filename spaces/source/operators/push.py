@@ -6,7 +6,7 @@ those pieces get an element for each point. May not decide whether that is legal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tuner.spaces.source.operators.base import Refused, subtract
@@ -109,17 +109,24 @@ def order_of(leaf: Leaf, parts: Sequence[Piece], points: Sequence[For]) -> tuple
             raise Refused("a statement is not where it was")
 
 
-def expand(parts: tuple[Piece, ...], points: Sequence[Point]) -> tuple[tuple[Piece, ...], tuple[Decl, ...]]:
+def expand(
+    parts: tuple[Piece, ...], points: Sequence[Point], fresh: Callable[[str], str]
+) -> tuple[tuple[Piece, ...], tuple[Decl, ...]]:
     """Gives local scalars that live across pieces an element for each point.
+
+    Args:
+        parts: of the body.
+        points: the blocked loops.
+        fresh: gives an array's name for a scalar's.
 
     Returns:
         The pieces with such declarations turned into assignments, and the arrays to declare before them.
     """
-    shared = _shared(parts)
+    shared = {name: fresh(f"{name}_block") for name in sorted(_shared(parts))}
     declared: list[Decl] = []
 
     def element(name: str) -> Expr:
-        place: Expr = Name(name)
+        place: Expr = Name(shared[name])
         for point in points:
             place = Index(place, subtract(Name(point.loop.var), Name(point.base)))
         return place
@@ -139,7 +146,7 @@ def expand(parts: tuple[Piece, ...], points: Sequence[Point]) -> tuple[tuple[Pie
                 if isinstance(stmt, Decl) and stmt.name in shared:
                     kind = " ".join(w for w in stmt.type.split() if w != "const")
                     dims = (*(p.size for p in points), *stmt.dims)
-                    declared.append(Decl(kind, stmt.name, dims, None, stmt.suffix))
+                    declared.append(Decl(kind, shared[stmt.name], dims, None, stmt.suffix))
                     if stmt.init is not None:
                         kept.append(
                             ExprStmt(Assign("=", element(stmt.name), map_expressions(stmt.init, change)))
