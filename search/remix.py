@@ -36,6 +36,7 @@ _UNCHECKED_SHARE = 0.03
 _PRIOR_TRIES = 2.0
 _PRIOR_GAIN = 0.05
 _KEPT = 64
+_RECIPE_SHARE = 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +167,7 @@ class RemixProposer:
         operator = OPERATORS.get(name)
         if operator is not None and not operator.checked:
             return _UNCHECKED_SHARE * mean
-        return mean * (4.0 if name.startswith("recipe/") else 1.0)
+        return mean * (_RECIPE_SHARE if name.startswith("recipe/") else 1.0)
 
     def _read(self, edits: Sequence[Edit]) -> Applied:
         """A parent's program; the last few are kept, because parents come back."""
