@@ -15,7 +15,7 @@ import numpy as np
 from tuner.spaces.source.edits import Edit, apply_edit, assumptions
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.regions import Program
-from tuner.spaces.source.syntax import Binary, For, Function, Name, subtrees
+from tuner.spaces.source.syntax import Binary, For, Function, Name, statements
 
 __all__ = ["RECIPES", "Attempt", "Step", "cook", "try_operator"]
 
@@ -66,7 +66,7 @@ def try_operator(attempt: Attempt, name: str, wanted: Filter | None = None) -> A
     found: list[tuple[str, dict[str, Any]]] = []
     operator = OPERATORS[name]
     for label, function in attempt.program.functions.items():
-        if sum(isinstance(n, For) for n in subtrees(function.body)) > _MOST_LOOPS:
+        if sum(isinstance(n, For) for n in statements(function.body)) > _MOST_LOOPS:
             continue
         rest = _finished_keys(function)
         for site in operator.sites(function, attempt.reassociate):
@@ -109,9 +109,9 @@ def cook(steps: Sequence[Step], attempt: Attempt) -> Attempt:
 def _finished_keys(function: Function) -> set[str]:
     """Loops not worth an edit of their own: over what whole blocks leave over, or unrolled to nothing."""
     found: set[str] = set()
-    for node in subtrees(function.body):
+    for node in statements(function.body):
         if isinstance(node, For) and (_is_rest(node) or any("unroll(full)" in p for p in node.pragmas)):
-            found |= {n.key for n in subtrees(node) if isinstance(n, For)}
+            found |= {n.key for n in statements((node,)) if isinstance(n, For)}
     return found
 
 
@@ -128,14 +128,14 @@ def _depth(count: int) -> Filter:
 def _over_tiles(function: Function, site: Mapping[str, Any]) -> bool:
     keys = set(site.get("loops", ()))
     return all(
-        isinstance(n.step, Name) for n in subtrees(function.body) if isinstance(n, For) and n.key in keys
+        isinstance(n.step, Name) for n in statements(function.body) if isinstance(n, For) and n.key in keys
     )
 
 
 def _not_over_tiles(function: Function, site: Mapping[str, Any]) -> bool:
     keys = {site.get("loop"), *site.get("loops", ())}
     return not any(
-        isinstance(n.step, Name) for n in subtrees(function.body) if isinstance(n, For) and n.key in keys
+        isinstance(n.step, Name) for n in statements(function.body) if isinstance(n, For) and n.key in keys
     )
 
 

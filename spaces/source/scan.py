@@ -34,6 +34,7 @@ from tuner.spaces.source.syntax import (
     index_chain,
     map_expressions,
     names_in,
+    statements,
     subtrees,
 )
 
@@ -121,11 +122,14 @@ class Scan:
 def types_of(function: Function) -> dict[str, str]:
     """Types by name, of parameters and local variables; where names repeat, the last."""
     found = {p.name: f"{p.base} *" if p.is_array else p.base for p in function.params}
-    for decl in (*function.outer, *(n for n in subtrees(function.body) if isinstance(n, Decl))):
-        found[decl.name] = decl.type
-    for loop in subtrees(function.body):
-        if isinstance(loop, For) and loop.type:
-            found[loop.var] = loop.type
+    found |= {d.name: d.type for d in function.outer}
+    counters: dict[str, str] = {}
+    for stmt in statements(function.body):
+        if isinstance(stmt, Decl):
+            found[stmt.name] = stmt.type
+        elif isinstance(stmt, For) and stmt.type:
+            counters[stmt.var] = stmt.type
+    found |= counters
     return found
 
 
@@ -195,9 +199,9 @@ class _Walker:
         self.part = {id(s) for s in part}
         self.types = types_of(function)
         self.params = {p.name: p for p in function.params}
-        self.local = {d.name for d in subtrees(function.body) if isinstance(d, Decl)}
+        self.local = {d.name for d in statements(function.body) if isinstance(d, Decl)}
         self.local |= {d.name for d in function.outer}
-        self.shared_vars = {f.var for f in subtrees(function.body) if isinstance(f, For) and not f.type}
+        self.shared_vars = {f.var for f in statements(function.body) if isinstance(f, For) and not f.type}
         self.leaves: list[Leaf] = []
         self.outer: tuple[For, ...] = ()
         self.pointers: dict[str, bool] = {}

@@ -31,6 +31,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Ternary,
     names_in,
+    statements,
     substitute,
     subtrees,
     transform,
@@ -191,12 +192,13 @@ def rekeyed(function: Function, body: tuple[Stmt, ...], taken: set[str]) -> tupl
 
 def all_loops(function: Function) -> list[For]:
     """All loops, outer ones first."""
-    return [n for n in subtrees(function.body) if isinstance(n, For)]
+    return [s for s in statements(function.body) if isinstance(s, For)]
 
 
 def loops_of(stmt: Stmt | Sequence[Stmt]) -> list[For]:
     """All loops in statements."""
-    return [n for n in subtrees(tuple(stmt) if isinstance(stmt, Sequence) else stmt) if isinstance(n, For)]
+    part = tuple(stmt) if isinstance(stmt, Sequence) else (stmt,)
+    return [s for s in statements(part) if isinstance(s, For)]
 
 
 def find_loop(function: Function, key: str) -> For:

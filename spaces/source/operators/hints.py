@@ -160,7 +160,7 @@ def restrict(function: Function, args: Args) -> Function:
     """
     word = "restrict" if args.get("language", "c") == "c" else "__restrict"
     pointers = [p for p in _pointers(function) if not any("restrict" in q for q in p.qualifiers)]
-    if not pointers or "NOALIAS" in function.signature:
+    if not pointers:
         raise Refused("every pointer has it already")
     changed = {id(p): replace(p, qualifiers=(*p.qualifiers, word)) for p in pointers}
     params = tuple(changed.get(id(p), p) for p in function.params)
