@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.spaces.source.edits import Edit, apply_edit, assumptions
+from tuner.spaces.source.edits import Edit, apply_edit, assumptions, names_elsewhere, renamed
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.syntax import Binary, For, Function, Name, statements
@@ -78,6 +78,7 @@ def try_operator(attempt: Attempt, name: str, wanted: Filter | None = None) -> A
         edit: dict[str, Any] = {"op": name, "function": label, **site}
         if attempt.program.language in ("c++", "cuda") and name == "restrict":
             edit["language"] = "c++"
+        edit = dict(renamed(edit, names_elsewhere(attempt.program, label)))
         assumed = assumptions(attempt.program, edit)
         if assumed:
             edit["assumes"] = assumed

@@ -29,7 +29,9 @@ __all__ = [
     "apply_edits",
     "assumptions",
     "crossover",
+    "names_elsewhere",
     "permitted",
+    "renamed",
     "without",
 ]
 
@@ -119,6 +121,9 @@ def apply_edit(program: Program, edit: Edit) -> Program:
     if function is None or not isinstance(label, str):
         raise Refused(f"there is no function {label!r} in a region")
     _check_parameters(edit)
+    clash = names_elsewhere(program, label) & {p["name"] for p in edit.get("parameters", ())}
+    if clash:
+        raise Refused(f"the name {min(clash)} is taken")
     made = operator.apply(function, edit)
     if made is function or made == function:
         raise Refused("nothing changes")
@@ -186,14 +191,20 @@ def crossover(
     for edit in second[cut[1] :]:
         if any(_same(edit, other) for other in kept):
             continue
-        renamed = _renamed(edit, names)
+        fitting = renamed(edit, names)
         try:
-            program = apply_edit(program, renamed)
+            program = apply_edit(program, fitting)
         except Refused:
             continue
-        kept.append(renamed)
-        names |= {p["name"] for p in renamed.get("parameters", ())}
+        kept.append(fitting)
+        names |= {p["name"] for p in fitting.get("parameters", ())}
     return apply_edits(original, kept)
+
+
+def names_elsewhere(program: Program, label: str) -> set[str]:
+    """Tunables that edits added to other functions than this one."""
+    others = (f for name, f in program.functions.items() if name != label)
+    return {d.name for f in others for d in f.defines}
 
 
 def _same(a: Edit, b: Edit) -> bool:
@@ -203,7 +214,8 @@ def _same(a: Edit, b: Edit) -> bool:
     }
 
 
-def _renamed(edit: Edit, taken: set[str]) -> Edit:
+def renamed(edit: Edit, taken: set[str]) -> Edit:
+    """An edit whose tunables have names that are not taken."""
     names: dict[str, str] = {}
     for item in edit.get("parameters", ()):
         name, number = item["name"], 1

@@ -38,7 +38,15 @@ from tuner.spaces.source.syntax import (
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-__all__ = ["function_nodes", "parameters", "parse_file", "parse_statements", "with_keys"]
+__all__ = [
+    "definition_start",
+    "function_nodes",
+    "name_start",
+    "parameters",
+    "parse_file",
+    "parse_statements",
+    "with_keys",
+]
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ASSIGN_OPS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
@@ -95,6 +103,24 @@ def function_nodes(root: Node) -> Iterator[tuple[str, Node]]:
                 yield _text(name), node
             continue
         stack.extend(reversed(node.children))
+
+
+def definition_start(node: Node) -> int:
+    """Where a function's definition begins with what stands around it: ``template <…>``, ``extern "C"``."""
+    start: int = node.start_byte
+    parent = node.parent
+    while parent is not None and parent.type in ("template_declaration", "linkage_specification"):
+        if parent.end_byte != node.end_byte:
+            break
+        start, parent = parent.start_byte, parent.parent
+    return start
+
+
+def name_start(node: Node) -> int:
+    """Where a function definition's name begins."""
+    declarator = _function_declarator(node)
+    name = None if declarator is None else declarator.child_by_field_name("declarator")
+    return node.start_byte if name is None else name.start_byte
 
 
 def _function_declarator(node: Node) -> Node | None:

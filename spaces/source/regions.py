@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 
 from tuner.core.errors import Place, SpecError
 from tuner.core.types import Kernel, Source, Variant
-from tuner.spaces.source.parse import function_nodes, parameters, parse_file, parse_statements
+from tuner.spaces.source.parse import (
+    definition_start,
+    function_nodes,
+    name_start,
+    parameters,
+    parse_file,
+    parse_statements,
+)
 from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.syntax import Decl, Function
 
@@ -101,6 +108,10 @@ class Program:
                 continue
             text = parts[place.file][place.part]
             made = function_text(function, place.indent).encode()
+            before = (parts[place.file][place.part - 1] + text[: place.start])[-1:]
+            if made.startswith((b"#", b"typedef")) and before not in (b"", b"\n"):
+                # A preprocessor line has to begin a line.
+                made = b"\n" + made
             parts[place.file][place.part] = text[: place.start] + made + text[place.end :]
         return tuple(
             replace(f, parts=tuple(p.decode() for p in made))
@@ -178,7 +189,8 @@ def _cut_at_entry(files: Sequence[Source], kernel: Kernel) -> list[SourceFile]:
         found = [node for name, node in function_nodes(parse_file(text, kernel.language)) if name == entry]
         if found:
             node = found[-1]
-            pieces = (text[: node.start_byte], text[node.start_byte : node.end_byte], text[node.end_byte :])
+            start = definition_start(node)
+            pieces = (text[:start], text[start : node.end_byte], text[node.end_byte :])
             cut[number] = SourceFile(name=source.name, parts=tuple(p.decode() for p in pieces))
             return cut
     raise SpecError(
@@ -188,6 +200,8 @@ def _cut_at_entry(files: Sequence[Source], kernel: Kernel) -> list[SourceFile]:
 
 
 def _program(language: str, files: tuple[SourceFile, ...]) -> Program:
+    # Macros of headers count, and tunables have one name in all files.
+    everything = "\n".join(f.text for f in files)
     functions: dict[str, Function] = {}
     places: dict[str, _Place] = {}
     for number, file in enumerate(files):
@@ -201,7 +215,7 @@ def _program(language: str, files: tuple[SourceFile, ...]) -> Program:
                 for function, start, stop, indent in _inside(root, begin, end, file):
                     count = sum(f.name == function.name for f in functions.values())
                     label = f"{function.name}#{count + 1}" if count else function.name
-                    functions[label] = function
+                    functions[label] = replace(function, source=everything)
                     places[label] = _Place(
                         file=number, part=part, start=start - begin, end=stop - begin, indent=indent
                     )
@@ -215,10 +229,11 @@ def _inside(root: Node, begin: int, end: int, file: SourceFile) -> list[tuple[Fu
         body = node.child_by_field_name("body")
         if body is None or body.type != "compound_statement":
             continue
-        if begin <= node.start_byte and node.end_byte <= end:
+        start = definition_start(node)
+        if begin <= start and node.end_byte <= end:
             statements = parse_statements(body.named_children)
             function = _function(name, node, statements, file, ())
-            found.append((function, node.start_byte, node.end_byte, 1))
+            found.append((function, start, node.end_byte, 1))
         elif body.start_byte < begin and end < body.end_byte:
             made = _partial(name, node, body, (begin, end), file)
             if made is not None:
@@ -290,13 +305,13 @@ def _function(
     name: str, node: Node, body: tuple[object, ...], file: SourceFile, outer: tuple[Decl, ...]
 ) -> Function:
     declarator, block = (node.child_by_field_name(f) for f in ("declarator", "body"))
-    data = node.text or b""
-    stop = len(data) if block is None else block.start_byte - node.start_byte
-    signature = data[:stop].decode()
+    data = file.text.encode()
+    start = definition_start(node)
+    signature = data[start : node.end_byte if block is None else block.start_byte].decode()
     known = declarator is not None and not declarator.has_error
     return Function(
         name=name,
-        head=signature[: signature.find(name)],
+        head=data[start : name_start(node)].decode(),
         signature=signature,
         params=parameters(node) if known else (),
         body=body,  # type: ignore[arg-type]

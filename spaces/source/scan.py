@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tuner.spaces.source.printer import expression_text, statement_text
 from tuner.spaces.source.syntax import (
@@ -44,6 +45,7 @@ _PURE = re.compile(
     r"(sqrt|rsqrt|cbrt|exp|exp2|expm1|log|log2|log10|log1p|pow|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|"
     r"fabs|floor|ceil|trunc|round|fmin|fmax|fma|fmod|hypot|erf|copysign)[fl]?|abs|labs|__builtin_\w*(fabs|sqrt|fma)\w*"
 )
+_PLAIN_MACRO = re.compile(r"\s+\(?-?[\w.]*\d[\w.]*\)?\s*(//.*|/\*.*)?$|\s*$")
 _INTEGER = re.compile(r"\b(char|short|int|long|size_t|ptrdiff_t|ssize_t|unsigned|u?int\d+_t)\b")
 _FLOATING = re.compile(r"\b(float|double|_Float16|half)\b")
 _At = tuple[int | str, ...]
@@ -202,6 +204,7 @@ class _Walker:
         self.local = {d.name for d in statements(function.body) if isinstance(d, Decl)}
         self.local |= {d.name for d in function.outer}
         self.shared_vars = {f.var for f in statements(function.body) if isinstance(f, For) and not f.type}
+        self.macros = _loose_macros(function.source)
         self.leaves: list[Leaf] = []
         self.outer: tuple[For, ...] = ()
         self.pointers: dict[str, bool] = {}
@@ -241,6 +244,7 @@ class _Walker:
         if now:
             self.moving.add(loop.var)
             for bound in (loop.start, loop.limit, loop.step):
+                self._check_names(bound)
                 if not is_pure(bound):
                     raise Refused(f"a bound of loop {loop.key} is no plain expression")
         filled = For(
@@ -324,6 +328,7 @@ class _Walker:
         return found
 
     def _reads(self, expr: Expr, scope: _Scope) -> list[Access]:
+        self._check_names(expr)
         if not is_pure(expr):
             raise Refused(f"{expression_text(expr)!r} has effects that are not known")
         found: list[Access] = []
@@ -341,6 +346,11 @@ class _Walker:
             else:
                 stack += _children(part)
         return found
+
+    def _check_names(self, expr: Expr) -> None:
+        loose = names_in(expr) & self.macros
+        if loose:
+            raise Refused(f"{min(loose)} is a macro that cannot be seen through")
 
     def _access(self, name: str, subscripts: tuple[Expr, ...], scope: _Scope, *, write: bool) -> Access:
         filled = tuple(scope.fill(s) for s in subscripts)
@@ -385,6 +395,13 @@ class _Walker:
             return None, True
         place = self._access(base.id, subscripts, scope, write=True)
         return place, not is_integer(self.types.get(base.id, "").replace("*", ""))
+
+
+@lru_cache(maxsize=64)
+def _loose_macros(text: str) -> frozenset[str]:
+    """Macros that stand for more than one number: their text may hold variables, or bind less than a name."""
+    found = re.findall(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(.*)", text, re.MULTILINE)
+    return frozenset(name for name, body in found if not _PLAIN_MACRO.match(body))
 
 
 def _children(expr: Expr) -> Iterator[Expr]:

@@ -67,6 +67,7 @@ def test_edits_are_a_pure_function_of_the_original(seed: int, names: list[str]) 
     attempt = random_edits(seed, names)
     one, two = apply_edits(program(), attempt.edits), apply_edits(program(), attempt.edits)
     assert one.variant == two.variant
+    assert len({p.name for p in one.parameters}) == len(one.parameters)
     assert one.variant.files == attempt.program.sources()
     assert outside_differs(program(), one.variant) == ""
     assert without(program(), attempt.edits, range(len(attempt.edits))).variant.files[0].text == TEXT

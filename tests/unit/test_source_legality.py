@@ -145,7 +145,16 @@ def edit(op: str, **arguments: Any) -> dict[str, Any]:
 
 
 TILE_IJ = edit("tile", loops=["i", "j"], parameters=sizes("TI", "TJ"))
+MACRO = """#define AT i * n + j
+void f(float *a, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            a[AT] = a[0];
+}
+"""
 ILLEGAL = {
+    "a macro that hides counters": (MACRO, edit("interchange", loops=["i", "j"]), "AT is a macro"),
     "interchange of a (1, -1) dependence": (SKEWED, edit("interchange", loops=["i", "j"]), "c ties"),
     "interchange of a triangle": (TRIANGLE, edit("interchange", loops=["i", "j"]), "bounds"),
     "tiling a (1, -1) dependence": (SKEWED, TILE_IJ, "backwards along loop j"),

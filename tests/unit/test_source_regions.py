@@ -204,3 +204,44 @@ def test_permission_to_reassociate() -> None:
     assert not permitted([{"op": "x", "reassociate": True}], "exact")
     assert permitted([{"op": "x", "reassociate": True}], "reassociate")
     assert permitted([{"op": "x"}], "exact")
+
+
+HALF = "{\n    for (int i = 0; i < n; i++)\n        b[i] = 1.0f;\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("language", "signature"),
+    [
+        ("c", "struct s { float x; }; void f(float *b, int n)\n"),
+        ("c++", 'extern "C" void f(float *b, int n)\n'),
+        ("c++", "template <typename U> void f(float *b, U n)\n"),
+        ("c++", 'extern "C" {\nvoid f(float *b, int n)\n'),
+    ],
+)
+def test_tunables_begin_a_line_wherever_the_function_does(language: str, signature: str) -> None:
+    """What stands around a definition stays with it: it once lost its linkage to the tunables' lines."""
+    text = signature + HALF + ("}\n" if "{\n" in signature else "")
+    variant = Variant(files=(Source(name="f.c", text=text),))
+    program = read_program(Kernel(name="f", entry="f", language=language, variant=variant, folder="."))
+    made = apply_edits(program, [STRIP]).variant.files[0].text
+    lines = made.splitlines()
+    assert "#ifndef T" in lines
+    assert signature.splitlines()[-1].split("; ")[-1] in made
+    assert outside_differs(program, apply_edits(program, [STRIP]).variant) == ""
+
+
+def test_a_changed_signature_keeps_its_type() -> None:
+    """A name that is part of the type's once cut it off."""
+    text = (
+        "float f(const float *a, int n)\n{\n    float s = 0.0f;\n"
+        "    for (int i = 0; i < n; i++)\n        s += a[i];\n    return s;\n}\n"
+    )
+    made = apply_edits(read(text), [{"op": "restrict", "function": "f"}]).variant.files[0].text
+    assert made.startswith("float f(const float *restrict a, int n)\n{\n")
+
+
+def test_tunables_have_one_name_in_the_whole_program() -> None:
+    """Two functions once both got a TILE_I, and two definitions of one vector type."""
+    other = {**STRIP, "function": "g"}
+    with pytest.raises(EditRefused, match="the name T is taken"):
+        apply_edits(read(MARKED), [STRIP, other])

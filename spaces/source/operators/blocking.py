@@ -283,7 +283,8 @@ def _lanes(
 ) -> tuple[Function, Lanes]:
     kinds = types_of(function)
     text = width.id if isinstance(width, Name) else ""
-    name = fresh_name(function, f"{element}_lanes")
+    # The tunable's name is the only one of its kind in the program, so the type's is.
+    name = fresh_name(function, f"{element}_{text.lower()}")
     made = replace(function, preamble=(*function.preamble, vector_type(name, element, text)))
     lanes = Lanes(
         element=element,

@@ -275,8 +275,8 @@ def partial_sums(function: Function, args: Args) -> Function:
     if element not in LANES or any(_type_of(t, kinds) != element for t in sums.values()):
         raise Refused(f"loop {loop.key} does not sum in one floating-point type")
     made, (vectors, width) = define(function, args, 2)
-    vector = fresh_name(made, f"{element}_lanes")
     text = width.id if isinstance(width, Name) else ""
+    vector = fresh_name(made, f"{element}_{text.lower()}")
     made = replace(made, preamble=(*made.preamble, vector_type(vector, element, text)))
     return replace_statement(made, loop, _summed(made, loop, sums, (vector, element), (vectors, width)))
 
