@@ -159,7 +159,13 @@ def _pack_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
             bound = " * ".join(size.id for size in sizes if isinstance(size, Name))
             limits = [f"{bound} <= {_LARGEST}"]
             for turned in (False, True) if len(points) > 1 else (False,):
-                yield {"loop": loop.key, "array": array, "swap": turned, "constraints": limits}
+                yield {
+                    "loop": loop.key,
+                    "array": array,
+                    "swap": turned,
+                    "constraints": limits,
+                    "assumes": ["elements exist"],
+                }
 
 
 def _local_array(function: Function, args: Args) -> Decl:
