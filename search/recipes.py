@@ -1,0 +1,202 @@
+"""Sequences of source transformations that are worth little alone and much together.
+
+A recipe is tried step by step; a step that does not apply anywhere is left out. May not judge speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from tuner.spaces.source.edits import Edit, apply_edit, assumptions, names_elsewhere, renamed
+from tuner.spaces.source.operators import OPERATORS, Refused
+from tuner.spaces.source.regions import Program
+from tuner.spaces.source.syntax import Binary, For, Function, Name, statements
+
+__all__ = ["RECIPES", "Attempt", "Step", "cook", "try_operator"]
+
+_SITES_TRIED = 12
+_REPEATS = 6
+_MOST_LOOPS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A program on its way.
+
+    Attributes:
+        program: as it is now.
+        edits: that were added.
+        rng: the only source of chance.
+        reassociate: whether floating-point sums may be added up in another order.
+    """
+
+    program: Program
+    edits: tuple[Edit, ...]
+    rng: np.random.Generator
+    reassociate: bool
+
+
+Filter = Callable[[Function, Mapping[str, Any]], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of a recipe.
+
+    Attributes:
+        operators: the first that applies is used.
+        wanted: which of its sites.
+        everywhere: repeat until it applies nowhere, else once.
+        chance: of being tried at all.
+    """
+
+    operators: tuple[str, ...]
+    wanted: Filter = lambda function, site: True
+    everywhere: bool = False
+    chance: float = 1.0
+
+
+def try_operator(attempt: Attempt, name: str, wanted: Filter | None = None) -> Attempt | None:
+    """One operator at a random place where it applies; ``None`` where it applies nowhere."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    operator = OPERATORS[name]
+    for label, function in attempt.program.functions.items():
+        if sum(isinstance(n, For) for n in statements(function.body)) > _MOST_LOOPS:
+            continue
+        rest = _finished_keys(function)
+        for site in operator.sites(function, attempt.reassociate):
+            keys = {site.get("loop"), *site.get("loops", ())}
+            if keys.isdisjoint(rest) and (wanted is None or wanted(function, site)):
+                found.append((label, site))
+    for at in attempt.rng.permutation(len(found))[:_SITES_TRIED]:
+        label, site = found[int(at)]
+        edit: dict[str, Any] = {"op": name, "function": label, **site}
+        if attempt.program.language in ("c++", "cuda") and name == "restrict":
+            edit["language"] = "c++"
+        edit = dict(renamed(edit, names_elsewhere(attempt.program, label)))
+        assumed = assumptions(attempt.program, edit)
+        if assumed:
+            edit["assumes"] = assumed
+        try:
+            program = apply_edit(attempt.program, edit)
+        except Refused:
+            continue
+        return replace(attempt, program=program, edits=(*attempt.edits, edit))
+    return None
+
+
+def cook(steps: Sequence[Step], attempt: Attempt) -> Attempt:
+    """A recipe from its first step to its last."""
+    for step in steps:
+        if step.chance < 1.0 and attempt.rng.random() >= step.chance:
+            continue
+        for _ in range(_REPEATS if step.everywhere else 1):
+            made = None
+            for name in step.operators:
+                made = try_operator(attempt, name, step.wanted)
+                if made is not None:
+                    break
+            if made is None:
+                break
+            attempt = made
+    return attempt
+
+
+def _finished_keys(function: Function) -> set[str]:
+    """Loops not worth an edit of their own: over what whole blocks leave over, or unrolled to nothing."""
+    found: set[str] = set()
+    for node in statements(function.body):
+        if isinstance(node, For) and (_is_rest(node) or any("unroll(full)" in p for p in node.pragmas)):
+            found |= {n.key for n in statements((node,)) if isinstance(n, For)}
+    return found
+
+
+def _is_rest(loop: For) -> bool:
+    return (
+        isinstance(loop.start, Binary) and isinstance(loop.start.right, Binary) and loop.start.right.op == "%"
+    )
+
+
+def _depth(count: int) -> Filter:
+    return lambda function, site: len(site.get("loops", ())) == count
+
+
+def _over_tiles(function: Function, site: Mapping[str, Any]) -> bool:
+    keys = set(site.get("loops", ()))
+    return all(
+        isinstance(n.step, Name) for n in statements(function.body) if isinstance(n, For) and n.key in keys
+    )
+
+
+def _not_over_tiles(function: Function, site: Mapping[str, Any]) -> bool:
+    keys = {site.get("loop"), *site.get("loops", ())}
+    return not any(
+        isinstance(n.step, Name) for n in statements(function.body) if isinstance(n, For) and n.key in keys
+    )
+
+
+def _two_points(function: Function, site: Mapping[str, Any]) -> bool:
+    return len(site.get("loops", ())) == 2 and _not_over_tiles(function, site)
+
+
+_PERFECT = (
+    Step(operators=("accumulate_in_place",), everywhere=True),
+    Step(operators=("fission",), everywhere=True),
+)
+
+RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
+    {
+        # Tiles in cache, one of them packed, blocks in registers: what makes a matrix product fast.
+        "blocked_product": (
+            *_PERFECT,
+            Step(operators=("tile",), wanted=_depth(3)),
+            Step(operators=("interchange",), wanted=_over_tiles, chance=0.7),
+            Step(operators=("interchange",), wanted=_over_tiles, chance=0.7),
+            Step(operators=("scalar_replace",), everywhere=True),
+            Step(operators=("pack",), chance=0.8),
+            Step(operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True),
+        ),
+        "register_product": (
+            Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
+            Step(operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True),
+        ),
+        "split_product": (
+            *_PERFECT,
+            Step(operators=("scalar_replace",), everywhere=True),
+            Step(operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True),
+        ),
+        "reordered": (
+            *_PERFECT,
+            Step(operators=("interchange",)),
+            Step(operators=("interchange",), chance=0.5),
+            Step(operators=("unroll_and_jam", "scalar_replace"), chance=0.7),
+            Step(operators=("vectorize",), chance=0.5),
+        ),
+        "many_sums": (Step(operators=("partial_sums",), everywhere=True),),
+        "reordered_sums": (
+            Step(operators=("accumulate_in_place",), everywhere=True, chance=0.5),
+            Step(operators=("scalar_replace",), everywhere=True),
+            Step(operators=("partial_sums",), everywhere=True),
+        ),
+        "jammed": (
+            Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
+            Step(operators=("unroll_and_jam",), everywhere=True),
+        ),
+        "told": (
+            Step(operators=("restrict",)),
+            Step(operators=("if_convert",), everywhere=True),
+            Step(operators=("vectorize",), everywhere=True, chance=0.7),
+        ),
+        "tiled": (
+            Step(operators=("tile",)),
+            Step(operators=("pack",), chance=0.5),
+            Step(operators=("restrict",)),
+        ),
+    }
+)
+"""Recipes by name."""

@@ -1,0 +1,212 @@
+"""The remix proposer: new variants from old ones with source transformations. It is not an LLM and needs none.
+
+What it proposes is a pure function of the outcomes it was told, the parents and the random stream. May not build, run
+or time anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from tuner.core.canonical import canonical_json
+from tuner.core.types import Kernel, Variant
+from tuner.search.recipes import RECIPES, Attempt, cook, try_operator
+from tuner.spaces.parameters import Parameter
+from tuner.spaces.source.edits import (
+    Applied,
+    Edit,
+    applied,
+    apply_edits,
+    crossover,
+    permitted,
+    without,
+)
+from tuner.spaces.source.identity import structure_digest
+from tuner.spaces.source.operators import OPERATORS
+from tuner.spaces.source.regions import Program, read_program
+
+__all__ = ["Offspring", "Outcome", "Proposer", "RemixProposer"]
+
+_UNCHECKED_SHARE = 0.03
+_PRIOR_TRIES = 2.0
+_PRIOR_GAIN = 0.05
+_KEPT = 64
+_RECIPE_SHARE = 8.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offspring:
+    """A proposed variant.
+
+    Attributes:
+        variant: its files and edits.
+        parameters: all tunables that its edits added.
+        constraints: on those.
+        origin: how it was made: an operator's or recipe's name, ``crossover`` or ``drop``.
+        parents: digests of the variants that it was made from.
+        structure: :func:`tuner.spaces.source.identity.structure_digest`.
+        checked: whether every edit is shown to keep results; else only the verification stands in between.
+        note: what the edits assume; plain JSON.
+    """
+
+    variant: Variant
+    parameters: tuple[Parameter, ...]
+    constraints: tuple[str, ...]
+    origin: str
+    parents: tuple[str, ...]
+    structure: str
+    checked: bool
+    note: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of an offspring.
+
+    Attributes:
+        origin: as in the offspring.
+        gain: logarithm of its parent's time over its own, both tuned; ``None`` where it failed.
+    """
+
+    origin: str
+    gain: float | None
+
+
+@runtime_checkable
+class Proposer(Protocol):
+    """Proposes variants. Entry point group ``tuner.proposers``; made with a kernel and a numerics policy."""
+
+    name: str
+
+    def propose(
+        self, parents: Sequence[Variant], rng: np.random.Generator, known: Collection[str] = ()
+    ) -> Offspring | None:
+        """One new variant, or ``None`` where none was found.
+
+        Args:
+            parents: at least one; the first counts most. A variant without edits is the original.
+            rng: the only source of chance.
+            known: structures that are not wanted again.
+        """
+        ...
+
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        """Learns what paid."""
+        ...
+
+
+class RemixProposer:
+    """A :class:`Proposer` that needs no LLM.
+
+    Args:
+        kernel: as given.
+        numerics: ``exact``, ``reassociate`` or ``approximate``, as in the spec.
+        attempts: how often a move is tried before it gives up.
+
+    Raises:
+        SpecError: the kernel's regions are wrong.
+    """
+
+    name = "remix"
+
+    def __init__(self, kernel: Kernel, numerics: str = "exact", *, attempts: int = 24) -> None:
+        self._original = read_program(kernel)
+        self._reassociate = permitted([{"reassociate": True}], numerics)
+        self._numerics = numerics
+        self._attempts = attempts
+        self._gains: dict[str, list[float]] = {}
+        self._kept: dict[str, Applied] = {}
+
+    @property
+    def original(self) -> Program:
+        """The kernel's sources as given."""
+        return self._original
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """How often each move is tried, relative to the others."""
+        names = [*OPERATORS, *(f"recipe/{r}" for r in RECIPES), "crossover", "drop"]
+        return MappingProxyType({n: self._weight(n) for n in names})
+
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        """Learns what paid: the mean positive gain of a move raises its weight, failures lower it."""
+        for outcome in outcomes:
+            gain = 0.0 if outcome.gain is None else min(max(outcome.gain, 0.0), 2.0)
+            self._gains.setdefault(outcome.origin, []).append(gain)
+
+    def propose(
+        self, parents: Sequence[Variant], rng: np.random.Generator, known: Collection[str] = ()
+    ) -> Offspring | None:
+        """One new variant that differs in structure from all that are known and from its parents."""
+        bases = [self._read(p.edits) for p in parents]
+        seen = set(known) | {structure_digest(b.program) for b in bases} | {structure_digest(self._original)}
+        weights = dict(self.weights)
+        if len(bases) < 2:
+            weights.pop("crossover")
+        for _ in range(self._attempts):
+            names = list(weights)
+            chances = np.array([weights[n] for n in names])
+            move = names[int(rng.choice(len(names), p=chances / chances.sum()))]
+            made = self._move(move, bases, rng)
+            if made is None:
+                continue
+            structure = structure_digest(made.program)
+            if structure in seen or not permitted(made.variant.edits, self._numerics):
+                continue
+            return _offspring(made, move, parents, structure)
+        return None
+
+    def _weight(self, name: str) -> float:
+        gains = self._gains.get(name, [])
+        mean = (sum(gains) + _PRIOR_TRIES * _PRIOR_GAIN) / (len(gains) + _PRIOR_TRIES)
+        operator = OPERATORS.get(name)
+        if operator is not None and not operator.checked:
+            return _UNCHECKED_SHARE * mean
+        return mean * (_RECIPE_SHARE if name.startswith("recipe/") else 1.0)
+
+    def _read(self, edits: Sequence[Edit]) -> Applied:
+        """A parent's program; the last few are kept, because parents come back."""
+        key = canonical_json([dict(e) for e in edits])
+        found = self._kept.pop(key, None)
+        self._kept[key] = found = found or apply_edits(self._original, edits)
+        if len(self._kept) > _KEPT:
+            del self._kept[next(iter(self._kept))]
+        return found
+
+    def _move(self, move: str, bases: Sequence[Applied], rng: np.random.Generator) -> Applied | None:
+        base = bases[0]
+        edits = base.variant.edits
+        if move == "drop":
+            return without(self._original, edits, {int(rng.integers(len(edits)))}) if edits else None
+        if move == "crossover":
+            other = bases[1 + int(rng.integers(len(bases) - 1))].variant.edits
+            cut = (int(rng.integers(len(edits) + 1)), int(rng.integers(len(other) + 1)))
+            return crossover(self._original, edits, other, cut)
+        attempt = Attempt(program=base.program, edits=(), rng=rng, reassociate=self._reassociate)
+        made: Attempt | None
+        if move.startswith("recipe/"):
+            made = cook(RECIPES[move.removeprefix("recipe/")], attempt)
+        else:
+            made = try_operator(attempt, move)
+        if made is None or not made.edits:
+            return None
+        return applied(made.program, (*edits, *made.edits))
+
+
+def _offspring(made: Applied, move: str, parents: Sequence[Variant], structure: str) -> Offspring:
+    assumed = {a for e in made.variant.edits for a in e.get("assumes", ())}
+    return Offspring(
+        variant=made.variant,
+        parameters=made.parameters,
+        constraints=made.constraints,
+        origin=move,
+        parents=tuple(p.digest for p in parents),
+        structure=structure,
+        checked=made.checked,
+        note={"assumes": sorted(assumed)} if assumed else {},
+    )

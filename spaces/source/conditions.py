@@ -1,0 +1,331 @@
+"""Conditions on pairs of statement instances as text in isl's notation.
+
+The counter of a loop is ``x3`` in the first instance of a pair and ``y3`` in the second, 3 being the loop's number in
+the part; problem sizes and the counters of loops around the part are parameters. May not judge an order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from tuner.core.errors import MachineError
+from tuner.spaces.source.affine import (
+    Monomial,
+    Poly,
+    polynomial,
+    split_by_strides,
+    strides_of,
+)
+from tuner.spaces.source.scan import Access, Leaf, Refused, Scan
+from tuner.spaces.source.syntax import Binary, Expr, For, Name, Number, Ternary
+
+__all__ = ["Conditions", "Order", "all_of", "any_of"]
+
+Order = tuple[int | str, ...]
+"""When an instance runs: places and loop keys (``-key`` for a loop run backwards), compared from the left."""
+
+
+def all_of(conditions: Sequence[str]) -> str:
+    """Their conjunction; true when there are none."""
+    return " and ".join(f"({c})" for c in conditions) or "1 = 1"
+
+
+def any_of(conditions: Sequence[str]) -> str:
+    """Their disjunction; empty when there are none."""
+    return " or ".join(f"({c})" for c in conditions)
+
+
+class Conditions:
+    """Text for one scanned part.
+
+    Args:
+        found: the part.
+
+    Raises:
+        Refused: a bound or a subscript is not affine.
+        MachineError: islpy is not installed.
+    """
+
+    def __init__(self, found: Scan) -> None:
+        self._symbols: dict[str, str] = {}
+        loops = {f.key: f for leaf in found.leaves for f in leaf.loops}
+        self._loops = loops
+        self._numbers = {key: i for i, key in enumerate(loops)}
+        self._outer = found.outer
+        self._outer_vars = {f.var for f in found.outer}
+        self._moving = set(found.moving)
+        self._context = [c for f in found.outer for c in self._bounds(f, {}, "")]
+        self._splits: dict[tuple[str, tuple[Expr, ...]], tuple[Poly, ...]] = {}
+        self._split_subscripts(found)
+
+    # Orders
+
+    def earlier(self, a: Order, b: Order, left: str, right: str) -> str:
+        """When order ``a`` of instance ``left`` is before order ``b`` of instance ``right``; empty for never."""
+        found: list[str] = []
+        equal: list[str] = []
+        for p, q in zip(a, b, strict=False):
+            if isinstance(p, int) and isinstance(q, int):
+                if p < q:
+                    found.append(all_of(equal))
+                if p != q:
+                    break
+                continue
+            one, two = self.time(p, left), self.time(q, right)
+            found.append(all_of([*equal, f"{one} < {two}"]))
+            equal.append(f"{one} = {two}")
+        return any_of(found)
+
+    def together(self, a: Order, b: Order) -> str:
+        """When both orders give the same time; empty for never."""
+        found: list[str] = []
+        for p, q in zip(a, b, strict=False):
+            if isinstance(p, int) and isinstance(q, int):
+                if p != q:
+                    return ""
+                continue
+            found.append(f"{self.time(p, 'x')} = {self.time(q, 'y')}")
+        return all_of(found)
+
+    def time(self, part: int | str, side: str) -> str:
+        """One component of an order."""
+        if isinstance(part, int):
+            return str(part)
+        key = part.removeprefix("-")
+        forward = self._loops[key].upward != part.startswith("-")
+        return f"{'' if forward else '-'}{side}{self._numbers[key]}"
+
+    # Instances
+
+    def domain(self, leaf: Leaf, side: str) -> str:
+        """Which instances of a statement there are."""
+        return all_of([c for f, known in self._counters(leaf, side) for c in self._bounds(f, known, side)])
+
+    def same_place(self, a: Access, b: Access, first: Leaf, second: Leaf) -> str:
+        """When two references to one variable touch the same element."""
+        one, two = (self._splits[p.variable, p.subscripts] for p in (a, b))
+        if len(one) != len(two):
+            raise Refused(f"{a.variable.split('@')[0]} is used with different numbers of subscripts")
+        names = (self._names(first, "x"), self._names(second, "y"))
+        pairs = zip(one, two, strict=True)
+        return all_of([f"{self._text(p, names[0])} = {self._text(q, names[1])}" for p, q in pairs])
+
+    def tiles(self, first: Leaf, second: Leaf) -> str:
+        """What holds between two points of one tiling, whatever the size: tiles are in the order of their points."""
+        found = []
+        for tile in first.loops:
+            if tile.key not in {f.key for f in second.loops} or polynomial(tile.step, self._moving) is None:
+                continue
+            if self._whole_step(tile) is not None:
+                continue
+            for p in _points(tile, first):
+                for q in _points(tile, second):
+                    t, u = self.time(tile.key, "x"), self.time(tile.key, "y")
+                    i, j = self.time(p.key, "x"), self.time(q.key, "y")
+                    found.append(f"({t} = {u}) or ({t} < {u} and {i} < {j}) or ({t} > {u} and {i} > {j})")
+        return all_of(found)
+
+    def empty(self, first: Leaf, second: Leaf, condition: str) -> bool:
+        """Whether no pair of instances meets a condition, for any problem size."""
+        names = [f"x{self._numbers[f.key]}" for f in first.loops]
+        names += [f"y{self._numbers[f.key]}" for f in second.loops]
+        whole = all_of([condition, *self._context])
+        text = f"[{', '.join(self._symbols.values())}] -> {{ [{', '.join(names)}] : {whole} }}"
+        return _is_empty(text)
+
+    # Bounds
+
+    def _counters(self, leaf: Leaf, side: str) -> Iterator[tuple[For, dict[str, str]]]:
+        known: dict[str, str] = {}
+        for loop in leaf.loops:
+            yield loop, dict(known)
+            known[loop.var] = f"{side}{self._numbers[loop.key]}"
+
+    def _names(self, leaf: Leaf, side: str) -> dict[str, str]:
+        return {f.var: f"{side}{self._numbers[f.key]}" for f in leaf.loops}
+
+    def _bounds(self, loop: For, known: dict[str, str], side: str) -> list[str]:
+        counter = f"{side}{self._numbers[loop.key]}" if side else self._symbol(loop.var)
+        low, high = (loop.start, loop.limit) if loop.upward else (loop.limit, loop.start)
+        found = [f"{counter} >= {b}" for b in self._ends(loop, low, known, low=True)]
+        found += [f"{counter} <= {b}" for b in self._ends(loop, high, known, low=False)]
+        step = self._whole_step(loop)
+        if step is None:
+            size = self._affine(loop.step, known)
+            found.append(f"{size} >= 1")
+            found += self._whole_tiles(loop, counter, size, known)
+        elif step > 1:
+            start = self._poly(loop.start, f"the start of loop {loop.key}")
+            found.append(f"({counter} - ({self._text(start, known)})) mod {step} = 0")
+        return found
+
+    def _ends(self, loop: For, bound: Expr, known: dict[str, str], *, low: bool) -> list[str]:
+        """Bounds that follow from one expression; all of them for minima and maxima."""
+        shift = ""
+        if loop.op in ("<", ">") and bound is loop.limit:
+            shift = " + 1" if low else " - 1"
+        left_over = _left_over(bound)
+        if left_over is None:
+            return [f"{b}{shift}" for b in self._sides(bound, known, smallest=not low)]
+        top, begin, size = left_over
+        if not low:
+            return [f"{b}{shift}" for b in self._sides(top, known, smallest=True)]
+        found = [f"{b}{shift}" for b in self._sides(begin, known, smallest=False)]
+        if _extreme(top, smallest=True) is None:
+            found.append(f"{self._affine(top, known)} - {self._affine(size, known)} + 1{shift}")
+        return found
+
+    def _sides(self, bound: Expr, known: dict[str, str], *, smallest: bool) -> list[str]:
+        extreme = _extreme(bound, smallest=smallest)
+        parts = [bound] if extreme is None else extreme
+        return [self._affine(e, known) for e in parts]
+
+    def _whole_tiles(self, loop: For, counter: str, size: str, known: dict[str, str]) -> list[str]:
+        """A loop over whole tiles ends before what they leave over."""
+        left_over = _left_over(loop.limit)
+        if left_over is None or loop.op != "<":
+            return []
+        top, begin, step = left_over
+        if step != loop.step or begin != loop.start:
+            return []
+        return [f"{counter} + {size} <= {b}" for b in self._sides(top, known, smallest=True)]
+
+    def _whole_step(self, loop: For) -> int | None:
+        step = polynomial(loop.step, self._moving)
+        if step is None:
+            raise Refused(f"the step of loop {loop.key} is not affine")
+        if set(step) <= {()}:
+            value = step.get((), 0)
+            if value < 1:
+                raise Refused(f"the step of loop {loop.key} is not positive")
+            return value
+        return None
+
+    # Affine text
+
+    def _poly(self, expr: Expr, what: str) -> Poly:
+        poly = polynomial(expr, self._moving)
+        if poly is None:
+            raise Refused(f"{what} is not affine")
+        return poly
+
+    def _affine(self, expr: Expr, known: dict[str, str]) -> str:
+        return self._text(self._poly(expr, "a bound"), known)
+
+    def _text(self, poly: Poly, known: dict[str, str]) -> str:
+        terms = []
+        for monomial, coefficient in poly.items():
+            inner = [s for s in monomial if s in self._moving or s in known]
+            if not monomial:
+                terms.append(str(coefficient))
+            elif not inner:
+                terms.append(f"{coefficient} {self._symbol(' '.join(monomial))}")
+            elif len(monomial) == 1 and monomial[0] in known:
+                terms.append(f"{coefficient} {known[monomial[0]]}")
+            else:
+                raise Refused(f"{'*'.join(monomial)} is not affine")
+        return f"({' + '.join(terms)})" if terms else "0"
+
+    def _symbol(self, name: str) -> str:
+        return self._symbols.setdefault(name, f"p{len(self._symbols)}")
+
+    # Subscripts
+
+    def _split_subscripts(self, found: Scan) -> None:
+        by_variable: dict[str, list[tuple[Access, Leaf]]] = {}
+        written = {a.variable for leaf in found.leaves for a in leaf.accesses if a.write}
+        for leaf in found.leaves:
+            for access in leaf.accesses:
+                if access.variable in written:
+                    by_variable.setdefault(access.variable, []).append((access, leaf))
+        for variable, uses in by_variable.items():
+            self._split_variable(variable, uses)
+
+    def _split_variable(self, variable: str, uses: Sequence[tuple[Access, Leaf]]) -> None:
+        name = variable.split("@")[0]
+        for access, _ in uses:
+            polys = tuple(self._poly(s, f"a subscript of {name}") for s in access.subscripts)
+            self._splits[access.variable, access.subscripts] = polys
+        flat = [(a, leaf, self._splits[a.variable, a.subscripts]) for a, leaf in uses]
+        if any(len(p) != 1 for _, _, p in flat):
+            return
+        counters = {f.var for _, leaf in uses for f in leaf.loops} | self._outer_vars
+        strides = strides_of([p[0] for _, _, p in flat], counters | self._moving)
+        if strides is None:
+            raise Refused(f"a subscript of {name} is not affine")
+        if len(strides) == 1:
+            return
+        for keep_low in (False, True):
+            parts = [tuple(split_by_strides(p[0], strides, keep_low=keep_low)) for _, _, p in flat]
+            if all(self._fits(part, leaf, strides) for part, (_, leaf, _) in zip(parts, flat, strict=True)):
+                for part, (access, _, _) in zip(parts, flat, strict=True):
+                    self._splits[access.variable, access.subscripts] = part
+                return
+        raise Refused(f"a subscript of {name} may run over the end of a row")
+
+    def _fits(self, parts: Sequence[Poly], leaf: Leaf, strides: Sequence[Monomial]) -> bool:
+        """Whether each lower subscript lies within its row, for all instances."""
+        known = self._names(leaf, "x")
+        domain = self.domain(leaf, "x")
+        widths = [_over(large, small) for small, large in pairwise(strides)]
+        for part, width in zip(reversed(parts[1:]), widths, strict=True):
+            text, size = self._text(part, known), self._text({width: 1}, known)
+            if not self.empty(leaf, _NOTHING, all_of([domain, f"{text} < 0 or {text} >= {size}"])):
+                return False
+        return True
+
+
+_NOTHING = Leaf(stmt=None, loops=(), position=(), accesses=())  # type: ignore[arg-type]
+
+
+def _over(large: Monomial, small: Monomial) -> Monomial:
+    rest = list(large)
+    for symbol in small:
+        rest.remove(symbol)
+    return tuple(rest)
+
+
+def _points(tile: For, leaf: Leaf) -> list[For]:
+    """Loops over the points of a tile that a statement lies in."""
+    return [f for f in leaf.loops if f.start == Name(tile.var) and f.upward]
+
+
+def _extreme(expr: Expr, *, smallest: bool) -> tuple[Expr, Expr] | None:
+    """The operands of ``a < b ? a : b``, or with ``>`` and its like of the largest."""
+    match expr:
+        case Ternary(condition=Binary(op=op, left=a, right=b), then=then, other=other):
+            if op in (">", ">="):
+                a, b = b, a
+            elif op not in ("<", "<="):
+                return None
+            if (then, other) == ((a, b) if smallest else (b, a)):
+                return a, b
+    return None
+
+
+def _left_over(bound: Expr) -> tuple[Expr, Expr, Expr] | None:
+    """``top - (top - begin) % size``, the first element that whole tiles leave over, as its three parts."""
+    match bound:
+        case Binary(op="-", left=top, right=Binary(op="%", left=length, right=size)):
+            if length == top:
+                return top, Number("0"), size
+            if isinstance(length, Binary) and length.op == "-" and length.left == top:
+                return top, length.right, size
+    return None
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_empty(text: str) -> bool:
+    """Asks isl; the same part of a kernel is asked about for many variants."""
+    return bool(_islpy().Set(text).is_empty())
+
+
+def _islpy() -> Any:
+    try:
+        import islpy
+    except ImportError as error:
+        raise MachineError(f"source transformations need islpy: {error}", "pip install islpy") from None
+    return islpy

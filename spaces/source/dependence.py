@@ -1,0 +1,178 @@
+"""Which statement instances must stay in their order, and whether a new order keeps it.
+
+Builds iteration domains and access relations of a scanned part for symbolic problem sizes and asks isl whether any
+pair of instances that touch one place (one of them writing) would change sides. All pairs count, not only the last
+writer's, which is stricter than need be. Sizes of tiles stay symbolic: of a loop over tiles only what holds for every
+size is used. May not change a tree.
+
+Source: Pugh, "The Omega test" (1991), and Verdoolaege, "isl: an integer set library" (2010), for the method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tuner.spaces.source.conditions import Conditions, Order, all_of, any_of
+from tuner.spaces.source.scan import Access, Leaf, Refused, Scan, scan
+from tuner.spaces.source.syntax import Expr, Function, Stmt
+
+__all__ = ["Dependences", "Order", "dependences"]
+
+_MAX_LEAVES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pair:
+    """Two leaves, one place that both touch, and the text of when their instances do."""
+
+    first: Leaf
+    second: Leaf
+    variable: str
+    condition: str
+    reduction: bool
+
+
+class Dependences:
+    """The dependences of one part of a function; made by :func:`dependences`.
+
+    Args:
+        found: what the part does.
+        reassociate: whether floating-point sums may be added up in another order.
+    """
+
+    def __init__(self, found: Scan, *, reassociate: bool) -> None:
+        if len(found.leaves) > _MAX_LEAVES:
+            raise Refused(f"{len(found.leaves)} statements are too many to analyse")
+        self.scan = found
+        self._reassociate = reassociate
+        self._texts = Conditions(found)
+        self._pairs = list(self._all_pairs())
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The part's statements."""
+        return self.scan.leaves
+
+    def check(self, order: Callable[[Leaf], Order]) -> None:
+        """Checks that a new order of execution respects every dependence.
+
+        Raises:
+            Refused: with the place and the statements that would change sides.
+        """
+        for pair in self._relevant():
+            before, after = order(pair.first), order(pair.second)
+            wrong = [self._texts.earlier(after, before, "y", "x"), self._texts.together(before, after)]
+            if self._possible(pair, any_of([w for w in wrong if w])):
+                raise Refused(_reason(pair))
+
+    def check_band(self, keys: Sequence[str]) -> None:
+        """Checks that no dependence goes backwards along any of these loops, so that they may be tiled together.
+
+        Raises:
+            Refused: with the place and the loop.
+        """
+        for pair in self._relevant():
+            for key in keys:
+                inside = all(key in {f.key for f in leaf.loops} for leaf in (pair.first, pair.second))
+                wrong = f"{self._texts.time(key, 'y')} < {self._texts.time(key, 'x')}" if inside else ""
+                if self._possible(pair, wrong):
+                    raise Refused(f"{_reason(pair)} (backwards along loop {key})")
+
+    def check_lanes(self, key: str) -> None:
+        """Checks that successive iterations of a loop may run in lanes, statement by statement, reads before writes.
+
+        Raises:
+            Refused: a statement needs what it, or one after it, does in an earlier iteration.
+        """
+        for pair in self._relevant():
+            if pair.first is not pair.second and pair.first.position < pair.second.position:
+                continue
+            shared = {f.key for f in pair.first.loops} & {f.key for f in pair.second.loops}
+            if key not in shared:
+                continue
+            times = {k: (self._texts.time(k, "x"), self._texts.time(k, "y")) for k in shared}
+            lanes = [f"{x} {'<' if k == key else '='} {y}" for k, (x, y) in times.items()]
+            if self._possible(pair, all_of(lanes)):
+                raise Refused(f"{_reason(pair)} (within lanes of loop {key})")
+
+    def carried_by(self, key: str) -> str:
+        """A dependence between different iterations of a loop within one of those around it, or nothing."""
+        for pair in self._relevant():
+            if self._possible(pair, self._carried(pair, key)):
+                return _reason(pair)
+        return ""
+
+    def _carried(self, pair: _Pair, key: str) -> str:
+        equal: list[str] = []
+        for a, b in zip(pair.first.loops, pair.second.loops, strict=False):
+            if a.key != b.key:
+                break
+            x, y = self._texts.time(a.key, "x"), self._texts.time(a.key, "y")
+            if a.key == key:
+                return all_of([*equal, f"{x} < {y}"])
+            equal.append(f"{x} = {y}")
+        return ""
+
+    def _relevant(self) -> Iterable[_Pair]:
+        return (p for p in self._pairs if not p.reduction)
+
+    def _possible(self, pair: _Pair, condition: str) -> bool:
+        return bool(condition) and not self._texts.empty(
+            pair.first, pair.second, f"({pair.condition}) and ({condition})"
+        )
+
+    def _all_pairs(self) -> Iterable[_Pair]:
+        for first in self.leaves:
+            for second in self.leaves:
+                order = self._texts.earlier(first.position, second.position, "x", "y")
+                if not order:
+                    continue
+                for a, b, free in _touching(first, second, reassociate=self._reassociate):
+                    texts = self._texts
+                    same = texts.same_place(a, b, first, second)
+                    domains = (texts.domain(first, "x"), texts.domain(second, "y"))
+                    condition = all_of([order, *domains, same, texts.tiles(first, second)])
+                    if texts.empty(first, second, condition):
+                        continue
+                    yield _Pair(
+                        first=first, second=second, variable=a.variable, condition=condition, reduction=free
+                    )
+
+
+def dependences(function: Function, part: Sequence[Stmt], *, reassociate: bool = False) -> Dependences:
+    """Analyses neighbouring statements of a function.
+
+    Raises:
+        Refused: the part holds something that cannot be seen through, or bounds or subscripts that are not affine.
+        MachineError: islpy is not installed.
+    """
+    return Dependences(scan(function, part), reassociate=reassociate)
+
+
+def _touching(first: Leaf, second: Leaf, *, reassociate: bool) -> Iterable[tuple[Access, Access, bool]]:
+    seen: set[tuple[str, tuple[Expr, ...], tuple[Expr, ...], bool]] = set()
+    for a in first.accesses:
+        for b in second.accesses:
+            if a.variable != b.variable or not (a.write or b.write):
+                continue
+            own = first is second and first.reduction is not None
+            place = first.reduction
+            free = (
+                own
+                and place is not None
+                and a.subscripts == b.subscripts == place.subscripts
+                and a.variable == place.variable
+                and (reassociate or not first.floating)
+            )
+            key = (a.variable, a.subscripts, b.subscripts, free)
+            if key not in seen:
+                seen.add(key)
+                yield a, b, free
+
+
+def _reason(pair: _Pair) -> str:
+    name = pair.variable.split("@")[0]
+    if pair.first is pair.second:
+        return f"{name} ties iterations of {pair.first.text!r} together"
+    return f"{name} ties {pair.first.text!r} and {pair.second.text!r} together"

@@ -1,0 +1,287 @@
+"""Lists of edits: the original and a list give a variant, always the same one.
+
+An edit is plain JSON: ``op`` and ``function`` with an operator's arguments, or ``{"op": "text", "search": …,
+"replace": …}``. It may carry ``parameters`` (new tunables), ``constraints`` on them, ``reassociate`` (leave to add in
+another order) and ``assumes`` (what its correctness rests on). May not draw random numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.core.errors import SpecError
+from tuner.core.types import Variant
+from tuner.spaces.parameters import Parameter
+from tuner.spaces.source.operators import OPERATORS, Refused
+from tuner.spaces.source.regions import Program
+from tuner.spaces.source.scan import scan
+from tuner.spaces.source.syntax import For, subtrees
+
+__all__ = [
+    "Applied",
+    "Edit",
+    "EditRefused",
+    "applied",
+    "apply_edit",
+    "apply_edits",
+    "assumptions",
+    "crossover",
+    "names_elsewhere",
+    "permitted",
+    "renamed",
+    "without",
+]
+
+Edit = Mapping[str, Any]
+
+_MAX_TEXT = 1 << 20
+_REASSOCIATING = ("reassociate", "approximate")
+
+
+class EditRefused(SpecError):
+    """An edit does not apply.
+
+    Attributes:
+        number: its place in the list.
+        reason: one line.
+    """
+
+    def __init__(self, number: int, edit: Edit, reason: str) -> None:
+        super().__init__(f"edit {number + 1} ({edit.get('op', 'no op')}) does not apply: {reason}")
+        self.number = number
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What a list of edits makes of the original.
+
+    Attributes:
+        program: for further edits.
+        variant: files and edits.
+        parameters: tunables that the edits added.
+        constraints: on those, as expressions.
+        checked: whether every edit is shown to keep results.
+    """
+
+    program: Program
+    variant: Variant
+    parameters: tuple[Parameter, ...]
+    constraints: tuple[str, ...]
+    checked: bool
+
+
+def apply_edits(original: Program, edits: Sequence[Edit]) -> Applied:
+    """Applies edits in order.
+
+    Args:
+        original: the sources as given, from :func:`tuner.spaces.source.regions.read_program`.
+        edits: as above.
+
+    Raises:
+        EditRefused: the first that does not apply, with the reason.
+    """
+    program = original
+    for number, edit in enumerate(edits):
+        try:
+            program = apply_edit(program, edit)
+        except Refused as refusal:
+            raise EditRefused(number, edit, str(refusal)) from None
+    return applied(program, edits)
+
+
+def applied(program: Program, edits: Sequence[Edit]) -> Applied:
+    """What is known of a program that a list of edits led to."""
+    return Applied(
+        program=program,
+        variant=Variant(files=program.sources(), edits=tuple(dict(e) for e in edits)),
+        parameters=tuple(p for e in edits for p in _parameters(e)),
+        constraints=tuple(dict.fromkeys(c for e in edits for c in e.get("constraints", ()))),
+        checked=all(e.get("op") in OPERATORS and OPERATORS[e["op"]].checked for e in edits),
+    )
+
+
+def apply_edit(program: Program, edit: Edit) -> Program:
+    """Applies one edit.
+
+    Raises:
+        Refused: it does not apply.
+    """
+    op = edit.get("op")
+    if op == "text":
+        return _replace_text(program, edit)
+    operator = OPERATORS.get(op) if isinstance(op, str) else None
+    if operator is None:
+        raise Refused(f"there is no operator {op!r}")
+    label = edit.get("function")
+    function = program.functions.get(label) if isinstance(label, str) else None
+    if function is None or not isinstance(label, str):
+        raise Refused(f"there is no function {label!r} in a region")
+    _check_parameters(edit)
+    clash = names_elsewhere(program, label) & {p["name"] for p in edit.get("parameters", ())}
+    if clash:
+        raise Refused(f"the name {min(clash)} is taken")
+    made = operator.apply(function, edit)
+    if made is function or made == function:
+        raise Refused("nothing changes")
+    return program.with_function(label, made)
+
+
+def assumptions(program: Program, edit: Edit) -> list[str]:
+    """What an edit's correctness rests on beside the analysis: ``separate buffers`` where pointers may overlap.
+
+    Args:
+        program: before the edit.
+        edit: one that applies.
+    """
+    found = list(edit.get("assumes", ()))
+    function = program.functions.get(edit.get("function", ""))
+    keys = [edit["loop"]] if "loop" in edit else list(edit.get("loops", ()))
+    if function is None or not keys:
+        return found
+    for loop in subtrees(function.body):
+        if isinstance(loop, For) and loop.key == keys[0]:
+            try:
+                separate = scan(function, [loop]).assumes_separate
+            except Refused:
+                separate = False
+            if separate and "separate buffers" not in found:
+                found.append("separate buffers")
+    return found
+
+
+def permitted(edits: Sequence[Edit], numerics: str) -> bool:
+    """Whether a numerics policy allows every edit of a list."""
+    return numerics in _REASSOCIATING or not any(e.get("reassociate") is True for e in edits)
+
+
+def without(original: Program, edits: Sequence[Edit], numbers: Collection[int]) -> Applied:
+    """The variant without some of its edits, and without those that no longer apply then."""
+    kept: list[Edit] = []
+    program = original
+    for number, edit in enumerate(edits):
+        if number in numbers:
+            continue
+        try:
+            program = apply_edit(program, edit)
+        except Refused:
+            continue
+        kept.append(edit)
+    return apply_edits(original, kept)
+
+
+def crossover(
+    original: Program, first: Sequence[Edit], second: Sequence[Edit], cut: tuple[int, int]
+) -> Applied:
+    """The beginning of one list and the rest of another, as far as they apply.
+
+    Args:
+        original: the sources as given.
+        first: its first ``cut[0]`` edits are kept.
+        second: its edits from ``cut[1]`` on follow; those that are in already or no longer apply are left out, and
+            tunables whose names are taken are renamed.
+        cut: the two places.
+    """
+    kept = list(first[: cut[0]])
+    program = apply_edits(original, kept).program
+    names = {p["name"] for e in kept for p in e.get("parameters", ())}
+    for edit in second[cut[1] :]:
+        if any(_same(edit, other) for other in kept):
+            continue
+        fitting = renamed(edit, names)
+        try:
+            program = apply_edit(program, fitting)
+        except Refused:
+            continue
+        kept.append(fitting)
+        names |= {p["name"] for p in fitting.get("parameters", ())}
+    return apply_edits(original, kept)
+
+
+def names_elsewhere(program: Program, label: str) -> set[str]:
+    """Tunables that edits added to other functions than this one."""
+    others = (f for name, f in program.functions.items() if name != label)
+    return {d.name for f in others for d in f.defines}
+
+
+def _same(a: Edit, b: Edit) -> bool:
+    ignored = ("parameters", "constraints", "assumes")
+    return {k: v for k, v in a.items() if k not in ignored} == {
+        k: v for k, v in b.items() if k not in ignored
+    }
+
+
+def renamed(edit: Edit, taken: set[str]) -> Edit:
+    """An edit whose tunables have names that are not taken."""
+    names: dict[str, str] = {}
+    for item in edit.get("parameters", ()):
+        name, number = item["name"], 1
+        while name in taken:
+            number += 1
+            name = f"{item['name']}_{number}"
+        names[item["name"]] = name
+    if all(old == new for old, new in names.items()):
+        return edit
+    made = dict(edit)
+    made["parameters"] = [{**p, "name": names[p["name"]]} for p in edit["parameters"]]
+    if "constraints" in edit:
+        made["constraints"] = [
+            re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], m[0]), c) for c in edit["constraints"]
+        ]
+    return made
+
+
+def _check_parameters(edit: Edit) -> None:
+    try:
+        for parameter in _parameters(edit):
+            if not all(isinstance(v, int) and not isinstance(v, bool) for v in parameter.values):
+                raise Refused(f"{parameter.name} has values that are no whole numbers")
+            if any(int(v) < 0 for v in parameter.values):
+                raise Refused(f"{parameter.name} has negative values")
+    except (KeyError, TypeError, SpecError) as error:
+        raise Refused(f"its parameters are wrong: {error}") from None
+
+
+def _parameters(edit: Edit) -> list[Parameter]:
+    return [
+        Parameter.choice(p["name"], p["values"], default=p["default"]) for p in edit.get("parameters", ())
+    ]
+
+
+def _replace_text(program: Program, edit: Edit) -> Program:
+    search, text = edit.get("search"), edit.get("replace")
+    if not isinstance(search, str) or not isinstance(text, str) or not search.strip():
+        raise Refused("it needs the texts to search for and to put in place")
+    if len(text) > _MAX_TEXT:
+        raise Refused(f"its text has more than {_MAX_TEXT} characters")
+    if "EVOLVE-BLOCK-" in text:
+        raise Refused("its text has a region's mark")
+    hits: list[tuple[int, int, int, int]] = []
+    for file, part in program.regions:
+        body = program.region_text(file, part)
+        hits += [(file, part, begin, end) for begin, end in _find(body, search)]
+    if not hits:
+        raise Refused("its search text is not in a region")
+    if len(hits) > 1:
+        raise Refused(f"its search text is there {len(hits)} times")
+    file, part, begin, end = hits[0]
+    body = program.region_text(file, part)
+    return program.with_region(file, part, body[:begin] + text + body[end:])
+
+
+def _find(body: str, search: str) -> list[tuple[int, int]]:
+    """Where a text stands; where it does not, where it stands but for white space."""
+    exact = [(m.start(), m.end()) for m in re.finditer(re.escape(search), body)]
+    if exact:
+        return exact
+    # White space may differ wherever the search text has some, or between tokens of which one is punctuation.
+    tokens = re.findall(r"\w+|[^\w\s]", search)
+    pattern = r"\s*".join(re.escape(t) for t in tokens)
+    return [
+        (m.start(), m.end())
+        for m in re.finditer(pattern, body)
+        if re.findall(r"\w+|[^\w\s]", body[m.start() : m.end()]) == tokens
+    ]

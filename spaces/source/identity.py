@@ -1,0 +1,79 @@
+"""When two variants are the same program but for names: the hash of a normalised syntax tree. May not compile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tuner.core.canonical import digest_json
+from tuner.spaces.source.printer import function_text
+from tuner.spaces.source.regions import Program
+from tuner.spaces.source.syntax import (
+    Comment,
+    Decl,
+    For,
+    Function,
+    Name,
+    Opaque,
+    OpaqueStmt,
+    subtrees,
+    transform,
+)
+
+__all__ = ["structure_digest"]
+
+
+def structure_digest(program: Program) -> str:
+    """Equal for programs that differ in names of variables and tunables, defaults, comments and layout only."""
+    texts = {label: _normal(function) for label, function in program.functions.items()}
+    outside = [p for f in program.files for p in f.parts[::2]]
+    return digest_json([texts, outside])
+
+
+def _normal(function: Function) -> str:
+    names: dict[str, str] = {}
+    opaque = "".join(n.text for n in subtrees(function.body) if isinstance(n, Opaque | OpaqueStmt))
+    tunables = {d.name for d in function.defines}
+
+    def name(old: str, kind: str) -> str:
+        if old in opaque:
+            return old
+        return names.setdefault(old, f"{kind}{len(names)}")
+
+    for node in subtrees(function.body):
+        if isinstance(node, Decl):
+            name(node.name, "v")
+        elif isinstance(node, For):
+            name(node.var, "v")
+        elif isinstance(node, Name) and node.id in tunables:
+            name(node.id, "T")
+    return function_text(_renamed(function, names))
+
+
+def _renamed(function: Function, names: Mapping[str, str]) -> Function:
+    def change(node: Any) -> Any:
+        match node:
+            case Name(id=old):
+                return Name(names.get(old, old))
+            case Decl():
+                return replace(node, name=names.get(node.name, node.name))
+            case For():
+                pragmas = tuple(_words(p, names) for p in node.pragmas)
+                return replace(node, key="", var=names.get(node.var, node.var), pragmas=pragmas)
+        return node
+
+    body = transform(function.body, change)
+    body = transform(body, _without_comments)
+    return replace(function, body=body, defines=(), preamble=())
+
+
+def _words(text: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], m[0]), text)
+
+
+def _without_comments(node: Any) -> Any:
+    if isinstance(node, For) and any(isinstance(s, Comment) for s in node.body):
+        return replace(node, body=tuple(s for s in node.body if not isinstance(s, Comment)))
+    return node

@@ -1,0 +1,249 @@
+"""Operators on arrays: packing a tile into a local buffer, padding and swapping the layout of local arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.affine import polynomial
+from tuner.spaces.source.operators.base import (
+    Args,
+    Operator,
+    Refused,
+    all_loops,
+    analyse,
+    argument,
+    define,
+    find_loop,
+    fresh_key,
+    fresh_name,
+    loops_of,
+    parameter,
+    replace_statement,
+    require_known,
+    subtract,
+)
+from tuner.spaces.source.operators.scalars import bare_type, references
+from tuner.spaces.source.scan import types_of
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    If,
+    Index,
+    Name,
+    Unary,
+    index_chain,
+    map_expressions,
+    names_in,
+    subtrees,
+    transform,
+    written_names,
+)
+
+__all__ = ["OPERATORS"]
+
+_LARGEST = 1 << 17
+
+
+def pack(function: Function, args: Args) -> Function:
+    """Copies the tile of an array that a loop's body reads into a local buffer without gaps.
+
+    The elements of the whole tile are read, also where the body would skip some of them.
+
+    Args:
+        function: to change.
+        args: ``loop``, one over tiles; ``array``; ``swap`` to store the tile transposed.
+    """
+    loop = find_loop(function, argument(args, "loop"))
+    array = argument(args, "array")
+    require_known(loop, f"loop {loop.key}")
+    found = analyse(function, [loop], args)
+    if array in found.scan.written or array not in found.scan.pointers:
+        raise Refused(f"{array} is written in loop {loop.key}, or is no array of the caller")
+    if any(isinstance(n, If) for n in subtrees(loop.body)):
+        raise Refused(f"loop {loop.key} holds a condition that may guard {array}")
+    reference, points = _tile_of(function, loop, array)
+    sizes = [_size(function, p) for p in points]
+    if args.get("swap") is True:
+        points, sizes = points[::-1], sizes[::-1]
+    name = fresh_name(function, f"{array}_tile")
+    kind = bare_type(types_of(function).get(array, ""))
+    place: Expr = Name(name)
+    for point in points:
+        place = Index(place, subtract(Name(point.var), point.start))
+    copy: For | ExprStmt = ExprStmt(Assign("=", place, reference))
+    taken: set[str] = set()
+    for point in sorted(points, key=lambda p: _innermost(reference, p), reverse=False):
+        key = fresh_key(function, point.var, taken)
+        taken.add(key)
+        copy = replace(point, key=key, body=(copy,), pragmas=())
+
+    def change(expr: Expr) -> Expr:
+        return place if expr == reference else expr
+
+    body = map_expressions(loop.body, change)
+    buffer = Decl(kind, name, tuple(sizes), None, "__attribute__((aligned(64)))")
+    made = replace(loop, body=(buffer, copy, *body))
+    return replace_statement(function, loop, [made])
+
+
+def _tile_of(function: Function, loop: For, array: str) -> tuple[Index, list[For]]:
+    """The one reference to an array in a loop, and the point loops that move it, as its subscript names them."""
+    refs = references(loop.body, array)
+    if not refs or any(r != refs[0] for r in refs):
+        raise Refused(f"loop {loop.key} does not read {array} in one way")
+    names = names_in(refs[0]) - {array}
+    fixed = written_names(loop.body)
+    points: dict[str, For] = {}
+    for inner_loop in loops_of(loop.body):
+        if inner_loop.var not in names:
+            continue
+        if inner_loop.var in points and not _same_range(points[inner_loop.var], inner_loop):
+            raise Refused(f"{array} is read in loops with different bounds")
+        points[inner_loop.var] = inner_loop
+        if not names_in((inner_loop.start, inner_loop.limit)).isdisjoint(fixed) or not inner_loop.by_one:
+            raise Refused(f"the range of {inner_loop.key} changes inside loop {loop.key}")
+    if not points:
+        raise Refused(f"{array} does not move inside loop {loop.key}")
+    if names & fixed - set(points):
+        raise Refused(f"a subscript of {array} changes inside loop {loop.key}")
+    ordered = sorted(points.values(), key=lambda p: _innermost(refs[0], p), reverse=True)
+    return refs[0], ordered
+
+
+def _same_range(a: For, b: For) -> bool:
+    return (a.start, a.op, a.limit, a.step) == (b.start, b.op, b.limit, b.step)
+
+
+def _innermost(reference: Index, point: For) -> int:
+    """0 for the counter that moves to the next element, more for those that move further."""
+    _, subscripts = index_chain(reference)
+    for distance, subscript in enumerate(reversed(subscripts)):
+        poly = polynomial(subscript, {point.var})
+        if poly is None:
+            raise Refused("a subscript is not affine")
+        degrees = [len(m) for m in poly if point.var in m]
+        if degrees:
+            return 16 * distance + max(degrees)
+    return 0
+
+
+def _size(function: Function, point: For) -> Expr:
+    """How many points a tile has at most: the step of the loop whose counter the point loop starts from."""
+    if isinstance(point.start, Name):
+        for tile in all_loops(function):
+            if tile.var == point.start.id and isinstance(tile.step, Name):
+                return tile.step
+    raise Refused(f"loop {point.key} does not run over a tile")
+
+
+def _pack_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        if not isinstance(loop.step, Name):
+            continue
+        arrays = {n.id for n in subtrees(loop.body) if isinstance(n, Name)} & {
+            p.name for p in function.params if p.is_array
+        }
+        for array in sorted(arrays - written_names(loop.body)):
+            try:
+                points = _tile_of(function, loop, array)[1]
+                sizes = [_size(function, p) for p in points]
+            except Refused:
+                continue
+            bound = " * ".join(size.id for size in sizes if isinstance(size, Name))
+            limits = [f"{bound} <= {_LARGEST}"]
+            for turned in (False, True) if len(points) > 1 else (False,):
+                yield {
+                    "loop": loop.key,
+                    "array": array,
+                    "swap": turned,
+                    "constraints": limits,
+                    "assumes": ["elements exist"],
+                }
+
+
+def _local_array(function: Function, args: Args) -> Decl:
+    name = argument(args, "array")
+    found = [n for n in subtrees(function.body) if isinstance(n, Decl) and n.name == name]
+    if len(found) != 1 or not found[0].dims or found[0].init is not None:
+        raise Refused(f"{name} is not one local array without initial values")
+    depth = len(found[0].dims)
+    for node in subtrees(function.body):
+        if isinstance(node, Unary) and node.op == "&" and name in names_in(node):
+            raise Refused(f"the address of {name} is taken")
+    whole = sum(index_chain(n)[0] == Name(name) for n in subtrees(function.body) if isinstance(n, Index))
+    uses = sum(n == Name(name) for n in subtrees(function.body))
+    if whole != uses * depth:
+        raise Refused(f"{name} is used as a whole")
+    require_known(function.body, "the function")
+    return found[0]
+
+
+def pad(function: Function, args: Args) -> Function:
+    """Makes the rows of a local array longer, so that columns do not fall on the same cache sets.
+
+    Args:
+        function: to change.
+        args: ``array``; one of ``parameters``.
+    """
+    decl = _local_array(function, args)
+    if len(decl.dims) < 2:
+        raise Refused(f"{decl.name} has no rows")
+    made, (size,) = define(function, args, 1)
+    longer = replace(decl, dims=(*decl.dims[:-1], Binary("+", decl.dims[-1], size)))
+    body = transform(made.body, lambda n: longer if n == decl else n)
+    return replace(made, body=body)
+
+
+def swap_layout(function: Function, args: Args) -> Function:
+    """Exchanges the last two dimensions of a local array.
+
+    Args:
+        function: to change.
+        args: ``array``.
+    """
+    decl = _local_array(function, args)
+    if len(decl.dims) < 2:
+        raise Refused(f"{decl.name} has one dimension only")
+    swapped = replace(decl, dims=(*decl.dims[:-2], decl.dims[-1], decl.dims[-2]))
+    depth = len(decl.dims)
+
+    def change(node: Any) -> Any:
+        if node == decl:
+            return swapped
+        if isinstance(node, Index) and isinstance(node.base, Index):
+            base, subscripts = index_chain(node)
+            if base == Name(decl.name) and len(subscripts) == depth:
+                return Index(Index(node.base.base, node.index), node.base.index)
+        return node
+
+    return replace(function, body=transform(function.body, change))
+
+
+def _local_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for node in subtrees(function.body):
+        if isinstance(node, Decl) and len(node.dims) > 1:
+            yield {"array": node.name}
+
+
+def _pad_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for site in _local_sites(function, False):
+        yield {**site, "parameters": [parameter(function, f"PAD_{site['array']}", (0, 1, 4, 8, 16), 0)]}
+
+
+OPERATORS: Iterable[Operator] = (
+    Operator(name="pack", summary="copies a tile into a local buffer", apply=pack, sites=_pack_sites),
+    Operator(name="pad", summary="pads the rows of a local array", apply=pad, sites=_pad_sites),
+    Operator(
+        name="swap_layout",
+        summary="swaps the dimensions of a local array",
+        apply=swap_layout,
+        sites=_local_sites,
+    ),
+)

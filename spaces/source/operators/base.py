@@ -1,0 +1,416 @@
+"""What every operator needs: finding loops, putting statements in their place, names that are free.
+
+An operator is a pure function from a function's tree and an edit's arguments to another tree. It raises
+:class:`Refused` where it does not apply. May not draw random numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from tuner.spaces.source.dependence import Dependences, dependences
+from tuner.spaces.source.scan import Refused, is_integer, is_pure, types_of
+from tuner.spaces.source.syntax import (
+    Binary,
+    Block,
+    Comment,
+    Decl,
+    Define,
+    Expr,
+    For,
+    Function,
+    If,
+    Name,
+    Number,
+    Opaque,
+    OpaqueStmt,
+    Stmt,
+    Ternary,
+    names_in,
+    statements,
+    substitute,
+    subtrees,
+    transform,
+    written_names,
+)
+
+__all__ = [
+    "Args",
+    "Operator",
+    "Refused",
+    "add",
+    "all_loops",
+    "analyse",
+    "argument",
+    "argument_list",
+    "body_of",
+    "counter_type",
+    "define",
+    "find_loop",
+    "fresh_key",
+    "fresh_name",
+    "inline_constants",
+    "left_over",
+    "loops_of",
+    "minimum",
+    "nest_below",
+    "parameter",
+    "perfect_nest",
+    "rekeyed",
+    "replace_statement",
+    "require_known",
+    "require_rectangular",
+    "require_simple_loop",
+    "sibling_after",
+    "subtract",
+    "upper_end",
+]
+
+Args = Mapping[str, Any]
+"""An edit's own part: plain JSON."""
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """One kind of source transformation.
+
+    Attributes:
+        name: in edits.
+        summary: what it does, for people.
+        apply: function and arguments to the changed function; raises :class:`Refused`.
+        sites: arguments worth trying on a function, without a promise that they apply; the flag says whether
+            floating-point sums may be added up in another order.
+        checked: whether a dependence analysis, or the kind of change itself, shows that results stay the same;
+            else only the verification stands between a wrong candidate and the search.
+    """
+
+    name: str
+    summary: str
+    apply: Callable[[Function, Args], Function]
+    sites: Callable[[Function, bool], Iterable[dict[str, Any]]]
+    checked: bool = True
+
+
+def argument(args: Args, name: str, kind: type = str) -> Any:
+    """One argument of an edit."""
+    value = args.get(name)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise Refused(f"the edit's {name!r} is {value!r}")
+    return value
+
+
+def argument_list(args: Args, name: str) -> list[str]:
+    """A list of words."""
+    value = args.get(name)
+    if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+        raise Refused(f"the edit's {name!r} is {value!r}")
+    return value
+
+
+def parameter(
+    function: Function, stem: str, values: Sequence[int], default: int, taken: Iterable[str] = ()
+) -> dict[str, Any]:
+    """A new tunable for an edit, with a name that is free."""
+    known = _words(function.source) | {d.name for d in function.defines} | set(taken)
+    name = _unused(re.sub(r"\W", "_", stem).upper(), known)
+    return {"name": name, "values": list(values), "default": default}
+
+
+@lru_cache(maxsize=64)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text))
+
+
+def define(function: Function, args: Args, count: int) -> tuple[Function, list[Expr]]:
+    """Adds the defaults of an edit's tunables; returns their names as expressions."""
+    found = args.get("parameters")
+    if not isinstance(found, list) or len(found) != count:
+        raise Refused(f"the edit needs {count} parameters")
+    taken = names_taken(function)
+    names: list[Expr] = []
+    defines = list(function.defines)
+    for item in found:
+        name = item["name"]
+        if name in taken:
+            raise Refused(f"the name {name} is taken")
+        taken.add(name)
+        names.append(Name(name))
+        defines.append(Define(name, str(item["default"])))
+    return replace(function, defines=tuple(defines)), names
+
+
+def names_taken(function: Function) -> set[str]:
+    """Identifiers of the file and of what was added."""
+    taken = set(_words(function.source)) | names_in(function.body) | written_names(function.body)
+    taken |= {d.name for d in function.defines} | {w for t in function.preamble for w in _WORD.findall(t)}
+    return taken
+
+
+def fresh_name(function: Function, stem: str, taken: Iterable[str] = ()) -> str:
+    """An identifier that nothing in the file uses."""
+    return _unused(stem, names_taken(function) | set(taken))
+
+
+def _unused(stem: str, known: Collection[str]) -> str:
+    name, number = stem, 1
+    while name in known:
+        number += 1
+        name = f"{stem}_{number}"
+    return name
+
+
+def fresh_key(function: Function, key: str, taken: Iterable[str] = ()) -> str:
+    """A loop key that the function does not have."""
+    known = {f.key for f in all_loops(function)} | set(taken)
+    stem = key.split("#")[0]
+    name, number = stem, 1
+    while name in known:
+        number += 1
+        name = f"{stem}#{number}"
+    return name
+
+
+def rekeyed(function: Function, body: tuple[Stmt, ...], taken: set[str]) -> tuple[Stmt, ...]:
+    """A copy of statements whose loops have keys of their own; ``taken`` is added to."""
+
+    def change(node: Any) -> Any:
+        if not isinstance(node, For):
+            return node
+        key = fresh_key(function, node.key, taken)
+        taken.add(key)
+        return replace(node, key=key)
+
+    made: tuple[Stmt, ...] = transform(body, change)
+    return made
+
+
+def all_loops(function: Function) -> list[For]:
+    """All loops, outer ones first."""
+    return [s for s in statements(function.body) if isinstance(s, For)]
+
+
+def loops_of(stmt: Stmt | Sequence[Stmt]) -> list[For]:
+    """All loops in statements."""
+    part = tuple(stmt) if isinstance(stmt, Sequence) else (stmt,)
+    return [s for s in statements(part) if isinstance(s, For)]
+
+
+def find_loop(function: Function, key: str) -> For:
+    """A loop by its key."""
+    for loop in all_loops(function):
+        if loop.key == key:
+            return loop
+    raise Refused(f"there is no loop {key!r}")
+
+
+def body_of(loop: For) -> tuple[Stmt, ...]:
+    """A loop's statements without comments."""
+    return tuple(s for s in loop.body if not isinstance(s, Comment))
+
+
+def perfect_nest(loop: For) -> list[For]:
+    """A loop and those that follow it as the only statement each."""
+    found = [loop]
+    while True:
+        body = body_of(found[-1])
+        if len(body) != 1 or not isinstance(body[0], For):
+            return found
+        found.append(body[0])
+
+
+def nest_below(function: Function, keys: Sequence[str]) -> list[For]:
+    """Loops by keys, which have to be nested in each other in this order, with nothing in between."""
+    nest = perfect_nest(find_loop(function, keys[0]))[: len(keys)]
+    if [f.key for f in nest] != list(keys):
+        raise Refused(f"the loops {', '.join(keys)} are not nested directly in this order")
+    return nest
+
+
+def sibling_after(function: Function, stmt: Stmt) -> Stmt | None:
+    """The statement that follows one in its body."""
+    for body in _bodies(function.body):
+        for place, found in enumerate(body):
+            if found is stmt:
+                rest = [s for s in body[place + 1 :] if not isinstance(s, Comment)]
+                return rest[0] if rest else None
+    return None
+
+
+def _bodies(body: tuple[Stmt, ...]) -> Iterable[tuple[Stmt, ...]]:
+    yield body
+    for stmt in body:
+        if isinstance(stmt, For | Block):
+            yield from _bodies(stmt.body)
+        elif isinstance(stmt, If):
+            yield from _bodies(stmt.then)
+            yield from _bodies(stmt.other)
+
+
+def replace_statement(
+    function: Function, old: Stmt, new: Sequence[Stmt], *, also: Stmt | None = None
+) -> Function:
+    """The function with one statement (by identity) replaced by others; ``also`` is taken out."""
+
+    def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        made: list[Stmt] = []
+        for stmt in body:
+            if stmt is old:
+                made += new
+            elif stmt is also:
+                continue
+            elif isinstance(stmt, For | Block):
+                made.append(replace(stmt, body=visit(stmt.body)))
+            elif isinstance(stmt, If):
+                made.append(replace(stmt, then=visit(stmt.then), other=visit(stmt.other)))
+            else:
+                made.append(stmt)
+        return tuple(made)
+
+    return replace(function, body=visit(function.body))
+
+
+def analyse(function: Function, part: Sequence[Stmt], args: Args) -> Dependences:
+    """The dependences of a part, with the freedom that the edit was given."""
+    return dependences(function, part, reassociate=args.get("reassociate") is True)
+
+
+def require_known(part: Any, what: str) -> None:
+    """Refuses what holds opaque text."""
+    if any(isinstance(n, Opaque | OpaqueStmt) for n in subtrees(part)):
+        raise Refused(f"{what} holds something that is only known as text")
+
+
+def require_simple_loop(function: Function, loop: For) -> None:
+    """Refuses a loop that does not count upwards by one between bounds that stay the same."""
+    require_known(loop, f"loop {loop.key}")
+    if not loop.upward or not loop.by_one:
+        raise Refused(f"loop {loop.key} does not count upwards by one")
+    if not (is_pure(loop.start) and is_pure(loop.limit)):
+        raise Refused(f"a bound of loop {loop.key} is no plain expression")
+    changed = written_names(loop.body) | {loop.var}
+    if not changed.isdisjoint(names_in(loop.limit) | names_in(loop.start)):
+        raise Refused(f"a bound of loop {loop.key} changes inside it")
+    kind = counter_type(function, loop)
+    if not is_integer(kind):
+        raise Refused(f"loop {loop.key} does not count in integers")
+    if not loop.type:
+        uses = sum(loop.var in names_in((s,)) for s in _outside(function, loop.var))
+        if uses:
+            raise Refused(f"{loop.var} is used outside its loops")
+
+
+def _outside(function: Function, var: str) -> list[Any]:
+    """Parts of the function that use a variable outside loops that count it."""
+    found: list[Any] = []
+
+    def visit(body: tuple[Stmt, ...]) -> None:
+        for stmt in body:
+            if isinstance(stmt, For):
+                found.extend((stmt.start, stmt.limit, stmt.step) if stmt.var != var else (stmt.start,))
+                if stmt.var != var:
+                    visit(stmt.body)
+            elif isinstance(stmt, If):
+                found.append(stmt.condition)
+                visit(stmt.then)
+                visit(stmt.other)
+            elif isinstance(stmt, Block):
+                visit(stmt.body)
+            elif isinstance(stmt, OpaqueStmt) and re.search(rf"\b{var}\b", stmt.text):
+                found.append(Name(var))
+            else:
+                found.append(stmt)
+
+    visit(function.body)
+    return found
+
+
+def counter_type(function: Function, loop: For) -> str:
+    """The type of a loop's variable."""
+    return loop.type or types_of(function).get(loop.var, "")
+
+
+def require_rectangular(loops: Sequence[For]) -> None:
+    """Refuses loops whose bounds depend on one another."""
+    names: set[str] = set()
+    for loop in loops:
+        if not names.isdisjoint(names_in((loop.start, loop.limit, loop.step))):
+            raise Refused(f"the bounds of loop {loop.key} depend on the loops around it")
+        names.add(loop.var)
+
+
+def upper_end(loop: For) -> Expr:
+    """The first value that an upward loop does not reach."""
+    return loop.limit if loop.op == "<" else add(loop.limit, Number("1"))
+
+
+def left_over(loop: For, size: Expr, end: Expr) -> Expr:
+    """Where whole tiles of a loop end: ``end - (end - start) % size``."""
+    length = end if loop.start == Number("0") else Binary("-", end, loop.start)
+    return Binary("-", end, Binary("%", length, size))
+
+
+def minimum(a: Expr, b: Expr) -> Expr:
+    """``a < b ? a : b``."""
+    return Ternary(Binary("<", a, b), a, b)
+
+
+def add(a: Expr, b: Expr) -> Expr:
+    """A sum, with small numbers added up."""
+    if isinstance(b, Number) and b.text.isdigit():
+        value = int(b.text)
+        match a:
+            case Number(text=text) if text.isdigit():
+                return Number(str(int(text) + value))
+            case Binary(op="-" | "+" as op, left=left, right=Number(text=text)) if text.isdigit():
+                total = (int(text) if op == "+" else -int(text)) + value
+                return left if not total else Binary("+" if total > 0 else "-", left, Number(str(abs(total))))
+        if not value:
+            return a
+    return b if a == Number("0") else Binary("+", a, b)
+
+
+def subtract(a: Expr, b: Expr) -> Expr:
+    """A difference, without ``- 0``."""
+    return a if b == Number("0") else Binary("-", a, b)
+
+
+def inline_constants(loop: For) -> For:
+    """A loop with the constant integers declared in it put where they are used."""
+
+    def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        made: list[Stmt] = []
+        rest = list(body)
+        while rest:
+            stmt = rest.pop(0)
+            if (
+                isinstance(stmt, Decl)
+                and stmt.init is not None
+                and not stmt.dims
+                and _is_constant(stmt, loop)
+            ):
+                rest = list(substitute(tuple(rest), stmt.name, stmt.init))
+                continue
+            if isinstance(stmt, For | Block):
+                stmt = replace(stmt, body=visit(stmt.body))
+            made.append(stmt)
+        return tuple(made)
+
+    return replace(loop, body=visit(loop.body))
+
+
+def _is_constant(decl: Decl, loop: For) -> bool:
+    if (
+        "const" not in decl.type.split()
+        or not is_integer(decl.type)
+        or decl.init is None
+        or not is_pure(decl.init)
+    ):
+        return False
+    counters = {f.var for f in loops_of(loop)}
+    return (written_names(loop) - counters).isdisjoint(names_in(decl.init))

@@ -1,0 +1,387 @@
+"""Register blocking: several iterations of outer loops computed together, their values in registers.
+
+Unroll-and-jam blocks one loop, register blocking two; with ``vector`` the inner one in lanes of a vector type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from tuner.spaces.source.operators.base import (
+    Args,
+    Operator,
+    Refused,
+    all_loops,
+    analyse,
+    argument_list,
+    counter_type,
+    define,
+    fresh_key,
+    fresh_name,
+    inline_constants,
+    left_over,
+    nest_below,
+    parameter,
+    perfect_nest,
+    rekeyed,
+    replace_statement,
+    require_rectangular,
+    require_simple_loop,
+    upper_end,
+)
+from tuner.spaces.source.operators.push import Inner, Piece, Point, Run, expand, order_of, pieces
+from tuner.spaces.source.operators.vectors import LANES, Lanes, vector_statement, vector_type
+from tuner.spaces.source.scan import types_of
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Comment,
+    Decl,
+    Expr,
+    For,
+    Function,
+    Index,
+    Name,
+    Number,
+    Stmt,
+    Ternary,
+    index_chain,
+    map_expressions,
+    subtrees,
+)
+
+__all__ = ["OPERATORS"]
+
+_UNROLL = ("clang loop unroll(full)",)
+_ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
+_COLUMNS = (1, 2, 4, 8, 16, 32, 64)
+_VECTORS = (1, 2, 3, 4, 6, 8)
+
+
+def unroll_and_jam(function: Function, args: Args) -> Function:
+    """Runs several iterations of a loop together inside the loops that it holds.
+
+    Args:
+        function: to change.
+        args: ``loops``, one; one of ``parameters``.
+    """
+    keys = argument_list(args, "loops")
+    if len(keys) != 1:
+        raise Refused("unroll_and_jam takes one loop")
+    return _block(function, args, keys, vector=False)
+
+
+def register_block(function: Function, args: Args) -> Function:
+    """Computes blocks of two nested loops together; local scalars become one for each point.
+
+    Args:
+        function: to change.
+        args: ``loops``, outer and inner; two of ``parameters``, or with ``vector`` three: rows, vectors, lanes.
+    """
+    keys = argument_list(args, "loops")
+    if len(keys) > 2 or (len(keys) < 2 and args.get("vector") is not True):
+        raise Refused("register_block takes two loops")
+    return _block(function, args, keys, vector=args.get("vector") is True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Build:
+    """What emitting a blocked nest needs."""
+
+    points: tuple[Point, ...]
+    lanes: Lanes | None
+    width: Expr | None
+
+
+def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool) -> Function:
+    given = nest_below(function, keys)
+    for loop in given:
+        require_simple_loop(function, loop)
+    require_rectangular(given)
+    _check_order(function, args, given, vector=vector)
+    inlined = inline_constants(given[0])
+    nest = perfect_nest(inlined)[: len(keys)]
+    parts = pieces(nest[-1].body, nest)
+    if not vector and not any(isinstance(p, Inner) for p in parts):
+        raise Refused(f"{keys[-1]} holds no loop to move the block into")
+    made, names = define(function, args, len(keys) + vector)
+    element = _element_type(function, nest[-1]) if vector else ""
+    sizes: list[Expr] = list(names[: len(keys)])
+    if vector:
+        sizes[-1] = Binary("*", names[-2], names[-1])
+    points = _points(made, nest, sizes)
+    body: tuple[Stmt, ...]
+    parts, declared = expand(parts, points, partial(fresh_name, made))
+    if vector:
+        made, lanes = _lanes(made, nest[-1], element, names[-1], declared)
+        build = _Build(points=points, lanes=lanes, width=names[-1])
+        declared = tuple(_vector_array(d, lanes, names[-2]) for d in declared)
+        parts = _vector_places(parts, {d.name for d in declared}, points, names[-1])
+    else:
+        build = _Build(points=points, lanes=None, width=None)
+    body = (*declared, *_emit(parts, build))
+    return replace_statement(made, given[0], _around(made, nest, points, body))
+
+
+def _check_order(function: Function, args: Args, nest: Sequence[For], *, vector: bool) -> None:
+    found = analyse(function, [nest[0]], args)
+    parts = pieces(nest[-1].body, nest)
+    found.check(lambda leaf: order_of(leaf, parts, nest))
+    found.check_band([f.key for f in nest])
+    if vector:
+        found.check_lanes(nest[-1].key)
+
+
+def _points(function: Function, nest: Sequence[For], sizes: Sequence[Expr]) -> tuple[Point, ...]:
+    taken: set[str] = set()
+    made: list[Point] = []
+    for loop, size in zip(nest, sizes, strict=True):
+        base = fresh_name(function, f"{loop.var}_block", taken)
+        taken.add(base)
+        made.append(Point(loop=loop, base=base, size=size, key=loop.key, type=counter_type(function, loop)))
+    return tuple(made)
+
+
+def _around(
+    function: Function, nest: Sequence[For], points: Sequence[Point], body: tuple[Stmt, ...]
+) -> tuple[Stmt, ...]:
+    """Loops over whole blocks, and what they leave over in the order of the source."""
+    taken = {f.key for f in all_loops(function)}
+    if len(nest) == 1:
+        return _split(function, points[0], body, nest[0].body, taken)
+    outer, inner = points
+    rest = For(
+        _key(function, inner.loop.key, taken),
+        inner.type,
+        inner.loop.var,
+        inner.loop.start,
+        inner.loop.op,
+        inner.loop.limit,
+        Number("1"),
+        rekeyed(function, inner.loop.body, taken),
+    )
+    inside = _split(function, inner, body, inner.loop.body, taken, rows=outer)
+    return _split(function, outer, inside, (rest,), taken)
+
+
+def _split(
+    function: Function,
+    point: Point,
+    body: tuple[Stmt, ...],
+    rest: tuple[Stmt, ...],
+    taken: set[str],
+    rows: Point | None = None,
+) -> tuple[Stmt, ...]:
+    loop = point.loop
+    end = upper_end(loop)
+    before: tuple[Stmt, ...] = ()
+    if any(isinstance(e, Ternary) for e in subtrees(end)):
+        name = fresh_name(function, f"{loop.var}_end")
+        before = (Decl(f"const {point.type}", name, (), end),)
+        end = Name(name)
+    _require_countable(point)
+    size = point.size
+    whole = left_over(loop, size, end)
+    main_key = _key(function, f"{point.base}", taken)
+    main = For(main_key, point.type, point.base, loop.start, "<", whole, size, body)
+    tail: Stmt = For(
+        _key(function, loop.key, taken),
+        point.type,
+        loop.var,
+        whole,
+        "<",
+        end,
+        Number("1"),
+        rekeyed(function, rest, taken),
+    )
+    if rows is not None:
+        limit = Binary("+", Name(rows.base), rows.size)
+        tail = For(
+            _key(function, rows.loop.key, taken),
+            rows.type,
+            rows.loop.var,
+            Name(rows.base),
+            "<",
+            limit,
+            Number("1"),
+            (tail,),
+        )
+    return (*before, main, tail)
+
+
+def _require_countable(point: Point) -> None:
+    kind = point.type
+    if ("unsigned" in kind or "size_t" in kind or "uint" in kind) and point.loop.start != Number("0"):
+        raise Refused(f"loop {point.loop.key} counts in an unsigned type from more than 0")
+
+
+def _key(function: Function, stem: str, taken: set[str]) -> str:
+    key = fresh_key(function, stem, taken)
+    taken.add(key)
+    return key
+
+
+def _emit(parts: Sequence[Piece], build: _Build) -> tuple[Stmt, ...]:
+    made: list[Stmt] = []
+    for piece in parts:
+        if isinstance(piece, Inner):
+            made.append(replace(piece.loop, body=_emit(piece.parts, build)))
+        elif all(isinstance(s, Comment) for s in piece.stmts):
+            made += piece.stmts
+        else:
+            made.append(_run(piece, build))
+    return tuple(made)
+
+
+def _run(piece: Run, build: _Build) -> Stmt:
+    body = piece.stmts
+    step: Expr = Number("1")
+    if build.lanes is not None and build.width is not None:
+        body, step = _vector_run(piece.stmts, build.lanes), build.width
+    for number, point in reversed(list(enumerate(build.points))):
+        limit = Binary("+", Name(point.base), point.size)
+        own = step if number == len(build.points) - 1 else Number("1")
+        body = (For(point.key, point.type, point.loop.var, Name(point.base), "<", limit, own, body, _UNROLL),)
+    return body[0]
+
+
+def _vector_run(stmts: Sequence[Stmt], lanes: Lanes) -> tuple[Stmt, ...]:
+    made: list[Stmt] = []
+    for stmt in stmts:
+        if isinstance(stmt, Comment):
+            made.append(stmt)
+            continue
+        turned, lanes = vector_statement(stmt, lanes)
+        made.append(turned)
+    return tuple(made)
+
+
+def _element_type(function: Function, loop: For) -> str:
+    """The one floating-point type that a nest writes."""
+    kinds = types_of(function)
+    found = set()
+    for node in subtrees(loop.body):
+        if isinstance(node, Assign):
+            base, _ = index_chain(node.target)
+            if isinstance(base, Name):
+                found.add(_bare(kinds.get(base.id, "")))
+    if len(found) != 1 or not found <= set(LANES):
+        raise Refused("the nest does not compute in one floating-point type")
+    return found.pop()
+
+
+def _bare(kind: str) -> str:
+    words = [w for w in kind.replace("*", " ").split() if w not in ("const", "restrict", "static")]
+    return " ".join(words)
+
+
+def _lanes(
+    function: Function, loop: For, element: str, width: Expr, declared: Sequence[Decl]
+) -> tuple[Function, Lanes]:
+    kinds = types_of(function)
+    text = width.id if isinstance(width, Name) else ""
+    # The tunable's name is the only one of its kind in the program, so the type's is.
+    name = fresh_name(function, f"{element}_{text.lower()}")
+    made = replace(function, preamble=(*function.preamble, vector_type(name, element, text)))
+    lanes = Lanes(
+        element=element,
+        vector=name,
+        counter=loop.var,
+        kinds={n: _bare(k) for n, k in kinds.items()} | {d.name: element for d in declared},
+        const=frozenset(n for n, k in kinds.items() if "const" in k.split()),
+        wide=frozenset(d.name for d in declared),
+    )
+    return made, lanes
+
+
+def _vector_array(decl: Decl, lanes: Lanes, vectors: Expr) -> Decl:
+    if decl.type != lanes.element or len(decl.dims) > 2:
+        raise Refused(f"{decl.name} is no {lanes.element} that could be a vector")
+    return Decl(lanes.vector, decl.name, (*decl.dims[:-1], vectors))
+
+
+def _vector_places(
+    parts: tuple[Piece, ...], names: set[str], points: Sequence[Point], width: Expr
+) -> tuple[Piece, ...]:
+    """Expanded scalars hold one vector for each ``width`` points of the last loop."""
+    last = points[-1]
+    offset = Binary("-", Name(last.loop.var), Name(last.base))
+
+    def change(expr: Expr) -> Expr:
+        if isinstance(expr, Index):
+            base, subscripts = index_chain(expr)
+            if isinstance(base, Name) and base.id in names and subscripts[-1] == offset:
+                return Index(expr.base, Binary("/", offset, width))
+        return expr
+
+    made: list[Piece] = []
+    for piece in parts:
+        if isinstance(piece, Inner):
+            made.append(replace(piece, parts=_vector_places(piece.parts, names, points, width)))
+        else:
+            made.append(replace(piece, stmts=map_expressions(piece.stmts, change)))
+    return tuple(made)
+
+
+def _jam_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        if loop.by_one and any(isinstance(s, For) for s in loop.body):
+            yield {
+                "loops": [loop.key],
+                "parameters": [parameter(function, f"JAM_{loop.var}", (1, 2, 3, 4, 6, 8), 4)],
+            }
+
+
+def _block_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        nest = perfect_nest(loop)
+        if len(nest) > 1 and any(isinstance(s, For) for s in nest[1].body):
+            keys = [nest[0].key, nest[1].key]
+            rows = parameter(function, f"ROWS_{nest[0].var}", _ROWS, 4)
+            columns = parameter(function, f"COLUMNS_{nest[1].var}", _COLUMNS, 16, [rows["name"]])
+            yield {"loops": keys, "parameters": [rows, columns]}
+
+
+def _vector_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        nest = perfect_nest(loop)
+        for count in (1, 2):
+            if len(nest) < count:
+                continue
+            loops = nest[:count]
+            try:
+                element = _element_type(function, loops[-1])
+            except Refused:
+                continue
+            lanes = LANES[element]
+            found: list[dict[str, Any]] = []
+            if count == 2:
+                found.append(parameter(function, f"ROWS_{loops[0].var}", _ROWS, 6))
+            found.append(parameter(function, f"VECTORS_{loops[-1].var}", _VECTORS, 4 if count == 2 else 2))
+            found.append(parameter(function, f"LANES_{loops[-1].var}", lanes, lanes[-1]))
+            yield {"loops": [f.key for f in loops], "vector": True, "parameters": found}
+
+
+OPERATORS: Iterable[Operator] = (
+    Operator(
+        name="unroll_and_jam",
+        summary="runs several iterations of an outer loop together",
+        apply=unroll_and_jam,
+        sites=_jam_sites,
+    ),
+    Operator(
+        name="register_block",
+        summary="computes a block of two loops in registers",
+        apply=register_block,
+        sites=_block_sites,
+    ),
+    Operator(
+        name="vector_block",
+        summary="computes a block of rows and vectors in registers",
+        apply=register_block,
+        sites=_vector_sites,
+    ),
+)

@@ -1,0 +1,204 @@
+"""If-conversion, and raw edits of statements that nothing checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.operators.base import Args, Operator, Refused, argument, require_known
+from tuner.spaces.source.scan import is_pure
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Block,
+    Comment,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    If,
+    Index,
+    Stmt,
+    Ternary,
+    expressions,
+    statements,
+)
+
+__all__ = ["OPERATORS"]
+
+
+def if_convert(function: Function, args: Args) -> Function:
+    """Turns ``if (c) x = e;`` into ``x = c ? e : x;``.
+
+    Only where the condition itself reads every element that the branch touches, so that no element is touched that
+    the condition guarded.
+
+    Args:
+        function: to change.
+        args: ``at``, the number of the conditional in the order of the source.
+    """
+    at = argument(args, "at", int)
+    found = [s for s in statements(function.body) if isinstance(s, If)]
+    if not 0 <= at < len(found):
+        raise Refused(f"there is no conditional {at}")
+    stmt = found[at]
+    require_known(stmt, "the conditional")
+    made = _selected(stmt)
+    return replace(function, body=_exchange(function.body, stmt, (made,)))
+
+
+def _selected(stmt: If) -> Stmt:
+    then = _one_assignment(stmt.then)
+    other = _one_assignment(stmt.other) if stmt.other else None
+    if then is None or (stmt.other and (other is None or other.target != then.target)):
+        raise Refused("the branches are not one assignment to the same place each")
+    parts = [stmt.condition, then.value] + ([other.value] if other else [])
+    if not all(is_pure(p) for p in parts):
+        raise Refused("the conditional has effects that are not known")
+    if any(isinstance(e, Binary) and e.op in ("/", "%") for p in parts[1:] for e in expressions(p)):
+        raise Refused("a branch divides")
+    read = {e for e in expressions(stmt.condition) if isinstance(e, Index)}
+    touched = {e for p in (then.target, *parts[1:]) for e in expressions(p) if isinstance(e, Index)}
+    if not touched <= read:
+        raise Refused("the condition may guard an element that does not exist")
+    value = _full(then)
+    rest: Expr = then.target if other is None else _full(other)
+    return ExprStmt(Assign("=", then.target, Ternary(stmt.condition, value, rest)))
+
+
+def _one_assignment(body: tuple[Stmt, ...]) -> Assign | None:
+    inner = [s for s in body if not isinstance(s, Comment)]
+    while len(inner) == 1 and isinstance(inner[0], Block):
+        inner = [s for s in inner[0].body if not isinstance(s, Comment)]
+    if len(inner) == 1 and isinstance(inner[0], ExprStmt) and isinstance(inner[0].expr, Assign):
+        return inner[0].expr
+    return None
+
+
+def _full(expr: Assign) -> Expr:
+    return expr.value if expr.op == "=" else Binary(expr.op[:-1], expr.target, expr.value)
+
+
+def _if_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    count = sum(isinstance(s, If) for s in statements(function.body))
+    for at in range(count):
+        yield {"at": at}
+
+
+def swap_statements(function: Function, args: Args) -> Function:
+    """Exchanges a statement with the next one. Nothing shows that results stay the same.
+
+    Args:
+        function: to change.
+        args: ``at``, the first one's number in the order of the source.
+    """
+    body, place = _place(function, args)
+    if place + 1 >= len(body) or isinstance(body[place], Decl) or isinstance(body[place + 1], Decl):
+        raise Refused("there is no statement to exchange with")
+    swapped = (*body[:place], body[place + 1], body[place], *body[place + 2 :])
+    return _with_body(function, body, swapped)
+
+
+def delete_statement(function: Function, args: Args) -> Function:
+    """Leaves a statement out. Nothing shows that results stay the same.
+
+    Args:
+        function: to change.
+        args: ``at``, its number in the order of the source.
+    """
+    body, place = _place(function, args)
+    if isinstance(body[place], Decl):
+        raise Refused("a declaration has to stay")
+    return _with_body(function, body, (*body[:place], *body[place + 1 :]))
+
+
+def repeat_statement(function: Function, args: Args) -> Function:
+    """Executes an assignment twice. Nothing shows that results stay the same.
+
+    Args:
+        function: to change.
+        args: ``at``, its number in the order of the source.
+    """
+    body, place = _place(function, args)
+    if not isinstance(body[place], ExprStmt):
+        raise Refused("only an assignment can be repeated")
+    return _with_body(function, body, (*body[: place + 1], *body[place:]))
+
+
+def _place(function: Function, args: Args) -> tuple[tuple[Stmt, ...], int]:
+    at: int = argument(args, "at", int)
+    found = list(_places(function.body))
+    if not 0 <= at < len(found):
+        raise Refused(f"there is no statement {at}")
+    return found[at]
+
+
+def _places(body: tuple[Stmt, ...]) -> Iterator[tuple[tuple[Stmt, ...], int]]:
+    for place, stmt in enumerate(body):
+        yield body, place
+        if isinstance(stmt, For | Block):
+            yield from _places(stmt.body)
+        elif isinstance(stmt, If):
+            yield from _places(stmt.then)
+            yield from _places(stmt.other)
+
+
+def _with_body(function: Function, old: tuple[Stmt, ...], new: tuple[Stmt, ...]) -> Function:
+    def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        if body is old:
+            return new
+        return tuple(_inside(s, visit) for s in body)
+
+    return replace(function, body=visit(function.body))
+
+
+def _exchange(body: tuple[Stmt, ...], old: Stmt, new: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    made: list[Stmt] = []
+    for stmt in body:
+        if stmt is old:
+            made += new
+        else:
+            made.append(_inside(stmt, lambda b: _exchange(b, old, new)))
+    return tuple(made)
+
+
+def _inside(stmt: Stmt, visit: Any) -> Stmt:
+    if isinstance(stmt, For | Block):
+        return replace(stmt, body=visit(stmt.body))
+    if isinstance(stmt, If):
+        return replace(stmt, then=visit(stmt.then), other=visit(stmt.other))
+    return stmt
+
+
+def _statement_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for at, (body, place) in enumerate(_places(function.body)):
+        if not isinstance(body[place], Comment | Decl):
+            yield {"at": at}
+
+
+OPERATORS: Iterable[Operator] = (
+    Operator(name="if_convert", summary="turns a branch into a selection", apply=if_convert, sites=_if_sites),
+    Operator(
+        name="swap_statements",
+        summary="exchanges two statements, unchecked",
+        apply=swap_statements,
+        sites=_statement_sites,
+        checked=False,
+    ),
+    Operator(
+        name="delete_statement",
+        summary="leaves a statement out, unchecked",
+        apply=delete_statement,
+        sites=_statement_sites,
+        checked=False,
+    ),
+    Operator(
+        name="repeat_statement",
+        summary="executes an assignment twice, unchecked",
+        apply=repeat_statement,
+        sites=_statement_sites,
+        checked=False,
+    ),
+)

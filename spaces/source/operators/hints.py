@@ -1,0 +1,218 @@
+"""Operators that tell the compiler something: unrolling, vectorisation, restrict, const."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.operators.base import (
+    Args,
+    Operator,
+    Refused,
+    add,
+    all_loops,
+    analyse,
+    argument,
+    define,
+    find_loop,
+    fresh_key,
+    left_over,
+    loops_of,
+    parameter,
+    rekeyed,
+    replace_statement,
+    require_known,
+    require_simple_loop,
+    upper_end,
+)
+from tuner.spaces.source.syntax import (
+    Block,
+    Call,
+    Decl,
+    For,
+    Function,
+    Name,
+    Number,
+    Param,
+    Stmt,
+    substitute,
+    subtrees,
+    written_names,
+)
+
+__all__ = ["OPERATORS"]
+
+
+def _without(loop: For, *words: str) -> tuple[str, ...]:
+    return tuple(p for p in loop.pragmas if not any(w in p for w in words))
+
+
+def unroll(function: Function, args: Args) -> Function:
+    """Asks the compiler to unroll a loop so many times.
+
+    Args:
+        function: to change.
+        args: ``loop``; one of ``parameters``.
+    """
+    loop = find_loop(function, argument(args, "loop"))
+    made, (count,) = define(function, args, 1)
+    name = count.id if isinstance(count, Name) else ""
+    pragmas = (*_without(loop, "unroll"), f"clang loop unroll_count({name})")
+    return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
+
+
+def _unroll_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        # Where one trip count is known, a full unroll is asked for already.
+        if not any("unroll(full)" in p for p in loop.pragmas):
+            found = parameter(function, f"UNROLL_{loop.var}", (1, 2, 3, 4, 6, 8, 16), 4)
+            yield {"loop": loop.key, "parameters": [found]}
+
+
+def unroll_copies(function: Function, args: Args) -> Function:
+    """Writes a loop's body several times, with what is left over in a loop of its own.
+
+    Args:
+        function: to change.
+        args: ``loop``; ``count`` from 2 to 8.
+    """
+    loop = find_loop(function, argument(args, "loop"))
+    require_simple_loop(function, loop)
+    count = argument(args, "count", int)
+    if not 2 <= count <= 8 or len(list(subtrees(loop.body))) * count > 4000:
+        raise Refused(f"{count} copies of loop {loop.key} are too few or too many")
+    kind = loop.type
+    if "unsigned" in kind or "size_t" in kind or "uint" in kind or not kind:
+        raise Refused(f"loop {loop.key} does not declare a signed counter")
+    if loop.var in written_names(loop.body):
+        raise Refused(f"{loop.var} is declared again inside loop {loop.key}")
+    taken = {f.key for f in all_loops(function)}
+    size = Number(str(count))
+    end = upper_end(loop)
+    whole = left_over(loop, size, end)
+    scoped = any(isinstance(s, Decl) for s in loop.body)
+    body: list[Stmt] = []
+    for number in range(count):
+        part = substitute(loop.body, loop.var, add(Name(loop.var), Number(str(number))))
+        part = part if number == 0 else rekeyed(function, part, taken)
+        body += [Block(part)] if scoped else part
+    main = replace(loop, limit=whole, op="<", step=size, body=tuple(body))
+    key = fresh_key(function, loop.key, taken)
+    taken.add(key)
+    rest = replace(loop, key=key, start=whole, limit=end, op="<", body=rekeyed(function, loop.body, taken))
+    return replace_statement(function, loop, [main, rest])
+
+
+def _copies_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        if len(loops_of(loop)) == 1 and loop.by_one and loop.type:
+            for count in (2, 4, 8):
+                yield {"loop": loop.key, "count": count}
+
+
+def vectorize(function: Function, args: Args) -> Function:
+    """Tells the compiler how wide to vectorise a loop and how many vectors to interleave.
+
+    clang takes such a request as leave to reorder floating-point sums, so a loop with one is refused where the edit
+    has no leave. Source: Clang language extensions, "Extensions for loop hint optimizations".
+
+    Args:
+        function: to change.
+        args: ``loop``; ``parameters``: width, interleaving.
+    """
+    loop = find_loop(function, argument(args, "loop"))
+    require_simple_loop(function, loop)
+    if len(loops_of(loop)) > 1:
+        raise Refused(f"loop {loop.key} is not the innermost")
+    reason = analyse(function, [loop], args).carried_by(loop.key)
+    if reason:
+        raise Refused(reason)
+    made, (width, count) = define(function, args, 2)
+    names = [e.id if isinstance(e, Name) else "" for e in (width, count)]
+    safe = "clang loop vectorize(assume_safety)"
+    hint = f"clang loop vectorize_width({names[0]}) interleave_count({names[1]})"
+    pragmas = (*_without(loop, "vectorize"), safe, hint)
+    return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
+
+
+def _vectorize_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        if len(loops_of(loop)) == 1 and loop.by_one:
+            first = parameter(function, f"WIDTH_{loop.var}", (2, 4, 8, 16, 32), 8)
+            second = parameter(function, f"INTERLEAVE_{loop.var}", (1, 2, 4, 8), 1)
+            found = {"loop": loop.key, "parameters": [first, second]}
+            yield found | ({"reassociate": True} if reassociate else {})
+
+
+def _pointers(function: Function) -> list[Param]:
+    if not function.whole:
+        raise Refused("the signature lies outside the region")
+    return [p for p in function.params if p.plain and p.stars == 1]
+
+
+def restrict(function: Function, args: Args) -> Function:
+    """Promises the compiler that the buffers of the kernel do not overlap, which the tuner's never do.
+
+    Args:
+        function: to change.
+        args: ``language``: in C++ the word is ``__restrict``.
+    """
+    word = "restrict" if args.get("language", "c") == "c" else "__restrict"
+    pointers = [p for p in _pointers(function) if not any("restrict" in q for q in p.qualifiers)]
+    if not pointers:
+        raise Refused("every pointer has it already")
+    changed = {id(p): replace(p, qualifiers=(*p.qualifiers, word)) for p in pointers}
+    params = tuple(changed.get(id(p), p) for p in function.params)
+    return replace(function, params=params, signature="")
+
+
+def const(function: Function, args: Args) -> Function:
+    """Promises not to write through pointers that the function does not write through.
+
+    Args:
+        function: to change.
+        args: none.
+    """
+    del args
+    require_known(function.body, "the function")
+    passed = {
+        n.id
+        for c in subtrees(function.body)
+        if isinstance(c, Call)
+        for n in subtrees(c)
+        if isinstance(n, Name)
+    }
+    pointers = {d.name for d in subtrees(function.body) if isinstance(d, Decl) and "*" in d.type}
+    written = written_names(function.body)
+    found = [
+        p
+        for p in _pointers(function)
+        if "const" not in p.base.split() and p.name not in written and p.name not in passed
+    ]
+    if not found or pointers:
+        raise Refused("no pointer could be const")
+    ids = {id(p) for p in found}
+    params = tuple(replace(p, base=f"const {p.base}") if id(p) in ids else p for p in function.params)
+    return replace(function, params=params, signature="")
+
+
+def _once(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    if function.whole and function.params:
+        yield {}
+
+
+OPERATORS: Iterable[Operator] = (
+    Operator(name="unroll", summary="asks for unrolling", apply=unroll, sites=_unroll_sites),
+    Operator(
+        name="unroll_copies",
+        summary="writes a loop's body several times",
+        apply=unroll_copies,
+        sites=_copies_sites,
+    ),
+    Operator(
+        name="vectorize", summary="asks for vectors of a width", apply=vectorize, sites=_vectorize_sites
+    ),
+    Operator(name="restrict", summary="promises separate buffers", apply=restrict, sites=_once),
+    Operator(name="const", summary="promises not to write", apply=const, sites=_once),
+)

@@ -1,0 +1,251 @@
+"""Operators on the order of loops: interchange, tiling, strip-mining, reversal, fusion, fission."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.operators.base import (
+    Args,
+    Operator,
+    Refused,
+    add,
+    all_loops,
+    analyse,
+    argument,
+    argument_list,
+    body_of,
+    counter_type,
+    define,
+    find_loop,
+    fresh_key,
+    fresh_name,
+    minimum,
+    nest_below,
+    parameter,
+    perfect_nest,
+    replace_statement,
+    require_known,
+    require_rectangular,
+    require_simple_loop,
+    sibling_after,
+    subtract,
+    upper_end,
+)
+from tuner.spaces.source.scan import Leaf
+from tuner.spaces.source.syntax import (
+    Decl,
+    For,
+    Function,
+    Name,
+    Number,
+    names_in,
+    substitute,
+    written_names,
+)
+
+__all__ = ["OPERATORS", "TILE_SIZES"]
+
+TILE_SIZES = (8, 16, 32, 64, 128, 256)
+
+
+def _swap(part: int | str, a: str, b: str) -> int | str:
+    return {a: b, b: a}.get(part, part) if isinstance(part, str) else part
+
+
+def interchange(function: Function, args: Args) -> Function:
+    """Swaps two loops of a perfect nest that lie directly in each other.
+
+    Args:
+        function: to change.
+        args: ``loops``, outer and inner.
+    """
+    outer, inner = nest_below(function, argument_list(args, "loops")[:2])
+    require_known(outer, f"loop {outer.key}")
+    require_rectangular([outer, inner])
+    if outer.var in names_in((inner.start, inner.limit)) or inner.var in names_in((outer.start, outer.limit)):
+        raise Refused(f"the bounds of {inner.key} and {outer.key} depend on each other")
+    found = analyse(function, [outer], args)
+    found.check(lambda leaf: tuple(_swap(p, outer.key, inner.key) for p in leaf.position))
+    made = replace(inner, body=(replace(outer, body=inner.body),))
+    return replace_statement(function, outer, [made])
+
+
+def _interchange_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        nest = perfect_nest(loop)
+        if len(nest) > 1:
+            yield {"loops": [nest[0].key, nest[1].key]}
+
+
+def tile(function: Function, args: Args) -> Function:
+    """Cuts one to three loops of a perfect nest into tiles; the loops over tiles go outside.
+
+    Args:
+        function: to change.
+        args: ``loops`` from the outermost, as many ``parameters``.
+    """
+    keys = argument_list(args, "loops")
+    nest = nest_below(function, keys)
+    for loop in nest:
+        require_simple_loop(function, loop)
+    require_rectangular(nest)
+    if len(nest) > 1:
+        analyse(function, [nest[0]], args).check_band(keys)
+    made, sizes = define(function, args, len(nest))
+    body = nest[-1].body
+    taken: set[str] = set()
+    tiles: list[For] = []
+    for loop, size in reversed(list(zip(nest, sizes, strict=True))):
+        kind = counter_type(function, loop)
+        var = fresh_name(made, f"{loop.var}_tile", taken)
+        taken.add(var)
+        end = upper_end(loop)
+        limit = minimum(add(Name(var), size), end)
+        point = replace(loop, type=kind, start=Name(var), op="<", limit=limit, body=body)
+        body = (point,)
+        tiles.append(For(fresh_key(made, var), kind, var, loop.start, "<", end, size, ()))
+    for loop in tiles:
+        body = (replace(loop, body=body),)
+    return replace_statement(made, nest[0], body)
+
+
+def _tile_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        nest = perfect_nest(loop)
+        for count in (2, 3):
+            if len(nest) >= count:
+                yield _tiling(function, nest[:count])
+
+
+def _strip_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        if loop.by_one:
+            yield _tiling(function, [loop])
+
+
+def _tiling(function: Function, loops: list[For]) -> dict[str, Any]:
+    parameters: list[dict[str, Any]] = []
+    for loop in loops:
+        taken = [p["name"] for p in parameters]
+        parameters.append(parameter(function, f"TILE_{loop.var}", TILE_SIZES, 64, taken))
+    return {"loops": [f.key for f in loops], "parameters": parameters}
+
+
+def reverse(function: Function, args: Args) -> Function:
+    """Runs a loop from its last value to its first.
+
+    Args:
+        function: to change.
+        args: ``loop``.
+    """
+    loop = find_loop(function, argument(args, "loop"))
+    require_simple_loop(function, loop)
+    kind = counter_type(function, loop)
+    if "unsigned" in kind or "size_t" in kind or "uint" in kind:
+        raise Refused(f"loop {loop.key} counts in an unsigned type, which does not get below its start")
+    found = analyse(function, [loop], args)
+    found.check(lambda leaf: tuple(f"-{p}" if p == loop.key else p for p in leaf.position))
+    last = subtract(loop.limit, Number("1")) if loop.op == "<" else loop.limit
+    last = add(last, Number("0")) if isinstance(last, Number) else last
+    made = replace(loop, start=last, op=">=", limit=loop.start)
+    return replace_statement(function, loop, [made])
+
+
+def _each_loop(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        yield {"loop": loop.key}
+
+
+def fuse(function: Function, args: Args) -> Function:
+    """Joins a loop with the one that follows it and has the same bounds.
+
+    Args:
+        function: to change.
+        args: ``loop``, the first of the two.
+    """
+    first = find_loop(function, argument(args, "loop"))
+    second = sibling_after(function, first)
+    if not isinstance(second, For):
+        raise Refused(f"no loop follows {first.key}")
+    for loop in (first, second):
+        require_simple_loop(function, loop)
+    if (first.start, upper_end(first)) != (second.start, upper_end(second)):
+        raise Refused(f"{first.key} and {second.key} do not run over the same range")
+    if counter_type(function, first) != counter_type(function, second):
+        raise Refused(f"{first.key} and {second.key} count in different types")
+    declared = {s.name for s in second.body if isinstance(s, Decl)}
+    mine = {s.name for s in first.body if isinstance(s, Decl)}
+    outside = names_in(second.body) | written_names(second.body)
+    if not mine.isdisjoint(outside) or not declared.isdisjoint(names_in(first.body) | mine):
+        raise Refused(f"{first.key} and {second.key} declare variables of the same name")
+    if first.var in names_in(second.body) and first.var != second.var:
+        raise Refused(f"{first.var} is another variable in {second.key}")
+    found = analyse(function, [first, second], args)
+    found.check(_joined(first, second))
+    body = second.body if second.var == first.var else substitute(second.body, second.var, Name(first.var))
+    return replace_statement(function, first, [replace(first, body=(*first.body, *body))], also=second)
+
+
+def _joined(first: For, second: For) -> Any:
+    def order(leaf: Leaf) -> tuple[int | str, ...]:
+        rest = leaf.position[2:]
+        part = 0 if leaf.position[1] == first.key else 1
+        # Both counters are one: the loops' times are compared with each other.
+        return (0, leaf.position[1], part, *rest)
+
+    del second
+    return order
+
+
+def _fuse_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        if isinstance(sibling_after(function, loop), For):
+            yield {"loop": loop.key}
+
+
+def fission(function: Function, args: Args) -> Function:
+    """Splits a loop in two: one for its first statements, one for the rest.
+
+    Args:
+        function: to change.
+        args: ``loop``; ``at``, how many statements the first keeps.
+    """
+    loop = find_loop(function, argument(args, "loop"))
+    require_simple_loop(function, loop)
+    body = body_of(loop)
+    at = argument(args, "at", int)
+    if not 0 < at < len(body):
+        raise Refused(f"loop {loop.key} cannot be split after {at} of {len(body)} statements")
+    head, tail = body[:at], body[at:]
+    declared = {s.name for s in head if isinstance(s, Decl)}
+    if not declared.isdisjoint(names_in(tail)):
+        raise Refused(f"the second part of {loop.key} uses variables that the first declares")
+    places = {place for place, s in enumerate(loop.body) if any(s is t for t in tail)}
+
+    def order(leaf: Leaf) -> tuple[int | str, ...]:
+        return (int(leaf.position[2] in places), *leaf.position[1:])
+
+    analyse(function, [loop], args).check(order)
+    split = next(place for place, s in enumerate(loop.body) if s is tail[0])
+    second = replace(loop, key=fresh_key(function, loop.key), body=loop.body[split:])
+    return replace_statement(function, loop, [replace(loop, body=loop.body[:split]), second])
+
+
+def _fission_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        for at in range(1, len(body_of(loop))):
+            yield {"loop": loop.key, "at": at}
+
+
+OPERATORS: Iterable[Operator] = (
+    Operator(
+        name="interchange", summary="swaps two nested loops", apply=interchange, sites=_interchange_sites
+    ),
+    Operator(name="tile", summary="cuts nested loops into tiles", apply=tile, sites=_tile_sites),
+    Operator(name="strip_mine", summary="cuts one loop into strips", apply=tile, sites=_strip_sites),
+    Operator(name="reverse", summary="runs a loop backwards", apply=reverse, sites=_each_loop),
+    Operator(name="fuse", summary="joins two neighbouring loops", apply=fuse, sites=_fuse_sites),
+    Operator(name="fission", summary="splits a loop in two", apply=fission, sites=_fission_sites),
+)

@@ -1,0 +1,198 @@
+"""Moving the loops over a tile's points to the innermost place, past the loops that the body has.
+
+``for i: {s; for k: t}`` over a block of ``i`` becomes ``{for i: s; for k: for i: t}``. Local scalars that live across
+those pieces get an element for each point. May not decide whether that is legal beyond giving the new order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tuner.spaces.source.operators.base import Refused, subtract
+from tuner.spaces.source.scan import Leaf
+from tuner.spaces.source.syntax import (
+    Assign,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Index,
+    Name,
+    Stmt,
+    map_expressions,
+    names_in,
+    subtrees,
+)
+
+__all__ = ["Inner", "Piece", "Point", "Run", "expand", "order_of", "pieces"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A blocked loop.
+
+    Attributes:
+        loop: as it was.
+        base: the variable that counts its blocks.
+        size: points in a block.
+        key: of the loop over a block's points.
+        type: of the counter.
+    """
+
+    loop: For
+    base: str
+    size: Expr
+    key: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Neighbouring statements that go into one loop over the points; ``first`` is the first's place."""
+
+    first: int
+    stmts: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    """A loop that the point loops move into."""
+
+    place: int
+    loop: For
+    parts: tuple[Piece, ...]
+
+
+Piece = Run | Inner
+
+
+def pieces(body: Sequence[Stmt], points: Sequence[For]) -> tuple[Piece, ...]:
+    """How a body splits into what the point loops go around."""
+    counters = {f.var for f in points}
+    made: list[Piece] = []
+    run: list[Stmt] = []
+    first = 0
+    for place, stmt in enumerate(body):
+        if isinstance(stmt, For) and counters.isdisjoint(names_in((stmt.start, stmt.limit, stmt.step))):
+            if run:
+                made.append(Run(first=first, stmts=tuple(run)))
+            run = []
+            made.append(Inner(place=place, loop=stmt, parts=pieces(stmt.body, points)))
+            continue
+        if not run:
+            first = place
+        run.append(stmt)
+    if run:
+        made.append(Run(first=first, stmts=tuple(run)))
+    return tuple(made)
+
+
+def order_of(leaf: Leaf, parts: Sequence[Piece], points: Sequence[For]) -> tuple[int | str, ...]:
+    """When a statement runs once the point loops are innermost; its position is that in the unblocked loops."""
+    keys = [f.key for f in points]
+    order: list[int | str] = [0]
+    rest = leaf.position[2 * len(keys) :]
+    while True:
+        place = int(rest[0])
+        for number, piece in enumerate(parts):
+            if isinstance(piece, Inner) and piece.place == place:
+                order += [number, piece.loop.key]
+                parts, rest = piece.parts, rest[2:]
+                break
+            if isinstance(piece, Run) and piece.first <= place < piece.first + len(piece.stmts):
+                order.append(number)
+                for key in keys:
+                    order += [key, 0]
+                return (*order, *rest)
+        else:
+            raise Refused("a statement is not where it was")
+
+
+def expand(
+    parts: tuple[Piece, ...], points: Sequence[Point], fresh: Callable[[str], str]
+) -> tuple[tuple[Piece, ...], tuple[Decl, ...]]:
+    """Gives local scalars that live across pieces an element for each point.
+
+    Args:
+        parts: of the body.
+        points: the blocked loops.
+        fresh: gives an array's name for a scalar's.
+
+    Returns:
+        The pieces with such declarations turned into assignments, and the arrays to declare before them.
+    """
+    shared = {name: fresh(f"{name}_block") for name in sorted(_shared(parts))}
+    declared: list[Decl] = []
+
+    def element(name: str) -> Expr:
+        place: Expr = Name(shared[name])
+        for point in points:
+            place = Index(place, subtract(Name(point.loop.var), Name(point.base)))
+        return place
+
+    def change(expr: Expr) -> Expr:
+        return element(expr.id) if isinstance(expr, Name) and expr.id in shared else expr
+
+    def visit(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+        made: list[Piece] = []
+        for piece in pieces:
+            if isinstance(piece, Inner):
+                inner = visit(piece.parts)
+                made.append(replace(piece, parts=inner))
+                continue
+            kept: list[Stmt] = []
+            for stmt in piece.stmts:
+                if isinstance(stmt, Decl) and stmt.name in shared:
+                    kind = " ".join(w for w in stmt.type.split() if w != "const")
+                    dims = (*(p.size for p in points), *stmt.dims)
+                    declared.append(Decl(kind, shared[stmt.name], dims, None, stmt.suffix))
+                    if stmt.init is not None:
+                        kept.append(
+                            ExprStmt(Assign("=", element(stmt.name), map_expressions(stmt.init, change)))
+                        )
+                else:
+                    kept.append(map_expressions(stmt, change))
+            if kept:
+                made.append(replace(piece, stmts=tuple(kept)))
+        return tuple(made)
+
+    return visit(parts), tuple(declared)
+
+
+def _shared(parts: Sequence[Piece]) -> set[str]:
+    """Names declared in one run and used in another piece."""
+    found: set[str] = set()
+
+    def visit(pieces: Sequence[Piece]) -> None:
+        for number, piece in enumerate(pieces):
+            if isinstance(piece, Inner):
+                visit(piece.parts)
+                continue
+            declared = {s.name for s in piece.stmts if isinstance(s, Decl)}
+            for other in pieces[number + 1 :]:
+                part = other.stmts if isinstance(other, Run) else other.loop
+                found.update(declared & names_in(part))
+            for stmt in piece.stmts:
+                if isinstance(stmt, Decl) and stmt.dims and stmt.name in found and stmt.init is not None:
+                    raise Refused(f"{stmt.name} is an array with an initial value")
+
+    visit(parts)
+    names = [s.name for p in _runs(parts) for s in p.stmts if isinstance(s, Decl) and s.name in found]
+    inner = [
+        n.name
+        for p in _runs(parts)
+        for s in p.stmts
+        for n in subtrees(s)
+        if isinstance(n, Decl) and n is not s
+    ]
+    if len(set(names)) < len(names) or not found.isdisjoint(inner):
+        raise Refused("two variables of the same name are declared")
+    return found
+
+
+def _runs(parts: Sequence[Piece]) -> list[Run]:
+    found: list[Run] = []
+    for piece in parts:
+        found += [piece] if isinstance(piece, Run) else _runs(piece.parts)
+    return found

@@ -1,0 +1,412 @@
+"""Operators on values: scalar replacement, accumulation in place, hoisting, partial sums.
+
+A load that moves in front of a loop also happens where the loop has no iteration; that the element exists then is an
+assumption, which the edit states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.operators.base import (
+    Args,
+    Operator,
+    Refused,
+    all_loops,
+    analyse,
+    argument,
+    body_of,
+    counter_type,
+    define,
+    find_loop,
+    fresh_key,
+    fresh_name,
+    left_over,
+    loops_of,
+    parameter,
+    rekeyed,
+    replace_statement,
+    require_known,
+    require_simple_loop,
+    upper_end,
+)
+from tuner.spaces.source.operators.vectors import LANES, Lanes, vector_statement, vector_type
+from tuner.spaces.source.printer import expression_text
+from tuner.spaces.source.scan import is_pure, types_of
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    Index,
+    Name,
+    Number,
+    Opaque,
+    Stmt,
+    Unary,
+    index_chain,
+    map_expressions,
+    names_in,
+    subtrees,
+    written_names,
+)
+
+__all__ = ["OPERATORS", "bare_type", "references"]
+
+
+def bare_type(kind: str) -> str:
+    """A type without qualifiers and stars: an array's element."""
+    words = kind.replace("*", " * ").split()
+    return " ".join(w for w in words if w not in ("const", "*", "restrict", "static"))
+
+
+def references(part: Any, array: str) -> list[Index]:
+    """Complete references to an array's elements."""
+    inner = {id(n.base) for n in subtrees(part) if isinstance(n, Index)}
+    found = []
+    for node in subtrees(part):
+        if isinstance(node, Index) and id(node) not in inner and index_chain(node)[0] == Name(array):
+            found.append(node)
+    return found
+
+
+def scalar_replace(function: Function, args: Args) -> Function:
+    """Keeps an element that a loop updates in a local variable while the loop runs.
+
+    Args:
+        function: to change.
+        args: ``loop`` and ``array``.
+    """
+    loop = find_loop(function, argument(args, "loop"))
+    array = argument(args, "array")
+    require_known(loop, f"loop {loop.key}")
+    analyse(function, [loop], args)
+    found = references(loop.body, array)
+    if not found or array not in written_names(loop.body):
+        raise Refused(f"loop {loop.key} does not write {array}")
+    if any(r != found[0] for r in found):
+        raise Refused(f"loop {loop.key} uses several elements of {array}")
+    if not names_in(found[0]).isdisjoint(written_names(loop) - {array}):
+        raise Refused(f"the element of {array} changes inside loop {loop.key}")
+    kind = bare_type(types_of(function).get(array, ""))
+    if not kind:
+        raise Refused(f"the type of {array} is not known")
+    name = fresh_name(function, f"{array}_value")
+
+    def change(expr: Expr) -> Expr:
+        return Name(name) if expr == found[0] else expr
+
+    body = map_expressions(loop.body, change)
+    before = Decl(kind, name, (), found[0])
+    after = ExprStmt(Assign("=", found[0], Name(name)))
+    return replace_statement(function, loop, [before, replace(loop, body=body), after])
+
+
+def _replace_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        for array in sorted(written_names(loop.body)):
+            refs = references(loop.body, array)
+            if (
+                refs
+                and all(r == refs[0] for r in refs)
+                and names_in(refs[0]).isdisjoint(written_names(loop) - {array})
+            ):
+                yield {"loop": loop.key, "array": array, "assumes": ["elements exist"]}
+
+
+def accumulate_in_place(function: Function, args: Args) -> Function:
+    """Lets a sum grow in the element that it is stored to, in place of a local variable.
+
+    That takes the accumulator out of the way of fission and of tiling the summing loop.
+
+    Args:
+        function: to change.
+        args: ``loop``, whose body holds the variable; ``variable``.
+    """
+    loop = find_loop(function, argument(args, "loop"))
+    name = argument(args, "variable")
+    require_known(loop, f"loop {loop.key}")
+    analyse(function, [loop], args)
+    body = loop.body
+    at = next((p for p, s in enumerate(body) if isinstance(s, Decl) and s.name == name), None)
+    users = [p for p, s in enumerate(body) if name in names_in((s,)) or name in written_names((s,))]
+    if at is None or len(users) < 2:
+        raise Refused(f"loop {loop.key} does not declare {name} and use it")
+    decl, last = body[at], body[users[-1]]
+    place = _stored(last, name)
+    if not isinstance(decl, Decl) or decl.init is None or decl.dims or place is None:
+        raise Refused(f"{name} is not simply stored at the end")
+    base, _ = index_chain(place)
+    array = base.id if isinstance(base, Name) else ""
+    between = body[at : users[-1]]
+    if bare_type(decl.type) != bare_type(types_of(function).get(array, "")):
+        raise Refused(f"{name} and {array} have different types")
+    if references(between, array) or not names_in(place).isdisjoint(written_names(between)):
+        raise Refused(f"{array} or its subscripts are used while {name} grows")
+
+    def change(expr: Expr) -> Expr:
+        return place if expr == Name(name) else expr
+
+    made: list[Stmt] = []
+    for position, stmt in enumerate(body):
+        if position == at:
+            made.append(ExprStmt(Assign("=", place, decl.init)))
+        elif position != users[-1]:
+            made.append(map_expressions(stmt, change))
+    return replace_statement(function, loop, [replace(loop, body=tuple(made))])
+
+
+def _stored(stmt: Stmt, name: str) -> Index | None:
+    match stmt:
+        case ExprStmt(expr=Assign(op="=", target=Index() as place, value=Name(id=found))) if found == name:
+            return place
+    return None
+
+
+def _in_place_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        for stmt in loop.body:
+            if (
+                isinstance(stmt, Decl)
+                and stmt.init is not None
+                and any(_stored(s, stmt.name) for s in loop.body)
+            ):
+                yield {"loop": loop.key, "variable": stmt.name}
+
+
+def hoist(function: Function, args: Args) -> Function:
+    """Computes an expression that a loop does not change once, before the loop.
+
+    Args:
+        function: to change.
+        args: ``loop``; ``expression``, its text.
+    """
+    loop = find_loop(function, argument(args, "loop"))
+    text = argument(args, "expression")
+    require_known(loop, f"loop {loop.key}")
+    analyse(function, [loop], args)
+    for expr in _invariant(function, loop):
+        if expression_text(expr) == text:
+            break
+    else:
+        raise Refused(f"loop {loop.key} does not hold {text!r}, or changes it")
+    kind = _type_of(expr, types_of(function))
+    name = fresh_name(function, "invariant")
+
+    def change(part: Expr) -> Expr:
+        return Name(name) if part == expr else part
+
+    body = map_expressions(loop.body, change)
+    return replace_statement(
+        function, loop, [Decl(f"const {kind}", name, (), expr), replace(loop, body=body)]
+    )
+
+
+def _invariant(function: Function, loop: For) -> Iterator[Expr]:
+    changed = written_names(loop)
+    kinds = types_of(function)
+    targets = {id(n.target) for n in subtrees(loop.body) if isinstance(n, Assign)}
+    for node in subtrees(loop.body):
+        if not isinstance(node, Binary | Index | Call) or id(node) in targets:
+            continue
+        if is_pure(node) and names_in(node).isdisjoint(changed) and _type_of(node, kinds) in LANES:
+            yield node
+
+
+def _type_of(expr: Expr, kinds: dict[str, str]) -> str:
+    """The floating-point type of an expression whose parts all have it; else nothing."""
+    match expr:
+        case Name(id=name):
+            return bare_type(kinds.get(name, "")) if "*" not in kinds.get(name, "") else ""
+        case Number(text=text):
+            return "" if "." not in text else "float" if text[-1:] in ("f", "F") else "double"
+        case Index():
+            base, _ = index_chain(expr)
+            return bare_type(kinds.get(base.id, "")) if isinstance(base, Name) else ""
+        case Unary(op="-", operand=operand):
+            return _type_of(operand, kinds)
+        case Cast(type=kind):
+            return kind
+        case Binary(op="+" | "-" | "*" | "/", left=left, right=right):
+            found = {_type_of(left, kinds), _type_of(right, kinds)}
+            return found.pop() if len(found) == 1 else ""
+        case Call(function=name, arguments=arguments):
+            found = {_type_of(a, kinds) for a in arguments}
+            kind = "float" if name.endswith("f") and name != "erf" else "double"
+            return kind if found == {kind} else ""
+    return ""
+
+
+def _hoist_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        seen = set()
+        for expr in _invariant(function, loop):
+            text = expression_text(expr)
+            if text not in seen:
+                seen.add(text)
+                yield {"loop": loop.key, "expression": text, "assumes": ["elements exist"]}
+
+
+def partial_sums(function: Function, args: Args) -> Function:
+    """Adds up in several vectors at once and joins them after the loop: another order of additions.
+
+    Args:
+        function: to change.
+        args: ``loop``; ``reassociate`` has to be true; ``parameters``: vectors, lanes.
+    """
+    if args.get("reassociate") is not True:
+        raise Refused("partial sums add in another order, which numerics does not allow")
+    loop = find_loop(function, argument(args, "loop"))
+    require_simple_loop(function, loop)
+    found = analyse(function, [loop], args)
+    reason = found.carried_by(loop.key)
+    if reason:
+        raise Refused(reason)
+    kinds = types_of(function)
+    sums = _sums(loop, kinds)
+    element = _type_of(next(iter(sums.values())), kinds)
+    if element not in LANES or any(_type_of(t, kinds) != element for t in sums.values()):
+        raise Refused(f"loop {loop.key} does not sum in one floating-point type")
+    made, (vectors, width) = define(function, args, 2)
+    text = width.id if isinstance(width, Name) else ""
+    vector = fresh_name(made, f"{element}_{text.lower()}")
+    made = replace(made, preamble=(*made.preamble, vector_type(vector, element, text)))
+    return replace_statement(made, loop, _summed(made, loop, sums, (vector, element), (vectors, width)))
+
+
+def _sums(loop: For, kinds: dict[str, str]) -> dict[str, Expr]:
+    """Places that a loop adds to, by the names of their partial sums."""
+    found: dict[str, Expr] = {}
+    for stmt in body_of(loop):
+        match stmt:
+            case ExprStmt(expr=Assign(op="+=" | "-=", target=target)):
+                base, _ = index_chain(target)
+                name = base.id if isinstance(base, Name) else ""
+                if target in found.values():
+                    raise Refused(f"{expression_text(target)} is added to twice")
+                if not names_in(target).isdisjoint(written_names(loop) - {name}):
+                    raise Refused(f"{expression_text(target)} changes with the loop")
+                found[f"{name}_sums" if f"{name}_sums" not in found else f"{name}_sums_{len(found)}"] = target
+            case Decl(dims=()):
+                continue
+            case _:
+                raise Refused(f"loop {loop.key} does more than add up")
+    if not found:
+        raise Refused(f"loop {loop.key} adds nothing up")
+    return found
+
+
+def _summed(
+    function: Function, loop: For, sums: dict[str, Expr], types: tuple[str, str], sizes: tuple[Expr, Expr]
+) -> list[Stmt]:
+    vector, element = types
+    vectors, width = sizes
+    kind = counter_type(function, loop)
+    kinds = {n: bare_type(k) for n, k in types_of(function).items()}
+    kinds |= dict.fromkeys(sums, element)
+    names = {old: fresh_name(function, old) for old in sums}
+    base, part, lane = (fresh_name(function, n) for n in (f"{loop.var}_block", "part", "lane"))
+    size = Binary("*", vectors, width)
+    lanes = Lanes(
+        element=element,
+        vector=vector,
+        counter=loop.var,
+        kinds=kinds,
+        const=frozenset(n for n, k in types_of(function).items() if "const" in k.split()),
+        wide=frozenset(names.values()),
+    )
+    offset = Binary("/", Binary("-", Name(loop.var), Name(base)), width)
+    by_target = {target: Index(Name(names[old]), offset) for old, target in sums.items()}
+    body: list[Stmt] = []
+    for stmt in body_of(loop):
+        if isinstance(stmt, ExprStmt) and isinstance(stmt.expr, Assign):
+            stmt = ExprStmt(replace(stmt.expr, target=by_target[stmt.expr.target]))
+        turned, lanes = vector_statement(stmt, lanes)
+        body.append(turned)
+    end = upper_end(loop)
+    whole = left_over(loop, size, end)
+    unroll = ("clang loop unroll(full)",)
+    limit = Binary("+", Name(base), size)
+    taken = {f.key for f in all_loops(function)}
+
+    def key(stem: str) -> str:
+        made = fresh_key(function, stem, taken)
+        taken.add(made)
+        return made
+
+    points = For(loop.key, kind, loop.var, Name(base), "<", limit, width, tuple(body), unroll)
+    main = For(key(base), kind, base, loop.start, "<", whole, size, (points,))
+    tail = For(
+        key(loop.var), kind, loop.var, whole, "<", end, Number("1"), rekeyed(function, loop.body, taken)
+    )
+    zero = Unary("-", Number("0.0f" if element == "float" else "0.0"))
+    declare = [Decl(vector, n, (vectors,)) for n in names.values()]
+    clear = [
+        ExprStmt(Assign("=", Index(Name(n), Name(part)), Binary("-", zero, _zeros(vector))))
+        for n in names.values()
+    ]
+    join: list[Stmt] = []
+    for old, target in sums.items():
+        value = Index(Index(Name(names[old]), Name(part)), Name(lane))
+        join.append(ExprStmt(Assign("+=", target, value)))
+    inner = For(key(lane), "int", lane, Number("0"), "<", width, Number("1"), tuple(join))
+    return [
+        *declare,
+        For(key(part), "int", part, Number("0"), "<", vectors, Number("1"), tuple(clear), unroll),
+        main,
+        For(key(part), "int", part, Number("0"), "<", vectors, Number("1"), (inner,), unroll),
+        tail,
+    ]
+
+
+def _zeros(vector: str) -> Expr:
+    return Opaque(f"({vector}){{0}}")
+
+
+def _sum_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+    if not reassociate:
+        return
+    kinds = types_of(function)
+    for loop in all_loops(function):
+        if len(loops_of(loop)) > 1:
+            continue
+        try:
+            sums = _sums(loop, kinds)
+        except Refused:
+            continue
+        element = _type_of(next(iter(sums.values())), kinds)
+        if element in LANES:
+            lanes = LANES[element]
+            first = parameter(function, f"PARTS_{loop.var}", (1, 2, 4, 8), 4)
+            second = parameter(function, f"LANES_{loop.var}", lanes, lanes[-1], [first["name"]])
+            yield {"loop": loop.key, "reassociate": True, "parameters": [first, second]}
+
+
+OPERATORS: Iterable[Operator] = (
+    Operator(
+        name="scalar_replace",
+        summary="keeps an element in a local variable during a loop",
+        apply=scalar_replace,
+        sites=_replace_sites,
+    ),
+    Operator(
+        name="accumulate_in_place",
+        summary="sums in the element that the sum is stored to",
+        apply=accumulate_in_place,
+        sites=_in_place_sites,
+    ),
+    Operator(name="hoist", summary="computes an invariant before the loop", apply=hoist, sites=_hoist_sites),
+    Operator(
+        name="partial_sums",
+        summary="adds up in several vectors (another order of additions)",
+        apply=partial_sums,
+        sites=_sum_sites,
+    ),
+)

@@ -1,0 +1,202 @@
+"""The tree as C text: four spaces, one statement a line, no more parentheses than C needs. May not change anything."""
+
+from __future__ import annotations
+
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Cast,
+    Comment,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    If,
+    Index,
+    Name,
+    Number,
+    Opaque,
+    OpaqueStmt,
+    Param,
+    Stmt,
+    Ternary,
+    Unary,
+)
+
+__all__ = ["expression_text", "function_text", "param_text", "preamble_text", "statement_text"]
+
+_WIDTH = 110
+_PRECEDENCE = {
+    **dict.fromkeys(("*", "/", "%"), 12),
+    **dict.fromkeys(("+", "-"), 11),
+    **dict.fromkeys(("<<", ">>"), 10),
+    **dict.fromkeys(("<", ">", "<=", ">="), 9),
+    **dict.fromkeys(("==", "!="), 8),
+    "&": 7,
+    "^": 6,
+    "|": 5,
+    "&&": 4,
+    "||": 3,
+    ",": 0,
+}
+_TERNARY, _ASSIGN, _UNARY, _POSTFIX, _ATOM = 2, 1, 13, 14, 15
+_CLEARER = {("<<", 11), (">>", 11), ("&", 12), ("&", 11), ("|", 12), ("|", 11), ("||", 4)}
+
+
+def expression_text(expr: Expr, context: int = 0) -> str:
+    """C text of an expression; in parentheses where its operator binds less than ``context``."""
+    text, strength = _expression(expr)
+    return f"({text})" if strength < context else text
+
+
+def _expression(expr: Expr) -> tuple[str, int]:
+    match expr:
+        case Name(id=text):
+            return text, _ATOM
+        case Number(text=text):
+            return text, _ATOM
+        case Opaque(text=text):
+            return text, _ATOM if text.startswith(('"', "'")) else 0
+        case Unary(op=op, operand=operand):
+            inner = expression_text(operand, _UNARY)
+            # "- -x" must not become "--x".
+            gap = " " if inner.startswith(op) and op in "+-&" else ""
+            return f"{op}{gap}{inner}", _UNARY
+        case Cast(type=name, operand=operand):
+            return f"({name}){expression_text(operand, _UNARY)}", _UNARY
+        case Index(base=base, index=index):
+            return f"{expression_text(base, _POSTFIX)}[{expression_text(index)}]", _POSTFIX
+        case Call(function=function, arguments=arguments):
+            return f"{function}({', '.join(expression_text(a, _ASSIGN) for a in arguments)})", _POSTFIX
+        case Binary(op=op, left=left, right=right):
+            return _binary(op, left, right)
+        case Ternary(condition=condition, then=then, other=other):
+            parts = (expression_text(e, _TERNARY + 1) for e in (condition, then))
+            return f"{' ? '.join(parts)} : {expression_text(other, _TERNARY)}", _TERNARY
+        case Assign(op=op, target=target, value=value):
+            return f"{expression_text(target, _UNARY)} {op} {expression_text(value, _ASSIGN)}", _ASSIGN
+
+
+def _binary(op: str, left: Expr, right: Expr) -> tuple[str, int]:
+    strength = _PRECEDENCE[op]
+    sides = []
+    for side, least in ((left, strength), (right, strength + 1)):
+        text, inner = _expression(side)
+        sides.append(f"({text})" if inner < least or (op, inner) in _CLEARER else text)
+    gap = "" if op == "," else " "
+    return f"{sides[0]}{gap}{op} {sides[1]}", strength
+
+
+def statement_text(stmt: Stmt, indent: int = 0) -> str:
+    """C text of a statement with a line break at its end."""
+    pad = "    " * indent
+    match stmt:
+        case ExprStmt(expr=expr):
+            return _wrap(f"{pad}{expression_text(expr)};", indent)
+        case Decl():
+            return _wrap(f"{pad}{_declaration(stmt)};", indent)
+        case For():
+            return _for(stmt, indent)
+        case If():
+            return _if(stmt, indent)
+        case Block(body=body):
+            return f"{pad}{{\n{_body(body, indent + 1)}{pad}}}\n"
+        case Comment(text=text):
+            return f"{pad}{text}\n"
+        case OpaqueStmt(text=text):
+            # A preprocessor line has to begin a line of its own; other text keeps its inner layout.
+            return f"{text.rstrip()}\n" if text.startswith("#") else f"{pad}{text.rstrip()}\n"
+
+
+def _body(body: tuple[Stmt, ...], indent: int) -> str:
+    return "".join(statement_text(s, indent) for s in body)
+
+
+def _declaration(decl: Decl) -> str:
+    star = "" if decl.type.endswith("*") else " "
+    dims = "".join(f"[{expression_text(d)}]" for d in decl.dims)
+    suffix = f" {decl.suffix}" if decl.suffix else ""
+    init = "" if decl.init is None else f" = {expression_text(decl.init, _ASSIGN)}"
+    return f"{decl.type}{star}{decl.name}{dims}{suffix}{init}"
+
+
+def _for(loop: For, indent: int) -> str:
+    pad = "    " * indent
+    lines = "".join(f"{pad}#pragma {p}\n" for p in loop.pragmas)
+    start = f"{loop.type + ' ' if loop.type else ''}{loop.var} = {expression_text(loop.start, _ASSIGN)}"
+    sign = "+" if loop.upward else "-"
+    # The limit is compared: a conditional or logical one needs parentheses.
+    condition = f"{loop.var} {loop.op} {expression_text(loop.limit, _PRECEDENCE['<'] + 1)}"
+    step = f"{loop.var}{sign * 2}" if loop.by_one else f"{loop.var} {sign}= {expression_text(loop.step)}"
+    head = f"{pad}for ({start}; {condition}; {step}) {{\n"
+    return f"{lines}{head}{_body(loop.body, indent + 1)}{pad}}}\n"
+
+
+def _if(stmt: If, indent: int) -> str:
+    pad = "    " * indent
+    text = f"{pad}if ({expression_text(stmt.condition)}) {{\n{_body(stmt.then, indent + 1)}{pad}}}"
+    if not stmt.other:
+        return f"{text}\n"
+    if len(stmt.other) == 1 and isinstance(stmt.other[0], If):
+        return f"{text} else {statement_text(stmt.other[0], indent).lstrip()}"
+    return f"{text} else {{\n{_body(stmt.other, indent + 1)}{pad}}}\n"
+
+
+def _wrap(line: str, indent: int) -> str:
+    """Breaks a long line after an operator at the depth of its parentheses that is least."""
+    if len(line) <= _WIDTH or '"' in line:
+        return f"{line}\n"
+    best, depth = -1, 0
+    best_depth = 1 << 30
+    for position, char in enumerate(line[:_WIDTH]):
+        depth += (char in "([{") - (char in ")]}")
+        if (
+            char == " "
+            and line[position - 1] in "+-*/,=?:&|"
+            and position > 4 * indent + 8
+            and depth <= best_depth
+        ):
+            best, best_depth = position, depth
+    if best < 0:
+        return f"{line}\n"
+    rest = "    " * (indent + 1) + line[best + 1 :]
+    if len(rest) >= len(line):
+        return f"{line}\n"
+    return f"{line[:best]}\n{_wrap(rest, indent)}"
+
+
+def param_text(param: Param) -> str:
+    """A parameter's declaration."""
+    if not param.plain:
+        return param.text
+    qualifiers = " ".join(param.qualifiers)
+    stars = "*" * param.stars
+    gap = " " if qualifiers else ""
+    return f"{param.base} {stars}{qualifiers}{gap}{param.name}"
+
+
+def preamble_text(function: Function) -> str:
+    """Defaults of tunables, then type definitions."""
+    lines = []
+    for define in function.defines:
+        lines.append(f"#ifndef {define.name}\n#define {define.name} {define.value}\n#endif\n")
+    lines += [f"{text}\n" for text in function.preamble]
+    return "".join(lines)
+
+
+def function_text(function: Function, indent: int = 1) -> str:
+    """The definition with its preamble, or the region's statements at a level of indentation."""
+    body = _body(function.body, indent)
+    if not function.whole:
+        return preamble_text(function) + body
+    if function.signature:
+        return f"{preamble_text(function)}{function.signature}{{\n{body}}}"
+    params = ", ".join(param_text(p) for p in function.params) or "void"
+    head = f"{function.head}{function.name}({params})"
+    if len(head) > _WIDTH and function.params:
+        pad = "\n" + " " * 4
+        head = f"{function.head}{function.name}({(',' + pad).join(param_text(p) for p in function.params)})"
+    return f"{preamble_text(function)}{head}\n{{\n{body}}}"

@@ -1,0 +1,320 @@
+"""Which parts of a kernel's sources may change, and putting changed parts back.
+
+A region lies between two comments that say ``EVOLVE-BLOCK-START`` and ``EVOLVE-BLOCK-END``; where no file has any,
+the definition of the entry function is the region. What lies outside is copied byte for byte. May not transform.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tuner.core.errors import Place, SpecError
+from tuner.core.types import Kernel, Source, Variant
+from tuner.spaces.source.parse import (
+    definition_start,
+    function_nodes,
+    name_start,
+    parameters,
+    parse_file,
+    parse_statements,
+)
+from tuner.spaces.source.printer import function_text
+from tuner.spaces.source.syntax import Decl, Function
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+__all__ = ["Program", "SourceFile", "outside_differs", "read_program"]
+
+_MARK = re.compile(r"EVOLVE-BLOCK-(START|END)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFile:
+    """A file cut at its regions: ``parts`` alternate between fixed text and a region's, fixed first and last."""
+
+    name: str
+    parts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The whole file."""
+        return "".join(self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where a function's changeable text lies: bytes of the region's text."""
+
+    file: int
+    part: int
+    start: int
+    end: int
+    indent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A kernel's sources with their changeable functions as trees.
+
+    Attributes:
+        language: ``c``, ``c++``, ``opencl`` or ``cuda``.
+        files: all of them, in the variant's order.
+        functions: by label: the function's name, with ``#2`` and so on where several regions lie in one function.
+    """
+
+    language: str
+    files: tuple[SourceFile, ...]
+    functions: Mapping[str, Function]
+    _places: Mapping[str, _Place] = field(repr=False)
+    _original: Mapping[str, Function] = field(repr=False)
+
+    @property
+    def regions(self) -> tuple[tuple[int, int], ...]:
+        """File and part of every region."""
+        return tuple((i, p) for i, f in enumerate(self.files) for p in range(1, len(f.parts), 2))
+
+    def with_function(self, label: str, function: Function) -> Program:
+        """The program with one function changed."""
+        return replace(self, functions={**self.functions, label: function})
+
+    def with_region(self, file: int, part: int, text: str) -> Program:
+        """The program with a region's text replaced and read anew; other changes are kept as text."""
+        files = list(self._rendered())
+        parts = list(files[file].parts)
+        parts[part] = text
+        files[file] = replace(files[file], parts=tuple(parts))
+        return _program(self.language, tuple(files))
+
+    def region_text(self, file: int, part: int) -> str:
+        """A region's text as it is now."""
+        return self._rendered()[file].parts[part]
+
+    def sources(self) -> tuple[Source, ...]:
+        """The files' texts."""
+        return tuple(Source(name=f.name, text=f.text) for f in self._rendered())
+
+    def _rendered(self) -> tuple[SourceFile, ...]:
+        if all(self.functions[label] is self._original[label] for label in self.functions):
+            return self.files
+        parts = [[p.encode() for p in f.parts] for f in self.files]
+        places = sorted(self._places.items(), key=lambda item: -item[1].start)
+        for label, place in places:
+            function = self.functions[label]
+            if function is self._original[label]:
+                continue
+            text = parts[place.file][place.part]
+            made = function_text(function, place.indent).encode()
+            before = (parts[place.file][place.part - 1] + text[: place.start])[-1:]
+            if made.startswith((b"#", b"typedef")) and before not in (b"", b"\n"):
+                # A preprocessor line has to begin a line.
+                made = b"\n" + made
+            parts[place.file][place.part] = text[: place.start] + made + text[place.end :]
+        return tuple(
+            replace(f, parts=tuple(p.decode() for p in made))
+            for f, made in zip(self.files, parts, strict=True)
+        )
+
+
+def read_program(kernel: Kernel, variant: Variant | None = None) -> Program:
+    """The changeable parts of a kernel.
+
+    Args:
+        kernel: for its entry and language.
+        variant: its sources as given; the kernel's own by default.
+
+    Raises:
+        SpecError: marks that do not pair up or cut through a statement; no marks and no entry function.
+    """
+    files = (variant or kernel.variant).files
+    cut = [_cut_at_marks(f) for f in files]
+    if all(len(f.parts) == 1 for f in cut):
+        cut = _cut_at_entry(files, kernel)
+    return _program(kernel.language, tuple(cut))
+
+
+def outside_differs(program: Program, variant: Variant) -> str:
+    """What of a variant differs from the program outside its regions, one line; empty when nothing does."""
+    if [f.name for f in program.files] != [f.name for f in variant.files]:
+        return "the variant has other files"
+    for file, source in zip(program.files, variant.files, strict=True):
+        position = 0
+        for number, fixed in enumerate(file.parts[::2]):
+            last = number == len(file.parts) // 2
+            found = len(source.text) - len(fixed) if last else source.text.find(fixed, position)
+            if found < position or (number == 0 and found) or not source.text.startswith(fixed, found):
+                line = file.text[: file.text.find(fixed)].count("\n") + 1
+                return f"{file.name} differs outside its regions, after line {line}"
+            position = found + len(fixed)
+    return ""
+
+
+def _cut_at_marks(source: Source) -> SourceFile:
+    parts: list[str] = [""]
+    inside = 0
+    for number, line in enumerate(source.text.splitlines(keepends=True), 1):
+        found = _MARK.search(line)
+        place = Place(file=source.name, line=number)
+        if found is None:
+            parts[-1] += line
+        elif found[1] == "START":
+            if inside:
+                raise SpecError(
+                    "EVOLVE-BLOCK-START inside a block", f"end the one of line {inside} first", place=place
+                )
+            inside = number
+            parts[-1] += line
+            parts.append("")
+        else:
+            if not inside:
+                raise SpecError(
+                    "EVOLVE-BLOCK-END without a start", "add EVOLVE-BLOCK-START above", place=place
+                )
+            inside = 0
+            parts.append(line)
+    if inside:
+        place = Place(file=source.name, line=inside)
+        raise SpecError("EVOLVE-BLOCK-START without an end", "add EVOLVE-BLOCK-END below", place=place)
+    return SourceFile(name=source.name, parts=tuple(parts))
+
+
+def _cut_at_entry(files: Sequence[Source], kernel: Kernel) -> list[SourceFile]:
+    entry = kernel.entry.split("<")[0].split("::")[-1]
+    cut = [SourceFile(name=f.name, parts=(f.text,)) for f in files]
+    for number, source in enumerate(files):
+        text = source.text.encode()
+        found = [node for name, node in function_nodes(parse_file(text, kernel.language)) if name == entry]
+        if found:
+            node = found[-1]
+            start = definition_start(node)
+            pieces = (text[:start], text[start : node.end_byte], text[node.end_byte :])
+            cut[number] = SourceFile(name=source.name, parts=tuple(p.decode() for p in pieces))
+            return cut
+    raise SpecError(
+        f"no definition of {entry!r} is found in {', '.join(f.name for f in files)}",
+        "mark what may change with EVOLVE-BLOCK-START and EVOLVE-BLOCK-END comments",
+    )
+
+
+def _program(language: str, files: tuple[SourceFile, ...]) -> Program:
+    # Macros of headers count, and tunables have one name in all files.
+    everything = "\n".join(f.text for f in files)
+    functions: dict[str, Function] = {}
+    places: dict[str, _Place] = {}
+    for number, file in enumerate(files):
+        if len(file.parts) == 1:
+            continue
+        root = parse_file(file.text.encode(), language)
+        begin = 0
+        for part, text in enumerate(file.parts):
+            end = begin + len(text.encode())
+            if part % 2:
+                for function, start, stop, indent in _inside(root, begin, end, file):
+                    count = sum(f.name == function.name for f in functions.values())
+                    label = f"{function.name}#{count + 1}" if count else function.name
+                    functions[label] = replace(function, source=everything)
+                    places[label] = _Place(
+                        file=number, part=part, start=start - begin, end=stop - begin, indent=indent
+                    )
+            begin = end
+    return Program(language=language, files=files, functions=functions, _places=places, _original=functions)
+
+
+def _inside(root: Node, begin: int, end: int, file: SourceFile) -> list[tuple[Function, int, int, int]]:
+    found = []
+    for name, node in function_nodes(root):
+        body = node.child_by_field_name("body")
+        if body is None or body.type != "compound_statement":
+            continue
+        start = definition_start(node)
+        if begin <= start and node.end_byte <= end:
+            statements = parse_statements(body.named_children)
+            function = _function(name, node, statements, file, ())
+            found.append((function, start, node.end_byte, 1))
+        elif body.start_byte < begin and end < body.end_byte:
+            made = _partial(name, node, body, (begin, end), file)
+            if made is not None:
+                found.append(made)
+    return found
+
+
+def _partial(
+    name: str, node: Node, body: Node, region: tuple[int, int], file: SourceFile
+) -> tuple[Function, int, int, int] | None:
+    begin, end = region
+    scope = body
+    while True:
+        inner = [c for c in _scopes(scope) if c.start_byte < begin and end <= c.end_byte]
+        if not inner:
+            break
+        scope = inner[0]
+    # The closing mark's comment begins where the region ends.
+    touched = [c for c in scope.named_children if c.start_byte < end and c.end_byte > begin]
+    for child in touched:
+        if child.start_byte < begin or child.end_byte > end:
+            place = Place(file=file.name, line=child.start_point[0] + 1)
+            raise SpecError(
+                "a region cuts through a statement", "move its marks between statements", place=place
+            )
+    if not touched:
+        return None
+    outer = tuple(_outer_declarations(body, begin, end))
+    function = _function(name, node, parse_statements(touched), file, outer)
+    # Whole lines: the printer indents, and ends each statement with a line break.
+    text = file.text.encode()
+    start = text.rfind(b"\n", 0, touched[0].start_byte) + 1
+    if start < begin or text[start : touched[0].start_byte].strip():
+        start = touched[0].start_byte
+    stop = touched[-1].end_byte
+    while stop < end and text[stop : stop + 1] in b" \t\r":
+        stop += 1
+    stop += text[stop : stop + 1] == b"\n"
+    return replace(function, whole=False), start, stop, touched[0].start_point[1] // 4
+
+
+def _scopes(node: Node) -> list[Node]:
+    """Compound statements directly below a node, through statements of other kinds."""
+    found = []
+    stack = list(node.children)
+    while stack:
+        child = stack.pop()
+        if child.type == "compound_statement":
+            found.append(child)
+        else:
+            stack.extend(child.children)
+    return found
+
+
+def _outer_declarations(body: Node, begin: int, end: int) -> list[Decl]:
+    found: list[Decl] = []
+    stack = [body]
+    while stack:
+        node = stack.pop()
+        if begin <= node.start_byte and node.end_byte <= end:
+            continue
+        if node.type == "declaration":
+            found += [d for d in parse_statements([node]) if isinstance(d, Decl)]
+        stack.extend(reversed(node.children))
+    return found
+
+
+def _function(
+    name: str, node: Node, body: tuple[object, ...], file: SourceFile, outer: tuple[Decl, ...]
+) -> Function:
+    declarator, block = (node.child_by_field_name(f) for f in ("declarator", "body"))
+    data = file.text.encode()
+    start = definition_start(node)
+    signature = data[start : node.end_byte if block is None else block.start_byte].decode()
+    known = declarator is not None and not declarator.has_error
+    return Function(
+        name=name,
+        head=data[start : name_start(node)].decode(),
+        signature=signature,
+        params=parameters(node) if known else (),
+        body=body,  # type: ignore[arg-type]
+        outer=outer,
+        source=file.text,
+    )

@@ -1,0 +1,441 @@
+"""What a part of a function reads and writes, statement by statement, with the loops around each.
+
+Refuses whatever it cannot see through: calls that are not pure mathematics, pointers, jumps, opaque text. May not
+reason about dependences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from tuner.spaces.source.printer import expression_text, statement_text
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Cast,
+    Comment,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    If,
+    Index,
+    Name,
+    Opaque,
+    OpaqueStmt,
+    Stmt,
+    Ternary,
+    Unary,
+    index_chain,
+    map_expressions,
+    names_in,
+    statements,
+    subtrees,
+)
+
+__all__ = ["Access", "Leaf", "Refused", "Scan", "is_floating", "is_integer", "is_pure", "scan", "types_of"]
+
+_PURE = re.compile(
+    r"(sqrt|rsqrt|cbrt|exp|exp2|expm1|log|log2|log10|log1p|pow|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|"
+    r"fabs|floor|ceil|trunc|round|fmin|fmax|fma|fmod|hypot|erf|copysign)[fl]?|abs|labs|__builtin_\w*(fabs|sqrt|fma)\w*"
+)
+_PLAIN_MACRO = re.compile(r"\s+\(?-?[\w.]*\d[\w.]*\)?\s*(//.*|/\*.*)?$|\s*$")
+_INTEGER = re.compile(r"\b(char|short|int|long|size_t|ptrdiff_t|ssize_t|unsigned|u?int\d+_t)\b")
+_FLOATING = re.compile(r"\b(float|double|_Float16|half)\b")
+_At = tuple[int | str, ...]
+_REDUCING = {"+": "+=", "*": "*="}
+
+
+class Refused(Exception):
+    """Why a transformation does not apply, one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """One reference to a variable or an element.
+
+    Attributes:
+        variable: unique for each declaration.
+        subscripts: constants of the enclosing scopes filled in; those of the loops around a private variable first.
+    """
+
+    variable: str
+    subscripts: tuple[Expr, ...]
+    write: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """A statement without loops inside.
+
+    Attributes:
+        stmt: itself.
+        loops: around it inside the scanned part, outermost first, their bounds with constants filled in.
+        position: the way to it: places in bodies, and the keys of the loops entered.
+        reduction: the place that an associative update adds to; ``None`` when it is none.
+        floating: whether that update is in floating point.
+    """
+
+    stmt: Stmt
+    loops: tuple[For, ...]
+    position: tuple[int | str, ...]
+    accesses: tuple[Access, ...]
+    reduction: Access | None = None
+    floating: bool = True
+
+    @property
+    def text(self) -> str:
+        """For messages: the statement on one line."""
+        line = " ".join(statement_text(self.stmt).split())
+        return line if len(line) <= 60 else f"{line[:57]}…"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """A scanned part.
+
+    Attributes:
+        leaves: in the order of the source.
+        outer: loops around the part, outermost first.
+        pointers: pointer parameters that are accessed, and whether each is ``restrict``.
+        written: pointer parameters that are written.
+        moving: names that change inside the part.
+    """
+
+    leaves: tuple[Leaf, ...]
+    outer: tuple[For, ...]
+    pointers: Mapping[str, bool]
+    written: frozenset[str]
+    moving: frozenset[str]
+
+    @property
+    def assumes_separate(self) -> bool:
+        """Whether reasoning about the part takes it for granted that pointer parameters do not overlap."""
+        loose = [name for name, restrict in self.pointers.items() if not restrict]
+        return bool(self.written) and len(self.pointers) > 1 and bool(loose)
+
+
+def types_of(function: Function) -> dict[str, str]:
+    """Types by name, of parameters and local variables; where names repeat, the last."""
+    found = {p.name: f"{p.base} *" if p.is_array else p.base for p in function.params}
+    found |= {d.name: d.type for d in function.outer}
+    counters: dict[str, str] = {}
+    for stmt in statements(function.body):
+        if isinstance(stmt, Decl):
+            found[stmt.name] = stmt.type
+        elif isinstance(stmt, For) and stmt.type:
+            counters[stmt.var] = stmt.type
+    found |= counters
+    return found
+
+
+def is_integer(kind: str) -> bool:
+    """Whether a type's name is an integer's."""
+    return bool(_INTEGER.search(kind)) and not _FLOATING.search(kind) and "*" not in kind
+
+
+def is_floating(kind: str) -> bool:
+    """Whether a type's name is a floating-point number's (of an element, for pointers)."""
+    return bool(_FLOATING.search(kind))
+
+
+def is_pure(expr: Expr) -> bool:
+    """Whether evaluating an expression has no effect and always gives the same for the same variables."""
+    for part in subtrees(expr):
+        if isinstance(part, Assign | Opaque):
+            return False
+        if isinstance(part, Call) and not _PURE.fullmatch(part.function):
+            return False
+        if isinstance(part, Unary) and part.op in ("*", "&"):
+            return False
+    return True
+
+
+def scan(function: Function, part: Sequence[Stmt]) -> Scan:
+    """What a part of a function does.
+
+    Args:
+        function: that holds the part.
+        part: neighbouring statements of the function, by identity.
+
+    Raises:
+        Refused: something in the part cannot be seen through.
+    """
+    walker = _Walker(function, part)
+    walker.visit(function.body, _Scope(), (), (), False)
+    if not walker.found:
+        raise Refused("the part is not in this function")
+    return Scan(
+        leaves=tuple(walker.leaves),
+        outer=walker.outer,
+        pointers=walker.pointers,
+        written=frozenset(walker.written),
+        moving=frozenset(walker.moving),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Names as they are known at a place: constants to fill in, private variables with their loops."""
+
+    constants: Mapping[str, Expr] = field(default_factory=dict)
+    private: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    variables: frozenset[str] = frozenset()
+
+    def fill(self, expr: Expr) -> Expr:
+        def change(e: Expr) -> Expr:
+            return self.constants.get(e.id, e) if isinstance(e, Name) else e
+
+        made: Expr = map_expressions(expr, change)
+        return made
+
+
+class _Walker:
+    def __init__(self, function: Function, part: Sequence[Stmt]) -> None:
+        self.part = {id(s) for s in part}
+        self.types = types_of(function)
+        self.params = {p.name: p for p in function.params}
+        self.local = {d.name for d in statements(function.body) if isinstance(d, Decl)}
+        self.local |= {d.name for d in function.outer}
+        self.shared_vars = {f.var for f in statements(function.body) if isinstance(f, For) and not f.type}
+        self.macros = _loose_macros(function.source)
+        self.leaves: list[Leaf] = []
+        self.outer: tuple[For, ...] = ()
+        self.pointers: dict[str, bool] = {}
+        self.written: set[str] = set()
+        self.moving: set[str] = set()
+        self.found = False
+        self.count = 0
+
+    def visit(
+        self, body: Sequence[Stmt], scope: _Scope, loops: tuple[For, ...], at: _At, inside: bool
+    ) -> None:
+        for place, stmt in enumerate(body):
+            now = inside or id(stmt) in self.part
+            if now and not inside:
+                self.outer = loops if not self.found else self.outer
+                self.found = True
+            own: tuple[For, ...] = loops if inside else ()
+            here = (*at, place) if inside else (place,)
+            match stmt:
+                case Decl():
+                    if now:
+                        self._leaf(stmt, scope, own, here)
+                    scope = self._declare(stmt, scope, own, inside=now)
+                case For():
+                    self._loop(stmt, scope, own if now else loops, here, now)
+                case Block(body=inner):
+                    self.visit(inner, scope, own if now else loops, here, now)
+                case If(condition=_, then=then, other=other) if not now:
+                    self.visit(then, scope, loops, at, False)
+                    self.visit(other, scope, loops, at, False)
+                case Comment():
+                    pass
+                case _ if now:
+                    self._leaf(stmt, scope, own, here)
+
+    def _loop(self, loop: For, scope: _Scope, loops: tuple[For, ...], here: _At, now: bool) -> None:
+        if now:
+            self.moving.add(loop.var)
+            for bound in (loop.start, loop.limit, loop.step):
+                self._check_names(bound)
+                if not is_pure(bound):
+                    raise Refused(f"a bound of loop {loop.key} is no plain expression")
+        filled = For(
+            loop.key,
+            loop.type,
+            loop.var,
+            scope.fill(loop.start),
+            loop.op,
+            scope.fill(loop.limit),
+            loop.step,
+            (),
+            loop.pragmas,
+        )
+        inner = _Scope(
+            {k: v for k, v in scope.constants.items() if k != loop.var},
+            scope.private,
+            scope.variables | {loop.var},
+        )
+        self.visit(loop.body, inner, (*loops, filled), (*here, loop.key), now)
+
+    def _declare(self, decl: Decl, scope: _Scope, loops: tuple[For, ...], *, inside: bool) -> _Scope:
+        constants = dict(scope.constants)
+        private = dict(scope.private)
+        constants.pop(decl.name, None)
+        private.pop(decl.name, None)
+        words = decl.type.split()
+        if "const" in words and is_integer(decl.type) and not decl.dims and decl.init and is_pure(decl.init):
+            constants[decl.name] = scope.fill(decl.init)
+        elif inside:
+            self.count += 1
+            private[decl.name] = (f"{decl.name}@{self.count}", tuple(f.var for f in loops))
+            self.moving.add(decl.name)
+        return _Scope(constants, private, scope.variables)
+
+    def _leaf(self, stmt: Stmt, scope: _Scope, loops: tuple[For, ...], here: _At) -> None:
+        if any(isinstance(s, OpaqueStmt | For) for s in subtrees(stmt)):
+            raise Refused(f"{_short(stmt)} cannot be seen through")
+        accesses: list[Access] = []
+        reduction: Access | None = None
+        floating = True
+        if isinstance(stmt, Decl):
+            if "*" in stmt.type:
+                raise Refused(f"{stmt.name} is a pointer of its own")
+            if stmt.init is None:
+                return
+            accesses += self._reads(stmt.init, scope)
+            inner = self._declare(stmt, scope, loops, inside=True)
+            self.count -= 1
+            if stmt.name in inner.private:
+                variable = f"{stmt.name}@{self.count + 1}"
+                subscripts: tuple[Expr, ...] = tuple(Name(f.var) for f in loops)
+                accesses.append(Access(variable=variable, subscripts=subscripts, write=True))
+        else:
+            for part in _simple(stmt):
+                if isinstance(part, Assign):
+                    accesses += self._assign(part, scope)
+                else:
+                    accesses += self._reads(part, scope)
+            if isinstance(stmt, ExprStmt) and isinstance(stmt.expr, Assign):
+                reduction, floating = self._reduction(stmt.expr, scope)
+        made = Leaf(
+            stmt=stmt,
+            loops=loops,
+            position=here,
+            accesses=tuple(accesses),
+            reduction=reduction,
+            floating=floating,
+        )
+        self.leaves.append(made)
+
+    def _assign(self, expr: Assign, scope: _Scope) -> list[Access]:
+        base, subscripts = index_chain(expr.target)
+        if not isinstance(base, Name):
+            raise Refused(f"{expression_text(expr.target)} is no plain place to write to")
+        found = self._reads(expr.value, scope)
+        for subscript in subscripts:
+            found += self._reads(subscript, scope)
+        if expr.op != "=":
+            found.append(self._access(base.id, subscripts, scope, write=False))
+        found.append(self._access(base.id, subscripts, scope, write=True))
+        return found
+
+    def _reads(self, expr: Expr, scope: _Scope) -> list[Access]:
+        self._check_names(expr)
+        if not is_pure(expr):
+            raise Refused(f"{expression_text(expr)!r} has effects that are not known")
+        found: list[Access] = []
+        stack: list[Expr] = [expr]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, Index):
+                base, subscripts = index_chain(part)
+                if not isinstance(base, Name):
+                    raise Refused(f"{expression_text(part)!r} is no element of a named array")
+                found.append(self._access(base.id, subscripts, scope, write=False))
+                stack += subscripts
+            elif isinstance(part, Name):
+                found.append(self._access(part.id, (), scope, write=False))
+            else:
+                stack += _children(part)
+        return found
+
+    def _check_names(self, expr: Expr) -> None:
+        loose = names_in(expr) & self.macros
+        if loose:
+            raise Refused(f"{min(loose)} is a macro that cannot be seen through")
+
+    def _access(self, name: str, subscripts: tuple[Expr, ...], scope: _Scope, *, write: bool) -> Access:
+        filled = tuple(scope.fill(s) for s in subscripts)
+        if name in scope.private:
+            variable, around = scope.private[name]
+            filled = (*(Name(v) for v in around), *filled)
+        else:
+            variable = name
+            self._check_outer(name, subscripts, scope, write=write)
+        if write:
+            self.moving.add(name)
+        return Access(variable=variable, subscripts=filled, write=write)
+
+    def _check_outer(self, name: str, subscripts: tuple[Expr, ...], scope: _Scope, *, write: bool) -> None:
+        if name in self.shared_vars and name not in scope.variables:
+            raise Refused(f"{name} counts a loop and is used outside it")
+        if write and name in scope.variables:
+            raise Refused(f"the loop variable {name} is written in its loop")
+        if subscripts:
+            param = self.params.get(name)
+            if param is not None:
+                if param.is_array and (param.stars + bool(param.suffix)) == 1:
+                    self.pointers[name] = "restrict" in param.text or "restrict" in " ".join(param.qualifiers)
+                    if write:
+                        self.written.add(name)
+                    return
+                raise Refused(f"{name} is more than a pointer to elements")
+            if name not in self.local:
+                raise Refused(f"{name} is not declared in this function")
+            if "*" in self.types.get(name, ""):
+                raise Refused(f"{name} is a pointer of its own")
+
+    def _reduction(self, expr: Assign, scope: _Scope) -> tuple[Access | None, bool]:
+        base, subscripts = index_chain(expr.target)
+        op = expr.op
+        value = expr.value
+        if op == "=" and isinstance(value, Binary) and value.op in _REDUCING and value.left == expr.target:
+            op, value = _REDUCING[value.op], value.right
+        if op not in ("+=", "-=", "*=", "&=", "|=", "^=") or not isinstance(base, Name):
+            return None, True
+        if base.id in names_in(value):
+            return None, True
+        place = self._access(base.id, subscripts, scope, write=True)
+        return place, not is_integer(self.types.get(base.id, "").replace("*", ""))
+
+
+@lru_cache(maxsize=64)
+def _loose_macros(text: str) -> frozenset[str]:
+    """Macros that stand for more than one number: their text may hold variables, or bind less than a name."""
+    found = re.findall(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(.*)", text, re.MULTILINE)
+    return frozenset(name for name, body in found if not _PLAIN_MACRO.match(body))
+
+
+def _children(expr: Expr) -> Iterator[Expr]:
+    match expr:
+        case Unary(operand=operand):
+            yield operand
+        case Binary(left=left, right=right):
+            yield from (left, right)
+        case Ternary(condition=condition, then=then, other=other):
+            yield from (condition, then, other)
+        case Call(arguments=arguments):
+            yield from arguments
+        case Cast(operand=operand):
+            yield operand
+
+
+def _simple(stmt: Stmt) -> Iterator[Expr]:
+    """The expressions of a statement that is treated as one; conditions count as always taken."""
+    match stmt:
+        case ExprStmt(expr=expr):
+            yield expr
+        case If(condition=condition, then=then, other=other):
+            yield condition
+            for inner in (*then, *other):
+                yield from _simple(inner)
+        case Block(body=body):
+            for inner in body:
+                yield from _simple(inner)
+        case Comment():
+            return
+        case _:
+            raise Refused(f"{_short(stmt)} cannot be seen through")
+
+
+def _short(stmt: Stmt) -> str:
+    line = " ".join(statement_text(stmt).split())
+    return repr(line if len(line) <= 50 else f"{line[:47]}…")

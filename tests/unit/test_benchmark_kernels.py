@@ -1,0 +1,42 @@
+"""The fourteen PolyBench-style kernels: specs that load, regions that can be changed, baselines that verify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.driver.check import check_spec
+from tuner.spaces.source.operators import OPERATORS
+from tuner.spaces.source.operators.base import all_loops
+from tuner.spaces.source.regions import read_program
+from tuner.spec.load import load_spec
+
+KERNELS = Path(__file__).resolve().parents[2] / "benchmarks" / "kernels"
+NAMES = (
+    *("2mm", "atax", "bicg", "correlation", "fdtd-2d", "floyd-warshall", "gemm"),
+    *("heat-3d", "jacobi-2d", "lu", "mvt", "seidel-2d", "syrk", "trmm"),
+)
+
+
+def test_there_are_fourteen() -> None:
+    """No more and no less."""
+    assert sorted(p.stem for p in KERNELS.glob("*.yaml")) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_source_is_understood(name: str) -> None:
+    """Every loop is read, and some operator has places to try."""
+    task = load_spec(KERNELS / f"{name}.yaml")[0].task
+    text = task.kernel.variant.files[0].text
+    (function,) = read_program(task.kernel).functions.values()
+    assert len(all_loops(function)) == text.count("for (")
+    assert any(list(o.sites(function, False)) for o in OPERATORS.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_the_baseline_verifies(name: str) -> None:
+    """As ``tuner check`` says."""
+    report = check_spec(load_spec(KERNELS / f"{name}.yaml")[0])
+    assert report.ok, report.lines

@@ -1,0 +1,153 @@
+"""The remix proposer: pure, seeded, within the numerics policy, new each time, led by what paid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner.core.canonical import canonical_json
+from tuner.core.streams import stream
+from tuner.core.types import Kernel, Source, Status, Variant
+from tuner.search.recipes import RECIPES
+from tuner.search.remix import Offspring, Outcome, Proposer, RemixProposer
+from tuner.spaces.source.edits import apply_edits
+from tuner.spaces.source.operators import OPERATORS
+from tuner.spaces.source.regions import read_program
+from tuner.spec.load import load_spec
+
+KERNELS = Path(__file__).resolve().parents[2] / "benchmarks" / "kernels"
+PRODUCT = """void f(const float *a, const float *b, float *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            float sum = 0.0f;
+            for (int k = 0; k < n; k++)
+                sum += a[i * n + k] * b[k * n + j];
+            c[i * n + j] = sum;
+        }
+}
+"""
+
+
+def kernel(text: str = PRODUCT) -> Kernel:
+    """With entry f."""
+    variant = Variant(files=(Source(name="f.c", text=text),))
+    return Kernel(name="f", entry="f", language="c", variant=variant, folder=".")
+
+
+def generations(proposer: RemixProposer, seed: int, count: int) -> list[Offspring]:
+    """A chain of offspring, each from the original or an earlier one."""
+    rng = np.random.default_rng(seed)
+    pool = [kernel().variant]
+    made: list[Offspring] = []
+    known: set[str] = set()
+    for number in range(count):
+        parents = [pool[int(rng.integers(len(pool)))], pool[-1]]
+        child = proposer.propose(parents, stream(seed, "propose", number), known)
+        if child is not None:
+            known.add(child.structure)
+            made.append(child)
+            pool.append(child.variant)
+    return made
+
+
+def test_it_is_a_proposer() -> None:
+    """What the driver needs and no more."""
+    assert isinstance(RemixProposer(kernel()), Proposer)
+
+
+def test_equal_seeds_give_equal_variants() -> None:
+    """Text, edits and tunables; the edits alone give the text again."""
+    one, two = (generations(RemixProposer(kernel(), "reassociate"), 4, 8) for _ in range(2))
+    assert one == two
+    assert len(one) >= 6
+    assert len({child.structure for child in one}) == len(one)
+    for child in one:
+        again = apply_edits(read_program(kernel()), child.variant.edits)
+        assert again.variant == child.variant
+        assert again.parameters == child.parameters
+        assert canonical_json([dict(e) for e in child.variant.edits])
+        names = [p.name for p in child.parameters]
+        assert len(set(names)) == len(names)
+
+
+def test_exact_numerics_never_reassociate() -> None:
+    """Neither an edit nor a parent that a more generous policy made."""
+    children = generations(RemixProposer(kernel(), "exact"), 2, 8)
+    assert children
+    assert not any(e.get("reassociate") for c in children for e in c.variant.edits)
+
+
+def test_what_paid_is_tried_more() -> None:
+    """And what failed less."""
+    proposer = RemixProposer(kernel())
+    before = dict(proposer.weights)
+    proposer.tell([Outcome(origin="recipe/blocked_product", gain=1.0), Outcome(origin="unroll", gain=None)])
+    assert proposer.weights["recipe/blocked_product"] > before["recipe/blocked_product"]
+    assert proposer.weights["unroll"] < before["unroll"]
+    assert set(before) == {*OPERATORS, *(f"recipe/{r}" for r in RECIPES), "crossover", "drop"}
+
+
+def test_raw_edits_are_rare_and_labelled() -> None:
+    """They alone are unchecked."""
+    weights = RemixProposer(kernel()).weights
+    raw = sum(w for n, w in weights.items() if n in OPERATORS and not OPERATORS[n].checked)
+    assert 0 < raw < 0.02 * sum(weights.values())
+
+
+def test_nothing_to_do_is_none() -> None:
+    """A function without loops or pointers."""
+    proposer = RemixProposer(kernel("int f(int n)\n{\n    return n;\n}\n"))
+    assert (
+        proposer.propose([kernel("int f(int n)\n{\n    return n;\n}\n").variant], np.random.default_rng(0))
+        is None
+    )
+
+
+def test_assumptions_are_stated() -> None:
+    """Buffers without restrict are taken to be separate, and the offspring says so."""
+    children = generations(RemixProposer(kernel()), 1, 6)
+    assumed = {a for c in children for a in c.note.get("assumes", ())}
+    assert "separate buffers" in assumed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(KERNELS.glob("*.yaml")), ids=lambda p: p.stem)
+def test_offspring_of_every_benchmark_kernel_are_right(path: Path) -> None:
+    """Generations of variants at random sizes, compiled and run; wrong ones must come from unchecked edits."""
+    from dataclasses import replace
+
+    from tuner.core.types import BuildRequest, Problem, Resolved
+    from tuner.evaluators.host.backend import HostBackend
+
+    task = load_spec(path)[0].task_with(seed=3)
+    task = replace(task, problems=tuple(Problem(sizes=p.sizes) for p in task.verify.problems[-1:]))
+    proposer = RemixProposer(task.kernel, "reassociate")
+    evaluation = HostBackend().prepare(task, workers=1)
+    try:
+        plain = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
+        base = evaluation.build([BuildRequest(trial=0, variant=task.kernel.variant, resolved=plain)])[0]
+        assert evaluation.set_baseline(base, plain).status is Status.OK
+        pool = [task.kernel.variant]
+        for number in range(8):
+            rng = stream(9, path.stem, number)
+            child = proposer.propose([pool[int(rng.integers(len(pool)))], pool[-1]], rng)
+            if child is None:
+                continue
+            values = {p.name: p.values[int(rng.integers(len(p.values)))] for p in child.parameters}
+            resolved = replace(plain, macros=values)
+            build = evaluation.build([BuildRequest(trial=1, variant=child.variant, resolved=resolved)])[0]
+            if build.status is Status.TIMED_OUT:
+                # Blocks of blocks can become more code than the compiler's time limit allows.
+                continue
+            assert build.status is Status.OK, build.message
+            session = evaluation.open(build, resolved, purpose="search", number=number)
+            verdict = session.verify()
+            session.close()
+            if child.checked:
+                assert verdict.status is Status.OK, (verdict.message, child.variant.edits, values)
+                pool.append(child.variant)
+    finally:
+        evaluation.close()

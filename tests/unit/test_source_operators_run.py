@@ -1,0 +1,208 @@
+"""Every operator on several kernels: compiled, run on odd sizes in a sandboxed process, compared with the original."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tuner.core.types import BuildRequest, Problem, Resolved, Status, Task
+from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
+from tuner.spaces.source.operators import OPERATORS, Operator
+from tuner.spaces.source.regions import Program, read_program
+from tuner.spec.load import load_spec
+
+KERNELS = Path(__file__).resolve().parents[2] / "benchmarks" / "kernels"
+MATMUL = """void gemm(float alpha, float beta, const float *a, const float *b, float *c, int ni, int nj, int nk)
+{
+    for (int i = 0; i < ni; i++) {
+        for (int j = 0; j < nj; j++) {
+            float sum = 0.0f;
+            for (int k = 0; k < nk; k++)
+                sum += a[i * nk + k] * b[k * nj + j];
+            c[i * nj + j] = beta * c[i * nj + j] + alpha * sum;
+        }
+    }
+}
+"""
+CONV = """void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
+{
+    for (int i = 0; i < m; i++)
+        tmp[i] = a[i * n];
+    for (int i = 0; i < n; i++) {
+        float sum = 0.0f;
+        for (int j = 0; j < 5; j++) {
+            const int at = i + j - 2;
+            if (at >= 0 && at < n)
+                sum += x[at] * a[j % m];
+        }
+        y[i] = sum;
+    }
+}
+"""
+IN_PLACE = """void gemm(float alpha, float beta, const float *a, const float *b, float *c, int ni, int nj, int nk)
+{
+    for (int i = 0; i < ni; i++)
+        for (int j = 0; j < nj; j++) {
+            float sum = beta * c[i * nj + j];
+            for (int k = 0; k < nk; k++)
+                sum += alpha * a[i * nk + k] * b[k * nj + j];
+            c[i * nj + j] = sum;
+        }
+}
+"""
+UPDATE = """void gemm(float alpha, float beta, float *a, float *b, float *c, int ni, int nj, int nk)
+{
+    (void)beta;
+    for (int i = 0; i < ni; i++)
+        for (int j = 0; j < nj; j++)
+            for (int k = 0; k < nk; k++)
+                c[i * nj + j] += alpha * a[i * nk + k] * b[k * nj + j];
+}
+"""
+SUBJECTS = {
+    "update": ("gemm", UPDATE),
+    "gemm": ("gemm", ""),
+    "matmul": ("gemm", MATMUL),
+    "in_place": ("gemm", IN_PLACE),
+    "convolution": ("atax", CONV),
+    "atax": ("atax", ""),
+    "mvt": ("mvt", ""),
+    "trmm": ("trmm", ""),
+    "jacobi": ("jacobi-2d", ""),
+    "floyd_warshall": ("floyd-warshall", ""),
+}
+PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
+    # Local arrays and accumulators in memory come from other operators.
+    "pack": ("update", [{"op": "tile", "loops": ["i", "j", "k"]}]),
+    "pad": ("in_place", [{"op": "tile", "loops": ["i", "j"]}, {"op": "register_block", "loops": ["i", "j"]}]),
+    "swap_layout": ("in_place", [{"op": "register_block", "loops": ["i", "j"]}]),
+}
+
+
+def subject(name: str) -> Task:
+    """A small task; the kernel's text may stand in for the file's."""
+    spec, text = SUBJECTS[name]
+    task = load_spec(KERNELS / f"{spec}.yaml")[0].task_with(seed=5)
+    problems = tuple(Problem(sizes=p.sizes) for p in task.verify.problems)
+    if text:
+        files = (replace(task.kernel.variant.files[0], text=text),)
+        task = replace(task, kernel=replace(task.kernel, variant=replace(task.kernel.variant, files=files)))
+    return replace(task, problems=problems[-1:])
+
+
+class Bench:
+    """A kernel with its baseline set; judges variants."""
+
+    def __init__(self, name: str) -> None:
+        self.task = subject(name)
+        self.program = read_program(self.task.kernel)
+        self.evaluation: HostEvaluation = HostBackend().prepare(self.task, workers=1)
+        plain = _resolved({})
+        build = self.evaluation.build(
+            [BuildRequest(trial=0, variant=self.task.kernel.variant, resolved=plain)]
+        )[0]
+        report = self.evaluation.set_baseline(build, plain)
+        assert report.status is Status.OK, report.message
+
+    def judge(self, made: Applied, values: Mapping[str, int]) -> str:
+        """Empty when the variant is right, else what is wrong with it."""
+        resolved = _resolved(values)
+        build = self.evaluation.build([BuildRequest(trial=1, variant=made.variant, resolved=resolved)])[0]
+        if build.status is not Status.OK:
+            return f"{build.status}: {build.message}"
+        session = self.evaluation.open(build, resolved, purpose="search", number=0)
+        try:
+            verdict = session.verify()
+        finally:
+            session.close()
+        return "" if verdict.status is Status.OK else f"{verdict.status}: {verdict.message}"
+
+
+def _resolved(values: Mapping[str, int]) -> Resolved:
+    return Resolved(macros=dict(values), scalars={}, flags=(), pipeline=None)
+
+
+@pytest.fixture(scope="module")
+def benches() -> Iterator[dict[str, Bench]]:
+    """Made when first asked for, closed together."""
+    made: dict[str, Bench] = {}
+    yield made
+    for bench in made.values():
+        bench.evaluation.close()
+
+
+def bench_of(benches: dict[str, Bench], name: str) -> Bench:
+    """One kernel's."""
+    if name not in benches:
+        benches[name] = Bench(name)
+    return benches[name]
+
+
+def applicable(program: Program, operator: Operator, before: list[dict[str, Any]]) -> list[Applied]:
+    """What an operator makes of a program at every place where it applies."""
+    found = []
+    start = apply_edits(program, before)
+    for label, function in start.program.functions.items():
+        for site in operator.sites(function, True):
+            try:
+                edit = {"op": operator.name, "function": label, **site}
+                found.append(apply_edits(program, [*before, edit]))
+            except EditRefused:
+                continue
+    return found
+
+
+def prepare(program: Program, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Edits from steps that name their loops only."""
+    edits: list[dict[str, Any]] = []
+    for step in steps:
+        functions = apply_edits(program, edits).program.functions
+        for label, function in functions.items():
+            for site in OPERATORS[step["op"]].sites(function, True):
+                if site.get("loops") == step["loops"]:
+                    edits.append({"op": step["op"], "function": label, **site})
+                    break
+    assert len(edits) == len(steps)
+    return edits
+
+
+CHECKED = [name for name, operator in OPERATORS.items() if operator.checked]
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_results_stay_the_same(name: str, benches: dict[str, Bench]) -> None:
+    """Wherever it applies to some kernels, at sizes drawn from what the edit offers."""
+    rng = np.random.default_rng(sum(name.encode()))
+    tried = 0
+    if name in PREPARED:
+        kernel, steps = PREPARED[name]
+        bench = bench_of(benches, kernel)
+        cases = [
+            (bench, m) for m in applicable(bench.program, OPERATORS[name], prepare(bench.program, steps))
+        ]
+    else:
+        cases = []
+        for kernel in SUBJECTS:
+            bench = bench_of(benches, kernel)
+            made = applicable(bench.program, OPERATORS[name], [])
+            cases += [(bench, made[int(i)]) for i in rng.permutation(len(made))[:1]]
+    for bench, made in cases:
+        values = {p.name: int(p.values[int(rng.integers(len(p.values)))]) for p in made.parameters}
+        wrong = bench.judge(made, values)
+        assert not wrong, f"{wrong}\n{values}\n{made.variant.files[0].text}"
+        tried += 1
+    assert tried, "applied nowhere"
+
+
+def test_a_wrong_variant_is_seen(benches: dict[str, Bench]) -> None:
+    """The harness above would notice."""
+    bench = bench_of(benches, "atax")
+    deleted = applicable(bench.program, OPERATORS["delete_statement"], [])
+    assert any(bench.judge(made, {}) for made in deleted)
+    assert not any(made.checked for made in deleted)
