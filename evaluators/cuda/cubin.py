@@ -1,7 +1,8 @@
 """What a cubin says of one kernel, and a key that is equal for equal machine code. Reads bytes; needs no GPU.
 
-A cubin is an ELF file: ``.text.NAME`` holds a kernel's instructions, ``.nv.constant*`` its constants, ``.nv.info.NAME``
-its attributes. The layout of ``.nv.info`` (format byte, attribute byte, value or size) is what ``cuobjdump -elf`` shows.
+A cubin is an ELF file: ``.text.NAME`` holds a kernel's instructions, ``.nv.constant*`` its constants,
+``.nv.info.NAME`` its attributes. The layout of ``.nv.info`` (format byte, attribute byte, value or size) is what
+``cuobjdump -elf`` shows.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _NOBITS = 8
 _MAX_THREADS = 0x05
 _SIZED = 0x04
-_INSTRUCTION_BYTES = 16
 
-_FUNCTION = re.compile(r"Function properties for (?P<name>\S+)\n(?P<rest>(?:(?!Compiling entry function).*\n?)*)")
+_FUNCTION = re.compile(
+    r"Function properties for (?P<name>\S+)\n(?P<rest>(?:(?!Compiling entry function).*\n?)*)"
+)
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
@@ -228,8 +230,7 @@ def _opcodes(ptx: str, symbol: str) -> Iterator[str]:
     start = re.search(rf"\.entry {re.escape(symbol)}\(", ptx)
     if start is None:
         return
-    # A body ends with the first brace at the left edge; braces inside (call sequences) are preceded by a tab or
-    # closed on a line of their own before it.
+    # Calls stand in braces of their own inside a body.
     depth, at = 0, ptx.index("{", start.end())
     end = at
     for brace in re.finditer(r"[{}]", ptx[at:]):

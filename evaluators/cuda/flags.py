@@ -40,7 +40,7 @@ _PTXAS_VALUES: dict[str, tuple[str, ...] | None] = {
     "O": ("0", "1", "2", "3"),
     "allow-expensive-optimizations": ("true", "false"),
     "maxrregcount": None,
-    "register-usage-level": tuple("0123456789") + ("10",),
+    "register-usage-level": (*"0123456789", "10"),
 }
 _REFUSED: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"-O\w$|--?Ofast"), "NVRTC always optimises fully", "-Xptxas -O2 sets the assembler's level"),

@@ -296,6 +296,7 @@ class _Loader:
             hint = f"did you mean {near!r}?" if near else "one of " + ", ".join(searchers.names())
             raise view.error(("search", "strategy"), f"there is no searcher {strategy!r}", hint)
         if task.backend != "host":
+            _check_flags(task.backend, tunables, view)
             return
         flags: list[str] = []
         for group, choices in tunables.flags.items():
@@ -316,6 +317,17 @@ class _Loader:
             flags=tuple(flags),
         )
         check_entry(reader, kernel.entry, task.arguments, kernel.returns, view)
+
+
+def _check_flags(backend: str, tunables: Tunables, view: View) -> None:
+    """Every choice of every flag group can be honoured."""
+    made = backends.create(backend)
+    for group, choices in tunables.flags.items():
+        for i, choice in enumerate(choices):
+            try:
+                made.check_flags(shlex.split(choice))
+            except SpecError as error:
+                raise error.at(view.place(("space", "flags", group, i))) from None
 
 
 def _views(document: Document) -> list[View]:
