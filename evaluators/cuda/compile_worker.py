@@ -11,8 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuner.evaluators.cuda.cubin import code_key, instruction_mix, resources
+from tuner.evaluators.cuda.cubin import code_key, resources
 from tuner.evaluators.cuda.nvrtc import Nvrtc, NvrtcError
+from tuner.evaluators.cuda.ptx import instruction_mix, parameters
 from tuner.evaluators.host.compile_worker import JobFailed, Work, run_zygote
 
 __all__ = ["main"]
@@ -63,6 +64,7 @@ def _compile(
         "log": made.log,
         "resources": {name: getattr(found, name) for name in found.__slots__},
         "mix": instruction_mix(made.ptx, symbol),
+        "parameters": parameters(made.ptx, symbol),
         "seconds": {"nvrtc": compiled - started, "features": time.perf_counter() - compiled},
     }
     return answer, [made.cubin, made.ptx.encode()]

@@ -18,6 +18,7 @@ from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task
 from tuner.evaluators.cuda.flags import VALUE_CHANGING, nvrtc_options, short_names
 from tuner.evaluators.cuda.limits import Architecture, Usage, architecture, occupancy, over_limit
 from tuner.evaluators.cuda.nvrtc import find_headers, find_library
+from tuner.evaluators.distributions import dtype_of
 from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.spaces.launch import Geometry, geometry
@@ -33,6 +34,9 @@ _ERROR = re.compile(
     r"^(?P<where>[^\n]*?\(\d+\)): (?:catastrophic )?error(?: #\S+)?: (?P<what>.*)$", re.MULTILINE
 )
 _SOURCES = (".cu",)
+_NAME_MAP = "__nv_name_map"
+_POINTER_BYTES = 8
+_FLOAT_BYTES = 4
 _SAME_IN_DOUBLE = (
     *("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
     *("asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "pow", "fabs", "fmin", "fmax", "fma", "floor"),
@@ -172,12 +176,18 @@ class CudaCompiler:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
-    def build(self, task: Task, requests: Sequence[BuildRequest]) -> list[Build]:
-        """Compiles candidates; one build for each, in order."""
+    def build(self, task: Task, requests: Sequence[BuildRequest], *, wide: bool = False) -> list[Build]:
+        """Compiles candidates; one build for each, in order.
+
+        Args:
+            task: what is tuned.
+            requests: the candidates.
+            wide: they take float64 where the task says float32.
+        """
         jobs: list[Job | Build] = [self._job(task, r.variant, r.resolved) for r in requests]
         outcomes = iter(self._pool.run([j for j in jobs if isinstance(j, Job)]))
         return [
-            job if isinstance(job, Build) else self._build(task, request.resolved, next(outcomes))
+            job if isinstance(job, Build) else self._build(task, request.resolved, next(outcomes), wide=wide)
             for request, job in zip(requests, jobs, strict=True)
         ]
 
@@ -189,9 +199,8 @@ class CudaCompiler:
         first, *others = task.kernel.variant.files
         wide = Variant(files=(Source(name=first.name, text=_WIDE + first.text), *others))
         kept = tuple(f for f in resolved.flags if not VALUE_CHANGING.match(f))
-        (build,) = self.build(
-            task, [BuildRequest(trial=0, variant=wide, resolved=replace(resolved, flags=kept))]
-        )
+        request = BuildRequest(trial=0, variant=wide, resolved=replace(resolved, flags=kept))
+        (build,) = self.build(task, [request], wide=True)
         return build
 
     def made(self, build: Build) -> Made:
@@ -220,18 +229,21 @@ class CudaCompiler:
         }
         return Job(header=header, modules=tuple(t.encode() for t in texts), log_bytes=_LOG_BYTES)
 
-    def _build(self, task: Task, resolved: Resolved, outcome: Outcome) -> Build:
+    def _build(self, task: Task, resolved: Resolved, outcome: Outcome, *, wide: bool) -> Build:
         if outcome.status is not Status.OK:
             return Build(status=outcome.status, message=outcome.message)
         if "failed" in outcome.header:
             log = str(outcome.header["failed"])
             return Build(
                 status=Status.BUILD_ERROR,
-                message=_message(log, short_names(tuple(resolved.macros))),
+                message=_message(log, task.kernel.entry, short_names(tuple(resolved.macros))),
                 artifacts={"log": log},
             )
         header = outcome.header
         cubin, ptx = outcome.blobs
+        wrong = _disagreement(task, header["parameters"], wide=wide)
+        if wrong:
+            return Build(status=Status.BUILD_ERROR, message=wrong)
         found: Mapping[str, int] = header["resources"]
         usage = Usage(
             registers=found["registers"],
@@ -269,8 +281,32 @@ def _program(variant: Variant) -> tuple[list[str], list[str]]:
     return ["sources", *(f.name for f in files)], [text, *(f.text for f in files)]
 
 
-def _message(log: str, short: Sequence[str]) -> str:
+def _disagreement(task: Task, found: Sequence[Sequence[Any]], *, wide: bool) -> str:
+    """How the kernel's parameters differ from the spec's arguments, one line; empty where they do not."""
+    if len(found) != len(task.arguments):
+        return f"the kernel takes {len(found)} arguments, the spec lists {len(task.arguments)}"
+    for argument, (kind, size) in zip(task.arguments, found, strict=True):
+        if argument.is_array:
+            if (kind, size) != ("u", _POINTER_BYTES):
+                return f"argument {argument.name!r} has a shape in the spec, in the source it is no pointer"
+            continue
+        dtype = dtype_of(argument)
+        wanted = 2 * dtype.itemsize if wide and dtype.name == "float32" else dtype.itemsize
+        # Half and complex numbers are structs of their own size.
+        floating = dtype.kind == "f" and wanted >= _FLOAT_BYTES
+        if size != wanted or (kind == "f") != floating:
+            what = {"f": "a floating number", "b": "a struct"}.get(kind, "a whole number")
+            return f"argument {argument.name!r} is {what} of {size} bytes in the source, {dtype} in the spec"
+    return ""
+
+
+def _message(log: str, entry: str, short: Sequence[str]) -> str:
     found = _ERROR.search(log)
+    if found and found["where"].startswith(_NAME_MAP):
+        said = " ".join(found["what"].split())
+        if "which instance" in said:
+            said += f"; for a template write its arguments, {entry}<...>"
+        return f"there is no kernel {entry!r}: {said}"
     text = (
         f"{found['where']}: {found['what']}" if found else next(iter(log.strip().splitlines()), "no reason")
     )

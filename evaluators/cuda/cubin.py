@@ -10,12 +10,11 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tuner.evaluators.cuda.limits import Usage
 
-__all__ = ["Resources", "code_key", "instruction_mix", "resources"]
+__all__ = ["Resources", "code_key", "resources"]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -120,126 +119,6 @@ def code_key(cubin: bytes, symbol: str, log: str) -> str:
     found = resources(cubin, symbol, log)
     state.update(f"{found.registers} {found.local_bytes} {found.most_threads}".encode())
     return state.hexdigest()
-
-
-def instruction_mix(ptx: str, symbol: str) -> dict[str, float]:
-    """Counts of the PTX instructions of one kernel by class, each as ``ptx_CLASS_count``.
-
-    PTX is what the assembler was given: classes that follow from the algorithm are seen in it, scheduling is not.
-    """
-    counts = dict.fromkeys((*_CLASSES.values(), "other"), 0)
-    total = 0
-    for opcode in _opcodes(ptx, symbol):
-        total += 1
-        counts[_class_of(opcode)] += 1
-    return {
-        **{f"ptx_{n}_count": float(c) for n, c in sorted(counts.items())},
-        "ptx_instructions_count": float(total),
-    }
-
-
-_CLASSES: Mapping[str, str] = {
-    "ld.global": "global_loads",
-    "ld.const": "constant_loads",
-    "ld.shared": "shared_loads",
-    "ld.local": "local_accesses",
-    "st.local": "local_accesses",
-    "ld.param": "parameter_loads",
-    "ld": "generic_accesses",
-    "st.global": "global_stores",
-    "st.shared": "shared_stores",
-    "st": "generic_accesses",
-    "cp.async": "async_copies",
-    "atom": "atomics",
-    "red": "atomics",
-    "bar": "barriers",
-    "barrier": "barriers",
-    "shfl": "warp_exchanges",
-    "vote": "warp_exchanges",
-    "match": "warp_exchanges",
-    "redux": "warp_exchanges",
-    "mma": "tensor_operations",
-    "wmma": "tensor_operations",
-    "wgmma": "tensor_operations",
-    "bra": "branches",
-    "brx": "branches",
-    "call": "calls",
-    "setp": "comparisons",
-    "selp": "selects",
-    "cvt": "conversions",
-    "cvta": "conversions",
-    "fma": "fused_multiply_adds",
-    "sin": "special_functions",
-    "cos": "special_functions",
-    "ex2": "special_functions",
-    "lg2": "special_functions",
-    "rcp": "special_functions",
-    "rsqrt": "special_functions",
-    "sqrt": "special_functions",
-    "tanh": "special_functions",
-    "mov": "moves",
-    "add.f": "float_operations",
-    "sub.f": "float_operations",
-    "mul.f": "float_operations",
-    "div.f": "float_operations",
-    "neg.f": "float_operations",
-    "abs.f": "float_operations",
-    "min.f": "float_operations",
-    "max.f": "float_operations",
-    "div.rn": "float_operations",
-    "add": "integer_operations",
-    "sub": "integer_operations",
-    "mul": "integer_operations",
-    "mad": "integer_operations",
-    "div": "integer_operations",
-    "rem": "integer_operations",
-    "shl": "integer_operations",
-    "shr": "integer_operations",
-    "shf": "integer_operations",
-    "and": "integer_operations",
-    "or": "integer_operations",
-    "xor": "integer_operations",
-    "not": "integer_operations",
-    "lop3": "integer_operations",
-    "min": "integer_operations",
-    "max": "integer_operations",
-    "bfe": "integer_operations",
-    "bfi": "integer_operations",
-    "popc": "integer_operations",
-    "clz": "integer_operations",
-    "prmt": "integer_operations",
-}
-_LINE = re.compile(r"^\s*(?:@!?%\w+\s+)?([a-z][a-z0-9_]*(?:\.[\w:]+)*)\s", re.MULTILINE)
-_FLOATING = re.compile(r"\.(f16|f16x2|bf16|bf16x2|f32|f64|f32x2)$")
-
-
-def _class_of(opcode: str) -> str:
-    base, _, rest = opcode.partition(".")
-    parts = rest.split(".")
-    if base in ("ld", "st"):
-        space = next((p for p in parts if p in ("global", "shared", "local", "const", "param")), "")
-        return _CLASSES.get(f"{base}.{space}", _CLASSES[base])
-    if base == "cp":
-        return "async_copies"
-    if _FLOATING.search(opcode) and f"{base}.f" in _CLASSES:
-        return _CLASSES[f"{base}.f"]
-    return _CLASSES.get(base, "other")
-
-
-def _opcodes(ptx: str, symbol: str) -> Iterator[str]:
-    start = re.search(rf"\.entry {re.escape(symbol)}\(", ptx)
-    if start is None:
-        return
-    # Calls stand in braces of their own inside a body.
-    depth, at = 0, ptx.index("{", start.end())
-    end = at
-    for brace in re.finditer(r"[{}]", ptx[at:]):
-        depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            end = at + brace.start()
-            break
-    for line in _LINE.finditer(ptx, at, end):
-        yield line[1]
 
 
 def _first(pattern: re.Pattern[str], text: str) -> int:
