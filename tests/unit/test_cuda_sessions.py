@@ -5,52 +5,41 @@ The stand-in (``tests/stand_ins/cuda_driver.c``) calls kernels on the host; ``te
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Iterator, Sequence
+import importlib.util
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tuner.core.canonical import canonical_json, digest
+from tuner.core.canonical import canonical_json
 from tuner.core.errors import MachineError, SpecError, UsageError
-from tuner.core.expressions import parse
-from tuner.core.types import (
-    Argument,
-    ArgumentRole,
-    Build,
-    BuildRequest,
-    Kernel,
-    Launch,
-    MeasurePolicy,
-    Problem,
-    Resolved,
-    Source,
-    Status,
-    Task,
-    Variant,
-    VerifyPolicy,
-)
+from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task, Variant
 from tuner.evaluators.cuda.backend import CudaBackend, CudaEvaluation
-from tuner.evaluators.cuda.compiler import Made
 from tuner.evaluators.cuda.device import Device, DeviceWorker, WorkerPool, describe_device
-from tuner.evaluators.cuda.limits import Usage
 from tuner.evaluators.cuda.measured import DeviceRuns
+from tuner.evaluators.cuda.slabs import Slab
 from tuner.evaluators.host.runner import CandidateFailed
+from tuner.evaluators.workloads import make_workload
 
-CC = shutil.which("cc")
-pytestmark = pytest.mark.skipif(CC is None, reason="no C compiler for the stand-in driver")
 
-HEAD = """
-typedef unsigned u;
-int axpy(void **args, const u *grid, const u *block, u shared) {
-    float a = *(float *)args[0];
-    const float *x = *(const float **)args[1];
-    float *y = *(float **)args[2], *z = *(float **)args[3];
-    int n = *(int *)args[4];
-"""
-GOOD = HEAD + "for (int i = 0; i < n; i++) { z[i] = a * x[i] + y[i]; y[i] = 2 * z[i]; } return 0; }"
+def load(path: Path) -> Any:
+    """A module of the tests, by its path."""
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[path.stem] = module
+    found.loader.exec_module(module)
+    return module
+
+
+stand_in = load(Path(__file__).parents[1] / "stand_ins" / "cuda_stand_in.py")
+HEAD, GOOD, RESOLVED = stand_in.HEAD, stand_in.GOOD, stand_in.RESOLVED
+make_task, compile_shared = stand_in.make_task, stand_in.compile_shared
+pytestmark = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
 
 
 @pytest.fixture(scope="module")
@@ -62,92 +51,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def driver(folder: Path) -> str:
     """Path of the stand-in."""
-    source = Path(__file__).parents[1] / "stand_ins" / "cuda_driver.c"
-    return compile_shared(folder / "libcuda.so", source.read_text())
-
-
-def compile_shared(path: Path, text: str) -> str:
-    """A shared object."""
-    source = path.with_suffix(".c")
-    source.write_text(text)
-    assert CC is not None
-    subprocess.run([CC, "-O1", "-w", "-shared", "-fPIC", "-o", path, source, "-ldl"], check=True)
-    return str(path)
-
-
-class HostCompiled:
-    """Stands where the compile side does; its "cubins" are shared objects of the host."""
-
-    arch = "sm_90"
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def build(self, task: Task, requests: Sequence[BuildRequest]) -> list[Build]:
-        """One after the other."""
-        return [self._one(r.variant.files[0].text) for r in requests]
-
-    def _one(self, text: str) -> Build:
-        path = self._folder / f"{digest(text.encode())}.so"
-        try:
-            compile_shared(path, text)
-        except subprocess.CalledProcessError:
-            return Build(status=Status.BUILD_ERROR, message="does not compile")
-        code = path.read_bytes()
-        return Build(status=Status.OK, code=code, digest=digest(code), key=digest(code))
-
-    def build_double(self, task: Task, resolved: Resolved) -> Build:
-        """With double for float."""
-        return self._one("#define float double\n" + task.kernel.variant.files[0].text)
-
-    def made(self, build: Build) -> Made:
-        """Nothing to speak of."""
-        return Made(symbol="axpy", usage=Usage(registers=16))
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-def make_task(text: str = GOOD, *, cache: str = "warm", shared: str | None = None) -> Task:
-    """One kernel with an input, an inout, an output."""
-    n = (parse("n"),)
-    return Task(
-        kernel=Kernel(
-            name="axpy",
-            entry="axpy",
-            language="cuda",
-            variant=Variant(files=(Source(name="axpy.cu", text=text),)),
-            folder=".",
-        ),
-        backend="cuda",
-        target="native",
-        arguments=(
-            Argument(name="a", dtype="float32", value=parse("0.5")),
-            Argument(name="x", dtype="float32", shape=n),
-            Argument(name="y", dtype="float32", shape=n, role=ArgumentRole.INOUT),
-            Argument(name="z", dtype="float32", shape=n, role=ArgumentRole.OUTPUT),
-            Argument(name="n", dtype="int32", value=parse("n")),
-        ),
-        problems=(Problem(sizes={"n": 30_000}), Problem(sizes={"n": 5_000}, weight=2.0)),
-        verify=VerifyPolicy(assume=(parse("n >= 1"),)),
-        measure=MeasurePolicy(cache=cache),
-        launch=Launch(
-            grid=(parse("ceil(n / 128)"),),
-            block=(parse("BLOCK"),),
-            shared_bytes=None if shared is None else parse(shared),
-        ),
-        seed=5,
-    )
-
-
-RESOLVED = Resolved(macros={"BLOCK": 128}, scalars={}, flags=(), pipeline=None)
+    return str(stand_in.build_driver(folder))
 
 
 class Bench:
     """An evaluation over the stand-in with its baseline set."""
 
     def __init__(self, driver: str, folder: Path, task: Task) -> None:
-        compiler: Any = HostCompiled(folder)
+        compiler: Any = stand_in.HostCompiled(folder)
         self.pool = WorkerPool(driver)
         runs = DeviceRuns(task, compiler, device=describe_device(driver), pool=self.pool)
         self.evaluation = CudaEvaluation(task, compiler=compiler, runs=runs)
@@ -321,9 +232,6 @@ def test_a_call_that_hangs_is_ended(driver: str, folder: Path) -> None:
     worker.ask({"op": "open"})
     worker.ask({"op": "load", "symbol": "axpy", "shared_bytes": 0}, [code])
     task = make_task()
-    from tuner.evaluators.cuda.slabs import Slab
-    from tuner.evaluators.workloads import make_workload
-
     slab = Slab(task, make_workload(task, task.problems[1], {}, seed=1))
     slab.fill()
     place = {"op": "place", "set": 0, "size": slab.size, "parameters": slab.parameters()}
@@ -391,8 +299,6 @@ def test_misuse_is_said(bench: Bench) -> None:
 def test_another_architecture_than_the_devices_is_refused(driver: str) -> None:
     pytest.importorskip("nvidia.cu13", reason="NVRTC is not installed")
     task = make_task()
-    from dataclasses import replace
-
     with pytest.raises(SpecError, match="sm_80 is not this machine's stand-in"):
         CudaBackend(driver=driver).prepare(replace(task, target="sm_80"), workers=1)
 
