@@ -1,8 +1,8 @@
 /* Checks every access of a kernel: bounds, initialisation, and data races by happens-before.
 
-   A barrier orders all accesses of a block; a warp operation that syncs memory orders those of its lanes (vector
-   clocks over a warp); blocks are unordered, but for a fence followed by an atomic operation on the writing side
-   and an atomic operation on the reading side. Two writes of the same value are not called a race. */
+   A barrier orders all accesses of a block; __syncwarp orders those of its lanes (vector clocks over a warp). Threads
+   and blocks are otherwise unordered, but for a fence followed by an atomic operation on the one side and a later
+   atomic operation on the other: on which address is not looked at. Two writes of the same value are no race. */
 #include "runtime.h"
 
 enum { VALID = 1 << 15, IS_ATOMIC = 1 << 14, MASK_SHIFT = 10, THREAD_MASK = MAX_THREADS - 1 };
@@ -21,12 +21,17 @@ void settle() {
 }
 
 static bool ordered(const Record &old) {
-    if (old.block != world.number) return world.acquired && world.released[old.block];
+    const Fiber &own = world.fibers[world.now];
+    if (old.block != world.number) {
+        u32 released = world.released_at[old.block];
+        return released && world.acquired_at > released;
+    }
     if (old.epoch != world.epoch) return true;
     u32 thread = old.who & THREAD_MASK;
     if (thread == world.now) return true;
-    if (thread / LANES != world.now / LANES) return false;
-    return old.clock <= world.fibers[world.now].seen[thread % LANES];
+    const Fiber &other = world.fibers[thread];
+    if (old.clock <= other.published && own.acquired_at > other.published_at) return true;
+    return thread / LANES == world.now / LANES && old.clock <= own.seen[thread % LANES];
 }
 
 static bool conflicts(const Record &old, u32 mask, bool atomic) {
@@ -90,6 +95,7 @@ static void touch(Region &r, u64 granule, u32 mask, u64 at, u64 offset, u32 size
     for (const Record &reader : cell.read)
         if (conflicts(reader, mask, false)) race(r, offset, at, size, how, reader, false);
     cell.write = record;
+    if (!atomic) world.fibers[world.now].fence = NO_FENCE;
     r.written[granule] |= (u8)mask;
 }
 
@@ -189,10 +195,17 @@ void *__tsan_memset(void *to, int value, u64 size) {
 }
 void emu_atomic(const volatile void *at, int size) {
     check_access((u64)at, (u32)size, ATOMIC);
-    if (world.fibers[world.now].fenced) world.released[world.number] = 1;
-    world.acquired = true;
+    Fiber &own = world.fibers[world.now];
+    u32 event = ++world.events;
+    own.acquired_at = world.acquired_at = event;
+    if (own.fence == NO_FENCE) return;
+    own.published = own.clock++, own.published_at = event;
+    if (own.fence == DEVICE_FENCE) world.released_at[world.number] = event;
 }
-void emu_fence() { world.fibers[world.now].fenced = true; }
+void emu_fence(int fence) {
+    Fiber &own = world.fibers[world.now];
+    if (own.fence < fence) own.fence = fence;
+}
 
 /* What the undefined-behaviour instrumentation calls; its data begin with file, line and column. */
 struct Place { const char *file; u32 line, column; };

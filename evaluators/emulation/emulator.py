@@ -43,6 +43,7 @@ __all__ = ["Emulator"]
 
 _PURPOSES = ("search", "confirm")
 _BASELINE_S = 20.0
+_MAIN_S = 3.0
 _LEAST_LIMIT_S = 5.0
 _SLOWER = 20.0
 _MEMORY_BYTES = 2 << 30
@@ -182,15 +183,16 @@ class Emulator:
         A baseline that the emulation finds fault with on a workload that the spec asks for is no baseline; on others
         it only loses a check.
         """
-        plans = supply.plans("search", 0)
+        plans = sorted(supply.plans("search", 0), key=supply.size_bytes)
         group = supply.group("search", 0, candidate.runtime, plans)
         try:
             words = self._words(group, candidate)
             for number, plan in enumerate(group.plans):
                 if plan.name in supply.dropped:
                     continue
+                limit = _BASELINE_S if plan.timed_problem is None else _MAIN_S
                 try:
-                    self._run(candidate, group, words, [number], [_BASELINE_S], "probe")
+                    self._run(candidate, group, words, [number], [limit], "probe")
                 except CandidateFailed as failed:
                     slow = failed.status is Status.TIMED_OUT
                     others = any(p.name not in supply.dropped and p is not plan for p in group.plans)

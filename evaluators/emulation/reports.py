@@ -90,9 +90,6 @@ class _Context:
             return f"dynamic shared memory, byte {offset}"
         return "memory"
 
-    def kind(self) -> str:
-        return "the same memory" if self.words[_REGION] < MOST_ARRAYS else "it"
-
 
 def read_report(
     words: Sequence[int], task: Task, workload: Workload, statics: Sequence[SharedVariable]
@@ -148,7 +145,9 @@ def _bounds(c: _Context) -> str:
 
 
 def _uninitialised(c: _Context) -> str:
-    return f"{c.who(_BLOCK, _THREAD)} reads {c.where()}, which nothing has been written to"
+    shared = c.words[_REGION] >= MOST_ARRAYS
+    why = "which no thread of its block has written yet (is a barrier missing?)" if shared else "never written"
+    return f"uninitialised: {c.who(_BLOCK, _THREAD)} reads {c.where()}, {why}"
 
 
 def _read_only(c: _Context) -> str:

@@ -31,6 +31,7 @@ enum {
     W_GRID, W_BLOCK = 3, W_SHARED = 6, W_SCHEDULE, W_EXITED_COUNT, W_STATICS, W_STATIC, W_SIZES = W_STATIC + 2 * MAX_STATICS
 };
 enum { INITIALISED = 1, WRITABLE = 2 };
+enum Fence { NO_FENCE, BLOCK_FENCE, DEVICE_FENCE };
 
 struct Array {
     void *begin;
@@ -61,8 +62,8 @@ struct Fiber {
     void *stack;
     State state;
     u32 line, mask, clock;
-    int kind, source, predicate;
-    bool fenced;
+    int kind, source, predicate, fence;
+    u32 published, published_at, acquired_at;
     u64 site, value, result;
     u32 seen[LANES];
 };
@@ -86,8 +87,9 @@ struct World {
     Region regions[MAX_ARRAYS + MAX_STATICS + 1];
     u32 region_count;
     u64 schedule, random;
-    bool failed, acquired;
-    u8 *released;
+    bool failed;
+    u32 events, acquired_at;
+    u32 *released_at;
     u64 *report;
     i64 *words;
     void **slots;
@@ -106,4 +108,3 @@ void yield();
 void note_place(u64 *report, int at_block, int at_thread, u32 block, u32 thread);
 void settle();
 void check_access(u64 at, u32 size, int how);
-u64 site_of_caller(void *address);

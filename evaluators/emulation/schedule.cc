@@ -213,7 +213,7 @@ static void run_block(u32 number) {
     world.left = world.threads;
     world.barriers = 0;
     world.epoch = 1;
-    world.acquired = false;
+    world.acquired_at = 0;
     world.at[0] = number % world.grid[0];
     world.at[1] = number / world.grid[0] % world.grid[1];
     world.at[2] = number / world.grid[0] / world.grid[1];
@@ -260,7 +260,7 @@ static bool prepare(const Array *arrays, i64 count, i64 *words) {
             mmap(stacks + (u64)i * (STACK_BYTES + PAGE), PAGE, 0, FIXED_PRIVATE_ANONYMOUS, -1, 0);
         }
     }
-    u64 bytes = DYNAMIC_BYTES, blocks = 1;
+    u64 bytes = DYNAMIC_BYTES, blocks = 1, marks = 0;
     for (i64 i = 0; i < count; i++) bytes += (u64)words[W_SIZES + i] + 8;
     for (i64 i = 0; i < words[W_STATICS]; i++) bytes += (u64)words[W_STATIC + 2 * i + 1] + 8;
     for (int axis = 0; axis < 3; axis++) {
@@ -271,14 +271,16 @@ static bool prepare(const Array *arrays, i64 count, i64 *words) {
     world.threads = world.block[0] * world.block[1] * world.block[2];
     world.blocks = (u32)blocks;
     u64 need = (bytes / 4 + 64) * (sizeof(Cell) + 1) + 4096 + (MAX_ARRAYS + MAX_STATICS) * 128;
-    if (need + blocks > world.arena_size) {
-        world.arena = (u8 *)reserve(need + blocks);
-        world.arena_size = world.arena ? need + blocks : 0;
+    marks = (blocks * sizeof(u32) + 63) / 64 * 64;
+    if (need + marks > world.arena_size) {
+        world.arena = (u8 *)reserve(need + marks);
+        world.arena_size = world.arena ? need + marks : 0;
     }
     if (!stacks || !world.arena || !world.threads || world.threads > MAX_THREADS) return false;
-    world.released = world.arena;
-    memset(world.released, 0, blocks);
-    world.arena_used = (blocks + 63) / 64 * 64;
+    world.released_at = (u32 *)world.arena;
+    world.events = 0;
+    memset(world.released_at, 0, marks);
+    world.arena_used = marks;
     world.region_count = 0;
     for (i64 i = 0; i < count; i++)
         if (!add_region((u64)arrays[i].begin, (u64)words[W_SIZES + i], i, false, arrays[i].flags)) return false;

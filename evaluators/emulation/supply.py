@@ -22,7 +22,7 @@ from tuner.spaces.launch import Geometry, geometry
 
 __all__ = ["MOST_BYTES", "MOST_THREADS", "Group", "Supply", "with_launches"]
 
-MOST_THREADS = 1 << 18
+MOST_THREADS = 1 << 17
 MOST_BYTES = 8 << 20
 _KEPT = 4
 _ORDERS = 3
@@ -134,6 +134,10 @@ class Supply:
         oracle.fill(filled, group.workloads, [p.as_specified for p in group.plans])
         group.bundle.expected, group.bundle.call_s = filled.expected, filled.call_s
 
+    def size_bytes(self, plan: Plan) -> int:
+        """Bytes of all arrays."""
+        return check_problem(self._task, plan.problem, self._base)
+
     def geometry(self, plan: Plan, runtime: Mapping[str, Value] | None = None) -> Geometry:
         """The baseline's geometry on a plan's sizes; errors as :func:`tuner.spaces.launch.geometry`."""
         assert self._task.launch is not None
@@ -147,7 +151,7 @@ class Supply:
         self._groups.clear()
 
     def _too_large(self, plan: Plan) -> str:
-        size = check_problem(self._task, plan.problem, self._base)
+        size = self.size_bytes(plan)
         if size > MOST_BYTES:
             return f"its arrays take {size} bytes; {MOST_BYTES} are emulated at most"
         shape = self.geometry(plan)
@@ -158,9 +162,7 @@ class Supply:
 
     def _make(self, plans: Sequence[Plan], runtime: Mapping[str, Value], key: str) -> Group:
         chosen, orders = list(plans), [i % _ORDERS if i % _ORDERS < 2 else 2 + i for i in range(len(plans))]
-        smallest = min(
-            range(len(plans)), key=lambda i: check_problem(self._task, plans[i].problem, self._base)
-        )
+        smallest = min(range(len(plans)), key=lambda i: self.size_bytes(plans[i]))
         for order in range(_ORDERS):
             if orders[smallest] != order:
                 chosen.append(plans[smallest])
@@ -170,7 +172,8 @@ class Supply:
         bundle = make_bundle(
             self._extended,
             [replace(w, scalars=with_words(w.scalars, ())) for w in empty],
-            ["start" if i % 2 else "end" for i in range(len(empty))],
+            # Page-aligned, as device memory is aligned at least to 256 bytes; bounds are checked exactly.
+            ["start"] * len(empty),
             key=f"{key}/emulated",
         )
         # The report is no output of the kernel: nothing is expected of it.

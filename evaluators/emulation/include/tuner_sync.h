@@ -5,7 +5,7 @@ extern "C" {
 EMU_CONVERGENT __device__ int emu_barrier(int kind, int predicate);
 EMU_CONVERGENT __device__ unsigned long long emu_warp(unsigned mask, int kind, unsigned long long value, int source);
 EMU_CONVERGENT __device__ unsigned emu_active();
-__device__ void emu_fence();
+__device__ void emu_fence(int fence);
 __device__ void emu_pause();
 __attribute__((noreturn)) __device__ void emu_assert(int line);
 }
@@ -17,9 +17,9 @@ EMU_CONVERGENT static __device__ __forceinline__ int __syncthreads_count(int p) 
 EMU_CONVERGENT static __device__ __forceinline__ int __syncthreads_and(int p) { return emu_barrier(EMU_AND, p); }
 EMU_CONVERGENT static __device__ __forceinline__ int __syncthreads_or(int p) { return emu_barrier(EMU_OR, p); }
 EMU_CONVERGENT static __device__ __forceinline__ void __syncwarp(unsigned mask = ~0u) { emu_warp(mask, EMU_SYNC, 0, 0); }
-static __device__ __forceinline__ void __threadfence() { emu_fence(); }
-static __device__ __forceinline__ void __threadfence_system() { emu_fence(); }
-static __device__ __forceinline__ void __threadfence_block() {}
+static __device__ __forceinline__ void __threadfence() { emu_fence(2); }
+static __device__ __forceinline__ void __threadfence_system() { emu_fence(2); }
+static __device__ __forceinline__ void __threadfence_block() { emu_fence(1); }
 static __device__ __forceinline__ void __nanosleep(unsigned) { emu_pause(); }
 static __device__ __forceinline__ void __trap() { emu_assert(0); }
 EMU_CONVERGENT static __device__ __forceinline__ unsigned __activemask() { return emu_active(); }
