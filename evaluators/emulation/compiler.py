@@ -19,7 +19,7 @@ from pathlib import Path, PurePath
 from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status, Task, Variant
-from tuner.evaluators.emulation.launch import ENTRY, MOST_STATICS, SharedVariable, emulated_source
+from tuner.evaluators.emulation.launch import MOST_STATICS, SharedVariable, emulated_source
 from tuner.evaluators.emulation.rewriting import GAP_BYTES, SECTION, mark_lines, place_shared
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.objects import Object, refusal
@@ -33,19 +33,23 @@ _TRIPLE = "x86_64-unknown-linux-gnu"
 _TIMEOUT_S = 60.0
 _MEMORY_BYTES = 8 << 30
 _KEPT = 256
+_MACROS = "tuner_macros.h"
 _ANCHOR = "emu_shared_anchor"
 _SANITIZERS = "thread,signed-integer-overflow,array-bounds,alignment,integer-divide-by-zero"
-_DEVICE = (
+_DEVICE_TEXT = (
     "-x cuda -fcuda-is-device -fdeclspec -ffreestanding -ffp-contract=off -O3 -disable-llvm-passes "
     f"-fno-optimize-sibling-calls -fsanitize={_SANITIZERS} -debug-info-kind=line-tables-only "
     "-Wno-unknown-pragmas -Wno-unused-value -emit-llvm"
-).split()
-_INSTRUMENT = (
+)
+_INSTRUMENT_TEXT = (
     "-x ir -O1 -fsanitize=thread -fno-optimize-sibling-calls -mllvm -tsan-instrument-read-before-write "
     "-mllvm -tsan-instrument-func-entry-exit=0 -emit-llvm"
-).split()
-_OBJECT = "-x ir -O1 -disable-llvm-passes -mrelocation-model pic -pic-level 2 -emit-obj".split()
-_RUNTIME_WORDS = "-x c++ -std=c++17 -O2 -ffreestanding -fno-optimize-sibling-calls -emit-llvm-bc".split()
+)
+_OBJECT_TEXT = "-x ir -O1 -disable-llvm-passes -mrelocation-model pic -pic-level 2 -emit-obj"
+_RUNTIME_TEXT = "-x c++ -std=c++17 -O2 -ffreestanding -fno-optimize-sibling-calls -emit-llvm-bc"
+_DEVICE, _INSTRUMENT, _OBJECT, _RUNTIME_WORDS = (
+    text.split() for text in (_DEVICE_TEXT, _INSTRUMENT_TEXT, _OBJECT_TEXT, _RUNTIME_TEXT)
+)
 _ERROR = re.compile(r"^(.*?(?:fatal )?error: .*)$", re.MULTILINE)
 _LOCAL_NAME = re.compile(r"^_ZZ.*E(\d+)([A-Za-z_]\w*)$")
 
@@ -138,8 +142,11 @@ class EmulationCompiler:
 
     def _steps(self, task: Task, resolved: Resolved, name: str, scratch: str) -> bytes:
         folder = Path(scratch)
-        words = [*_DEVICE, *_kept_flags(resolved.flags), *macro_flags(resolved.macros)]
-        words += ["-include", "tuner_emulation.h", *self._includes(task)]
+        kept = _kept_flags([*resolved.flags, *macro_flags(resolved.macros)])
+        # Behind the headers, which a macro named T would otherwise reach.
+        folder.joinpath(_MACROS).write_text(_macro_text(kept), encoding="utf-8")
+        words = [*_DEVICE, *(w for w in kept if not w.startswith(("-D", "-U")))]
+        words += ["-include", "tuner_emulation.h", "-include", _MACROS, *self._includes(task)]
         self._run([*words, name, "-o", "device.ll"], scratch)
         text = folder.joinpath("device.ll").read_text(encoding="utf-8")
         folder.joinpath("placed.ll").write_text(place_shared(text), encoding="utf-8")
@@ -250,6 +257,17 @@ def _kept_flags(flags: Sequence[str]) -> list[str]:
         elif name in ("-std", "--std"):
             standard = f"-std={value}"
     return [standard, *kept]
+
+
+def _macro_text(flags: Sequence[str]) -> str:
+    lines = []
+    for word in flags:
+        name, given, value = word[2:].partition("=")
+        if word.startswith("-D"):
+            lines.append(f"#define {name} {value if given else 1}")
+        elif word.startswith("-U"):
+            lines.append(f"#undef {name}")
+    return "\n".join([*lines, ""])
 
 
 def _first_error(output: str) -> str:

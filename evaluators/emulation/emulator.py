@@ -339,9 +339,7 @@ class _Found(CandidateFailed):
         self.report = report
 
 
-def _verdict(
-    begin: float, status: Status, message: str, detail: Mapping[str, Any] | None = None
-) -> Verdict:
+def _verdict(begin: float, status: Status, message: str, detail: Mapping[str, Any] | None = None) -> Verdict:
     return Verdict(
         status=status, message=message, detail=dict(detail or {}), wall_s=time.perf_counter() - begin
     )

@@ -53,17 +53,19 @@ def wrapper_text(task: Task, entry: str) -> str:
     """C++ text of the launch function, to stand behind the kernel's source."""
     arguments = task.arguments
     words = _SIZES_AT + sum(a.is_array for a in arguments)
-    parameters = [f"void *a{i}" if a.is_array else f"{_c_type(a)} a{i}" for i, a in enumerate(arguments)]
-    parameters += ["unsigned long long *report", *(f"long long w{i}" for i in range(words))]
-    arrays = [f"{{a{i}, {_flags(a)}}}" for i, a in enumerate(arguments) if a.is_array]
+    parameters = [
+        f"void *emu_a{i}" if a.is_array else f"{_c_type(a)} emu_a{i}" for i, a in enumerate(arguments)
+    ]
+    parameters += ["unsigned long long *emu_report", *(f"long long emu_w{i}" for i in range(words))]
+    arrays = [f"{{emu_a{i}, {_flags(a)}}}" for i, a in enumerate(arguments) if a.is_array]
     sizes = ", ".join("8" if a.is_array else f"(int)sizeof({_c_type(a)})" for a in arguments)
-    slots = [f"(void *)&a{i}" for i in range(len(arguments))]
+    slots = [f"(void *)&emu_a{i}" for i in range(len(arguments))]
     return _WRAPPER.format(
         entry=entry,
         name=ENTRY,
         sizes=sizes,
         parameters=", ".join(parameters),
-        words=", ".join(f"w{i}" for i in range(words)),
+        words=", ".join(f"emu_w{i}" for i in range(words)),
         arrays=", ".join(arrays) or "{0, 0}",
         count=len(arrays),
         slots=", ".join(slots) or "0",
@@ -144,34 +146,16 @@ def _flags(argument: Argument) -> int:
     return _INITIALISED * initialised | _WRITABLE * (argument.role is not ArgumentRole.INPUT)
 
 
+# The kernel's own macros reach this text, so every name in it is one that nobody else has.
 _WRAPPER = """
 #line 1 "the launch"
-struct emu_array {{ void *begin; long long flags; }};
-extern "C" __device__ void emu_launch(long long *words, const emu_array *arrays, long long count,
-                                      unsigned long long *report, void **slots, void (*kernel)(void **));
-template <int... S> struct emu_sizes {{}};
-template <int... I> struct emu_numbers {{}};
-template <class T, T... I> using emu_sequence = emu_numbers<I...>;
-template <auto Kernel, class... P, int... S, int... I>
-__attribute__((no_sanitize("thread", "undefined"))) static __device__ void emu_call(void (*)(P...), emu_sizes<S...>,
-                                                                                    emu_numbers<I...>, void **slots) {{
-    static_assert(((sizeof(P) == S) && ...), "an argument of the spec has another size than the kernel's parameter");
-    Kernel(*(P *)slots[I]...);
+EMU_UNCHECKED static __device__ void emu_kernel(void **emu_slots) {{
+    emu_start<({entry})>({entry}, emu_sizes<{sizes}>{{}}, emu_slots);
 }}
-template <auto Kernel, class... P, int... S>
-__attribute__((no_sanitize("thread", "undefined"))) static __device__ void emu_start(void (*f)(P...), emu_sizes<S...> s,
-                                                                                     void **slots) {{
-    static_assert(sizeof...(P) == sizeof...(S), "the spec has another number of arguments than the kernel");
-    if constexpr (sizeof...(P) == sizeof...(S))
-        emu_call<Kernel>(f, s, __make_integer_seq<emu_sequence, int, sizeof...(P)>{{}}, slots);
-}}
-__attribute__((no_sanitize("thread", "undefined"))) static __device__ void emu_kernel(void **slots) {{
-    emu_start<({entry})>({entry}, emu_sizes<{sizes}>{{}}, slots);
-}}
-extern "C" __attribute__((no_sanitize("thread", "undefined"))) __device__ void {name}({parameters}) {{
-    long long words[] = {{{words}}};
-    const emu_array arrays[] = {{{arrays}}};
-    void *slots[] = {{{slots}}};
-    emu_launch(words, arrays, {count}, report, slots, emu_kernel);
+extern "C" EMU_UNCHECKED __device__ void {name}({parameters}) {{
+    long long emu_words[] = {{{words}}};
+    const emu_array emu_arrays[] = {{{arrays}}};
+    void *emu_slots[] = {{{slots}}};
+    emu_launch(emu_words, emu_arrays, {count}, emu_report, emu_slots, emu_kernel);
 }}
 """

@@ -13,7 +13,19 @@ _THREADS = 1024
 _BLOCK_AXES = (1024, 1024, 64)
 _GRID_AXES = ((1 << 31) - 1, 65535, 65535)
 # CUDA C++ Programming Guide, technical specifications by compute capability, shared memory of a block in KiB.
-_DYNAMIC_KIB = {70: 96, 72: 96, 75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99}
+_DYNAMIC_KIB = {
+    70: 96,
+    72: 96,
+    75: 64,
+    80: 163,
+    86: 99,
+    87: 163,
+    89: 99,
+    90: 227,
+    100: 227,
+    103: 227,
+    120: 99,
+}
 _LARGEST_KIB = 227
 _INDEPENDENT = 70
 

@@ -146,7 +146,9 @@ def _bounds(c: _Context) -> str:
 
 def _uninitialised(c: _Context) -> str:
     shared = c.words[_REGION] >= MOST_ARRAYS
-    why = "which no thread of its block has written yet (is a barrier missing?)" if shared else "never written"
+    why = (
+        "which no thread of its block has written yet (is a barrier missing?)" if shared else "never written"
+    )
     return f"uninitialised: {c.who(_BLOCK, _THREAD)} reads {c.where()}, {why}"
 
 
@@ -185,7 +187,9 @@ def _masks(c: _Context) -> str:
 
 
 def _misaligned(c: _Context) -> str:
-    return f"misaligned: {c.who(_BLOCK, _THREAD)} uses {int(c.words[_VALUE]):#x} as the address of a wider type"
+    return (
+        f"misaligned: {c.who(_BLOCK, _THREAD)} uses {int(c.words[_VALUE]):#x} as the address of a wider type"
+    )
 
 
 def _index(c: _Context) -> str:

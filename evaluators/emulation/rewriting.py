@@ -28,7 +28,9 @@ _CALL = re.compile(r"^\s.*call .*@(?:__tsan_|emu_)\w+\(.*, !dbg (![0-9]+)")
 _LOCATION = re.compile(
     r"^(!\d+) = (?:distinct )?!DILocation\(line: (\d+)(?:, column: \d+)?, scope: (!\d+)(?:, inlinedAt: (!\d+))?"
 )
-_SCOPE = re.compile(r"^(!\d+) = (?:distinct )?!DI(?:Subprogram|LexicalBlock|LexicalBlockFile)\(.*?file: (!\d+)")
+_SCOPE = re.compile(
+    r"^(!\d+) = (?:distinct )?!DI(?:Subprogram|LexicalBlock|LexicalBlockFile)\(.*?file: (!\d+)"
+)
 _FILE = re.compile(r'^(!\d+) = !DIFile\(filename: "([^"]*)"')
 
 
@@ -106,9 +108,7 @@ def mark_lines(text: str, own: str) -> str:
     return "\n".join(_marked(lines, places, cache, own))
 
 
-def _marked(
-    lines: list[str], places: _Locations, cache: dict[str, int], own: str
-) -> Iterator[str]:
+def _marked(lines: list[str], places: _Locations, cache: dict[str, int], own: str) -> Iterator[str]:
     declared = False
     for line in lines:
         if not declared and line.startswith(("@", "define", "declare")):
@@ -122,5 +122,3 @@ def _marked(
             if cache[found[1]]:
                 yield f"  store i32 {cache[found[1]]}, ptr @emu_line, align 4"
         yield line
-
-

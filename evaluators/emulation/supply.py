@@ -113,7 +113,9 @@ class Supply:
                 self._groups.popitem(last=False)[1].bundle.close()
         return made
 
-    def expect(self, group: Group, runtime: Mapping[str, Value], words: Sequence[Sequence[int]], oracle: Oracle) -> None:
+    def expect(
+        self, group: Group, runtime: Mapping[str, Value], words: Sequence[Sequence[int]], oracle: Oracle
+    ) -> None:
         """Sets what a group's outputs have to be, once.
 
         A run-time parameter says how, not what: the baseline's own setting tells what is expected, unless the inputs

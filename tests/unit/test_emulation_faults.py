@@ -96,7 +96,8 @@ FAULTS = [
         "__shfl_down_sync(0xffffu, sum, by)", WRONG, r"thread \(16, 0, 0\) .*mask 0x0000ffff leaves it out",
     ),
     Fault(
-        "shuffle in divergent code", "reduction", "    if (threadIdx.x < 32) {", "    if (threadIdx.x % 32 < 4) {", WRONG,
+        "shuffle in divergent code", "reduction", "    if (threadIdx.x < 32) {",
+        "    if (threadIdx.x % 32 < 4) {", WRONG,
         r"(warp operation|total\[0\] is|out of bounds|uninitialised)",
     ),
     Fault(
@@ -146,8 +147,10 @@ FAULTS = [
         Status.OUT_OF_RESOURCES, r"66560 bytes of static shared memory; 49152 are possible",
     ),
     Fault("nothing changed", "matmul", "int k = 0", "int k = 0", OK, r"^$"),
-    Fault("rows that end before a barrier", "softmax", "    const float *from", "    if (!inside) return;\n    const float *from",
-          OK, r"^$", {"ROWS": 4}),
+    Fault(
+        "rows that end before a barrier", "softmax", "    const float *from",
+        "    if (!inside) return;\n    const float *from", OK, r"^$", {"ROWS": 4},
+    ),
 ]  # fmt: skip
 
 
