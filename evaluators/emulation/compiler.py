@@ -20,6 +20,7 @@ from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status, Task, Variant
 from tuner.evaluators.emulation.launch import MOST_STATICS, SharedVariable, emulated_source
+from tuner.evaluators.emulation.limits import architecture_macro
 from tuner.evaluators.emulation.rewriting import GAP_BYTES, SECTION, mark_lines, place_shared
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.objects import Object, refusal
@@ -145,7 +146,11 @@ class EmulationCompiler:
         kept = _kept_flags([*resolved.flags, *macro_flags(resolved.macros)])
         # Behind the headers, which a macro named T would otherwise reach.
         folder.joinpath(_MACROS).write_text(_macro_text(kept), encoding="utf-8")
-        words = [*_DEVICE, *(w for w in kept if not w.startswith(("-D", "-U")))]
+        words = [
+            *_DEVICE,
+            architecture_macro(task.target),
+            *(w for w in kept if not w.startswith(("-D", "-U"))),
+        ]
         words += ["-include", "tuner_emulation.h", "-include", _MACROS, *self._includes(task)]
         self._run([*words, name, "-o", "device.ll"], scratch)
         text = folder.joinpath("device.ll").read_text(encoding="utf-8")

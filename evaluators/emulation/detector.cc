@@ -5,6 +5,8 @@
    atomic operation on the other: on which address is not looked at. Two writes of the same value are no race. */
 #include "runtime.h"
 
+namespace emu_runtime {
+
 enum { VALID = 1 << 15, IS_ATOMIC = 1 << 14, MASK_SHIFT = 10, THREAD_MASK = MAX_THREADS - 1 };
 /* The child's buffers lie below this, its stacks, code and libraries above. */
 static const u64 BUFFERS_END = 0x540000000000ull;
@@ -222,4 +224,6 @@ EMU_UNDEFINED(negate_overflow, OVERFLOW)
 EMU_UNDEFINED(divrem_overflow, DIVISION)
 EMU_UNDEFINED(out_of_bounds, INDEX)
 EMU_UNDEFINED(type_mismatch_v1, MISALIGNED)
+}
+
 }

@@ -118,9 +118,8 @@ class Emulator:
         failed = self._probe(supply, candidate)
         if failed is not None:
             return BaselineReport(status=failed.status, message=failed.message, reference=oracle.kind)
-        group = supply.group("search", 0, candidate.runtime)
         try:
-            supply.expect(group, candidate.runtime, self._words(group, candidate), oracle)
+            group = supply.ready("search", 0, candidate.runtime, words=self._base_words, oracle=oracle)
         except BaselineFailed as error:
             return BaselineReport(status=error.status, message=error.message, reference=oracle.kind)
         return BaselineReport(
@@ -153,10 +152,10 @@ class Emulator:
         if candidate.built.status is not Status.OK:
             return _verdict(begin, candidate.built.status, candidate.built.message)
         try:
-            group = self._supply.group(purpose, number, candidate.runtime)
+            group = self._supply.ready(
+                purpose, number, candidate.runtime, words=self._base_words, oracle=self._oracle
+            )
             words = self._words(group, candidate)
-            base = self._words(group, self._baseline, candidate.runtime)
-            self._supply.expect(group, candidate.runtime, base, self._oracle)
             return self._judge(candidate, group, words, begin, f"{purpose}/{number}")
         except CandidateFailed as failed:
             return _verdict(begin, failed.status, failed.message)
@@ -204,6 +203,10 @@ class Emulator:
         finally:
             group.bundle.close()
         return None
+
+    def _base_words(self, group: Group, runtime: Mapping[str, Value]) -> list[list[int]]:
+        assert self._baseline is not None
+        return self._words(group, self._baseline, runtime)
 
     def _words(
         self, group: Group, candidate: _Candidate, runtime: Mapping[str, Value] | None = None

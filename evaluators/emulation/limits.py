@@ -6,7 +6,7 @@ import re
 
 from tuner.spaces.launch import Geometry
 
-__all__ = ["barrier_counts_ended", "over_limit"]
+__all__ = ["architecture_macro", "barrier_counts_ended", "over_limit"]
 
 _STATIC_BYTES = 48 << 10
 _THREADS = 1024
@@ -65,3 +65,8 @@ def barrier_counts_ended(target: str) -> bool:
     """Whether a barrier also waits for threads that have ended: so before independent thread scheduling."""
     capability = _capability(target)
     return capability is not None and capability < _INDEPENDENT
+
+
+def architecture_macro(target: str) -> str:
+    """``__CUDA_ARCH__`` as a definition; that of sm_90 where the target names no architecture."""
+    return f"-D__CUDA_ARCH__={10 * (_capability(target) or 90)}"

@@ -4,6 +4,8 @@
    right is decided elsewhere. */
 #pragma once
 
+namespace emu_runtime {
+
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -108,3 +110,5 @@ void yield();
 void note_place(u64 *report, int at_block, int at_thread, u32 block, u32 thread);
 void settle();
 void check_access(u64 at, u32 size, int how);
+
+}

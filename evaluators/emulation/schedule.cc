@@ -4,6 +4,8 @@
    (Programming Guide, synchronization functions and warp functions). */
 #include "runtime.h"
 
+namespace emu_runtime {
+
 enum { STACK_BYTES = 64 << 10, PAGE = 4096, DYNAMIC_BYTES = 256 << 10 };
 
 World world;
@@ -363,5 +365,8 @@ void emu_assert(int line) {
 }
 
 /* The addresses of these are taken as `this` where an index is converted whole; nothing is ever read there. */
-extern "C" char threadIdx[1], blockIdx[1], blockDim[1], gridDim[1];
+extern "C" {
 char threadIdx[1], blockIdx[1], blockDim[1], gridDim[1];
+}
+
+}

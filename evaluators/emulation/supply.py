@@ -6,17 +6,18 @@ The inputs of the search are made once; every confirming process has inputs of i
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tuner.core.canonical import digest_json
 from tuner.core.errors import SpecError
-from tuner.core.types import Task, Value
+from tuner.core.types import ArgumentRole, Task, Value
 from tuner.evaluators.emulation.launch import REPORT, extended_task, extended_workload, with_words
 from tuner.evaluators.host.bundles import Bundle, make_bundle
-from tuner.evaluators.host.reference import Oracle
+from tuner.evaluators.host.reference import BaselineFailed, Oracle
+from tuner.evaluators.verification import same_bytes
 from tuner.evaluators.workloads import Plan, Workload, check_problem, make_planned, plan_workloads
 from tuner.spaces.launch import Geometry, geometry
 
@@ -45,6 +46,9 @@ class Group:
     orders: tuple[int, ...]
 
 
+Words = Callable[[Group, Mapping[str, Value]], Sequence[Sequence[int]]]
+
+
 def with_launches(group: Group, words: Sequence[Sequence[int]]) -> Bundle:
     """The same memory with the words of one candidate's launches."""
     scalars = [with_words(w.scalars, row) for w, row in zip(group.workloads, words, strict=True)]
@@ -66,7 +70,6 @@ class Supply:
         self._base = dict(base)
         self._configuration = dict(configuration)
         self._groups: OrderedDict[str, Group] = OrderedDict()
-        self._expected: dict[str, Group] = {}
         self.dropped: dict[str, str] = {}
         """Workloads that are not emulated, and why."""
 
@@ -94,7 +97,7 @@ class Supply:
     def group(
         self, purpose: str, number: int, runtime: Mapping[str, Value], plans: Sequence[Plan] | None = None
     ) -> Group:
-        """The workloads of one purpose; expectations are :meth:`expect`'s.
+        """The workloads of one purpose; expectations are :meth:`ready`'s.
 
         Args:
             purpose: ``search`` or ``confirm``.
@@ -113,28 +116,65 @@ class Supply:
                 self._groups.popitem(last=False)[1].bundle.close()
         return made
 
-    def expect(
-        self, group: Group, runtime: Mapping[str, Value], words: Sequence[Sequence[int]], oracle: Oracle
-    ) -> None:
-        """Sets what a group's outputs have to be, once.
+    def ready(
+        self, purpose: str, number: int, runtime: Mapping[str, Value], *, words: Words, oracle: Oracle
+    ) -> Group:
+        """The workloads of one purpose with what their outputs have to be.
 
         A run-time parameter says how, not what: the baseline's own setting tells what is expected, unless the inputs
-        themselves depend on the parameter.
+        themselves depend on the parameter. A workload that the spec does not ask for and that the baseline fails on
+        is dropped.
 
         Args:
-            group: of the runtime.
-            runtime: its run-time scalars.
-            words: of the baseline's launches on it.
+            purpose: ``search`` or ``confirm``.
+            number: which confirming process.
+            runtime: the candidate's run-time scalars.
+            words: gives the baseline's launches on a group, with run-time scalars in the place of its own.
             oracle: knows the baseline.
 
         Raises:
-            BaselineFailed: the baseline fails on a workload.
+            BaselineFailed: the baseline fails on a workload that the spec asks for.
+            SpecError: no size is small enough.
         """
-        if group.bundle.expected:
-            return
-        filled = with_launches(group, words)
+        while True:
+            group = self.group(purpose, number, runtime)
+            if group.bundle.expected:
+                return group
+            try:
+                self._expect(group, purpose, number, runtime, words, oracle)
+                return group
+            except BaselineFailed as failed:
+                plan = group.plans[failed.number]
+                if plan.as_specified:
+                    raise
+                self.dropped[plan.name] = failed.message
+                self.close()
+
+    def _expect(
+        self,
+        group: Group,
+        purpose: str,
+        number: int,
+        runtime: Mapping[str, Value],
+        words: Words,
+        oracle: Oracle,
+    ) -> None:
+        if dict(runtime) != self._base:
+            base = self.ready(purpose, number, self._base, words=words, oracle=oracle)
+            if len(base.plans) == len(group.plans) and self._same(base, group):
+                group.bundle.expected, group.bundle.call_s = base.bundle.expected, base.bundle.call_s
+                return
+        filled = with_launches(group, words(group, runtime))
         oracle.fill(filled, group.workloads, [p.as_specified for p in group.plans])
         group.bundle.expected, group.bundle.call_s = filled.expected, filled.call_s
+
+    def _same(self, one: Group, other: Group) -> bool:
+        compared = [a.name for a in self._task.arguments if a.is_array and a.role is not ArgumentRole.SCRATCH]
+        return all(
+            same_bytes(a.arrays[name], b.arrays[name])
+            for a, b in zip(one.workloads, other.workloads, strict=True)
+            for name in compared
+        )
 
     def size_bytes(self, plan: Plan) -> int:
         """Bytes of all arrays."""
