@@ -153,6 +153,10 @@ class CudaEvaluation:
                 self._runs.know(build, request.variant)
         return builds
 
+    def adopt(self, cubin: bytes, like: Build) -> Build:
+        """A build of a cubin that another compiler made of the kernel of ``like``, for comparisons."""
+        return self._compiler.adopt(cubin, like)
+
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         """Runs the baseline and the reference on everything that the search will use."""
         if build.status is not Status.OK:

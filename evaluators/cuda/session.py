@@ -31,10 +31,12 @@ __all__ = ["CudaSession", "Inputs", "Loaded"]
 
 _LEAST_LIMIT_S = 2.0
 _SLOWER = 50.0
-_COPY_S = 30.0
+_COPY_S = 5.0
+_COPY_BYTES_PER_S = 200e6
 _WINDOW_CALLS = 64
 _BURST_S = 0.02
 _MOST_BURST = 2000
+_BURST_TRIES = 8
 _LAUNCH_S = 20e-6
 _TOLERANCE = 1.25
 _SLACK_S = 2e-3
@@ -125,7 +127,9 @@ class Loaded:
             "touch": slab.spans(ArgumentRole.INPUT, ArgumentRole.INOUT),
         }
         label = workload.name
-        self.worker.ask(header, handle=slab.descriptor, timeout_s=_COPY_S, during=f"copying {label}")
+        self.worker.ask(
+            header, handle=slab.descriptor, timeout_s=_copy_s(slab.size), during=f"copying {label}"
+        )
         return slab
 
     def slab(self, number: int) -> Slab:
@@ -135,7 +139,8 @@ class Loaded:
     def run(self, number: int, workload: Workload, *, limit_s: float) -> float:
         """One call; its seconds by the worker's clock. Afterwards the slab holds what the device holds."""
         header = {"op": "run", "set": number, **self._launch(workload)}
-        answer = self.worker.ask(header, timeout_s=limit_s + _COPY_S, during=workload.name)
+        limit_s += 2 * _copy_s(self._slabs[number].size)
+        answer = self.worker.ask(header, timeout_s=limit_s, during=workload.name)
         return float(answer["seconds"])
 
     def time(
@@ -149,7 +154,8 @@ class Loaded:
             "warm": warm,
             **self._launch(workload),
         }
-        answer = self.worker.ask(header, timeout_s=limit_s + _COPY_S, during="timed calls")
+        limit_s += sum(_copy_s(self._slabs[n].size) for n in set(order))
+        answer = self.worker.ask(header, timeout_s=limit_s, during="timed calls")
         times = [float(t) for t in answer["times"]]
         if len(times) != len(order) or not all(t > 0 and np.isfinite(t) for t in times):
             raise CandidateFailed(
@@ -402,18 +408,22 @@ class CudaSession:
         """
         count = max(4, min(_MOST_BURST, int(_BURST_S / max(claimed_s, 1e-7)) + 1))
         order = [int(i) for i in self.rng.integers(len(group.workloads), size=count)]
-        limit = _limit(call_s) * count + _COPY_S
+        limit = _limit(call_s) * count
         workload = group.workloads[0]
         loaded.burst(order[:2], workload, limit_s=limit, calls=True)
-        without = loaded.burst(order, workload, limit_s=limit, calls=False)
-        seconds = (loaded.burst(order, workload, limit_s=limit, calls=True) - without) / count
-        if seconds > _TOLERANCE * claimed_s + _LAUNCH_S + _SLACK_S / count:
-            raise CandidateFailed(
-                Status.REFUSED,
-                f"the measurement cannot be believed: events say {claimed_s * 1e6:.1f} us a call, "
-                f"{count} calls in a row took {seconds * 1e6:.1f} us each",
-            )
-        return max(seconds, 0.0)
+        without = with_calls = float("inf")
+        # Other work on the machine only adds to a wall time, so the shortest of several is the one to compare.
+        for _ in range(_BURST_TRIES):
+            without = min(without, loaded.burst(order, workload, limit_s=limit, calls=False))
+            with_calls = min(with_calls, loaded.burst(order, workload, limit_s=limit, calls=True))
+            seconds = (with_calls - without) / count
+            if seconds <= _TOLERANCE * claimed_s + _LAUNCH_S + _SLACK_S / count:
+                return max(seconds, 0.0)
+        raise CandidateFailed(
+            Status.REFUSED,
+            f"the measurement cannot be believed: events say {claimed_s * 1e6:.1f} us a call, "
+            f"{count} calls in a row took {seconds * 1e6:.1f} us each",
+        )
 
 
 class _Wrong(CandidateFailed):
@@ -426,6 +436,11 @@ class _Wrong(CandidateFailed):
 
 def _limit(call_s: float) -> float:
     return max(_LEAST_LIMIT_S, _SLOWER * call_s)
+
+
+def _copy_s(size_bytes: int) -> float:
+    """How long copying may take at the very most."""
+    return _COPY_S + size_bytes / _COPY_BYTES_PER_S
 
 
 def _refusal(problem: int, failed: CandidateFailed) -> Measurement:

@@ -34,6 +34,7 @@ from tuner.evaluators.cuda.compiler import Made
 from tuner.evaluators.cuda.device import WorkerPool, describe_device
 from tuner.evaluators.cuda.limits import Usage
 from tuner.evaluators.cuda.measured import DeviceRuns
+from tuner.evaluators.host.frontend import macro_flags
 
 CC = shutil.which("cc")
 
@@ -54,12 +55,12 @@ def build_driver(folder: Path) -> str:
     return compile_shared(folder / "libcuda.so", source.read_text())
 
 
-def compile_shared(path: Path, text: str) -> str:
+def compile_shared(path: Path, text: str, *flags: str) -> str:
     """A shared object."""
     source = path.with_suffix(".c")
     source.write_text(text)
     assert CC is not None
-    subprocess.run([CC, "-O1", "-w", "-shared", "-fPIC", "-o", path, source, "-ldl"], check=True)
+    subprocess.run([CC, "-O1", "-w", "-shared", "-fPIC", *flags, "-o", path, source, "-ldl"], check=True)
     return str(path)
 
 
@@ -73,20 +74,22 @@ class HostCompiled:
 
     def build(self, task: Task, requests: Sequence[BuildRequest]) -> list[Build]:
         """One after the other."""
-        return [self._one(r.variant.files[0].text) for r in requests]
+        return [self._one(r.variant.files[0].text, r.resolved) for r in requests]
 
-    def _one(self, text: str) -> Build:
-        path = self._folder / f"{digest(text.encode())}.so"
+    def _one(self, text: str, resolved: Resolved) -> Build:
+        flags = macro_flags(resolved.macros)
+        path = self._folder / f"{digest(repr((text, flags)).encode())}.so"
         try:
-            compile_shared(path, text)
+            compile_shared(path, text, *flags)
         except subprocess.CalledProcessError:
             return Build(status=Status.BUILD_ERROR, message="does not compile")
         code = path.read_bytes()
-        return Build(status=Status.OK, code=code, digest=digest(code), key=digest(code))
+        features = {"registers_count": 16.0, "spill_bytes": 0.0, "shared_bytes": 0.0}
+        return Build(status=Status.OK, code=code, digest=digest(code), key=digest(code), features=features)
 
     def build_double(self, task: Task, resolved: Resolved) -> Build:
         """With double for float."""
-        return self._one("#define float double\n" + task.kernel.variant.files[0].text)
+        return self._one("#define float double\n" + task.kernel.variant.files[0].text, resolved)
 
     def made(self, build: Build) -> Made:
         """Nothing to speak of."""
