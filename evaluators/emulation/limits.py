@@ -1,38 +1,18 @@
-"""Limits of CUDA devices that a launch must keep, known without a device."""
+"""What emulation has to know of the architecture that a kernel is meant for."""
 
 from __future__ import annotations
 
 import re
 
+from tuner.evaluators.cuda.limits import Usage, architecture
+from tuner.evaluators.cuda.limits import over_limit as over_limit_of
 from tuner.spaces.launch import Geometry
 
 __all__ = ["architecture_macro", "barrier_counts_ended", "over_limit"]
 
 _STATIC_BYTES = 48 << 10
-_THREADS = 1024
-_BLOCK_AXES = (1024, 1024, 64)
-_GRID_AXES = ((1 << 31) - 1, 65535, 65535)
-# CUDA C++ Programming Guide, technical specifications by compute capability, shared memory of a block in KiB.
-_DYNAMIC_KIB = {
-    70: 96,
-    72: 96,
-    75: 64,
-    80: 163,
-    86: 99,
-    87: 163,
-    89: 99,
-    90: 227,
-    100: 227,
-    103: 227,
-    120: 99,
-}
-_LARGEST_KIB = 227
 _INDEPENDENT = 70
-
-
-def _capability(target: str) -> int | None:
-    found = re.match(r"(?:sm|compute)_(\d+)", target)
-    return int(found[1]) if found else None
+_ASSUMED = 90
 
 
 def over_limit(geometry: Geometry, static_bytes: int, target: str) -> str:
@@ -41,24 +21,12 @@ def over_limit(geometry: Geometry, static_bytes: int, target: str) -> str:
     Args:
         geometry: of the launch.
         static_bytes: shared memory of fixed size.
-        target: for example ``sm_90``; the largest limits where it is unknown.
+        target: for example ``sm_90``; only what holds for all architectures where it names none.
     """
-    if geometry.threads > _THREADS:
-        return f"a block of {geometry.threads} threads; {_THREADS} are possible"
-    for what, sizes, most in (("block", geometry.block, _BLOCK_AXES), ("grid", geometry.grid, _GRID_AXES)):
-        for axis, size, limit in zip("xyz", sizes, most, strict=True):
-            if size > limit:
-                return f"{what}.{axis} is {size}; {limit} is possible"
     if static_bytes > _STATIC_BYTES:
-        return f"{static_bytes} bytes of static shared memory; {_STATIC_BYTES} are possible"
-    capability = _capability(target)
-    kib = _DYNAMIC_KIB.get(capability, _LARGEST_KIB) if capability is not None else _LARGEST_KIB
-    if capability is not None and capability < _INDEPENDENT:
-        kib = 48
-    total = static_bytes + geometry.shared_bytes
-    if total > kib << 10:
-        return f"a block takes {total} bytes of shared memory; {target} has {kib << 10}"
-    return ""
+        return f"{static_bytes} bytes of static shared memory, at most {_STATIC_BYTES} are possible"
+    known = architecture(target) if _capability(target) is not None else None
+    return over_limit_of(Usage(registers=0, static_shared_bytes=static_bytes), geometry, known)
 
 
 def barrier_counts_ended(target: str) -> bool:
@@ -69,4 +37,9 @@ def barrier_counts_ended(target: str) -> bool:
 
 def architecture_macro(target: str) -> str:
     """``__CUDA_ARCH__`` as a definition; that of sm_90 where the target names no architecture."""
-    return f"-D__CUDA_ARCH__={10 * (_capability(target) or 90)}"
+    return f"-D__CUDA_ARCH__={10 * (_capability(target) or _ASSUMED)}"
+
+
+def _capability(target: str) -> int | None:
+    found = re.fullmatch(r"sm_(\d{2,3})[af]?", target)
+    return int(found[1]) if found else None

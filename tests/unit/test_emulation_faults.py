@@ -144,7 +144,7 @@ FAULTS = [
     ),
     Fault(
         "too much shared memory", "matmul", "float left[TILE][TILE", "float left[TILE * 64][TILE",
-        Status.OUT_OF_RESOURCES, r"66560 bytes of static shared memory; 49152 are possible",
+        Status.OUT_OF_RESOURCES, r"66560 bytes of static shared memory, at most 49152 are possible",
     ),
     Fault("nothing changed", "matmul", "int k = 0", "int k = 0", OK, r"^$"),
     Fault(
