@@ -11,6 +11,7 @@ from pathlib import Path
 from tuner.core.errors import SpecError, UsageError
 from tuner.spec.accesses import Findings, Use, examine
 from tuner.spec.agreement import functions_of
+from tuner.spec.cuda_init import init_cuda
 from tuner.spec.models import KernelModel
 from tuner.spec.signature import CType, Function, SourceReader
 from tuner.spec.sources import folder_reader, language_of, read_sources
@@ -30,7 +31,7 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
     """The text of a first spec.
 
     Args:
-        kernel_file: a C or C++ source.
+        kernel_file: a C, C++ or CUDA source.
         entry: the function; may be left out where the file has one that can be called from outside.
 
     Raises:
@@ -39,6 +40,8 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
     """
     path = Path(kernel_file)
     language = language_of(path.name)
+    if language == "cuda":
+        return init_cuda(path.name, _read(path), entry=entry)
     if language not in ("c", "c++"):
         raise UsageError(f"{path.name} is neither C nor C++", "write its spec by hand; see tuner schema")
     view = View(document=Document(data={}, file=str(path), values={}, keys={}), data={})
@@ -69,6 +72,13 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
         return known[name]
 
     return _Writer(path.name, function, examine(function, lookup)).text()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "name a source file") from None
 
 
 def _choose(reader: SourceReader, text: str, file: str, entry: str | None) -> Function:
