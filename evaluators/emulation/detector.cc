@@ -2,7 +2,9 @@
 
    A barrier orders all accesses of a block; __syncwarp orders those of its lanes (vector clocks over a warp). Threads
    and blocks are otherwise unordered, but for a fence followed by an atomic operation on the one side and a later
-   atomic operation on the other: on which address is not looked at. Two writes of the same value are no race. */
+   atomic operation on the other: on which address is not looked at. Two writes of the same value are no race, nor is a
+   plain read before the reader's own atomic operation on the same address (the Programming Guide's loops around
+   atomicCAS begin with one). */
 #include "runtime.h"
 
 namespace emu_runtime {
@@ -66,6 +68,28 @@ static void race(const Region &r, u64 offset, u64 at, u32 size, int how, const R
     stop(RACE, emu_line);
 }
 
+void settle_suspect() {
+    Suspect &suspect = world.fibers[world.now].suspect;
+    if (!suspect.set) return;
+    suspect.set = false;
+    emu_line = suspect.line;
+    race(world.regions[suspect.region], suspect.offset, suspect.at, suspect.size, READ, suspect.other, true);
+}
+
+static void suspect(u32 thread, const Region &r, u64 at, u64 offset, u32 size, u32 line, const Record &other) {
+    Suspect &known = world.fibers[thread].suspect;
+    if (known.set && known.at != at && thread == world.now) settle_suspect();
+    if (!known.set) known = {true, at, offset, (u32)(&r - world.regions), size, line, other};
+}
+
+/* An atomic operation makes up for the thread's own plain reads of the same memory. */
+static void forgive(Cell &cell, u64 at) {
+    Suspect &known = world.fibers[world.now].suspect;
+    if (known.set && known.at == at) known.set = false;
+    for (Record &slot : cell.read)
+        if ((slot.who & VALID) && slot.block == world.number && (slot.who & THREAD_MASK) == world.now) slot.who = 0;
+}
+
 /* Two readers are kept, of different threads where there were such: any writer then differs from one of them. */
 static void note_read(Cell &cell, const Record &record) {
     for (Record &slot : cell.read)
@@ -87,15 +111,25 @@ static void touch(Region &r, u64 granule, u32 mask, u64 at, u64 offset, u32 size
         describe(world.report, r, offset, size, how);
         stop(UNINITIALISED, emu_line);
     }
-    if (conflicts(cell.write, mask, atomic)) race(r, offset, at, size, how, cell.write, true);
+    if (atomic) forgive(cell, at);
+    if (conflicts(cell.write, mask, atomic)) {
+        bool idiom = how == READ && cell.write.who & IS_ATOMIC;
+        if (idiom) suspect(world.now, r, at, offset, size, emu_line, cell.write);
+        else race(r, offset, at, size, how, cell.write, true);
+    }
     u16 who = (u16)(world.now | mask << MASK_SHIFT | (atomic ? IS_ATOMIC : 0) | VALID);
     Record record = {world.number, world.epoch, world.fibers[world.now].clock, who, (u16)emu_line};
     if (how == READ) {
         note_read(cell, record);
         return;
     }
-    for (const Record &reader : cell.read)
-        if (conflicts(reader, mask, false)) race(r, offset, at, size, how, reader, false);
+    for (const Record &reader : cell.read) {
+        if (!conflicts(reader, mask, false)) continue;
+        u32 thread = reader.who & THREAD_MASK;
+        bool may_follow = atomic && reader.block == world.number && world.fibers[thread].state != DONE;
+        if (may_follow) suspect(thread, r, at, offset, size, reader.line, record);
+        else race(r, offset, at, size, how, reader, false);
+    }
     cell.write = record;
     if (!atomic) world.fibers[world.now].fence = NO_FENCE;
     r.written[granule] |= (u8)mask;

@@ -58,6 +58,14 @@ struct Region {
     bool shared, initialised, writable;
 };
 
+/* A plain read of what another thread updates atomically: a race, unless an atomic operation of the reader follows. */
+struct Suspect {
+    bool set;
+    u64 at, offset;
+    u32 region, size, line;
+    Record other;
+};
+
 enum State : u8 { READY, BARRIER, WARP, ACTIVE, DONE };
 
 struct Fiber {
@@ -68,6 +76,7 @@ struct Fiber {
     u32 published, published_at, acquired_at;
     u64 site, value, result;
     u32 seen[LANES];
+    Suspect suspect;
 };
 
 extern "C" {
@@ -109,6 +118,7 @@ void yield();
 [[noreturn]] void stop(Finding finding, u32 line);
 void note_place(u64 *report, int at_block, int at_thread, u32 block, u32 thread);
 void settle();
+void settle_suspect();
 void check_access(u64 at, u32 size, int how);
 
 }

@@ -65,6 +65,7 @@ static void complete_warps(u32 thread);
 static void body() {
     world.kernel(world.slots);
     settle();
+    settle_suspect();
     self().state = DONE;
     world.left--;
     if (world.left && world.barriers == world.left) release_barrier();
@@ -324,6 +325,7 @@ u32 emu_lane() { return world.now % LANES; }
 
 int emu_barrier(int kind, int predicate) {
     settle();
+    settle_suspect();
     Fiber &fiber = self();
     fiber.state = BARRIER, fiber.kind = kind, fiber.predicate = predicate, fiber.line = emu_line;
     fiber.site = (u64)__builtin_return_address(0);

@@ -236,6 +236,125 @@ def test_atomics_of_several_types(baseline: Run) -> None:
     assert report.status is Status.OK, report.message
 
 
+CAS_LOOP = """
+__device__ void add(double *to, double value) {
+    unsigned long long *at = (unsigned long long *)to, old = *at, seen;
+    do {
+        seen = old;
+        old = atomicCAS(at, seen, __double_as_longlong(value + __longlong_as_double(seen)));
+    } while (seen != old);
+}
+extern "C" __global__ void k(const double *x, double *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) add(y, x[i]);
+}
+"""
+
+
+def test_a_plain_read_before_an_own_atomic_operation_is_no_race(baseline: Run) -> None:
+    expected = "np.concatenate([[x.sum()], np.zeros(n - 1)])"
+    report = baseline(CAS_LOOP, expected, dtype="float64", role="inout")
+    assert report.status is Status.OK, report.message
+    # Without one it is: the sum may not be complete.
+    text = CAS_LOOP.replace("add(y, x[i]);", "{ add(y, x[i]); if (i == 0) y[1] = y[0]; }")
+    report = baseline(text, expected, dtype="float64", role="inout")
+    assert report.status is Status.WRONG_RESULT
+    assert re.search(r"(reads|updates) y\[0\], which thread .* (updates|reads) at line", report.message)
+
+
+def test_halves_are_rounded_as_ieee_says(baseline: Run) -> None:
+    text = (
+        "#include <cuda_fp16.h>\n"
+        'extern "C" __global__ void k(const half *x, half *y, int n) {'
+        " int i = blockIdx.x * blockDim.x + threadIdx.x;"
+        " if (i < n) y[i] = __float2half(__half2float(x[i]) * 0.37f); }"
+    )
+    report = baseline(text, "(np.float32(x) * np.float32(0.37)).astype(np.float16)", dtype="float16")
+    assert report.status is Status.OK, report.message
+    assert report.own_error == {"y": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (
+            HEAD + '{ int l; asm("mov.u32 %0, %%laneid;" : "=r"(l)); if (I < n) y[I] = x[I] + l; }',
+            "inline PTX",
+        ),
+        ("#include <mma.h>\n" + HEAD + "{ if (I < n) y[I] = x[I]; }", "this header"),
+    ],
+)
+def test_what_emulation_does_not_know_is_refused_and_named(baseline: Run, text: str, what: str) -> None:
+    report = baseline(text)
+    assert report.status is Status.REFUSED
+    assert report.message.startswith(f"emulation does not know {what}: ")
+
+
+PER_BLOCK = "np.concatenate([{} for i in range(0, n, 128)])"
+KNOWN_ALGORITHMS = {
+    "tree reduction": (
+        "template <class T> struct Shared { __device__ operator T *() { extern __shared__ int room[]; return"
+        " (T *)room; } };"
+        "template <class T, unsigned B> __global__ void k(const T *x, T *y, int n) { T *s = Shared<T>(); unsigned t ="
+        " threadIdx.x, i = blockIdx.x * B + t; s[t] = i < n ? x[i] : T(0); __syncthreads(); for (unsigned h ="
+        " B / 2; h > 0;"
+        " h >>= 1) { if (t < h) s[t] += s[t + h]; __syncthreads(); } if (i < n) y[i] = s[0]; }",
+        PER_BLOCK.format("np.full(len(x[i : i + 128]), x[i : i + 128].sum())"),
+        {"entry": "k<float, 128>", "shared": "512"},
+    ),
+    "scan in two buffers": (
+        HEAD + "{ __shared__ float s[2][128]; int t = threadIdx.x, p = 0; s[0][t] = I < n ? x[I] : 0; __syncthreads();"
+        " for (int d = 1; d < 128; d *= 2) { s[1 - p][t] = t >= d ? s[p][t] + s[p][t - d] : s[p][t]; p = 1 - p;"
+        " __syncthreads(); } if (I < n) y[I] = s[p][t]; }",
+        PER_BLOCK.format("np.cumsum(x[i : i + 128])"),
+        {},
+    ),
+    "bitonic sort": (
+        HEAD + "{ __shared__ float s[128]; unsigned t = threadIdx.x; s[t] = I < n ? x[I] : 3e38f; __syncthreads();"
+        " for (unsigned k = 2; k <= 128; k <<= 1) for (unsigned j = k >> 1; j > 0; j >>= 1) { unsigned o = t"
+        " ^ j; if (o > t)"
+        " { bool up = (t & k) == 0; if ((s[t] > s[o]) == up) { float a = s[t]; s[t] = s[o]; s[o] = a; } }"
+        " __syncthreads(); }"
+        " if (I < n) y[I] = s[t]; }",
+        PER_BLOCK.format("np.sort(x[i : i + 128])"),
+        {},
+    ),
+    "histogram": (
+        'extern "C" __global__ void k(const int *x, int *y, int n) { __shared__ int h[64]; for (int i ='
+        ' threadIdx.x; i < 64;'
+        " i += blockDim.x) h[i] = 0; __syncthreads(); for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i +="
+        " gridDim.x * blockDim.x) atomicAdd(&h[x[i]], 1); __syncthreads(); for (int i = threadIdx.x; i < 64; i +="
+        " blockDim.x) atomicAdd(y + i, h[i]); }",
+        "np.concatenate([np.bincount(x, minlength=64), np.zeros(n - 64, int)])",
+        {"dtype": "int32", "role": "inout"},
+    ),
+    "counting by warps": (
+        'extern "C" __global__ void k(const int *x, int *y, int n) { int i = blockIdx.x * blockDim.x +'
+        ' threadIdx.x; if (i < n'
+        " && x[i] > 25) { unsigned m = __activemask(); int leader = __ffs(m) - 1, lane = threadIdx.x % 32, at"
+        " = 0; if (lane"
+        " == leader) at = atomicAdd(y, __popc(m)); __shfl_sync(m, at, leader); } }",
+        "np.concatenate([[(x > 25).sum()], np.zeros(n - 1, int)])",
+        {"dtype": "int32", "role": "inout"},
+    ),
+    "bytes": (
+        'extern "C" __global__ void k(const char *x, char *y, int n) { __shared__ char s[128]; int i = blockIdx.x *'
+        " blockDim.x + threadIdx.x; s[threadIdx.x] = i < n ? x[i] : 0; __syncthreads(); if (i < n) y[i] ="
+        " s[threadIdx.x]; }",
+        "x",
+        {"dtype": "int8"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KNOWN_ALGORITHMS, ids=lambda n: n.replace(" ", "-"))
+def test_a_known_algorithm_passes(baseline: Run, name: str) -> None:
+    text, expected, options = KNOWN_ALGORITHMS[name]
+    report = baseline(text, expected, **options)
+    assert report.status is Status.OK, report.message
+
+
 WRONG = {
     "a warp that does not sync itself": (
         HEAD + "{ __shared__ float t[128]; t[threadIdx.x] = x[I % n];"
