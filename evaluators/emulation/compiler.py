@@ -20,7 +20,7 @@ from pathlib import Path, PurePath
 from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status, Task, Variant
-from tuner.evaluators.emulation.launch import MOST_STATICS, SharedVariable, emulated_source
+from tuner.evaluators.emulation.launch import ENTRY, MOST_STATICS, SharedVariable, emulated_source
 from tuner.evaluators.emulation.limits import architecture_macro
 from tuner.evaluators.emulation.rewriting import GAP_BYTES, SECTION, mark_lines, place_shared
 from tuner.evaluators.host.frontend import macro_flags
@@ -164,7 +164,7 @@ class EmulationCompiler:
         words += ["-include", "tuner_emulation.h", "-include", _MACROS, *self._includes(task)]
         _run(self._clang, [*words, name, "-o", "device.ll"], scratch)
         text = folder.joinpath("device.ll").read_text(encoding="utf-8")
-        folder.joinpath("placed.ll").write_text(place_shared(text), encoding="utf-8")
+        folder.joinpath("placed.ll").write_text(place_shared(text, ENTRY), encoding="utf-8")
         _run(self._clang, [*_INSTRUMENT, "placed.ll", "-o", "checked.ll"], scratch)
         text = folder.joinpath("checked.ll").read_text(encoding="utf-8")
         folder.joinpath("marked.ll").write_text(mark_lines(text, name), encoding="utf-8")

@@ -152,19 +152,20 @@ static Region *find(u64 at) {
 
 /* Outside of all regions: wrong where buffers or shared variables lie, else the kernel's own stack or constants. */
 static void outside(u64 at, u32 size, int how) {
-    const Region *best = 0;
-    u64 least = ~0ull;
-    for (u32 i = 0; i < world.region_count; i++) {
-        const Region &r = world.regions[i];
-        u64 away = at < r.begin ? r.begin - at : at - (r.begin + r.size) + 1;
-        if (away < least) least = away, best = &r;
+    Region found = {0, 0, 0, 0, MAX_ARRAYS + MAX_STATICS, true, false, true};
+    u64 dynamic = (u64)emu_dynamic, least = ~0ull;
+    if (at - dynamic < DYNAMIC_BYTES) {
+        found.begin = dynamic;
+    } else {
+        for (u32 i = 0; i < world.region_count; i++) {
+            const Region &r = world.regions[i];
+            u64 away = at < r.begin ? r.begin - at : at - (r.begin + r.size) + 1;
+            if (away < least) least = away, found = r;
+        }
+        bool beside_shared = found.shared && least <= GAP_BYTES;
+        if (least == ~0ull || !(at < BUFFERS_END || beside_shared)) return;
     }
-    u64 first = (u64)emu_shared_anchor & ~4095ull, dynamic = (u64)emu_dynamic;
-    bool in_buffers = at < BUFFERS_END, in_dynamic = at - dynamic < (256 << 10);
-    bool beside_static = best && best->shared && least <= 64 && at >= first;
-    if (!best || !(in_buffers || in_dynamic || beside_static)) return;
-    if (in_dynamic && !best->shared) return;
-    describe(world.report, *best, at - best->begin, size, how);
+    describe(world.report, found, at - found.begin, size, how);
     stop(OUT_OF_BOUNDS, emu_line);
 }
 

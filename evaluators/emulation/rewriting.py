@@ -22,6 +22,7 @@ _SHARED = re.compile(
     r"(?:, comdat(?:\([^)]*\))?)?, align (\d+)((?:, !dbg !\d+)*)$",
     re.MULTILINE,
 )
+_DEFINED = re.compile(rf"^define (?:weak_odr )?dso_local (.*?)({_NAME})\(", re.MULTILINE)
 _EXTERN_SHARED = re.compile(rf"^({_NAME}) = external (?:dso_local )?global \[0 x .*$", re.MULTILINE)
 _AT_LOAD = re.compile(r"^@llvm\.(?:global_ctors|used) = .*$", re.MULTILINE)
 _CALL = re.compile(r"^\s.*call .*@(?:__tsan_|emu_)\w+\(.*, !dbg (![0-9]+)")
@@ -34,12 +35,14 @@ _SCOPE = re.compile(
 _FILE = re.compile(r'^(!\d+) = !DIFile\(filename: "([^"]*)"')
 
 
-def place_shared(text: str) -> str:
-    """Puts ``__shared__`` variables where the runtime finds them.
+def place_shared(text: str, entry: str) -> str:
+    """Puts ``__shared__`` variables where the runtime finds them, and lets go of what the entry does not use.
 
     Args:
         text: IR of device code as clang writes it: variables in shared memory are the ones without a value.
+        entry: the only function that has to stay.
     """
+    text = _DEFINED.sub(lambda m: m[0] if m[2] == f"@{entry}" else f"define linkonce_odr {m[1]}{m[2]}(", text)
     for name in set(_EXTERN_SHARED.findall(text)):
         text = re.sub(rf"{re.escape(name)}(?![\w$.-])", _DYNAMIC, text)
     lines: list[str] = []
@@ -57,7 +60,7 @@ def _placed(match: re.Match[str]) -> str:
     name, kind, align, debug = match.groups()
     # 16 bytes at least: vectors of a tile are as aligned on a device.
     return (
-        f"{name} = global {{ {kind}, [{GAP_BYTES} x i8] }} undef, "
+        f"{name} = linkonce_odr global {{ {kind}, [{GAP_BYTES} x i8] }} undef, "
         f'section "{SECTION}", align {max(16, int(align))}{debug}'
     )
 
@@ -119,6 +122,6 @@ def _marked(lines: list[str], places: _Locations, cache: dict[str, int], own: st
         if found:
             if found[1] not in cache:
                 cache[found[1]] = places.line(found[1], own)
-            if cache[found[1]]:
-                yield f"  store i32 {cache[found[1]]}, ptr @emu_line, align 4"
+            # Stored even where it is not known: the one before would be wrong.
+            yield f"  store i32 {cache[found[1]]}, ptr @emu_line, align 4"
         yield line

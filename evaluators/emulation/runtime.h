@@ -13,6 +13,8 @@ typedef unsigned long long u64;
 typedef long long i64;
 
 enum { MAX_THREADS = 1024, LANES = 32, MAX_ARRAYS = 32, MAX_STATICS = 12, REPORT_WORDS = 32 };
+/* Largest dynamic shared memory; what rewriting.py leaves free behind a shared variable. */
+enum { DYNAMIC_BYTES = 256 << 10, GAP_BYTES = 64 };
 
 /* Numbers of findings; reports.py has the same. */
 enum Finding : u64 {

@@ -6,7 +6,7 @@
 
 namespace emu_runtime {
 
-enum { STACK_BYTES = 64 << 10, PAGE = 4096, DYNAMIC_BYTES = 256 << 10 };
+enum { STACK_BYTES = 64 << 10, PAGE = 4096 };
 
 World world;
 static u8 *stacks;

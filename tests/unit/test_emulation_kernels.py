@@ -220,6 +220,21 @@ def test_templates_and_dynamic_shared_memory(baseline: Run) -> None:
     assert "writes dynamic shared memory, byte 1016" in report.message
 
 
+def test_dynamic_shared_memory_that_the_launch_forgets(baseline: Run) -> None:
+    report = baseline(HEAD + "{ extern __shared__ float t[]; t[threadIdx.x] = 1; if (I < n) y[I] = x[I]; }")
+    assert report.status is Status.CRASHED
+    assert "writes dynamic shared memory, byte 0" in report.message
+
+
+def test_other_kernels_of_the_file_do_not_count(baseline: Run) -> None:
+    others = "".join(
+        f'extern "C" __global__ void other{i}(float *y) {{ __shared__ float t[12000]; t[0] = 1; y[0] = t[0]; }}\n'
+        for i in range(14)
+    )
+    report = baseline(others + HEAD + "{ if (I < n) y[I] = x[I]; }")
+    assert report.status is Status.OK, report.message
+
+
 def test_atomics_of_several_types(baseline: Run) -> None:
     text = (
         'extern "C" __global__ void k(const int *x, int *y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x;'

@@ -205,8 +205,11 @@ def test_shared_variables_get_a_section_and_a_gap() -> None:
         "  %a = getelementptr float, ptr @one, i64 %i\n"
         "  %b = getelementptr float, ptr @two, i64 %i\n"
     )
-    placed = place_shared(text)
-    assert '@_ZZ1kE4tile = global { [8 x float], [64 x i8] } undef, section "emu_shared", align 16' in placed
+    placed = place_shared(text, "entry")
+    assert (
+        '@_ZZ1kE4tile = linkonce_odr global { [8 x float], [64 x i8] } undef, section "emu_shared", align 16'
+        in placed
+    )
     assert "@zero = global i32 0, align 4" in placed
     assert placed.count("@emu_dynamic = external") == 1
     assert placed.count("ptr @emu_dynamic, i64 %i") == 2
