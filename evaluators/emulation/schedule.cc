@@ -183,7 +183,9 @@ static void resolve() {
             waits = t;
             break;
         }
-    world.now = waits;
+    world.failed = true;
+    world.report[R_FINDING] = DIVERGED;
+    if (waits == MAX_THREADS) return;
     const Fiber &fiber = world.fibers[waits];
     u32 first = waits / LANES * LANES;
     for (u32 lane = 0; lane < LANES; lane++) {
@@ -194,7 +196,6 @@ static void resolve() {
         world.report[R_MORE] = other.mask;
         world.report[R_OTHER_LINE] = other.line;
         note_place(world.report, R_OTHER_BLOCK, R_OTHER_THREAD, world.number, first + lane);
-        world.failed = true;
         world.report[R_FINDING] = other.state == WARP ? MASKS_DIFFER : WARP_ABSENT;
         world.report[R_LINE] = fiber.line;
         note_place(world.report, R_BLOCK, R_THREAD, world.number, waits);
