@@ -35,7 +35,6 @@ _ATTRIBUTES: Mapping[str, int] = {
 }
 _MAX_DYNAMIC_SHARED = 8
 _SPIN = 0x01
-_NO_SYMBOL = 500
 
 
 class DriverError(Exception):
@@ -128,20 +127,6 @@ class Driver:
     def unload(self, function: Function) -> None:
         """Unloads the module of a kernel."""
         self._call("cuModuleUnload", function.module)
-
-    def write_constant(self, function: Function, name: str, data: bytes) -> bool:
-        """Writes a ``__constant__`` or ``__device__`` variable; false where the module has none of the name."""
-        at, size = ctypes.c_uint64(), ctypes.c_size_t()
-        code = self._lib.cuModuleGetGlobal_v2(
-            ctypes.byref(at), ctypes.byref(size), function.module, name.encode()
-        )
-        if code == _NO_SYMBOL:
-            return False
-        self._check(code, "cuModuleGetGlobal_v2")
-        if len(data) != size.value:
-            raise ValueError(f"{name} has {size.value} bytes, not {len(data)}")
-        self._call("cuMemcpyHtoD_v2", at, data, ctypes.c_size_t(len(data)))
-        return True
 
     def allocate(self, size: int) -> int:
         """Device memory; its address, aligned to 256 bytes at least."""
