@@ -1,4 +1,5 @@
-// C = A B for square row-major matrices, by tiles in shared memory. Each thread computes WORK_Y rows of one column.
+// C = A B for square row-major matrices, by tiles in shared memory. Each thread computes WORK_Y rows of one column;
+// rows of tiles are PAD elements longer against bank conflicts, the inner loop is unrolled UNROLL times.
 
 #ifndef TILE
 #define TILE 16

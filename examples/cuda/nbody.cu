@@ -1,4 +1,5 @@
 // Gravitational force on every body, all pairs; bodies (x, y, z, mass) pass through shared memory by tiles of BLOCK.
+// A thread computes ITEMS bodies; the loop over a tile is unrolled UNROLL times.
 
 #ifndef BLOCK
 #define BLOCK 128

@@ -1,4 +1,5 @@
-// Softmax over the rows of a matrix; ROWS rows of THREADS threads in each block, sums by warp shuffles.
+// Softmax over the rows of a matrix; ROWS rows of THREADS threads in each block, sums by warp shuffles. A thread
+// takes VECTOR elements at once; FAST exponentials are the approximate ones of the device.
 
 #ifndef THREADS
 #define THREADS 128

@@ -1,4 +1,5 @@
-// Transpose of a matrix by square tiles in shared memory; each thread moves TILE / ROWS elements.
+// Transpose of a matrix by square tiles in shared memory; each thread moves TILE / ROWS elements. Rows of
+// the tile are PAD elements longer against bank conflicts.
 
 #ifndef TILE
 #define TILE 32

@@ -54,7 +54,7 @@ FAULTS = [
         "loop too short", "matmul", "k < TILE;", "k < TILE - 1;", WRONG, r"^c\[0, 0\] is .*, expected "
     ),
     Fault(
-        "loop too long", "matmul", "k < TILE;", "k <= TILE;", CRASHED, r"matmul\.cu:35: out of bounds: .* index 16"
+        "loop too long", "matmul", "k < TILE;", "k <= TILE;", CRASHED, r"matmul\.cu:36: out of bounds: .* index 16"
     ),
     Fault(
         "shared write too far", "matmul", "left[y][threadIdx.x] = row", "left[y][threadIdx.x + 1] = row", CRASHED,
@@ -201,7 +201,7 @@ def test_a_finding_tells_line_block_and_thread(bench: Bench) -> None:
     fault = next(f for f in FAULTS if f.name == "no barrier before loading again")
     detail = run(bench, fault).detail
     assert detail["finding"] == "race"
-    assert detail["line"] == 35
+    assert detail["line"] == 36
     assert len(detail["block"]) == len(detail["thread"]) == 3
     assert detail["workload"].startswith("n=")
 
