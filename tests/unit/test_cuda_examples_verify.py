@@ -32,7 +32,7 @@ def test_an_example_verifies(name: str) -> None:
         assert report.call_s == ()
         assert report.notes["emulated"]
         assert not report.notes["unstable"]
-        for configuration in space.sample(np.random.default_rng(3), 5):
+        for configuration in space.sample(np.random.default_rng(3), 4):
             verdict = emulator.verify(space.resolve(configuration), variant)
             assert verdict.status is Status.OK, (configuration, verdict.message)
             assert verdict.detail["worst"] <= 1
@@ -44,10 +44,10 @@ def test_an_example_verifies(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_every_configuration_of_an_example_verifies(name: str) -> None:
+def test_many_configurations_of_an_example_verify(name: str) -> None:
     loaded = load_spec(FOLDER / f"{name}.yaml")[0]
     space = loaded.space(None)
-    listing = space.sample(np.random.default_rng(0), space.count() or 0)
+    listing = space.sample(np.random.default_rng(0), 40)
     emulator = Emulator(loaded.task)
     try:
         variant = loaded.task.kernel.variant
