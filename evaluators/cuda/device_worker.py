@@ -126,9 +126,8 @@ class _Worker:
         self._driver.wait()
 
     def _run(self, header: Header, blobs: Sequence[bytes], handles: list[int]) -> Header:
-        """One call on freshly uploaded buffers, and the whole slab back."""
+        """One call on buffers as they were placed, and the whole slab back."""
         slab = self._sets[header["set"]]
-        self._upload(slab)
         seconds = self._call(slab, header)
         self._driver.download(slab.host, slab.device, slab.size)
         return {"seconds": seconds}

@@ -104,9 +104,9 @@ class Loaded:
         self._shift = shift
         self._wide = wide
         self._slabs: dict[int, Slab] = {}
-        # A right up to the limit, as sizes made up later may take more; what is taken is said at each launch.
-        dynamic = task.launch is not None and task.launch.shared_bytes is not None
-        shared = arch.shared_block_bytes - made.usage.static_shared_bytes if dynamic else 0
+        # Sizes that are made up later are never larger than the main ones.
+        sizes = [p.sizes for p in (*task.problems, *task.verify.problems)]
+        shared = max(self._shape(s)["shared_bytes"] for s in sizes)
         worker.ask(
             {"op": "load", "symbol": made.symbol, "shared_bytes": shared}, [code], during="loading the code"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 from tuner.core.errors import MachineError
 from tuner.core.types import Status
 from tuner.driver.check import check_spec
+from tuner.driver.export import export
 from tuner.driver.runs import Options, begin
 from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
 
 
 def load(path: Path) -> Any:
@@ -107,6 +110,16 @@ def test_check_times_on_a_device(tmp_path: Path) -> None:
     report = check_spec(spec, backend=stand_in.StandInBackend(tmp_path))
     assert report.ok, report.lines
     assert "ms a call" in dict(report.lines)["time"]
+
+
+def test_an_export_of_what_llvm_did_not_make_has_no_script_of_clang(
+    scale_spec: Callable[..., Path], tmp_path: Path
+) -> None:
+    (spec,) = load_spec(scale_spec(evaluations=3))
+    backend: Any = SimulatedBackend(seconds=lambda resolved: 1e-3)
+    begin(spec, tmp_path / "scale.run", Options(), backend=backend)
+    written = export(tmp_path / "scale.run", tmp_path / "out")
+    assert {p.name for p in written} == {"scale.o", "scale.c", "result.json"}
 
 
 @needs_nvrtc
