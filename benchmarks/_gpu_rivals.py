@@ -5,6 +5,7 @@ Each is used where it is installed; a rival that fails is a line in the report, 
 
 from __future__ import annotations
 
+import re
 import shutil
 import statistics
 import subprocess
@@ -22,6 +23,8 @@ from tuner.spaces.space import Space
 __all__ = ["Unavailable", "kernel_tuner_best", "library_call_s", "nvcc_cubin", "work_of"]
 
 CALLS = 30
+_UNROLL = re.compile(r"^([ \t]*#[ \t]*pragma[ \t]+unroll[ \t]+)(\w+)", re.MULTILINE)
+"""nvcc, unlike NVRTC, has a host's preprocessor first, which replaces no macro in this pragma."""
 MOST_SHAPES = 4096
 
 
@@ -39,10 +42,14 @@ def nvcc_cubin(task: Task, resolved: Resolved, arch: str) -> bytes:
     if nvcc is None:
         raise Unavailable("no nvcc")
     entry = entry_expression(task.kernel.entry, {**resolved.macros, **resolved.scalars})
+
+    def count(found: re.Match[str]) -> str:
+        return found[1] + str(resolved.macros.get(found[2], found[2]))
+
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for file in task.kernel.variant.files:
-            (folder / file.name).write_text(file.text)
+            (folder / file.name).write_text(_UNROLL.sub(count, file.text))
         first = folder / task.kernel.variant.files[0].name
         if "<" in entry:
             # Naming an instance is what makes nvcc compile it.
