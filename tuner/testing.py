@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tuner.core.canonical import canonical_json, digest
@@ -80,7 +80,7 @@ class SimulatedBackend:
 class _Evaluation:
     backend: SimulatedBackend
     task: Task
-    _outcomes: dict[str, Status] = field(default_factory=dict)
+    times: bool = True
 
     def build(self, requests: Sequence[BuildRequest]) -> list[Build]:
         return [self._build(r.resolved) for r in requests]

@@ -129,6 +129,8 @@ class HostEvaluation:
         workers: how many candidates are compiled at once.
     """
 
+    times = True
+
     def __init__(self, task: Task, *, workers: int) -> None:
         self._task = task
         signature = Signature.of(task)

@@ -103,17 +103,24 @@ class CompilePool:
     One thread at a time may call :meth:`run`; :meth:`pause` and :meth:`resume` may be called from another one.
 
     Args:
-        library: path of libLLVM.
+        library: path of libLLVM, or of what ``program`` loads.
         workers: how many processes compile at once.
         timeout_s: wall time that one job may take.
         memory_bytes: address space of one worker.
+        program: the module that is started; it speaks as :mod:`~tuner.evaluators.host.compile_worker` does.
 
     Raises:
-        MachineError: when libLLVM cannot be loaded.
+        MachineError: when the library cannot be loaded.
     """
 
     def __init__(
-        self, library: str, *, workers: int, timeout_s: float = 10.0, memory_bytes: int = 4 << 30
+        self,
+        library: str,
+        *,
+        workers: int,
+        timeout_s: float = 10.0,
+        memory_bytes: int = 4 << 30,
+        program: str = "tuner.evaluators.host.compile_worker",
     ) -> None:
         self._limit = max(1, workers)
         self._timeout_s = timeout_s
@@ -124,7 +131,7 @@ class CompilePool:
         self._paused_at: float | None = None
         self._scratch = tempfile.TemporaryDirectory(prefix="tuner-compile-")
         self._buffer = bytearray()
-        self._library = library
+        self._library, self._program = library, program
         self._again: deque[_Task] = deque()
         self._zygote, self._control, self.host = self._begin()
 
@@ -155,7 +162,7 @@ class CompilePool:
         ours, theirs = socket.socketpair()
         with theirs:
             process: subprocess.Popen[bytes] = subprocess.Popen(
-                [sys.executable, "-m", "tuner.evaluators.host.compile_worker", library],
+                [sys.executable, "-m", self._program, library],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -24,14 +24,14 @@ import struct
 import sys
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tuner.evaluators.host.llvm import Library, LLVMError, MachineOptions, Module, PassOptions
 from tuner.evaluators.sandbox import landlock
 from tuner.evaluators.sandbox.confine import confine_builder, isolate_network
 
-__all__ = ["decode", "encode", "main"]
+__all__ = ["JobFailed", "Server", "Work", "decode", "encode", "main", "run_zygote"]
 
 _LENGTHS = struct.Struct("!II")
 _PR_SET_PDEATHSIG = 1
@@ -130,18 +130,32 @@ class _Cache:
             self._items.popitem(last=False)
 
 
-class _Worker:
-    """Serves one socket until it closes."""
+class JobFailed(Exception):
+    """A job that cannot be done for a reason in itself; the text goes to the pool as it is."""
 
-    def __init__(self, library: Library, connection: socket.socket, log: int) -> None:
-        self._library = library
+
+Answer = tuple[dict[str, Any], list[bytes]]
+Work = Callable[[dict[str, Any], Sequence[bytes]], Answer]
+"""One kind of job: a header and the bytes of its modules in, a header and blobs out."""
+
+
+class Server:
+    """Serves one socket until it closes: jobs in, answers out, the bytes of modules kept by their digests.
+
+    Args:
+        connection: to the pool.
+        log: file descriptor of what this process prints; emptied before each job.
+        work: what is done for each ``op``.
+    """
+
+    def __init__(self, connection: socket.socket, log: int, work: Mapping[str, Work]) -> None:
         self._connection = connection
         self._log = log
         self._modules = _Cache(_MODULES_KEPT)
-        self._objects = _Cache(_OBJECTS_KEPT)
-        self._work = {"link": self._link, "compile": self._compile, "list": self._list, "host": self._host}
+        self._work = work
 
     def serve(self) -> None:
+        """Returns when the pool closes its end."""
         buffer = bytearray()
         while True:
             message = decode(buffer)
@@ -156,27 +170,43 @@ class _Worker:
                 self._modules.put(hashlib.sha256(data).hexdigest(), data)
             self._connection.sendall(encode(*self._answer(header)))
 
-    def _answer(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        missing = [d for d in header.get("modules", ()) if self._modules.get(d) is None]
+    def _answer(self, header: dict[str, Any]) -> Answer:
+        digests = header.get("modules", ())
+        missing = [d for d in digests if self._modules.get(d) is None]
         if missing:
             return {"missing": missing}, []
         os.lseek(self._log, 0, os.SEEK_SET)
         os.ftruncate(self._log, 0)
         try:
-            return self._work[header["op"]](header)
-        except LLVMError as error:
+            return self._work[header["op"]](header, [self._modules.get(d) or b"" for d in digests])
+        except (JobFailed, LLVMError) as error:
             return {"error": str(error)}, []
 
-    def _module(self, header: dict[str, Any]) -> Module:
-        first, *others = (self._modules.get(d) or b"" for d in header["modules"])
+
+class _Worker:
+    """What LLVM does for the host."""
+
+    def __init__(self, library: Library, log: int) -> None:
+        self._library = library
+        self._log = log
+        self._objects = _Cache(_OBJECTS_KEPT)
+        self.work: dict[str, Work] = {
+            "link": self._link,
+            "compile": self._compile,
+            "list": self._list,
+            "host": self._host,
+        }
+
+    def _module(self, modules: Sequence[bytes]) -> Module:
+        first, *others = modules
         module = Module(self._library, first)
         for data in others:
             module.link(data)
         return module
 
-    def _link(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    def _link(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
         """One module of several, the entry under its own name, vector variants offered."""
-        module = self._module(header)
+        module = self._module(modules)
         try:
             names = module.defined()
             symbol = _entry_symbol(names, header["entry"])
@@ -191,9 +221,9 @@ class _Worker:
         finally:
             module.close()
 
-    def _compile(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    def _compile(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
         started = time.perf_counter()
-        module = self._module(header)
+        module = self._module(modules)
         try:
             options = MachineOptions(**header["machine"])
             machine = self._library.machine(options, module.triple)
@@ -241,14 +271,14 @@ class _Worker:
         finally:
             copy.close()
 
-    def _list(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    def _list(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
         """The passes (``what`` is ``passes``) or the global options (``options``, which ends this process)."""
         if header["what"] == "options":
             self._library.set_globals(["--help-hidden"])
         found = self._library.print_pass_names()
         return {"found": found}, [os.pread(self._log, _LOG_LIMIT_BYTES, 0)]
 
-    def _host(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    def _host(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
         return {**self._library.host(), "version": self._library.version}, []
 
 
@@ -297,7 +327,11 @@ def _limit(memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _spawn(library: Library, control: socket.socket, request: dict[str, Any], handles: Sequence[int]) -> int:
+Begin = Callable[[Sequence[str], int], Mapping[str, Work]]
+"""Makes a forked worker ready: its global options and its log in, what it does for each ``op`` out."""
+
+
+def _spawn(begin: Begin, control: socket.socket, request: dict[str, Any], handles: Sequence[int]) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -312,11 +346,7 @@ def _spawn(library: Library, control: socket.socket, request: dict[str, Any], ha
         os.dup2(log, 1)
         os.dup2(log, 2)
         _limit(request["memory_bytes"])
-        # LLVM works on memory alone here.
-        landlock.restrict(landlock.Access())
-        if request["globals"]:
-            library.set_globals(request["globals"])
-        _Worker(library, connection, log).serve()
+        Server(connection, log, begin(request["globals"], log)).serve()
         status = 0
     except Exception as error:
         # Ends up in the log, which the pool reads when a worker is gone.
@@ -338,18 +368,21 @@ def _warm_up(library: Library) -> None:
         module.close()
 
 
-def main(arguments: Sequence[str]) -> int:
-    """The zygote: answers ``spawn`` and ``reap`` on standard input until it closes."""
+def run_zygote(load: Callable[[], tuple[dict[str, Any], Begin]]) -> int:
+    """Answers ``spawn`` and ``reap`` on standard input until it closes.
+
+    Args:
+        load: loads what all workers share; gives the greeting, and what makes a forked worker ready.
+    """
     parent = os.getppid()
     control = socket.socket(fileno=os.dup(0))
     control.settimeout(_ORPHAN_CHECK_S)
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     isolate_network()
-    library = Library(arguments[0])
-    _warm_up(library)
+    greeting, begin = load()
     confine_builder()
-    control.sendall(encode({**library.host(), "version": library.version}))
+    control.sendall(encode(greeting))
     gc.freeze()
     buffer = bytearray()
     handles: list[int] = []
@@ -370,7 +403,7 @@ def main(arguments: Sequence[str]) -> int:
             continue
         request, _ = message
         if request["op"] == "spawn":
-            pid = _spawn(library, control, {**request, "parent": os.getpid()}, handles)
+            pid = _spawn(begin, control, {**request, "parent": os.getpid()}, handles)
             for handle in handles:
                 os.close(handle)
             handles.clear()
@@ -378,6 +411,25 @@ def main(arguments: Sequence[str]) -> int:
         else:
             _, status = os.waitpid(request["pid"], 0)
             control.sendall(encode({"status": os.waitstatus_to_exitcode(status)}))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The zygote of libLLVM, whose path is the only argument."""
+
+    def load() -> tuple[dict[str, Any], Begin]:
+        library = Library(arguments[0])
+        _warm_up(library)
+
+        def begin(options: Sequence[str], log: int) -> Mapping[str, Work]:
+            # LLVM works on memory alone.
+            landlock.restrict(landlock.Access())
+            if options:
+                library.set_globals(options)
+            return _Worker(library, log).work
+
+        return {**library.host(), "version": library.version}, begin
+
+    return run_zygote(load)
 
 
 if __name__ == "__main__":

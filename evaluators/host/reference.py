@@ -21,13 +21,14 @@ from tuner.evaluators.python_reference import run_reference
 from tuner.evaluators.verification import Expectation, expect, judge, same_bytes
 from tuner.evaluators.workloads import Workload
 
-__all__ = ["BaselineFailed", "Findings", "Oracle"]
+__all__ = ["BASELINE_LIMIT_S", "OTHER_POISON", "BaselineFailed", "Findings", "Oracle", "Reference"]
 
 Array = NDArray[Any]
 Outputs = dict[str, Array]
 
 BASELINE_LIMIT_S = 120.0
-_OTHER_POISON = 0xA5
+OTHER_POISON = 0xA5
+"""What the second run of a baseline finds its outputs filled with."""
 _SANE, _SANE_HALF = 1e-2, 1e-1
 
 
@@ -62,23 +63,17 @@ class Findings:
     untouched: set[str] = field(default_factory=set)
 
 
-class Oracle:
-    """Knows the baseline and the reference.
+class Reference:
+    """Says what outputs have to be, given what the baseline and the reference gave; runs neither on a device.
 
     Args:
         task: what is tuned.
-        start: makes a child with the baseline (``False``) or the float64 reference (``True``) loaded, for a bundle.
         has_double: whether there is a float64 build.
-        align: every buffer of the float64 build begins at a multiple of this many bytes.
     """
 
-    def __init__(
-        self, task: Task, *, start: Callable[[bool, Bundle], Runner], has_double: bool, align: int = 1
-    ) -> None:
+    def __init__(self, task: Task, *, has_double: bool) -> None:
         self._task = task
-        self._start = start
         self._has_double = has_double
-        self._align = align
         self.findings = Findings()
 
     @property
@@ -88,24 +83,32 @@ class Oracle:
             return "python"
         return "float64" if self._has_double else "baseline"
 
-    def fill(self, bundle: Bundle, workloads: Sequence[Workload], specified: Sequence[bool]) -> None:
-        """Sets what a bundle's outputs have to be, and how long the baseline takes.
+    def settle(
+        self,
+        first: Sequence[Outputs],
+        second: Sequence[Outputs],
+        wide: Callable[[], Sequence[Outputs | None]],
+        workloads: Sequence[Workload],
+        specified: Sequence[bool],
+    ) -> list[dict[str, Expected]]:
+        """What the outputs of workloads have to be.
 
         Args:
-            bundle: made of the workloads.
-            workloads: one for each set of inputs.
+            first: the baseline's outputs by workload, over memory filled with :data:`POISON`.
+            second: the same over another filling (:data:`OTHER_POISON`).
+            wide: gives the float64 build's outputs, ``None`` where it fails; asked only where they are wanted.
+            workloads: on which these are.
             specified: for which of them the baseline has to agree with a Python reference.
 
         Raises:
-            BaselineFailed: it does not run, differs between equal runs, or disagrees with the Python reference.
+            BaselineFailed: the baseline differs between equal runs, or disagrees with the Python reference.
         """
-        first, second, took = self._baseline(bundle)
         kind = self.kind
-        wide: Sequence[Outputs | None] = [None] * len(workloads)
+        references: Sequence[Outputs | None] = [None] * len(workloads)
         if kind == "python":
-            wide = run_reference(self._task, workloads)
+            references = run_reference(self._task, workloads)
         elif kind == "float64":
-            wide = self._double(workloads)
+            references = wide()
         expected = []
         for number, workload in enumerate(workloads):
             masks = {n: _untouched(a, second[number][n]) for n, a in first[number].items()}
@@ -116,7 +119,7 @@ class Oracle:
                     self.findings.untouched.add(name)
             again = _masked(second[number], masks)
             baseline = _masked(first[number], masks)
-            reference = wide[number]
+            reference = references[number]
             if reference is not None:
                 reference = _masked(reference, masks)
                 if kind == "python" and specified[number]:
@@ -128,58 +131,11 @@ class Oracle:
                 known = self.findings.own_error.get(name, 0.0)
                 self.findings.own_error[name] = max(known, expectation.own_error)
             expected.append({n: Expected(expectation=e, untouched=masks[n]) for n, e in found.items()})
-        bundle.expected, bundle.call_s = expected, took
+        return expected
 
     def _role(self, name: str) -> ArgumentRole:
         roles = [a.role for a in self._task.arguments if a.name == name]
         return roles[0] if roles else ArgumentRole.OUTPUT
-
-    def _baseline(self, bundle: Bundle) -> tuple[list[Outputs], list[Outputs], list[float]]:
-        """Outputs over two different fillings, and the shorter time of each call."""
-        count = len(bundle.labels)
-        rounds: list[list[Outputs]] = []
-        took = [float("inf")] * count
-        runner: Runner | None = None
-        done = 0
-        try:
-            runner = self._start(False, bundle)
-            attached = runner.attach(bundle)
-            for poison in (POISON, _OTHER_POISON):
-                attached.memory.poison(poison)
-                for done in range(count):
-                    seconds = runner.run(attached, [done], [BASELINE_LIMIT_S])[0]
-                    took[done] = min(took[done], seconds)
-                runner.stop()
-                rounds.append(_copies(bundle, attached.memory))
-                runner.resume()
-        except CandidateFailed as failed:
-            raise BaselineFailed(failed.status, failed.message, done) from None
-        finally:
-            if runner is not None:
-                runner.close()
-        return rounds[0], rounds[1], took
-
-    def _double(self, workloads: Sequence[Workload]) -> list[Outputs | None]:
-        """The float64 build's outputs; ``None`` from the first workload on that it fails on."""
-        results: list[Outputs | None] = []
-        placements = ["start"] * len(workloads)
-        bundle = make_bundle(self._task, workloads, placements, key="wide", wide=True, align=self._align)
-        runner: Runner | None = None
-        try:
-            runner = self._start(True, bundle)
-            attached = runner.attach(bundle)
-            attached.memory.poison()
-            for number in range(len(workloads)):
-                runner.run(attached, [number], [BASELINE_LIMIT_S])
-                results.append({n: a.copy() for n, a in bundle.outputs_of(number, attached.memory).items()})
-        except CandidateFailed as failed:
-            name = workloads[len(results)].name
-            self.findings.fallbacks[name] = f"the float64 build fails: {failed.message}"
-        finally:
-            if runner is not None:
-                runner.close()
-            bundle.close()
-        return results + [None] * (len(workloads) - len(results))
 
     def _expectations(
         self, label: str, reference: Outputs | None, baseline: Outputs
@@ -225,6 +181,85 @@ class Oracle:
                 raise BaselineFailed(Status.WRONG_RESULT, text, number)
 
 
+class Oracle(Reference):
+    """Knows the baseline and the reference on the host.
+
+    Args:
+        task: what is tuned.
+        start: makes a child with the baseline (``False``) or the float64 reference (``True``) loaded, for a bundle.
+        has_double: whether there is a float64 build.
+        align: every buffer of the float64 build begins at a multiple of this many bytes.
+    """
+
+    def __init__(
+        self, task: Task, *, start: Callable[[bool, Bundle], Runner], has_double: bool, align: int = 1
+    ) -> None:
+        super().__init__(task, has_double=has_double)
+        self._start, self._align = start, align
+
+    def fill(self, bundle: Bundle, workloads: Sequence[Workload], specified: Sequence[bool]) -> None:
+        """Sets what a bundle's outputs have to be, and how long the baseline takes.
+
+        Args:
+            bundle: made of the workloads.
+            workloads: one for each set of inputs.
+            specified: for which of them the baseline has to agree with a Python reference.
+
+        Raises:
+            BaselineFailed: it does not run, differs between equal runs, or disagrees with the Python reference.
+        """
+        first, second, took = self._baseline(bundle)
+        bundle.expected = self.settle(first, second, lambda: self._double(workloads), workloads, specified)
+        bundle.call_s = took
+
+    def _baseline(self, bundle: Bundle) -> tuple[list[Outputs], list[Outputs], list[float]]:
+        """Outputs over two different fillings, and the shorter time of each call."""
+        count = len(bundle.labels)
+        rounds: list[list[Outputs]] = []
+        took = [float("inf")] * count
+        runner: Runner | None = None
+        done = 0
+        try:
+            runner = self._start(False, bundle)
+            attached = runner.attach(bundle)
+            for poison in (POISON, OTHER_POISON):
+                attached.memory.poison(poison)
+                for done in range(count):
+                    seconds = runner.run(attached, [done], [BASELINE_LIMIT_S])[0]
+                    took[done] = min(took[done], seconds)
+                runner.stop()
+                rounds.append(_copies(bundle, attached.memory))
+                runner.resume()
+        except CandidateFailed as failed:
+            raise BaselineFailed(failed.status, failed.message, done) from None
+        finally:
+            if runner is not None:
+                runner.close()
+        return rounds[0], rounds[1], took
+
+    def _double(self, workloads: Sequence[Workload]) -> list[Outputs | None]:
+        """The float64 build's outputs; ``None`` from the first workload on that it fails on."""
+        results: list[Outputs | None] = []
+        placements = ["start"] * len(workloads)
+        bundle = make_bundle(self._task, workloads, placements, key="wide", wide=True, align=self._align)
+        runner: Runner | None = None
+        try:
+            runner = self._start(True, bundle)
+            attached = runner.attach(bundle)
+            attached.memory.poison()
+            for number in range(len(workloads)):
+                runner.run(attached, [number], [BASELINE_LIMIT_S])
+                results.append({n: a.copy() for n, a in bundle.outputs_of(number, attached.memory).items()})
+        except CandidateFailed as failed:
+            name = workloads[len(results)].name
+            self.findings.fallbacks[name] = f"the float64 build fails: {failed.message}"
+        finally:
+            if runner is not None:
+                runner.close()
+            bundle.close()
+        return results + [None] * (len(workloads) - len(results))
+
+
 def _copies(bundle: Bundle, memory: Any) -> list[Outputs]:
     numbers = range(len(bundle.labels))
     return [{n: a.copy() for n, a in bundle.outputs_of(i, memory).items()} for i in numbers]
@@ -234,7 +269,7 @@ def _untouched(first: Array, second: Array) -> NDArray[np.bool_] | None:
     """Elements that kept both fillings."""
     mask = holds(first, POISON)
     if mask.any():
-        mask &= holds(second, _OTHER_POISON)
+        mask &= holds(second, OTHER_POISON)
     return mask if mask.any() else None
 
 

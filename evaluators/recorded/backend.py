@@ -63,6 +63,8 @@ class RecordedBackend:
 class RecordedEvaluation:
     """A :class:`tuner.core.protocols.Evaluation` over one recorded space."""
 
+    times = True
+
     def __init__(self, task: Task, space: RecordedSpace) -> None:
         self._task, self._space = task, space
 

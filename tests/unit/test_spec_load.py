@@ -251,7 +251,7 @@ MISTAKES = [
     (("entry: scale", "entry: scale\n  returns: float32"), 4, "returns nothing"),
     # Not in this version, or not on this backend.
     (("problem:", "launch: {grid: [1], block: [1]}\nproblem:"), 4, "no launch geometry"),
-    (("problem:", "backend: cuda\nproblem:"), 4, "not available in this version"),
+    (("problem:", "backend: cuda\nproblem:"), 4, "the cuda backend takes CUDA, not c"),
     (("problem:", "backend: hots\nproblem:"), 4, "did you mean 'host'?"),
     (("problem:", "workload: 'recordings/*.rec'\nproblem:"), 4, "not available in this version"),
     (("entry: scale", "entry: scale\n  link: [libx.so]"), 4, "not available in this version"),

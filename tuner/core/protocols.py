@@ -67,7 +67,13 @@ class Session(Protocol):
 
 
 class Evaluation(Protocol):
-    """A backend made ready for one task. Not thread safe."""
+    """A backend made ready for one task. Not thread safe.
+
+    Attributes:
+        times: whether candidates can be timed; without a device in reach some backends only build and verify.
+    """
+
+    times: bool
 
     def build(self, requests: Sequence[BuildRequest]) -> list[Build]:
         """Compiles candidates, several at once where there are workers; one result for each, in order."""

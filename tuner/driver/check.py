@@ -111,6 +111,11 @@ def _check_baseline(
         if verdict.status is not Status.OK:
             return _fail(report, f"does not verify ({verdict.status}): {verdict.message}")
         report.lines.append(("verifies", f"in {verdict.wall_s * 1e3:.1f} ms"))
+        if not evaluation.times:
+            report.lines.append(
+                ("time", f"not measured: the {spec.task.backend} backend has no device in reach")
+            )
+            return None
         for number, problem in enumerate(spec.task.problems):
             measurement = session.measure(problem=number, calls=TIMED_CALLS)
             if measurement.status is not Status.OK:

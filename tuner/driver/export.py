@@ -50,7 +50,7 @@ def best_object(record: RunRecord, state: RunState, result: Outcome) -> bytes:
 
 
 def export(path: Path, folder: Path) -> list[Path]:
-    """Writes source, object code, pipeline, flags and the result of a run's best candidate.
+    """Writes source, object code and the result of a run's best candidate; where LLVM made it, pipeline and script.
 
     Args:
         path: of the record.
@@ -74,8 +74,11 @@ def export(path: Path, folder: Path) -> list[Path]:
     for source in spec.task.kernel.variant.files:
         put(source.name, source.text.encode())
     resolved = space.resolve(result.summary.configuration)
-    put("pipeline.txt", ((resolved.pipeline or "default<O3>") + "\n").encode())
     put("result.json", (json.dumps(result.to_json(), indent=2) + "\n").encode())
+    if state.start is None or "llvm" not in state.start["environment"]["backend"]:
+        # Not made by clang and its tools, so there is no such script to write.
+        return written
+    put("pipeline.txt", ((resolved.pipeline or "default<O3>") + "\n").encode())
     put("build.sh", _script(spec, state, space, result, record_name=path.name).encode(), 0o755)
     return written
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.errors import MachineError, RecordError, UsageError
-from tuner.core.protocols import Backend, Observer
+from tuner.core.protocols import Backend, Evaluation, Observer
 from tuner.core.types import Proposal, Status
 from tuner.driver.engine import Engine, Interruption
 from tuner.driver.replay import restore
@@ -182,7 +182,8 @@ def begin(
 
     Raises:
         SpecError: the spec cannot be run as it is; nothing is written.
-        MachineError: a sandbox is required and incomplete here.
+        MachineError: a sandbox is required and incomplete here, or nothing can be timed on this machine; nothing is
+            written.
         RecordError: the record cannot be written.
     """
     backend = backend or backends.create(spec.task.backend)
@@ -216,6 +217,7 @@ def begin(
     searcher = begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
     evaluation = backend.prepare(task, workers=workers_of(options))
     try:
+        _require_times(evaluation, backend)
         path = place() if callable(place) else place
         with RunRecord.create(path) as record:
             state = RunState(record.blob)
@@ -289,6 +291,7 @@ def resume(
         task = spec.task_with(seed=state.settings.seed)
         evaluation = backend.prepare(task, workers=workers or state.settings.batch)
         try:
+            _require_times(evaluation, backend)
             searcher = begin_searcher(state.settings.strategy, space, start, lambda r: fetch_text(record, r))
             fresh = RunState(record.blob)
             restore(fresh, searcher, record.events())
@@ -369,6 +372,14 @@ def check_flags(backend: Backend, space: Space) -> None:
     for choices in space.flags.values():
         for choice in choices:
             backend.check_flags(shlex.split(choice))
+
+
+def _require_times(evaluation: Evaluation, backend: Backend) -> None:
+    if not evaluation.times:
+        raise MachineError(
+            f"the {backend.name} backend has no device in reach, so nothing can be timed",
+            "tuner check builds and verifies without one",
+        )
 
 
 def _store(text: str, blobs: dict[str, bytes]) -> str:

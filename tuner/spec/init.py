@@ -11,6 +11,7 @@ from pathlib import Path
 from tuner.core.errors import SpecError, UsageError
 from tuner.spec.accesses import Findings, Use, examine
 from tuner.spec.agreement import functions_of
+from tuner.spec.cuda_init import init_cuda
 from tuner.spec.init_device import device_spec
 from tuner.spec.models import KernelModel
 from tuner.spec.signature import CType, Function, SourceReader
@@ -31,7 +32,7 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
     """The text of a first spec.
 
     Args:
-        kernel_file: a C, C++ or OpenCL source.
+        kernel_file: a C, C++, OpenCL or CUDA source.
         entry: the function; may be left out where the file has one that can be called from outside.
 
     Raises:
@@ -40,8 +41,12 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
     """
     path = Path(kernel_file)
     language = language_of(path.name)
+    if language == "cuda":
+        return init_cuda(path.name, _read(path), entry=entry)
     if language not in ("c", "c++", "opencl"):
-        raise UsageError(f"{path.name} is no C, C++ or OpenCL", "write its spec by hand; see tuner schema")
+        raise UsageError(
+            f"{path.name} is no C, C++, OpenCL or CUDA", "write its spec by hand; see tuner schema"
+        )
     view = View(document=Document(data={}, file=str(path), values={}, keys={}), data={})
     folder = path.resolve().parent
     try:
@@ -72,6 +77,13 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
         return known[name]
 
     return _Writer(path.name, function, examine(function, lookup)).text()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "name a source file") from None
 
 
 def _choose(reader: SourceReader, text: str, file: str, entry: str | None) -> Function:

@@ -44,6 +44,7 @@ from tuner.spec.yaml_places import Path as KeyPath
 __all__ = ["LoadedSpec", "SearchSettings", "load_recorded", "load_spec"]
 
 _BACKENDS = {"c": "host", "c++": "host", "opencl": "opencl", "cuda": "cuda", "recorded": "recorded"}
+_TAKES = {"host": "C and C++", "opencl": "OpenCL C", "cuda": "CUDA"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,10 +256,12 @@ class _Loader:
 
     def _backend(self, model: SpecModel, language: str, view: View) -> str:
         backend = model.backend or _BACKENDS[language]
-        if backend == "host" and language not in ("c", "c++"):
+        if backend in _TAKES and backend != _BACKENDS[language]:
             path: KeyPath = ("backend",) if model.backend else ("kernel", "source")
             raise view.error(
-                path, f"the host backend takes C and C++, not {language}", "correct backend or source"
+                path,
+                f"the {backend} backend takes {_TAKES[backend]}, not {language}",
+                "correct backend or source",
             )
         if self.live and backend not in backends.names():
             path = ("backend",) if model.backend else ("kernel", "source")

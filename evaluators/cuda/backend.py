@@ -1,0 +1,209 @@
+"""The CUDA backend: kernels on the first NVIDIA GPU that the driver shows, or checked without one.
+
+Joins compile side, run side and timing lane behind the protocols of :mod:`tuner.core.protocols`. May not decide what
+to try next or whether a time is a gain. With no device in reach an evaluation compiles, reads resources and verifies
+under emulation, and times nothing.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.protocols import BaselineReport, Session
+from tuner.core.streams import seed_for, stream
+from tuner.core.types import Build, BuildRequest, Resolved, Status, Task
+from tuner.evaluators.cuda.compiler import CudaCompiler, check_architecture, nvrtc_library
+from tuner.evaluators.cuda.device import Device, WorkerPool, describe_device
+from tuner.evaluators.cuda.driver import LIBRARY
+from tuner.evaluators.cuda.emulated import EmulatedRuns
+from tuner.evaluators.cuda.flags import check_flags, short_names
+from tuner.evaluators.cuda.limits import architecture
+from tuner.evaluators.cuda.measured import DeviceRuns
+from tuner.evaluators.cuda.nvml import Watch
+from tuner.evaluators.cuda.nvrtc import Nvrtc
+
+__all__ = ["CudaBackend", "CudaEvaluation"]
+
+_NATIVE = "native"
+
+
+class CudaBackend:
+    """A :class:`tuner.core.protocols.Backend`; see there.
+
+    Args:
+        driver: the driver's library.
+    """
+
+    name = "cuda"
+
+    def __init__(self, *, driver: str = LIBRARY) -> None:
+        self._driver = driver
+        self._device: Device | MachineError | None = None
+
+    def environment(self, target: str) -> Mapping[str, Any]:
+        """Device, driver, NVRTC and Python with their versions.
+
+        Raises:
+            MachineError: there is no NVRTC; or the target is ``native`` and there is no device.
+            SpecError: NVRTC does not know the target.
+        """
+        library = Nvrtc(nvrtc_library())
+        device = self._find()
+        arch = self._arch(target)
+        check_architecture(arch, library.architectures(), library.version)
+        found: dict[str, Any] = {
+            "device": f"no GPU in reach: compiled for {arch}, checked under emulation",
+            "nvrtc": library.version,
+            "target": arch,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        }
+        if isinstance(device, Device):
+            watch = Watch(device.uuid)
+            facts = {k: v for k, v in device.facts.items() if k not in ("name", "uuid")}
+            found |= {
+                "device": f"{device.name} ({arch})",
+                "uuid": device.uuid,
+                "gpu": {**facts, **watch.describe()},
+            }
+            watch.close()
+        return found
+
+    def check_flags(self, flags: Sequence[str]) -> None:
+        """Raises ``SpecError`` for a flag that NVRTC cannot honour."""
+        check_flags(flags)
+
+    def pass_catalogue(self) -> Mapping[str, Any] | None:
+        """None: NVRTC's passes cannot be chosen."""
+        return None
+
+    def prepare(self, task: Task, *, workers: int) -> CudaEvaluation:
+        """Starts the compile workers.
+
+        Raises:
+            SpecError: a language that is not CUDA, no launch geometry, an architecture that NVRTC does not know, or
+                one that is not the device's.
+            MachineError: there is no NVRTC; or the target is ``native`` and there is no device.
+        """
+        if task.kernel.language != "cuda":
+            raise SpecError(
+                f"the cuda backend runs CUDA, not {task.kernel.language}", "set backend or language"
+            )
+        if task.launch is None:
+            raise SpecError("a CUDA kernel needs a launch geometry", "launch: {grid: [...], block: [...]}")
+        if task.kernel.returns is not None:
+            raise SpecError("a CUDA kernel returns nothing", "remove kernel.returns")
+        device = self._find()
+        arch = self._arch(task.target)
+        found = device if isinstance(device, Device) else None
+        if found is not None and arch.rstrip("af") != found.arch:
+            raise SpecError(
+                f"target {arch} is not this machine's {found.name}, which is {found.arch}", "target: native"
+            )
+        compiler = CudaCompiler(arch, workers=workers, limits=None if found is None else found.limits)
+        if found is None:
+            return CudaEvaluation(task, compiler=compiler, runs=EmulatedRuns(task))
+        runs = DeviceRuns(task, compiler, device=found, pool=WorkerPool(self._driver))
+        return CudaEvaluation(task, compiler=compiler, runs=runs)
+
+    def _arch(self, target: str) -> str:
+        if target != _NATIVE:
+            architecture(target)
+            return target
+        device = self._find()
+        if isinstance(device, MachineError):
+            raise device
+        return device.arch
+
+    def _find(self) -> Device | MachineError:
+        if self._device is None:
+            try:
+                self._device = describe_device(self._driver)
+            except MachineError as error:
+                self._device = error
+        return self._device
+
+
+class CudaEvaluation:
+    """A :class:`tuner.core.protocols.Evaluation`; made by :meth:`CudaBackend.prepare`.
+
+    Args:
+        task: what is tuned.
+        compiler: the compile side; closed with this.
+        runs: the run side, on a device or under emulation; closed with this.
+    """
+
+    def __init__(self, task: Task, *, compiler: CudaCompiler, runs: DeviceRuns | EmulatedRuns) -> None:
+        self._task = task
+        self._compiler = compiler
+        self._runs = runs
+        self.times = isinstance(runs, DeviceRuns)
+        """Whether candidates can be timed."""
+
+    def build(self, requests: Sequence[BuildRequest]) -> list[Build]:
+        """Compiles candidates, several at once."""
+        builds = self._compiler.build(self._task, requests)
+        for request, build in zip(requests, builds, strict=True):
+            if build.status is Status.OK:
+                self._runs.know(build, request.variant)
+        return builds
+
+    def adopt(self, cubin: bytes, like: Build) -> Build:
+        """A build of a cubin that another compiler made of the kernel of ``like``, for comparisons."""
+        return self._compiler.adopt(cubin, like)
+
+    def build_with(self, command: Sequence[str], resolved: Resolved) -> Build:
+        """Refused: only ``benchmarks/gpu.py`` times nvcc's code beside NVRTC's."""
+        return Build(
+            status=Status.REFUSED, message="other compilers are not timed for CUDA; see benchmarks/gpu.py"
+        )
+
+    def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
+        """Runs the baseline and the reference on everything that the search will use."""
+        if build.status is not Status.OK:
+            return BaselineReport(status=build.status, message=build.message)
+        return self._runs.set_baseline(build, resolved)
+
+    def remarks(self, build: Build, resolved: Resolved) -> Mapping[str, str]:
+        """What the baseline takes of the architecture, and macros that may reach too far."""
+        f = build.features
+        text = (
+            f"{f['registers_count']:.0f} registers, {f['spill_bytes']:.0f} bytes spilled, "
+            f"{f['shared_bytes']:.0f} bytes of shared memory a block"
+        )
+        if "occupancy_share" in f:
+            text += (
+                f"; {f['resident_blocks_count']:.0f} blocks of {f['block_threads_count']:.0f} threads at once, "
+                f"occupancy {f['occupancy_share']:.0%} on {self._compiler.arch}"
+            )
+        found = {"resources": text}
+        short = short_names(tuple(resolved.macros))
+        if short:
+            found["macros"] = (
+                f"{', '.join(short)}: names this short may replace words of NVRTC's own headers; rename them"
+            )
+        return found
+
+    def open(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> Session:
+        """A session; its worker is taken when it is verified.
+
+        Raises:
+            UsageError: there is no baseline yet, the build has failed, or the purpose is unknown.
+        """
+        if build.status is not Status.OK:
+            raise UsageError(f"a build with status {build.status} cannot be run")
+        if purpose not in ("search", "confirm"):
+            raise UsageError(f"unknown purpose {purpose!r}", "one of search, confirm")
+        seed = seed_for(self._task.seed, f"addresses/{purpose}/{build.digest}", number)
+        rng = stream(seed, "order")
+        return self._runs.open(build, resolved, purpose=purpose, number=number, rng=rng)
+
+    def close(self) -> None:
+        """Ends all workers; safe to call twice."""
+        self._runs.close()
+        self._compiler.close()

@@ -1,0 +1,74 @@
+"""The process that compiles CUDA: libnvrtc loaded once, forked for each worker.
+
+Started as ``python -m tuner.evaluators.cuda.compile_worker LIBRARY``; the talk is that of
+:mod:`tuner.evaluators.host.compile_worker`. May not run what it makes: it needs no driver and opens no device.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tuner.evaluators.cuda.cubin import code_key, resources
+from tuner.evaluators.cuda.nvrtc import Nvrtc, NvrtcError
+from tuner.evaluators.cuda.ptx import instruction_mix, parameters
+from tuner.evaluators.host.compile_worker import JobFailed, Work, run_zygote
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The zygote of libnvrtc, whose path is the only argument."""
+
+    def load() -> tuple[dict[str, Any], Any]:
+        library = Nvrtc(arguments[0])
+
+        def begin(options: Sequence[str], log: int) -> Mapping[str, Work]:
+            return {"compile": lambda header, modules: _compile(library, header, modules)}
+
+        return {"version": library.version, "architectures": library.architectures()}, begin
+
+    return run_zygote(load)
+
+
+def _compile(
+    library: Nvrtc, header: dict[str, Any], modules: Sequence[bytes]
+) -> tuple[dict[str, Any], list[bytes]]:
+    """One source with its headers; the answer has the kernel's symbol, resources, instruction mix and key."""
+    started = time.perf_counter()
+    texts = [m.decode() for m in modules]
+    entry = header["entry"]
+    try:
+        made = library.compile(
+            texts[0],
+            name=header["names"][0],
+            headers=dict(zip(header["names"][1:], texts[1:], strict=True)),
+            entries=[entry],
+            options=header["options"],
+        )
+    except NvrtcError as error:
+        # The pool shortens an error to one line, so the whole log travels in an answer of its own.
+        return {"failed": str(error)}, []
+    compiled = time.perf_counter()
+    symbol = made.symbols[entry]
+    try:
+        found = resources(made.cubin, symbol, made.log)
+        key = code_key(made.cubin, symbol, made.log)
+    except ValueError as error:
+        raise JobFailed(str(error)) from None
+    answer = {
+        "symbol": symbol,
+        "key": key,
+        "log": made.log,
+        "resources": {name: getattr(found, name) for name in found.__slots__},
+        "mix": instruction_mix(made.ptx, symbol),
+        "parameters": parameters(made.ptx, symbol),
+        "seconds": {"nvrtc": compiled - started, "features": time.perf_counter() - compiled},
+    }
+    return answer, [made.cubin, made.ptx.encode()]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

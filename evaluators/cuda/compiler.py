@@ -1,0 +1,356 @@
+"""From candidates to cubins with their static features, several at once; needs no GPU.
+
+May not load or run what it makes. A candidate's failure is a status.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tuner.core.canonical import digest, digest_json
+from tuner.core.errors import MachineError, SpecError
+from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task, Value, Variant
+from tuner.evaluators.cuda.flags import VALUE_CHANGING, nvrtc_options, short_names
+from tuner.evaluators.cuda.limits import Architecture, Usage, architecture, occupancy, over_limit
+from tuner.evaluators.cuda.nvrtc import find_headers, find_library
+from tuner.evaluators.distributions import dtype_of
+from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome
+from tuner.evaluators.host.frontend import macro_flags
+from tuner.spaces.launch import Geometry, geometry
+
+__all__ = ["CudaCompiler", "Made", "check_architecture", "entry_expression", "geometry_of", "nvrtc_library"]
+
+_TIMEOUT_S = 30.0
+_LOG_BYTES = 1 << 20
+_LINE_LIMIT = 300
+_WORKER = "tuner.evaluators.cuda.compile_worker"
+_INSTALL = "pip install 'remix-tuner[cuda]'"
+_ERROR = re.compile(
+    r"^(?P<where>[^\n]*?\(\d+\)): (?:catastrophic )?error(?: #\S+)?: (?P<what>.*)$", re.MULTILINE
+)
+_SOURCES = (".cu",)
+_NAME_MAP = "__nv_name_map"
+_POINTER_BYTES = 8
+_FLOAT_BYTES = 4
+_SAME_IN_DOUBLE = (
+    *("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
+    *("asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "pow", "fabs", "fmin", "fmax", "fma", "floor"),
+    *("ceil", "round", "trunc", "rint", "fmod", "erf", "hypot", "copysign"),
+)
+_WIDE = "\n".join(
+    [
+        "#define float double",
+        *(f"#define float{n} double{n}" for n in (1, 2, 3, 4)),
+        *(f"#define make_float{n} make_double{n}" for n in (1, 2, 3, 4)),
+        *(f"#define {name}f {name}" for name in _SAME_IN_DOUBLE),
+        *(f"#define __{name}f {name}" for name in ("exp", "log", "sin", "cos", "pow")),
+        "#define __fdividef(a, b) ((a) / (b))",
+        "#define __ldg(p) (*(p))",
+        "#line 1\n",
+    ]
+)
+"""In front of a source, the same computation in double; what it misses shows as a reference that is strange."""
+
+
+def nvrtc_library() -> str:
+    """Path of libnvrtc.
+
+    Raises:
+        MachineError: there is none.
+    """
+    path = find_library()
+    if not path:
+        raise MachineError("there is no NVRTC, which compiles CUDA", _INSTALL)
+    return path
+
+
+def check_architecture(name: str, known: Sequence[str], version: str) -> None:
+    """Raises ``SpecError`` for an architecture that this NVRTC does not compile for."""
+    architecture(name)
+    if name.rstrip("af") not in known:
+        raise SpecError(
+            f"target {name} is not known to NVRTC {version}", "it compiles for " + ", ".join(known)
+        )
+
+
+def entry_expression(entry: str, values: Mapping[str, Value]) -> str:
+    """The name expression of a configuration: parameters inside template arguments become their values.
+
+    >>> entry_expression("conv<float, TILE>", {"TILE": 4})
+    'conv<float, 4>'
+    """
+    name, bracket, arguments = entry.partition("<")
+
+    def value(found: re.Match[str]) -> str:
+        given = values.get(found[0])
+        if isinstance(given, bool):
+            return "true" if given else "false"
+        return found[0] if given is None else str(given)
+
+    return name.strip() + bracket + re.sub(r"\b[A-Za-z_]\w*\b", value, arguments)
+
+
+def geometry_of(task: Task, resolved: Resolved, sizes: Mapping[str, int]) -> Geometry:
+    """The launch of a configuration on one problem size.
+
+    Raises:
+        SpecError: it cannot be computed, or no launch can be so.
+    """
+    assert task.launch is not None
+    return geometry(task.launch, {**resolved.macros, **resolved.scalars}, sizes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What a device needs of a build beside its cubin.
+
+    Attributes:
+        symbol: of the kernel in the cubin.
+        usage: for limits and occupancy.
+    """
+
+    symbol: str
+    usage: Usage
+
+
+class CudaCompiler:
+    """Compile workers for one task; a context manager.
+
+    Args:
+        arch: what to compile for, ``sm_90``.
+        workers: how many candidates are compiled at once.
+        limits: of the device, where one is there; else the table's.
+        timeout_s: wall time for one candidate.
+
+    Raises:
+        MachineError: there is no NVRTC.
+        SpecError: an architecture that it does not know.
+    """
+
+    def __init__(
+        self,
+        arch: str,
+        *,
+        workers: int = 1,
+        limits: Architecture | None = None,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> None:
+        self.arch = arch
+        self.limits = limits or architecture(arch)
+        self.library = nvrtc_library()
+        self._headers = find_headers()
+        try:
+            self._pool = CompilePool(
+                self.library, workers=max(1, workers), timeout_s=timeout_s, program=_WORKER
+            )
+        except MachineError as error:
+            raise MachineError(f"NVRTC cannot be used: {self.library}", _INSTALL) from error
+        self.version = str(self._pool.host["version"])
+        self._made: dict[str, Made] = {}
+        try:
+            check_architecture(arch, self._pool.host["architectures"], self.version)
+        except SpecError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Ends the workers; safe to call twice."""
+        self._pool.close()
+
+    def __enter__(self) -> CudaCompiler:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def library_digest(self) -> str:
+        """SHA-256 of libnvrtc, as far as its place is known."""
+        path = Path(self.library)
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def build(self, task: Task, requests: Sequence[BuildRequest], *, wide: bool = False) -> list[Build]:
+        """Compiles candidates; one build for each, in order.
+
+        Args:
+            task: what is tuned.
+            requests: the candidates.
+            wide: they take float64 where the task says float32.
+        """
+        jobs: list[Job | Build] = [self._job(task, r.variant, r.resolved) for r in requests]
+        outcomes = iter(self._pool.run([j for j in jobs if isinstance(j, Job)]))
+        return [
+            job if isinstance(job, Build) else self._build(task, request.resolved, next(outcomes), wide=wide)
+            for request, job in zip(requests, jobs, strict=True)
+        ]
+
+    def build_double(self, task: Task, resolved: Resolved) -> Build:
+        """The kernel as given with ``double`` in the place of ``float``, for a reference; its failure is no error.
+
+        Works by macros in front of the source. Flags that may change values are left out.
+        """
+        first, *others = task.kernel.variant.files
+        wide = Variant(files=(Source(name=first.name, text=_WIDE + first.text), *others))
+        kept = tuple(f for f in resolved.flags if not VALUE_CHANGING.match(f))
+        request = BuildRequest(trial=0, variant=wide, resolved=replace(resolved, flags=kept))
+        (build,) = self.build(task, [request], wide=True)
+        return build
+
+    def made(self, build: Build) -> Made:
+        """What was learnt of a build that this compiler has made."""
+        return self._made[build.digest]
+
+    def adopt(self, cubin: bytes, like: Build) -> Build:
+        """A build of a cubin that another compiler made of the same kernel, for comparisons."""
+        name = digest(cubin)
+        self._made[name] = self._made[like.digest]
+        return replace(like, code=cubin, digest=name, key=name, features={}, seconds={}, artifacts={})
+
+    def _job(self, task: Task, variant: Variant, resolved: Resolved) -> Job | Build:
+        names, texts = _program(variant)
+        values = {**resolved.macros, **resolved.scalars}
+        try:
+            options = [
+                f"-arch={self.arch}",
+                "--ptxas-options=-v",
+                *macro_flags(resolved.macros),
+                *nvrtc_options(resolved.flags, folder=task.kernel.folder),
+                *(f"-I{Path(task.kernel.folder, folder)}" for folder in task.kernel.include),
+                *(f"-I{folder}" for folder in self._headers),
+            ]
+        except SpecError as error:
+            return Build(status=Status.BUILD_ERROR, message=str(error))
+        header = {
+            "op": "compile",
+            "names": names,
+            "entry": entry_expression(task.kernel.entry, values),
+            "options": options,
+        }
+        return Job(header=header, modules=tuple(t.encode() for t in texts), log_bytes=_LOG_BYTES)
+
+    def _build(self, task: Task, resolved: Resolved, outcome: Outcome, *, wide: bool) -> Build:
+        if outcome.status is not Status.OK:
+            return Build(status=outcome.status, message=outcome.message)
+        if "failed" in outcome.header:
+            log = str(outcome.header["failed"])
+            return Build(
+                status=Status.BUILD_ERROR,
+                message=_message(log, task.kernel.entry, short_names(tuple(resolved.macros))),
+                artifacts={"log": log},
+            )
+        header = outcome.header
+        cubin, ptx = outcome.blobs
+        wrong = _disagreement(task, header["parameters"], wide=wide)
+        if wrong:
+            return Build(status=Status.BUILD_ERROR, message=wrong)
+        found: Mapping[str, int] = header["resources"]
+        usage = Usage(
+            registers=found["registers"],
+            static_shared_bytes=found["shared_bytes"],
+            most_threads=found["most_threads"],
+        )
+        try:
+            shapes = [geometry_of(task, resolved, p.sizes) for p in task.problems]
+        except SpecError as error:
+            return Build(status=Status.BUILD_ERROR, message=str(error))
+        for shape in shapes:
+            why = over_limit(usage, shape, self.limits)
+            if why:
+                return Build(status=Status.OUT_OF_RESOURCES, message=why, seconds=dict(header["seconds"]))
+        name = digest(cubin)
+        self._made[name] = Made(symbol=str(header["symbol"]), usage=usage)
+        return Build(
+            status=Status.OK,
+            code=cubin,
+            digest=name,
+            key=digest_json([header["key"], self.arch, [_plain(s) for s in shapes], _scalars(resolved)]),
+            features=_features(found, header["mix"], usage, shapes[0], self.limits),
+            seconds=dict(header["seconds"]),
+            artifacts={"ptx": ptx.decode(), "log": str(header["log"])},
+        )
+
+
+def _program(variant: Variant) -> tuple[list[str], list[str]]:
+    """The main text, then what it can include; several sources are included one after the other."""
+    files = list(variant.files)
+    sources = [f for f in files if f is files[0] or Path(f.name).suffix in _SOURCES]
+    if len(sources) == 1:
+        return [f.name for f in files], [f.text for f in files]
+    text = "".join(f'#include "{f.name}"\n' for f in sources)
+    return ["sources", *(f.name for f in files)], [text, *(f.text for f in files)]
+
+
+def _disagreement(task: Task, found: Sequence[Sequence[Any]], *, wide: bool) -> str:
+    """How the kernel's parameters differ from the spec's arguments, one line; empty where they do not."""
+    if len(found) != len(task.arguments):
+        return f"the kernel takes {len(found)} arguments, the spec lists {len(task.arguments)}"
+    for argument, (kind, size) in zip(task.arguments, found, strict=True):
+        if argument.is_array:
+            if (kind, size) != ("u", _POINTER_BYTES):
+                return f"argument {argument.name!r} has a shape in the spec, in the source it is no pointer"
+            continue
+        dtype = dtype_of(argument)
+        wanted = 2 * dtype.itemsize if wide and dtype.name == "float32" else dtype.itemsize
+        # Half and complex numbers are structs of their own size.
+        floating = dtype.kind == "f" and wanted >= _FLOAT_BYTES
+        if size != wanted or (kind == "f") != floating:
+            what = {"f": "a floating number", "b": "a struct"}.get(kind, "a whole number")
+            return f"argument {argument.name!r} is {what} of {size} bytes in the source, {dtype} in the spec"
+    return ""
+
+
+def _message(log: str, entry: str, short: Sequence[str]) -> str:
+    found = _ERROR.search(log)
+    if found and found["where"].startswith(_NAME_MAP):
+        said = " ".join(found["what"].split())
+        if "which instance" in said:
+            said += f"; for a template write its arguments, {entry}<...>"
+        return f"there is no kernel {entry!r}: {said}"
+    text = (
+        f"{found['where']}: {found['what']}" if found else next(iter(log.strip().splitlines()), "no reason")
+    )
+    text = " ".join(text.split())
+    if short:
+        text += f"; the macro {short[0]} is so short that it may break the compiler's own headers: rename it"
+    return text if len(text) <= _LINE_LIMIT else text[: _LINE_LIMIT - 1] + "…"
+
+
+def _plain(shape: Geometry) -> list[Any]:
+    return [list(shape.grid), list(shape.block), shape.shared_bytes]
+
+
+def _scalars(resolved: Resolved) -> dict[str, Value]:
+    return dict(sorted(resolved.scalars.items()))
+
+
+def _features(
+    found: Mapping[str, int],
+    mix: Mapping[str, float],
+    usage: Usage,
+    shape: Geometry,
+    arch: Architecture | None,
+) -> dict[str, float]:
+    """Static features; occupancy is that of the first problem's launch."""
+    features = {
+        "registers_count": float(found["registers"]),
+        "spill_bytes": float(found["spill_bytes"]),
+        "local_bytes": float(found["local_bytes"]),
+        "static_shared_bytes": float(found["shared_bytes"]),
+        "shared_bytes": float(found["shared_bytes"] + shape.shared_bytes),
+        "constant_bytes": float(found["constant_bytes"]),
+        "code_bytes": float(found["code_bytes"]),
+        "block_threads_count": float(shape.threads),
+        "grid_blocks_count": float(shape.grid[0] * shape.grid[1] * shape.grid[2]),
+        **mix,
+    }
+    if arch is not None:
+        full = occupancy(usage, shape, arch)
+        features |= {"occupancy_share": full.share, "resident_blocks_count": float(full.blocks)}
+    return features

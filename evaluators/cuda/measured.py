@@ -1,0 +1,213 @@
+"""Running and timing on a device: the baseline, the reference, and sessions over them.
+
+Made for one task. Compiles nothing but the float64 reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.errors import UsageError
+from tuner.core.protocols import BaselineReport
+from tuner.core.types import Build, Resolved, Status, Task, Variant
+from tuner.evaluators.cuda.compiler import CudaCompiler
+from tuner.evaluators.cuda.device import Device, WorkerPool
+from tuner.evaluators.cuda.nvml import Watch
+from tuner.evaluators.cuda.session import CudaSession, Inputs, Loaded
+from tuner.evaluators.cuda.slabs import widens
+from tuner.evaluators.cuda.supply import Group, Runs, Supply
+from tuner.evaluators.host.bundles import POISON
+from tuner.evaluators.host.reference import BASELINE_LIMIT_S, OTHER_POISON, BaselineFailed, Reference
+from tuner.evaluators.host.runner import CandidateFailed
+from tuner.evaluators.host.supply import runtime_of
+from tuner.evaluators.lane import TimingLane
+from tuner.evaluators.sensitivity import check_expectations
+from tuner.evaluators.verification import AcceptedOutputs
+from tuner.evaluators.workloads import Workload
+
+__all__ = ["DeviceRuns"]
+
+Outputs = dict[str, NDArray[Any]]
+
+_FLUSH_FACTOR = 8
+_LEAST_FLUSH_BYTES = 64 << 20
+
+
+class DeviceRuns:
+    """What an evaluation does on its device.
+
+    Args:
+        task: what is tuned.
+        compiler: that has made the builds.
+        device: to run on.
+        pool: of its workers.
+    """
+
+    def __init__(self, task: Task, compiler: CudaCompiler, *, device: Device, pool: WorkerPool) -> None:
+        self._task = task
+        self._compiler = compiler
+        self._device = device
+        self._pool = pool
+        self._supply: Supply | None = None
+        self._accepted = AcceptedOutputs()
+        self._watch = Watch(device.uuid)
+        self._lane = TimingLane(device.uuid)
+        # Over twice the cache empties it; more keeps the device busy while the timed call is put into the queue.
+        self._flush_bytes = max(_LEAST_FLUSH_BYTES, _FLUSH_FACTOR * device.l2_bytes)
+
+    def know(self, build: Build, variant: Variant) -> None:
+        """A build is all that a device needs."""
+
+    def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
+        """Runs the baseline and the reference on everything that the search will use."""
+        double = self._double(resolved)
+        reference = Reference(self._task, has_double=double is not None)
+        runtime = runtime_of(self._task, resolved)
+        self._accepted = AcceptedOutputs()
+        self._supply = supply = Supply(
+            self._task,
+            reference=reference,
+            run=lambda workloads: self._run(build, resolved, workloads),
+            double=lambda workloads: self._run_double(double, resolved, workloads, reference),
+            base=runtime,
+            cache_bytes=self._device.l2_bytes,
+        )
+        try:
+            group = supply.verify("search", 0, runtime)
+            for problem in range(len(self._task.problems)):
+                supply.timed("search", 0, runtime, problem=problem)
+        except BaselineFailed as failed:
+            return BaselineReport(status=failed.status, message=failed.message, reference=reference.kind)
+        return BaselineReport(
+            status=Status.OK,
+            reference=reference.kind,
+            own_error=dict(reference.findings.own_error),
+            call_s=tuple(max(s, 1e-7) for s in supply.call_s),
+            notes=self._notes(reference, supply, group),
+        )
+
+    def open(
+        self, build: Build, resolved: Resolved, *, purpose: str, number: int, rng: np.random.Generator
+    ) -> CudaSession:
+        """A session; raises ``UsageError`` where there is no baseline yet."""
+        if self._supply is None:
+            raise UsageError("there is no baseline to compare with", "call set_baseline() first")
+        return CudaSession(
+            task=self._task,
+            build=build,
+            made=self._compiler.made(build),
+            resolved=resolved,
+            inputs=Inputs(
+                supply=self._supply,
+                accepted=self._accepted,
+                pool=self._pool,
+                lane=self._lane,
+                watch=self._watch,
+                flush_bytes=self._flush_bytes,
+                arch=self._device.limits,
+            ),
+            purpose=purpose,
+            number=number,
+            runtime=runtime_of(self._task, resolved),
+            rng=rng,
+        )
+
+    def close(self) -> None:
+        """Ends the workers; safe to call twice."""
+        self._supply = None
+        self._pool.close()
+        self._watch.close()
+
+    def _double(self, resolved: Resolved) -> Build | None:
+        if not widens(self._task) or self._task.verify.reference.kind == "python":
+            return None
+        build = self._compiler.build_double(self._task, resolved)
+        return build if build.status is Status.OK else None
+
+    def _run(self, build: Build, resolved: Resolved, workloads: Sequence[Workload]) -> Runs:
+        """The baseline over two fillings; raises ``BaselineFailed``."""
+        rounds: list[list[Outputs]] = []
+        took = [float("inf")] * len(workloads)
+        number = 0
+        worker = self._pool.take(fresh=False)
+        try:
+            loaded = self._load(worker, build, resolved, wide=False)
+            for byte in (POISON, OTHER_POISON):
+                outputs: list[Outputs] = []
+                for number, workload in enumerate(workloads):
+                    slab = loaded.place(0, workload, byte=byte)
+                    seconds = loaded.run(0, workload, limit_s=BASELINE_LIMIT_S)
+                    took[number] = min(took[number], seconds)
+                    damage = slab.damage()
+                    if damage:
+                        raise CandidateFailed(Status.WRONG_RESULT, f"{damage} in {workload.name}")
+                    outputs.append({n: a.copy() for n, a in slab.outputs().items()})
+                rounds.append(outputs)
+            loaded.close()
+        except CandidateFailed as failed:
+            worker.close()
+            raise BaselineFailed(failed.status, failed.message, number) from None
+        except BaseException:
+            worker.close()
+            raise
+        self._pool.give_back(worker, keep=True)
+        return Runs(first=rounds[0], second=rounds[1], call_s=took)
+
+    def _run_double(
+        self, build: Build | None, resolved: Resolved, workloads: Sequence[Workload], reference: Reference
+    ) -> list[Outputs | None]:
+        """The float64 build's outputs; ``None`` from the first workload on that it fails on."""
+        results: list[Outputs | None] = []
+        if build is None:
+            return [None] * len(workloads)
+        worker = self._pool.take(fresh=False)
+        try:
+            loaded = self._load(worker, build, resolved, wide=True)
+            for workload in workloads:
+                slab = loaded.place(0, workload)
+                loaded.run(0, workload, limit_s=BASELINE_LIMIT_S)
+                damage = slab.damage()
+                if damage:
+                    raise CandidateFailed(Status.WRONG_RESULT, damage)
+                results.append({n: a.copy() for n, a in slab.outputs().items()})
+            loaded.close()
+        except CandidateFailed as failed:
+            name = workloads[len(results)].name
+            reference.findings.fallbacks[name] = f"the float64 build fails: {failed.message}"
+            worker.close()
+        except BaseException:
+            worker.close()
+            raise
+        else:
+            self._pool.give_back(worker, keep=True)
+        return results + [None] * (len(workloads) - len(results))
+
+    def _load(self, worker: Any, build: Build, resolved: Resolved, *, wide: bool) -> Loaded:
+        return Loaded(
+            worker,
+            self._task,
+            code=build.code,
+            made=self._compiler.made(build),
+            resolved=resolved,
+            arch=self._device.limits,
+            wide=wide,
+        )
+
+    def _notes(self, reference: Reference, supply: Supply, group: Group) -> dict[str, Any]:
+        findings = reference.findings
+        expectations = [{n: e.expectation for n, e in entry.items()} for entry in group.expected]
+        return {
+            "workloads": [w.name for w in group.workloads],
+            "dropped": dict(supply.dropped),
+            "fallbacks": dict(findings.fallbacks),
+            "deterministic": not findings.unstable,
+            "unstable": sorted(findings.unstable),
+            "partly_written": sorted(findings.untouched),
+            "inputs": "compared with what they were after every call that is checked",
+            "clocks": self._watch.sample(),
+            "warnings": check_expectations(group.workloads, expectations, self._task.verify),
+        }

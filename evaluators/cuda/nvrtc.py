@@ -1,0 +1,169 @@
+"""NVRTC through its C interface: finding the library, and one compilation.
+
+Needs no GPU and no driver. Compiles in the process that calls it, which therefore is a worker that may die
+(:mod:`tuner.evaluators.cuda.compile_worker`). Standard library only, as that worker's start is paid for at every run.
+
+Source: NVRTC documentation, CUDA 13.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Compiled", "Nvrtc", "NvrtcError", "find_headers", "find_library"]
+
+_NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
+_WHEEL_FOLDERS = ("cu13/lib", "cuda_nvrtc/lib", "cu12/lib")
+_HEADER_FOLDERS = ("cu13/include", "cuda_runtime/include", "cu12/include")
+_TOOLKIT = ("/usr/local/cuda",)
+_COMPILATION_FAILED = 6
+
+
+class NvrtcError(Exception):
+    """The source does not compile, or NVRTC refuses an option; the text is its log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """What came out: the cubin, the PTX before it, the compiler's log, and each entry's symbol."""
+
+    cubin: bytes
+    ptx: str
+    log: str
+    symbols: Mapping[str, str]
+
+
+def find_library() -> str:
+    """Path or name of libnvrtc: the pip wheel's, else a toolkit's, else the loader's; empty where there is none.
+
+    ``CUDA_HOME`` or ``CUDA_PATH`` names a toolkit that is looked at before ``/usr/local/cuda``.
+    """
+    for folder in (*_wheel_folders(_WHEEL_FOLDERS), *_toolkit_folders("lib64"), *_toolkit_folders("lib")):
+        for name in _NAMES:
+            if (folder / name).is_file():
+                return str(folder / name)
+    for name in _NAMES:
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            continue
+        return name
+    return ""
+
+
+def find_headers() -> tuple[str, ...]:
+    """The folder of the CUDA headers (``cuda_fp16.h`` and so on), if there is one."""
+    for folder in (*_wheel_folders(_HEADER_FOLDERS), *_toolkit_folders("include")):
+        if (folder / "cuda_fp16.h").is_file():
+            return (str(folder),)
+    return ()
+
+
+def _wheel_folders(parts: Sequence[str]) -> list[Path]:
+    found = importlib.util.find_spec("nvidia")
+    roots = list(found.submodule_search_locations or ()) if found is not None else []
+    return [Path(root, part) for part in parts for root in roots]
+
+
+def _toolkit_folders(part: str) -> list[Path]:
+    named = [os.environ[n] for n in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(n)]
+    return [Path(root, part) for root in (*named, *_TOOLKIT)]
+
+
+class Nvrtc:
+    """The loaded library.
+
+    Args:
+        path: of libnvrtc.
+
+    Raises:
+        OSError: it cannot be loaded.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._lib = ctypes.CDLL(path)
+        self._lib.nvrtcGetErrorString.restype = ctypes.c_char_p
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self._check(self._lib.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+        self.version = f"{major.value}.{minor.value}"
+
+    def architectures(self) -> list[str]:
+        """The architectures that it compiles for, ``sm_75`` and so on."""
+        count = ctypes.c_int()
+        self._check(self._lib.nvrtcGetNumSupportedArchs(ctypes.byref(count)))
+        found = (ctypes.c_int * count.value)()
+        self._check(self._lib.nvrtcGetSupportedArchs(found))
+        return [f"sm_{number}" for number in found]
+
+    def compile(
+        self,
+        text: str,
+        *,
+        name: str,
+        headers: Mapping[str, str],
+        entries: Sequence[str],
+        options: Sequence[str],
+    ) -> Compiled:
+        """Compiles one source to a cubin.
+
+        Args:
+            text: the source; ``name`` is what messages call it.
+            headers: further files by the name under which they are included.
+            entries: name expressions whose symbols are wanted, which also instantiates templates.
+            options: NVRTC's, the architecture (``-arch=sm_90``) among them.
+
+        Raises:
+            NvrtcError: with NVRTC's log.
+        """
+        program = ctypes.c_void_p()
+        texts = (ctypes.c_char_p * len(headers))(*(h.encode() for h in headers.values()))
+        names = (ctypes.c_char_p * len(headers))(*(n.encode() for n in headers))
+        self._check(
+            self._lib.nvrtcCreateProgram(
+                ctypes.byref(program), text.encode(), name.encode(), len(headers), texts, names
+            )
+        )
+        try:
+            for entry in entries:
+                self._check(self._lib.nvrtcAddNameExpression(program, entry.encode()))
+            given = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
+            result = self._lib.nvrtcCompileProgram(program, len(options), given)
+            log = self._text(program, "ProgramLog")
+            if result:
+                raise NvrtcError(log if log.strip() else self._error(result))
+            return Compiled(
+                cubin=self._bytes(program, "CUBIN"),
+                ptx=self._text(program, "PTX"),
+                log=log,
+                symbols={entry: self._symbol(program, entry) for entry in entries},
+            )
+        finally:
+            self._lib.nvrtcDestroyProgram(ctypes.byref(program))
+
+    def _symbol(self, program: ctypes.c_void_p, entry: str) -> str:
+        found = ctypes.c_char_p()
+        self._check(self._lib.nvrtcGetLoweredName(program, entry.encode(), ctypes.byref(found)))
+        return (found.value or b"").decode()
+
+    def _bytes(self, program: ctypes.c_void_p, what: str) -> bytes:
+        size = ctypes.c_size_t()
+        self._check(getattr(self._lib, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+        buffer = ctypes.create_string_buffer(size.value)
+        self._check(getattr(self._lib, f"nvrtcGet{what}")(program, buffer))
+        return buffer.raw
+
+    def _text(self, program: ctypes.c_void_p, what: str) -> str:
+        return self._bytes(program, what).rstrip(b"\0").decode("utf-8", "replace")
+
+    def _error(self, result: int) -> str:
+        text: bytes = self._lib.nvrtcGetErrorString(result)
+        return text.decode()
+
+    def _check(self, result: int) -> None:
+        if result:
+            raise NvrtcError(self._error(result))

@@ -1,0 +1,447 @@
+"""One candidate on a device: verified on every workload, then the same loaded code is timed.
+
+The worker launches and reads events; here its clock is checked and its outputs are compared. A candidate's failure is
+a status, never an exception. Decides nothing about other candidates.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tuner.core.errors import SpecError, UsageError
+from tuner.core.types import ArgumentRole, Build, Measurement, Resolved, Status, Task, Verdict
+from tuner.evaluators.cuda.compiler import Made, geometry_of
+from tuner.evaluators.cuda.device import DeviceWorker, WorkerPool
+from tuner.evaluators.cuda.limits import Architecture, over_limit
+from tuner.evaluators.cuda.nvml import Watch
+from tuner.evaluators.cuda.slabs import Slab
+from tuner.evaluators.cuda.supply import Group, Supply
+from tuner.evaluators.host.outputs import Failure, judge_output
+from tuner.evaluators.host.runner import CandidateFailed
+from tuner.evaluators.lane import TimingLane
+from tuner.evaluators.verification import AcceptedOutputs
+from tuner.evaluators.workloads import Workload
+
+__all__ = ["CudaSession", "Inputs", "Loaded"]
+
+_LEAST_LIMIT_S = 2.0
+_SLOWER = 50.0
+_COPY_S = 5.0
+_COPY_BYTES_PER_S = 200e6
+_WINDOW_CALLS = 64
+_BURST_S = 0.02
+_MOST_BURST = 2000
+_BURST_TRIES = 20
+_LAUNCH_S = 20e-6
+_TOLERANCE = 1.25
+_SLACK_S = 2e-3
+
+_POISONED = (ArgumentRole.OUTPUT, ArgumentRole.SCRATCH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What a session runs on and where.
+
+    Attributes:
+        supply: of workloads and expectations.
+        accepted: outputs that have passed before, over all sessions.
+        pool: of device workers.
+        lane: of the device.
+        watch: of its clocks.
+        flush_bytes: over twice the second-level cache.
+        arch: the device's limits.
+    """
+
+    supply: Supply
+    accepted: AcceptedOutputs
+    pool: WorkerPool
+    lane: TimingLane
+    watch: Watch
+    flush_bytes: int
+    arch: Architecture
+
+
+class Loaded:
+    """A build in a worker, its buffers placed.
+
+    Args:
+        worker: with an open context and nothing loaded.
+        task: what is tuned.
+        code: the cubin; ``made`` what the compiler learnt of it.
+        made: as said.
+        resolved: for launch geometry.
+        arch: for limits.
+        shift: varies addresses.
+        wide: the float64 build.
+
+    Raises:
+        CandidateFailed: it cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        worker: DeviceWorker,
+        task: Task,
+        *,
+        code: bytes,
+        made: Made,
+        resolved: Resolved,
+        arch: Architecture,
+        shift: int = 0,
+        wide: bool = False,
+    ) -> None:
+        self.worker = worker
+        self._task = task
+        self._made = made
+        self._resolved = resolved
+        self._arch = arch
+        self._shift = shift
+        self._wide = wide
+        self._slabs: dict[int, Slab] = {}
+        # Sizes that are made up later are never larger than the main ones.
+        sizes = [p.sizes for p in (*task.problems, *task.verify.problems)]
+        shared = max(self._shape(s)["shared_bytes"] for s in sizes)
+        worker.ask(
+            {"op": "load", "symbol": made.symbol, "shared_bytes": shared}, [code], during="loading the code"
+        )
+
+    def place(self, number: int, workload: Workload, *, byte: int | None = None) -> Slab:
+        """Puts a workload's buffers on the device, in the place of an earlier one with the number."""
+        self.drop([number])
+        slab = Slab(self._task, workload, shift=self._shift + number, wide=self._wide)
+        self._slabs[number] = slab
+        slab.fill(*([] if byte is None else [byte]))
+        header = {
+            "op": "place",
+            "set": number,
+            "size": slab.size,
+            "parameters": slab.parameters(),
+            "restore": slab.spans(ArgumentRole.INOUT),
+            "poison": slab.spans(*_POISONED),
+            "touch": slab.spans(ArgumentRole.INPUT, ArgumentRole.INOUT),
+        }
+        label = workload.name
+        self.worker.ask(
+            header, handle=slab.descriptor, timeout_s=_copy_s(slab.size), during=f"copying {label}"
+        )
+        return slab
+
+    def slab(self, number: int) -> Slab:
+        """The buffers of a number."""
+        return self._slabs[number]
+
+    def run(self, number: int, workload: Workload, *, limit_s: float) -> float:
+        """One call; its seconds by the worker's clock. Afterwards the slab holds what the device holds."""
+        header = {"op": "run", "set": number, **self._launch(workload)}
+        limit_s += 2 * _copy_s(self._slabs[number].size)
+        answer = self.worker.ask(header, timeout_s=limit_s, during=workload.name)
+        return float(answer["seconds"])
+
+    def time(
+        self, order: Sequence[int], workload: Workload, *, limit_s: float, flush_bytes: int, warm: bool
+    ) -> list[float]:
+        """Timed calls of placed sets in an order."""
+        header = {
+            "op": "time",
+            "order": list(order),
+            "flush_bytes": flush_bytes,
+            "warm": warm,
+            **self._launch(workload),
+        }
+        limit_s += sum(_copy_s(self._slabs[n].size) for n in set(order))
+        answer = self.worker.ask(header, timeout_s=limit_s, during="timed calls")
+        times = [float(t) for t in answer["times"]]
+        if len(times) != len(order) or not all(t > 0 and np.isfinite(t) for t in times):
+            raise CandidateFailed(
+                Status.REFUSED, "the measurement cannot be believed: the times are no times"
+            )
+        return times
+
+    def burst(self, order: Sequence[int], workload: Workload, *, limit_s: float, calls: bool) -> float:
+        """Seconds of many calls by the clock of this process; without ``calls`` of what stands before each."""
+        header = {"op": "burst", "order": list(order), "calls": calls, **self._launch(workload)}
+        started = time.perf_counter()
+        self.worker.ask(header, timeout_s=limit_s, during="calls without pause")
+        return time.perf_counter() - started
+
+    def drop(self, numbers: Sequence[int]) -> None:
+        """Frees buffers here and on the device."""
+        known = [n for n in numbers if n in self._slabs]
+        if known and self.worker.alive:
+            self.worker.ask({"op": "drop", "sets": known}, during="freeing buffers")
+        for number in known:
+            self._slabs.pop(number).close()
+
+    def close(self) -> None:
+        """Gives the memory here back; the worker is its owner's."""
+        for slab in self._slabs.values():
+            slab.close()
+        self._slabs.clear()
+
+    def _launch(self, workload: Workload) -> dict[str, Any]:
+        shape = self._shape(workload.problem.sizes)
+        return {k: shape[k] for k in ("grid", "block", "shared_bytes")}
+
+    def _shape(self, sizes: Mapping[str, int]) -> dict[str, Any]:
+        try:
+            shape = geometry_of(self._task, self._resolved, sizes)
+        except SpecError as error:
+            raise CandidateFailed(Status.OUT_OF_RESOURCES, str(error)) from None
+        # In double every shared array of the launch's dynamic part takes twice as much.
+        shared = shape.shared_bytes * (2 if self._wide else 1)
+        why = over_limit(self._made.usage, shape, self._arch)
+        if why:
+            raise CandidateFailed(Status.OUT_OF_RESOURCES, why)
+        return {"grid": list(shape.grid), "block": list(shape.block), "shared_bytes": shared}
+
+
+@dataclass(slots=True, kw_only=True)
+class CudaSession:
+    """A :class:`tuner.core.protocols.Session`.
+
+    Attributes:
+        task: what is tuned.
+        build, made, resolved: the candidate.
+        inputs: what to run on and where.
+        purpose, number: which process this is.
+        runtime: the run-time scalars of the arguments.
+        rng: for the order of timed sets and for addresses.
+    """
+
+    task: Task
+    build: Build
+    made: Made
+    resolved: Resolved
+    inputs: Inputs
+    purpose: str
+    number: int
+    runtime: Mapping[str, Any]
+    rng: np.random.Generator
+    _loaded: Loaded | None = None
+    _failed: CandidateFailed | None = None
+    _verdict: Verdict | None = None
+    _call_s: dict[int, float] = field(default_factory=dict)
+    _placed: int | None = None
+    _believed: set[int] = field(default_factory=set)
+    _closed: bool = False
+
+    def verify(self) -> Verdict:
+        """Runs every workload once and compares; the same answer every time."""
+        if self._verdict is not None:
+            return self._verdict
+        self._check_open()
+        group = self.inputs.supply.verify(self.purpose, self.number, self.runtime)
+        begin = time.perf_counter()
+        status, message, detail = Status.OK, "", dict[str, Any]()
+        try:
+            detail = {"worst": self._run_all(group)}
+        except _Wrong as wrong:
+            status, message, detail = Status.WRONG_RESULT, wrong.message, dict(wrong.detail)
+            self._fail(wrong)
+        except CandidateFailed as failed:
+            status, message = failed.status, failed.message
+            self._fail(failed)
+        wall_s = time.perf_counter() - begin
+        self._verdict = Verdict(status=status, message=message, detail=detail, wall_s=wall_s)
+        return self._verdict
+
+    def measure(self, *, problem: int, calls: int) -> Measurement:
+        """Times one batch of single calls.
+
+        Raises:
+            UsageError: the session was not verified or is closed, or there is no such problem.
+        """
+        if self._verdict is None:
+            raise UsageError("a session is timed after it was verified", "call verify() first")
+        if not 0 <= problem < len(self.task.problems) or calls < 1:
+            raise UsageError(f"there is no batch of {calls} calls of problem {problem}")
+        if self._failed is not None:
+            return _refusal(problem, self._failed)
+        self._check_open()
+        group = self.inputs.supply.timed(self.purpose, self.number, self.runtime, problem=problem)
+        try:
+            return self._measure(group, problem, calls)
+        except CandidateFailed as failed:
+            self._fail(failed)
+            return _refusal(problem, failed)
+
+    def close(self) -> None:
+        """Gives the worker back, or ends it; safe to call twice."""
+        self._closed = True
+        self._release(keep=self._failed is None and self.purpose == "search")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("the session is closed", "open another one")
+
+    def _fail(self, failed: CandidateFailed) -> None:
+        self._failed = failed
+        # A wrong candidate may have written anywhere: what comes next starts in a clean process.
+        self._release(keep=False)
+
+    def _release(self, *, keep: bool) -> None:
+        if self._loaded is not None:
+            self._loaded.close()
+            self.inputs.pool.give_back(self._loaded.worker, keep=keep)
+            self._loaded = None
+
+    def _load(self) -> Loaded:
+        if self._loaded is None:
+            worker = self.inputs.pool.take(fresh=self.purpose != "search")
+            try:
+                self._loaded = Loaded(
+                    worker,
+                    self.task,
+                    code=self.build.code,
+                    made=self.made,
+                    resolved=self.resolved,
+                    arch=self.inputs.arch,
+                    shift=int(self.rng.integers(32)),
+                )
+            except BaseException:
+                worker.close()
+                raise
+        return self._loaded
+
+    def _run_all(self, group: Group) -> float:
+        loaded = self._load()
+        worst = 0.0
+        for number, workload in enumerate(group.workloads):
+            slab = loaded.place(0, workload)
+            limit = _limit(group.call_s[number])
+            seconds = loaded.run(0, workload, limit_s=limit)
+            worst = max(worst, self._compare(group, number, slab))
+            timed = group.plans[number].timed_problem
+            if timed is not None:
+                self._call_s[timed] = min(self._call_s.get(timed, seconds), seconds, limit)
+        loaded.drop([0])
+        return worst
+
+    def _compare(self, group: Group, number: int, slab: Slab) -> float:
+        """The largest error in units of its allowance; raises where an output or anything beside it is wrong."""
+        label = group.workloads[number].name
+        damage = slab.damage()
+        if damage:
+            raise _Wrong(f"{damage} in {label}", {"workload": label})
+        worst = 0.0
+        for name, got in slab.outputs().items():
+            found = judge_output(
+                (group.key, number, name),
+                got,
+                group.expected[number][name],
+                policy=self.task.verify,
+                accepted=self.inputs.accepted,
+            )
+            if isinstance(found, Failure):
+                raise _Wrong(f"{found.message} in {label}", {"workload": label, **found.detail})
+            worst = max(worst, min(found.worst, 1e300))
+        return worst
+
+    def _measure(self, group: Group, problem: int, calls: int) -> Measurement:
+        loaded = self._load()
+        if self._placed != problem:
+            loaded.drop(range(64))
+            for number, workload in enumerate(group.workloads):
+                loaded.place(number, workload)
+            self._placed = problem
+        call_s = max(self._call_s.get(problem, 0.0), max(group.call_s))
+        with self.inputs.lane as lane:
+            notes: dict[str, Any] = {
+                "waited_s": round(lane.waited_s, 6),
+                "before": self.inputs.watch.sample(),
+            }
+            begin = time.perf_counter()
+            times = self._windows(loaded, group, calls, call_s)
+            wall_s = time.perf_counter() - begin
+            if problem not in self._believed:
+                notes["burst_call_s"] = self._believe(loaded, group, float(np.median(times)), call_s)
+                self._believed.add(problem)
+            notes["after"] = self.inputs.watch.sample()
+        self._call_s[problem] = float(np.median(times))
+        notes["sets"] = len(group.workloads)
+        claimed = float(sum(times))
+        if claimed > wall_s:
+            raise CandidateFailed(
+                Status.REFUSED,
+                f"the measurement cannot be believed: {claimed:.6f} s of events in {wall_s:.6f} s of wall time",
+            )
+        return Measurement(
+            status=Status.OK,
+            problem=problem,
+            times_s=tuple(times),
+            claimed_s=claimed,
+            observed_s=wall_s,
+            wall_s=wall_s,
+            notes=notes,
+        )
+
+    def _windows(self, loaded: Loaded, group: Group, calls: int, call_s: float) -> list[float]:
+        warm = self.task.measure.cache == "warm" and self.inputs.supply.warm_fits(group)
+        times: list[float] = []
+        while len(times) < calls:
+            count = min(_WINDOW_CALLS, calls - len(times))
+            order: list[int] = []
+            while len(order) < count:
+                order += self.rng.permutation(len(group.workloads)).tolist()
+            times += loaded.time(
+                order[:count],
+                group.workloads[0],
+                limit_s=_limit(call_s) * count,
+                flush_bytes=self.inputs.flush_bytes,
+                warm=warm,
+            )
+            for number in sorted(set(order[:count])):
+                self._compare(group, number, loaded.slab(number))
+        return times
+
+    def _believe(self, loaded: Loaded, group: Group, claimed_s: float, call_s: float) -> float:
+        """Seconds of a call by this process's own clock, over many calls in a row.
+
+        Raises:
+            CandidateFailed: the worker's events claim clearly less.
+        """
+        count = max(4, min(_MOST_BURST, int(_BURST_S / max(claimed_s, 1e-7)) + 1))
+        order = [int(i) for i in self.rng.integers(len(group.workloads), size=count)]
+        limit = _limit(call_s) * count
+        workload = group.workloads[0]
+        loaded.burst(order[:2], workload, limit_s=limit, calls=True)
+        without = with_calls = float("inf")
+        # Other work on the machine only adds to a wall time, so the shortest of several is the one to compare.
+        for _ in range(_BURST_TRIES):
+            without = min(without, loaded.burst(order, workload, limit_s=limit, calls=False))
+            with_calls = min(with_calls, loaded.burst(order, workload, limit_s=limit, calls=True))
+            seconds = (with_calls - without) / count
+            if seconds <= _TOLERANCE * claimed_s + _LAUNCH_S + _SLACK_S / count:
+                return max(seconds, 0.0)
+        raise CandidateFailed(
+            Status.REFUSED,
+            f"the measurement cannot be believed: events say {claimed_s * 1e6:.1f} us a call, "
+            f"{count} calls in a row took {seconds * 1e6:.1f} us each",
+        )
+
+
+class _Wrong(CandidateFailed):
+    """An output or something beside it is wrong."""
+
+    def __init__(self, message: str, detail: Mapping[str, Any]) -> None:
+        super().__init__(Status.WRONG_RESULT, message)
+        self.detail = detail
+
+
+def _limit(call_s: float) -> float:
+    return max(_LEAST_LIMIT_S, _SLOWER * call_s)
+
+
+def _copy_s(size_bytes: int) -> float:
+    """How long copying may take at the very most."""
+    return _COPY_S + size_bytes / _COPY_BYTES_PER_S
+
+
+def _refusal(problem: int, failed: CandidateFailed) -> Measurement:
+    return Measurement(status=failed.status, problem=problem, message=failed.message)

@@ -1,0 +1,194 @@
+"""One set of buffers as one piece of device memory: each buffer between guard zones, the whole mirrored in a file.
+
+Lays out, fills and reads; it starts nothing. What outputs have to be never gets here.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.types import ArgumentRole, Task
+from tuner.evaluators.distributions import dtype_of
+from tuner.evaluators.host.bundles import POISON
+from tuner.evaluators.workloads import Workload
+
+__all__ = ["GUARD_BYTES", "Region", "Slab", "slab_bytes", "widens"]
+
+Array = NDArray[Any]
+
+GUARD_BYTES = 16 << 10
+"""Poisoned bytes before the first buffer, between two, and after the last, at least."""
+
+_ALIGN = 256
+_MOST_SHIFT = 32
+_WIDER: Mapping[str, str] = {"float32": "float64", "complex64": "complex128"}
+"""What a kernel built with ``double`` for ``float`` takes in the place of each type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """One buffer: where it lies in the slab, and what it holds."""
+
+    name: str
+    role: ArgumentRole
+    offset: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the buffer itself."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class Slab:
+    """The buffers of one workload in a memory file that a device worker copies to the device and back.
+
+    Args:
+        task: whose arguments.
+        workload: the initial values.
+        shift: varies the buffers' addresses, in steps of 256 bytes.
+        wide: everything that is float32 as float64, for the reference.
+    """
+
+    def __init__(self, task: Task, workload: Workload, *, shift: int = 0, wide: bool = False) -> None:
+        self._task = task
+        self._workload = workload
+        self._wide = wide
+        self.regions = _lay_out(task, workload, shift=shift, wide=wide)
+        last = self.regions[-1] if self.regions else None
+        end = 0 if last is None else last.offset + last.size_bytes
+        self.size = _up(end + GUARD_BYTES, 4096)
+        self.descriptor = os.memfd_create("slab", os.MFD_CLOEXEC)
+        os.ftruncate(self.descriptor, self.size)
+        self._map = mmap.mmap(self.descriptor, self.size)
+        self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
+
+    def fill(self, byte: int = POISON) -> None:
+        """Initial values where there are such, ``byte`` in outputs and scratch, poison around them."""
+        self.bytes[:] = POISON
+        for region in self.regions:
+            view = self.bytes[region.offset : region.offset + region.size_bytes]
+            if region.role in (ArgumentRole.INPUT, ArgumentRole.INOUT):
+                view.view(region.dtype)[:] = self._workload.arrays[region.name].reshape(-1)
+            else:
+                view[:] = byte
+
+    def outputs(self) -> dict[str, Array]:
+        """Views of what the kernel gives back, by name; they change with the next run."""
+        return {
+            r.name: self._view(r) for r in self.regions if r.role in (ArgumentRole.OUTPUT, ArgumentRole.INOUT)
+        }
+
+    def damage(self) -> str:
+        """What was written outside of outputs, one line; empty where nothing was."""
+        at = 0
+        before = "the first buffer"
+        for region in (*self.regions, None):
+            end = self.size if region is None else region.offset
+            zone = self.bytes[at:end]
+            if not _all_poison(zone):
+                first = int(np.flatnonzero(zone != POISON)[0])
+                if at and first < zone.size // 2:
+                    return f"out of bounds: writes byte {first + 1} past the end of {before}"
+                if region is not None:
+                    last = int(np.flatnonzero(zone != POISON)[-1])
+                    return f"out of bounds: writes byte {zone.size - last} before the start of {region.name}"
+                return f"out of bounds: writes byte {first + 1} past the end of {before}"
+            if region is None:
+                break
+            if region.role is ArgumentRole.INPUT and not self._kept(region):
+                return f"writes to input {region.name}"
+            at, before = region.offset + region.size_bytes, region.name
+        return ""
+
+    def parameters(self) -> list[dict[str, Any]]:
+        """The arguments in call order: ``{"at": offset}`` for a buffer, ``{"hex": bytes}`` for a value."""
+        places = {r.name: r.offset for r in self.regions}
+        made: list[dict[str, Any]] = []
+        for argument in self._task.arguments:
+            if argument.is_array:
+                made.append({"at": places[argument.name]})
+            else:
+                dtype = _dtype(dtype_of(argument), self._wide)
+                value = np.array(self._workload.scalars[argument.name], dtype)
+                made.append({"hex": value.tobytes().hex()})
+        return made
+
+    def spans(self, *roles: ArgumentRole) -> list[tuple[int, int]]:
+        """Offset and size of every buffer with one of these roles."""
+        return [(r.offset, r.size_bytes) for r in self.regions if r.role in roles]
+
+    def close(self) -> None:
+        """Gives the memory back; views that are left keep it alive."""
+        if self.descriptor < 0:
+            return
+        os.close(self.descriptor)
+        self.descriptor = -1
+        self.bytes = np.empty(0, np.uint8)
+        try:
+            self._map.close()
+        except BufferError:
+            # A view is still in use somewhere; the map goes with it.
+            pass
+
+    def _view(self, region: Region) -> Array:
+        data = self.bytes[region.offset : region.offset + region.size_bytes]
+        return data.view(region.dtype).reshape(region.shape)
+
+    def _kept(self, region: Region) -> bool:
+        given = self._workload.arrays[region.name]
+        if given.dtype != region.dtype:
+            given = given.astype(region.dtype)
+        raw = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
+        return bool(np.array_equal(self.bytes[region.offset : region.offset + region.size_bytes], raw))
+
+
+def widens(task: Task) -> bool:
+    """Whether a kernel built with ``double`` for ``float`` takes other arguments."""
+    return any(argument.dtype in _WIDER for argument in task.arguments)
+
+
+def slab_bytes(task: Task, workload: Workload) -> int:
+    """Size of a workload's slab, without making it."""
+    regions = _lay_out(task, workload, shift=0, wide=False)
+    return sum(r.size_bytes for r in regions) + (len(regions) + 1) * GUARD_BYTES
+
+
+def _lay_out(task: Task, workload: Workload, *, shift: int, wide: bool) -> tuple[Region, ...]:
+    regions = []
+    at = GUARD_BYTES + shift % _MOST_SHIFT * _ALIGN
+    for argument in task.arguments:
+        if not argument.is_array:
+            continue
+        array = workload.arrays[argument.name]
+        region = Region(
+            name=argument.name,
+            role=argument.role,
+            offset=_up(at, _ALIGN),
+            dtype=_dtype(array.dtype, wide),
+            shape=array.shape,
+        )
+        regions.append(region)
+        at = region.offset + region.size_bytes + GUARD_BYTES
+    return tuple(regions)
+
+
+def _dtype(dtype: np.dtype[Any], wide: bool) -> np.dtype[Any]:
+    return np.dtype(_WIDER.get(dtype.name, dtype.name)) if wide else dtype
+
+
+def _all_poison(zone: NDArray[np.uint8]) -> bool:
+    return bool((zone == POISON).all())
+
+
+def _up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit

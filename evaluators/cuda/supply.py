@@ -1,0 +1,204 @@
+"""Workloads with what they must produce, made when they are first needed; the ones used last are kept.
+
+The inputs of the search are made once; every confirming process has inputs of its own. Expected values stay here.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.canonical import digest_json
+from tuner.core.errors import SpecError
+from tuner.core.types import Task, Value
+from tuner.evaluators.cuda.slabs import slab_bytes
+from tuner.evaluators.host.bundles import Expected
+from tuner.evaluators.host.reference import BaselineFailed, Reference
+from tuner.evaluators.workloads import Plan, Workload, make_planned, plan_workloads, timed_sets
+
+__all__ = ["Group", "Runs", "Supply"]
+
+Outputs = dict[str, NDArray[Any]]
+
+_KEPT = 3
+_MOST_SETS, _LEAST_SETS = 8, 2
+_SETS_BYTES = 512 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """What the baseline gave: outputs over two fillings and rough seconds of one call, by workload."""
+
+    first: Sequence[Outputs]
+    second: Sequence[Outputs]
+    call_s: Sequence[float]
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    """Workloads that are run one after the other.
+
+    Attributes:
+        key: tells groups apart in caches.
+        plans, workloads: in order.
+        expected: by workload and output.
+        call_s: rough seconds of the baseline's call by workload.
+    """
+
+    key: str
+    plans: tuple[Plan, ...]
+    workloads: tuple[Workload, ...]
+    expected: list[dict[str, Expected]] = field(default_factory=list)
+    call_s: list[float] = field(default_factory=list)
+
+
+class Supply:
+    """Groups by purpose, number and run-time scalars.
+
+    Args:
+        task: what is tuned.
+        reference: settles what outputs have to be.
+        run: runs the baseline on workloads, with these values of the run-time scalars.
+        double: runs the float64 build likewise; ``None`` from the first workload on that it fails on.
+        base: the baseline's run-time scalars.
+        cache_bytes: of the device's last-level cache.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        reference: Reference,
+        run: Callable[[Sequence[Workload]], Runs],
+        double: Callable[[Sequence[Workload]], Sequence[Outputs | None]],
+        base: Mapping[str, Value],
+        cache_bytes: int,
+    ) -> None:
+        self._task = task
+        self._reference = reference
+        self._run = run
+        self._double = double
+        self._base = dict(base)
+        self._cache_bytes = cache_bytes
+        self._groups: OrderedDict[str, Group] = OrderedDict()
+        self._pinned = self._key("search", 0, self._base)
+        self.call_s: list[float] = [0.0] * len(task.problems)
+        """Rough seconds of the baseline's call by problem."""
+        self.dropped: dict[str, str] = {}
+        """Workloads that the baseline fails on though no spec asks for them, and why."""
+
+    def verify(self, purpose: str, number: int, runtime: Mapping[str, Value]) -> Group:
+        """The verification's workloads.
+
+        Raises:
+            BaselineFailed: the baseline fails on a workload that the spec asks for.
+            SpecError: a workload that cannot be made.
+        """
+        number = number if purpose == "confirm" else 0
+        key = f"{self._key(purpose, number, runtime)}/verify"
+        group = self._known(key)
+        if group is None:
+            plans = [
+                p
+                for p in plan_workloads(self._task, self._base, purpose=purpose, number=number)
+                if p.name not in self.dropped
+            ]
+            group = self._verification(key, plans, runtime)
+            self._keep(group)
+            for plan, seconds in zip(group.plans, group.call_s, strict=True):
+                if plan.timed_problem is not None and plan.distribution == "given" and purpose == "search":
+                    self.call_s[plan.timed_problem] = seconds
+        return group
+
+    def timed(self, purpose: str, number: int, runtime: Mapping[str, Value], *, problem: int) -> Group:
+        """One problem's timed sets; raises as :meth:`verify`."""
+        number = number if purpose == "confirm" else 0
+        key = f"{self._key(purpose, number, runtime)}/timed/{problem}"
+        group = self._known(key)
+        if group is None:
+            group = self._timed_sets(key, purpose, number, runtime, problem)
+            self._keep(group)
+        return group
+
+    def warm_fits(self, group: Group) -> bool:
+        """Whether a set stays in the cache when it has been touched."""
+        return 2 * slab_bytes(self._task, group.workloads[0]) <= self._cache_bytes
+
+    def _timed_sets(
+        self, key: str, purpose: str, number: int, runtime: Mapping[str, Value], problem: int
+    ) -> Group:
+        def plans_of(count: int) -> Sequence[Plan]:
+            return timed_sets(self._task, problem, self._base, purpose=purpose, number=number, count=count)
+
+        first = make_planned(self._task, plans_of(1)[0], runtime)
+        sets = max(_LEAST_SETS, min(_MOST_SETS, _SETS_BYTES // slab_bytes(self._task, first)))
+        plans = plans_of(sets)
+        workloads = [first, *(make_planned(self._task, plan, runtime) for plan in plans[1:])]
+        return self._expect(key, plans, workloads, runtime)
+
+    def _verification(self, key: str, plans: list[Plan], runtime: Mapping[str, Value]) -> Group:
+        while True:
+            workloads = [make_planned(self._task, plan, runtime) for plan in plans]
+            try:
+                return self._expect(key, plans, workloads, runtime)
+            except BaselineFailed as failed:
+                plan = plans[failed.number]
+                if plan.as_specified:
+                    raise
+                self.dropped[plan.name] = failed.message
+                plans = [p for p in plans if p is not plan]
+
+    def _expect(
+        self, key: str, plans: Sequence[Plan], workloads: Sequence[Workload], runtime: Mapping[str, Value]
+    ) -> Group:
+        asked: Sequence[Workload] = workloads
+        if dict(runtime) != self._base:
+            # A run-time parameter says how, not what: the baseline's own setting tells what is expected, unless
+            # the inputs themselves depend on the parameter.
+            asked = self._originals(plans, workloads) or workloads
+        runs = self._run(asked)
+        expected = self._reference.settle(
+            runs.first, runs.second, lambda: self._double(asked), asked, [p.as_specified for p in plans]
+        )
+        return Group(
+            key=key,
+            plans=tuple(plans),
+            workloads=tuple(workloads),
+            expected=expected,
+            call_s=list(runs.call_s),
+        )
+
+    def _originals(self, plans: Sequence[Plan], workloads: Sequence[Workload]) -> list[Workload]:
+        try:
+            made = [make_planned(self._task, plan, self._base) for plan in plans]
+        except SpecError:
+            return []
+        return made if all(map(self._same, workloads, made)) else []
+
+    def _same(self, one: Workload, other: Workload) -> bool:
+        names = [a.name for a in self._task.arguments if a.is_array and a.role.value != "scratch"]
+        return all(
+            one.arrays[n].shape == other.arrays[n].shape and np.array_equal(one.arrays[n], other.arrays[n])
+            for n in names
+        )
+
+    def _key(self, purpose: str, number: int, runtime: Mapping[str, Value]) -> str:
+        return digest_json([purpose, number, dict(runtime)])
+
+    def _known(self, key: str) -> Group | None:
+        group = self._groups.get(key)
+        if group is not None:
+            self._groups.move_to_end(key)
+        return group
+
+    def _keep(self, group: Group) -> None:
+        self._groups[group.key] = group
+        free = [k for k in self._groups if not k.startswith(self._pinned)]
+        most = _KEPT * (1 + len(self._task.problems))
+        for key in free[: max(0, len(free) - most)]:
+            del self._groups[key]

@@ -1,0 +1,197 @@
+/* Mathematical functions, conversions and bit operations of CUDA by the compiler's builtins.
+
+   The fast variants (__expf and so on) are the accurate ones here: emulation checks results, not rounding. */
+#pragma once
+
+#define EMU_MATH1(name)                                                                                           \
+    EMU_INLINE float name##f(float x) { return __builtin_##name##f(x); }                                          \
+    EMU_INLINE float name(float x) { return __builtin_##name##f(x); }                                             \
+    EMU_INLINE double name(double x) { return __builtin_##name(x); }
+#define EMU_MATH2(name)                                                                                           \
+    EMU_INLINE float name##f(float x, float y) { return __builtin_##name##f(x, y); }                              \
+    EMU_INLINE float name(float x, float y) { return __builtin_##name##f(x, y); }                                 \
+    EMU_INLINE double name(double x, double y) { return __builtin_##name(x, y); }
+EMU_MATH1(sin)
+EMU_MATH1(cos)
+EMU_MATH1(tan)
+EMU_MATH1(asin)
+EMU_MATH1(acos)
+EMU_MATH1(atan)
+EMU_MATH1(sinh)
+EMU_MATH1(cosh)
+EMU_MATH1(tanh)
+EMU_MATH1(asinh)
+EMU_MATH1(acosh)
+EMU_MATH1(atanh)
+EMU_MATH1(exp)
+EMU_MATH1(exp2)
+EMU_MATH1(exp10)
+EMU_MATH1(expm1)
+EMU_MATH1(log)
+EMU_MATH1(log2)
+EMU_MATH1(log10)
+EMU_MATH1(log1p)
+EMU_MATH1(sqrt)
+EMU_MATH1(cbrt)
+EMU_MATH1(erf)
+EMU_MATH1(erfc)
+EMU_MATH1(tgamma)
+EMU_MATH1(lgamma)
+EMU_MATH1(floor)
+EMU_MATH1(ceil)
+EMU_MATH1(trunc)
+EMU_MATH1(round)
+EMU_MATH1(rint)
+EMU_MATH1(nearbyint)
+EMU_MATH1(fabs)
+EMU_MATH2(pow)
+EMU_MATH2(atan2)
+EMU_MATH2(fmod)
+EMU_MATH2(fmin)
+EMU_MATH2(fmax)
+EMU_MATH2(hypot)
+EMU_MATH2(fdim)
+EMU_MATH2(copysign)
+EMU_MATH2(remainder)
+EMU_MATH2(nextafter)
+
+#define EMU_FROM_INTEGER(name)                                                                                    \
+    EMU_INLINE double name(int x) { return name((double)x); }
+EMU_FROM_INTEGER(sqrt)
+EMU_FROM_INTEGER(exp)
+EMU_FROM_INTEGER(log)
+EMU_FROM_INTEGER(log2)
+EMU_FROM_INTEGER(ceil)
+EMU_FROM_INTEGER(floor)
+EMU_INLINE float powf(float x, int y) { return __builtin_powf(x, (float)y); }
+EMU_INLINE double pow(double x, int y) { return __builtin_pow(x, (double)y); }
+EMU_INLINE float pow(float x, int y) { return __builtin_powf(x, (float)y); }
+
+EMU_INLINE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+EMU_INLINE float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+EMU_INLINE double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+EMU_INLINE float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
+EMU_INLINE float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+EMU_INLINE double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
+EMU_INLINE float rcbrtf(float x) { return 1.0f / __builtin_cbrtf(x); }
+EMU_INLINE void sincosf(float x, float *s, float *c) { *s = __builtin_sinf(x), *c = __builtin_cosf(x); }
+EMU_INLINE void sincos(double x, double *s, double *c) { *s = __builtin_sin(x), *c = __builtin_cos(x); }
+EMU_INLINE float ldexpf(float x, int n) { return __builtin_ldexpf(x, n); }
+EMU_INLINE float frexpf(float x, int *n) { return __builtin_frexpf(x, n); }
+EMU_INLINE float normcdff(float x) { return 0.5f * __builtin_erfcf(x * -0.70710678118654752f); }
+EMU_INLINE float norm3df(float x, float y, float z) { return __builtin_sqrtf(x * x + y * y + z * z); }
+EMU_INLINE float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
+
+EMU_INLINE float __expf(float x) { return __builtin_expf(x); }
+EMU_INLINE float __exp10f(float x) { return __builtin_exp10f(x); }
+EMU_INLINE float __logf(float x) { return __builtin_logf(x); }
+EMU_INLINE float __log2f(float x) { return __builtin_log2f(x); }
+EMU_INLINE float __log10f(float x) { return __builtin_log10f(x); }
+EMU_INLINE float __sinf(float x) { return __builtin_sinf(x); }
+EMU_INLINE float __cosf(float x) { return __builtin_cosf(x); }
+EMU_INLINE float __tanf(float x) { return __builtin_tanf(x); }
+EMU_INLINE float __powf(float x, float y) { return __builtin_powf(x, y); }
+EMU_INLINE void __sincosf(float x, float *s, float *c) { sincosf(x, s, c); }
+EMU_INLINE float __fdividef(float x, float y) { return x / y; }
+EMU_INLINE float __frcp_rn(float x) { return 1.0f / x; }
+EMU_INLINE float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
+EMU_INLINE float __frsqrt_rn(float x) { return 1.0f / __builtin_sqrtf(x); }
+EMU_INLINE float __fadd_rn(float x, float y) { return x + y; }
+EMU_INLINE float __fsub_rn(float x, float y) { return x - y; }
+EMU_INLINE float __fmul_rn(float x, float y) { return x * y; }
+EMU_INLINE float __fdiv_rn(float x, float y) { return x / y; }
+EMU_INLINE float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+EMU_INLINE double __dadd_rn(double x, double y) { return x + y; }
+EMU_INLINE double __dmul_rn(double x, double y) { return x * y; }
+
+EMU_INLINE bool isnan(float x) { return __builtin_isnan(x); }
+EMU_INLINE bool isnan(double x) { return __builtin_isnan(x); }
+EMU_INLINE bool isinf(float x) { return __builtin_isinf(x); }
+EMU_INLINE bool isinf(double x) { return __builtin_isinf(x); }
+EMU_INLINE bool isfinite(float x) { return __builtin_isfinite(x); }
+EMU_INLINE bool isfinite(double x) { return __builtin_isfinite(x); }
+EMU_INLINE bool signbit(float x) { return __builtin_signbit(x); }
+EMU_INLINE bool signbit(double x) { return __builtin_signbit(x); }
+#ifndef INFINITY
+#define INFINITY __builtin_inff()
+#define NAN __builtin_nanf("")
+#endif
+
+#define EMU_MIN_MAX(T)                                                                                            \
+    EMU_INLINE T min(T x, T y) { return y < x ? y : x; }                                                          \
+    EMU_INLINE T max(T x, T y) { return x < y ? y : x; }
+EMU_MIN_MAX(int)
+EMU_MIN_MAX(unsigned int)
+EMU_MIN_MAX(long)
+EMU_MIN_MAX(unsigned long)
+EMU_MIN_MAX(long long)
+EMU_MIN_MAX(unsigned long long)
+EMU_INLINE unsigned min(unsigned x, int y) { return min(x, (unsigned)y); }
+EMU_INLINE unsigned min(int x, unsigned y) { return min((unsigned)x, y); }
+EMU_INLINE unsigned max(unsigned x, int y) { return max(x, (unsigned)y); }
+EMU_INLINE unsigned max(int x, unsigned y) { return max((unsigned)x, y); }
+EMU_INLINE float min(float x, float y) { return __builtin_fminf(x, y); }
+EMU_INLINE float max(float x, float y) { return __builtin_fmaxf(x, y); }
+EMU_INLINE double min(double x, double y) { return __builtin_fmin(x, y); }
+EMU_INLINE double max(double x, double y) { return __builtin_fmax(x, y); }
+EMU_INLINE double min(float x, double y) { return __builtin_fmin(x, y); }
+EMU_INLINE double min(double x, float y) { return __builtin_fmin(x, y); }
+EMU_INLINE double max(float x, double y) { return __builtin_fmax(x, y); }
+EMU_INLINE double max(double x, float y) { return __builtin_fmax(x, y); }
+EMU_INLINE int abs(int x) { return x < 0 ? -x : x; }
+EMU_INLINE long abs(long x) { return x < 0 ? -x : x; }
+EMU_INLINE long long abs(long long x) { return x < 0 ? -x : x; }
+EMU_INLINE float abs(float x) { return __builtin_fabsf(x); }
+EMU_INLINE double abs(double x) { return __builtin_fabs(x); }
+EMU_INLINE long long llabs(long long x) { return x < 0 ? -x : x; }
+
+template <class To, class From> EMU_INLINE To emu_bits(From from) {
+    static_assert(sizeof(To) == sizeof(From), "");
+    To to;
+    __builtin_memcpy(&to, &from, sizeof(To));
+    return to;
+}
+EMU_INLINE int __float_as_int(float x) { return emu_bits<int>(x); }
+EMU_INLINE unsigned __float_as_uint(float x) { return emu_bits<unsigned>(x); }
+EMU_INLINE float __int_as_float(int x) { return emu_bits<float>(x); }
+EMU_INLINE float __uint_as_float(unsigned x) { return emu_bits<float>(x); }
+EMU_INLINE long long __double_as_longlong(double x) { return emu_bits<long long>(x); }
+EMU_INLINE double __longlong_as_double(long long x) { return emu_bits<double>(x); }
+EMU_INLINE int __float2int_rn(float x) { return (int)__builtin_rintf(x); }
+EMU_INLINE int __float2int_rz(float x) { return (int)x; }
+EMU_INLINE int __float2int_rd(float x) { return (int)__builtin_floorf(x); }
+EMU_INLINE int __float2int_ru(float x) { return (int)__builtin_ceilf(x); }
+EMU_INLINE unsigned __float2uint_rn(float x) { return (unsigned)__builtin_rintf(x); }
+EMU_INLINE float __int2float_rn(int x) { return (float)x; }
+EMU_INLINE float __uint2float_rn(unsigned x) { return (float)x; }
+EMU_INLINE float __double2float_rn(double x) { return (float)x; }
+
+EMU_INLINE int __popc(unsigned x) { return __builtin_popcount(x); }
+EMU_INLINE int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+EMU_INLINE int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
+EMU_INLINE int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
+EMU_INLINE int __ffs(int x) { return __builtin_ffs(x); }
+EMU_INLINE int __ffsll(long long x) { return __builtin_ffsll(x); }
+EMU_INLINE unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
+EMU_INLINE int __mul24(int x, int y) { return (int)((unsigned)(x << 8 >> 8) * (unsigned)(y << 8 >> 8)); }
+EMU_INLINE unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffffu) * (y & 0xffffffu); }
+EMU_INLINE int __mulhi(int x, int y) { return (int)((long long)x * y >> 32); }
+EMU_INLINE unsigned __umulhi(unsigned x, unsigned y) { return (unsigned)((unsigned long long)x * y >> 32); }
+EMU_INLINE unsigned __sad(int x, int y, unsigned z) { return z + (unsigned)(x > y ? x - y : y - x); }
+EMU_INLINE unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned by) {
+    return (unsigned)((((unsigned long long)hi << 32 | lo) << (by & 31)) >> 32);
+}
+EMU_INLINE unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned by) {
+    return (unsigned)(((unsigned long long)hi << 32 | lo) >> (by & 31));
+}
+
+template <class T> static __device__ __forceinline__ T __ldg(const T *at) { return *at; }
+template <class T> static __device__ __forceinline__ T __ldcg(const T *at) { return *at; }
+template <class T> static __device__ __forceinline__ T __ldca(const T *at) { return *at; }
+template <class T> static __device__ __forceinline__ T __ldcs(const T *at) { return *at; }
+template <class T> static __device__ __forceinline__ void __stcs(T *at, T value) { *at = value; }
+template <class T> static __device__ __forceinline__ void __stcg(T *at, T value) { *at = value; }
+template <class... T> static __device__ __forceinline__ int printf(const char *, T...) { return 0; }
+#define assert(condition) ((condition) ? (void)0 : emu_assert(__LINE__))
+static __device__ __forceinline__ long long clock64() { return 0; }
+static __device__ __forceinline__ int clock() { return 0; }

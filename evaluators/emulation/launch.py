@@ -1,0 +1,161 @@
+"""The emulated launch as a C function: its text, its hidden arguments, and the task that the run child is given.
+
+The function takes the kernel's arguments, then a buffer for a report, then words: geometry, schedule, places of
+shared variables, sizes of arrays. May not compile or run anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tuner.core.expressions import parse
+from tuner.core.types import Argument, ArgumentRole, Kernel, Source, Task, Variant
+from tuner.evaluators.host.harness import C_TYPES
+from tuner.evaluators.workloads import Workload
+from tuner.spaces.launch import Geometry
+
+__all__ = [
+    "ENTRY",
+    "MOST_ARRAYS",
+    "MOST_STATICS",
+    "REPORT",
+    "REPORT_WORDS",
+    "SharedVariable",
+    "extended_task",
+    "extended_workload",
+    "launch_words",
+    "wrapper_text",
+]
+
+ENTRY = "tuner_emulate"
+REPORT = "tuner_report"
+REPORT_WORDS = 32
+MOST_ARRAYS = 32
+MOST_STATICS = 12
+_STATICS_AT = 10
+_SIZES_AT = _STATICS_AT + 2 * MOST_STATICS
+_INITIALISED, _WRITABLE = 1, 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedVariable:
+    """A ``__shared__`` variable of fixed size: its name, and its place in the object's section for them, bytes."""
+
+    name: str
+    offset: int
+    size_bytes: int
+
+
+def wrapper_text(task: Task, entry: str) -> str:
+    """C++ text of the launch function, to stand behind the kernel's source."""
+    arguments = task.arguments
+    words = _SIZES_AT + sum(a.is_array for a in arguments)
+    parameters = [
+        f"void *emu_a{i}" if a.is_array else f"{_c_type(a)} emu_a{i}" for i, a in enumerate(arguments)
+    ]
+    parameters += ["unsigned long long *emu_report", *(f"long long emu_w{i}" for i in range(words))]
+    arrays = [f"{{emu_a{i}, {_flags(a)}}}" for i, a in enumerate(arguments) if a.is_array]
+    sizes = ", ".join("8" if a.is_array else f"(int)sizeof({_c_type(a)})" for a in arguments)
+    slots = [f"(void *)&emu_a{i}" for i in range(len(arguments))]
+    return _WRAPPER.format(
+        entry=entry,
+        name=ENTRY,
+        sizes=sizes,
+        parameters=", ".join(parameters),
+        words=", ".join(f"emu_w{i}" for i in range(words)),
+        arrays=", ".join(arrays) or "{0, 0}",
+        count=len(arrays),
+        slots=", ".join(slots) or "0",
+    )
+
+
+def launch_words(
+    task: Task,
+    workload: Workload,
+    geometry: Geometry,
+    statics: Sequence[SharedVariable],
+    *,
+    schedule: int,
+    exited_count: bool,
+) -> list[int]:
+    """The words of one launch.
+
+    Args:
+        task: the user's.
+        workload: whose arrays.
+        geometry: of this configuration on this problem.
+        statics: the shared variables of the candidate, at most :data:`MOST_STATICS`.
+        schedule: 0: threads run in order, 1: in reverse order, else in an order drawn from it, with switches in
+            between.
+        exited_count: whether threads that have ended still have to come to a barrier (devices before sm_70).
+    """
+    places = [number for s in statics for number in (s.offset, s.size_bytes)]
+    places += [0] * (2 * MOST_STATICS - len(places))
+    sizes = [workload.arrays[a.name].nbytes for a in task.arguments if a.is_array]
+    head = [*geometry.grid, *geometry.block, geometry.shared_bytes, schedule, int(exited_count), len(statics)]
+    return [*head, *places, *sizes]
+
+
+def extended_task(task: Task) -> Task:
+    """The task as the run child sees it: a C function with the hidden arguments behind the kernel's own."""
+    count = _SIZES_AT + sum(a.is_array for a in task.arguments)
+    zero = parse("0")
+    report = Argument(
+        name=REPORT, dtype="uint64", shape=(parse(str(REPORT_WORDS)),), role=ArgumentRole.OUTPUT
+    )
+    words = tuple(Argument(name=_word(i), dtype="int64", value=zero) for i in range(count))
+    kernel = replace(task.kernel, entry=ENTRY, language="c++", returns=None)
+    return replace(task, arguments=(*task.arguments, report, *words), kernel=kernel, launch=None)
+
+
+def extended_workload(workload: Workload, words: Sequence[int] = ()) -> Workload:
+    """The workload with the report's buffer and, where given, the words."""
+    return Workload(
+        name=workload.name,
+        problem=workload.problem,
+        scalars=with_words(workload.scalars, words),
+        arrays={**workload.arrays, REPORT: np.zeros(REPORT_WORDS, np.uint64)},
+    )
+
+
+def with_words(scalars: Mapping[str, int | float], words: Sequence[int]) -> dict[str, int | float]:
+    """Scalars of a workload with the words among them."""
+    return {**scalars, **{_word(i): word for i, word in enumerate(words)}}
+
+
+def emulated_source(kernel: Kernel, variant: Variant, task: Task) -> Source:
+    """The first file of a variant with the launch function behind it."""
+    first = variant.files[0]
+    return Source(name=first.name, text=f"{first.text}\n{wrapper_text(task, kernel.entry)}")
+
+
+def _word(index: int) -> str:
+    return f"tuner_word_{index}"
+
+
+def _c_type(argument: Argument) -> str:
+    name = C_TYPES[argument.dtype]
+    return {"_Bool": "bool"}.get(name, name)
+
+
+def _flags(argument: Argument) -> int:
+    initialised = argument.role in (ArgumentRole.INPUT, ArgumentRole.INOUT)
+    return _INITIALISED * initialised | _WRITABLE * (argument.role is not ArgumentRole.INPUT)
+
+
+# The kernel's own macros reach this text, so every name in it is one that nobody else has.
+_WRAPPER = """
+#line 1 "the launch"
+EMU_UNCHECKED static __device__ void emu_kernel(void **emu_slots) {{
+    emu_start<({entry})>({entry}, emu_sizes<{sizes}>{{}}, emu_slots);
+}}
+extern "C" EMU_UNCHECKED __device__ void {name}({parameters}) {{
+    long long emu_words[] = {{{words}}};
+    const emu_array emu_arrays[] = {{{arrays}}};
+    void *emu_slots[] = {{{slots}}};
+    emu_launch(emu_words, emu_arrays, {count}, emu_report, emu_slots, emu_kernel);
+}}
+"""

@@ -1,0 +1,57 @@
+"""Every CUDA example on a card: checked, and tuned for a few trials.
+
+pytest -m gpu
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.core.errors import MachineError
+from tuner.driver.check import check_spec
+from tuner.driver.runs import Options, begin
+from tuner.evaluators.cuda.device import describe_device
+from tuner.evaluators.cuda.nvrtc import find_library
+from tuner.spec.load import LoadedSpec, load_spec
+
+pytestmark = pytest.mark.gpu
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "cuda").glob("*.yaml"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _card() -> None:
+    if not find_library():
+        pytest.skip("NVRTC is not installed: extra cuda")
+    try:
+        describe_device()
+    except MachineError as error:
+        pytest.skip(f"no card: {error.message}")
+
+
+def load(path: Path, folder: Path) -> LoadedSpec:
+    """The example for whatever card there is."""
+    for file in path.parent.iterdir():
+        if file.is_file():
+            (folder / file.name).write_bytes(file.read_bytes())
+    copy = folder / path.name
+    copy.write_text(path.read_text().replace("target: sm_90", "target: native"))
+    (spec,) = load_spec(copy)
+    return spec
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_example_checks(path: Path, tmp_path: Path) -> None:
+    report = check_spec(load(path, tmp_path))
+    assert report.ok, report.lines
+    assert "ms a call" in dict(report.lines)["time"]
+
+
+@pytest.mark.parametrize("path", EXAMPLES[:2], ids=lambda p: p.stem)
+def test_example_tunes(path: Path, tmp_path: Path) -> None:
+    spec = load(path, tmp_path)
+    outcome = begin(spec, tmp_path / "example.run", Options(evaluations=8))
+    assert not outcome.failed, outcome.summary.message
+    assert outcome.summary.speedup[0] >= 1.0

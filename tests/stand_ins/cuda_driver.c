@@ -1,0 +1,125 @@
+// A stand-in for libcuda: "device memory" is memory of this process, a "cubin" is a shared object whose kernels are
+// int name(void **arguments, const unsigned *grid, const unsigned *block, unsigned shared_bytes), called at once.
+// A kernel that returns a number other than 0 leaves that as a sticky error, as a fault on a device does.
+// A module may export `double clock_scale`: what events say is multiplied by it, as if the clock had been tampered with.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static int sticky;
+static double scale = 1.0;
+#define CHECK if (sticky) return sticky
+
+typedef struct { void *library; } Module;
+typedef struct { int (*call)(void **, const unsigned *, const unsigned *, unsigned); } Function;
+typedef struct { double at; } Event;
+
+int cuInit(unsigned flags) { return 0; }
+int cuDeviceGet(int *device, int index) { *device = index; return index ? 101 : 0; }
+int cuDeviceGetName(char *name, int size, int device) { snprintf(name, size, "stand-in"); return 0; }
+int cuDeviceGetUuid_v2(char *uuid, int device) { memset(uuid, getpid() ? 7 : 0, 16); return 0; }
+int cuDeviceTotalMem_v2(size_t *size, int device) { *size = 1ull << 30; return 0; }
+int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    switch (attribute) {
+    case 8: *value = 49152; return 0;
+    case 10: *value = 32; return 0;
+    case 16: *value = 132; return 0;
+    case 38: *value = 4 << 20; return 0;
+    case 39: *value = 2048; return 0;
+    case 75: *value = 9; return 0;
+    case 76: *value = 0; return 0;
+    case 81: *value = 233472; return 0;
+    case 97: *value = 232448; return 0;
+    case 106: *value = 32; return 0;
+    case 111: *value = 1024; return 0;
+    default: *value = 0; return 1;
+    }
+}
+int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) { return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)1; return 0; }
+int cuCtxSetCurrent(void *context) { return 0; }
+int cuCtxSynchronize(void) { return sticky; }
+int cuCtxResetPersistingL2Cache(void) { return sticky ? sticky : 801; }
+int cuStreamCreate(void **stream, unsigned flags) { *stream = (void *)1; return 0; }
+int cuGetErrorName(int code, const char **name) {
+    *name = code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : code == 209 ? "CUDA_ERROR_NO_BINARY_FOR_GPU" : "CUDA_ERROR";
+    return 0;
+}
+int cuModuleLoadData(void **module, const void *image) {
+    CHECK;
+    const unsigned char *bytes = image;
+    if (memcmp(bytes, "\177ELF", 4)) return 209;
+    uint64_t sections = *(const uint64_t *)(bytes + 40);
+    size_t size = sections + *(const uint16_t *)(bytes + 58) * (size_t)*(const uint16_t *)(bytes + 60);
+    int file = memfd_create("module", 0);
+    if (write(file, image, size) != (ssize_t)size) return 2;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return 209;
+    double *given = dlsym(library, "clock_scale");
+    scale = given ? *given : 1.0;
+    Module *made = malloc(sizeof *made);
+    made->library = library;
+    *module = made;
+    return 0;
+}
+int cuModuleUnload(Module *module) { CHECK; dlclose(module->library); free(module); return 0; }
+int cuModuleGetFunction(void **function, Module *module, const char *name) {
+    CHECK;
+    void *found = dlsym(module->library, name);
+    if (!found) return 500;
+    Function *made = malloc(sizeof *made);
+    *(void **)&made->call = found;
+    *function = made;
+    return 0;
+}
+int cuFuncSetAttribute(Function *function, int attribute, int value) { CHECK; return value > 232448 ? 1 : 0; }
+int cuMemAlloc_v2(uint64_t *at, size_t size) {
+    CHECK;
+    void *memory = mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (size > 1ull << 30 || memory == MAP_FAILED) return 2;
+    *at = (uint64_t)memory;
+    return 0;
+}
+int cuMemFree_v2(uint64_t at) { return sticky; }
+int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) { CHECK; memcpy((void *)to, from, size); return 0; }
+int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) { CHECK; memcpy(to, (void *)from, size); return 0; }
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, void *stream) {
+    CHECK;
+    memmove((void *)to, (void *)from, size);
+    return 0;
+}
+int cuMemsetD8Async(uint64_t at, unsigned char byte, size_t size, void *stream) {
+    CHECK;
+    if (size < 32 << 20) memset((void *)at, byte, size);  // more is a flush of a cache that is not there
+    return 0;
+}
+int cuLaunchKernel(Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, void *stream, void **arguments, void **extra) {
+    CHECK;
+    if ((uint64_t)bx * by * bz > 1024) return 1;
+    const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+    sticky = function->call(arguments, grid, block, shared);
+    return 0;
+}
+int cuEventCreate(void **event, unsigned flags) { *event = calloc(1, sizeof(Event)); return 0; }
+int cuEventRecord(Event *event, void *stream) {
+    CHECK;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    event->at = now.tv_sec + now.tv_nsec * 1e-9;
+    return 0;
+}
+int cuEventElapsedTime(float *ms, Event *start, Event *end) {
+    CHECK;
+    *ms = (float)((end->at - start->at) * 1e3 * scale + 1e-4);
+    return 0;
+}

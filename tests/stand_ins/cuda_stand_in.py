@@ -1,0 +1,171 @@
+"""CUDA without a GPU, for tests: the stand-in driver built, and a compile side that makes what it can call.
+
+Loaded by path (:func:`load` in the tests that use it), as tests are no package.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tuner.core.canonical import digest
+from tuner.core.expressions import parse
+from tuner.core.types import (
+    Argument,
+    ArgumentRole,
+    Build,
+    BuildRequest,
+    Kernel,
+    Launch,
+    MeasurePolicy,
+    Problem,
+    Resolved,
+    Source,
+    Status,
+    Task,
+    Variant,
+    VerifyPolicy,
+)
+from tuner.evaluators.cuda.backend import CudaEvaluation
+from tuner.evaluators.cuda.compiler import Made
+from tuner.evaluators.cuda.device import WorkerPool, describe_device
+from tuner.evaluators.cuda.limits import Usage
+from tuner.evaluators.cuda.measured import DeviceRuns
+from tuner.evaluators.host.frontend import macro_flags
+
+CC = shutil.which("cc")
+
+HEAD = """
+typedef unsigned u;
+int usleep(u);
+int axpy(void **args, const u *grid, const u *block, u shared) {
+    float a = *(float *)args[0];
+    const float *x = *(const float **)args[1];
+    float *y = *(float **)args[2], *z = *(float **)args[3];
+    int n = *(int *)args[4];
+    usleep(500);
+"""
+"""Begins every kernel here. It sleeps, as a device works without this host's processor: times hold on a busy host."""
+GOOD = HEAD + "for (int i = 0; i < n; i++) { z[i] = a * x[i] + y[i]; y[i] = 2 * z[i]; } return 0; }"
+
+
+def build_driver(folder: Path) -> str:
+    """The stand-in, built; its path."""
+    source = Path(__file__).with_name("cuda_driver.c")
+    return compile_shared(folder / "libcuda.so", source.read_text())
+
+
+def compile_shared(path: Path, text: str, *flags: str) -> str:
+    """A shared object."""
+    source = path.with_suffix(".c")
+    source.write_text(text)
+    assert CC is not None
+    subprocess.run([CC, "-O1", "-w", "-shared", "-fPIC", *flags, "-o", path, source, "-ldl"], check=True)
+    return str(path)
+
+
+class HostCompiled:
+    """Stands where the compile side does; its "cubins" are shared objects of the host."""
+
+    arch = "sm_90"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def build(self, task: Task, requests: Sequence[BuildRequest]) -> list[Build]:
+        """One after the other."""
+        return [self._one(r.variant.files[0].text, r.resolved) for r in requests]
+
+    def _one(self, text: str, resolved: Resolved) -> Build:
+        flags = macro_flags(resolved.macros)
+        path = self._folder / f"{digest(repr((text, flags)).encode())}.so"
+        try:
+            compile_shared(path, text, *flags)
+        except subprocess.CalledProcessError:
+            return Build(status=Status.BUILD_ERROR, message="does not compile")
+        code = path.read_bytes()
+        features = {"registers_count": 16.0, "spill_bytes": 0.0, "shared_bytes": 0.0}
+        return Build(status=Status.OK, code=code, digest=digest(code), key=digest(code), features=features)
+
+    def build_double(self, task: Task, resolved: Resolved) -> Build:
+        """With double for float."""
+        return self._one("#define float double\n" + task.kernel.variant.files[0].text, resolved)
+
+    def made(self, build: Build) -> Made:
+        """Nothing to speak of."""
+        return Made(symbol="axpy", usage=Usage(registers=16))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def make_task(text: str = GOOD, *, cache: str = "warm", shared: str | None = None) -> Task:
+    """One kernel with an input, an inout, an output."""
+    n = (parse("n"),)
+    return Task(
+        kernel=Kernel(
+            name="axpy",
+            entry="axpy",
+            language="cuda",
+            variant=Variant(files=(Source(name="axpy.cu", text=text),)),
+            folder=".",
+        ),
+        backend="cuda",
+        target="native",
+        arguments=(
+            Argument(name="a", dtype="float32", value=parse("0.5")),
+            Argument(name="x", dtype="float32", shape=n),
+            Argument(name="y", dtype="float32", shape=n, role=ArgumentRole.INOUT),
+            Argument(name="z", dtype="float32", shape=n, role=ArgumentRole.OUTPUT),
+            Argument(name="n", dtype="int32", value=parse("n")),
+        ),
+        problems=(Problem(sizes={"n": 30_000}), Problem(sizes={"n": 5_000}, weight=2.0)),
+        verify=VerifyPolicy(assume=(parse("n >= 1"),)),
+        measure=MeasurePolicy(cache=cache),
+        launch=Launch(
+            grid=(parse("ceil(n / 128)"),),
+            block=(parse("BLOCK"),),
+            shared_bytes=None if shared is None else parse(shared),
+        ),
+        seed=5,
+    )
+
+
+RESOLVED = Resolved(macros={"BLOCK": 128}, scalars={}, flags=(), pipeline=None)
+
+
+def request(trial: int, text: str) -> BuildRequest:
+    """A candidate of this text."""
+    variant = Variant(files=(Source(name="axpy.cu", text=text),))
+    return BuildRequest(trial=trial, variant=variant, resolved=RESOLVED)
+
+
+class StandInBackend:
+    """The CUDA backend over the stand-in; times are those of this host and mean nothing."""
+
+    name = "cuda"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.driver = build_driver(folder)
+
+    def environment(self, target: str) -> Mapping[str, Any]:
+        """The stand-in's own words."""
+        return {"device": describe_device(self.driver).name, "target": target}
+
+    def check_flags(self, flags: Sequence[str]) -> None:
+        """Any flag will do."""
+
+    def pass_catalogue(self) -> Mapping[str, Any] | None:
+        """None."""
+        return None
+
+    def prepare(self, task: Task, *, workers: int) -> CudaEvaluation:
+        """Ready at once."""
+        compiler: Any = HostCompiled(self._folder)
+        device = describe_device(self.driver)
+        runs = DeviceRuns(task, compiler, device=device, pool=WorkerPool(self.driver))
+        return CudaEvaluation(task, compiler=compiler, runs=runs)

@@ -1,0 +1,59 @@
+"""Every CUDA example is right under emulation: the baseline, and configurations all over its space."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner.core.types import Status
+from tuner.evaluators.emulation import Emulator
+from tuner.spec.load import load_spec
+
+FOLDER = Path(__file__).parents[2] / "examples" / "cuda"
+NAMES = sorted(p.stem for p in FOLDER.glob("*.yaml"))
+
+
+def test_the_six_are_there() -> None:
+    assert NAMES == ["conv2d", "matmul", "nbody", "reduction", "softmax", "transpose"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_verifies(name: str) -> None:
+    loaded = load_spec(FOLDER / f"{name}.yaml")[0]
+    space = loaded.space(None)
+    variant = loaded.task.kernel.variant
+    emulator = Emulator(loaded.task)
+    try:
+        report = emulator.set_baseline(space.resolve(space.default()), variant)
+        assert report.status is Status.OK, report.message
+        assert report.reference == "python"
+        assert report.call_s == ()
+        assert report.notes["emulated"]
+        assert not report.notes["unstable"]
+        for configuration in space.sample(np.random.default_rng(3), 4):
+            verdict = emulator.verify(space.resolve(configuration), variant)
+            assert verdict.status is Status.OK, (configuration, verdict.message)
+            assert verdict.detail["worst"] <= 1
+        verdict = emulator.verify(space.resolve(space.default()), variant, purpose="confirm", number=2)
+        assert verdict.status is Status.OK, verdict.message
+    finally:
+        emulator.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_many_configurations_of_an_example_verify(name: str) -> None:
+    loaded = load_spec(FOLDER / f"{name}.yaml")[0]
+    space = loaded.space(None)
+    listing = space.sample(np.random.default_rng(0), 40)
+    emulator = Emulator(loaded.task)
+    try:
+        variant = loaded.task.kernel.variant
+        assert emulator.set_baseline(space.resolve(space.default()), variant).status is Status.OK
+        for configuration in listing:
+            verdict = emulator.verify(space.resolve(configuration), variant)
+            assert verdict.status is Status.OK, (configuration, verdict.message)
+    finally:
+        emulator.close()

@@ -1,0 +1,308 @@
+"""Device workers and sessions over a stand-in for the driver: real processes, real buffers, no GPU.
+
+The stand-in (``tests/stand_ins/cuda_driver.c``) calls kernels on the host; ``tests/gpu`` has the same on a card.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.core.canonical import canonical_json
+from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task, Variant
+from tuner.evaluators.cuda.backend import CudaBackend, CudaEvaluation
+from tuner.evaluators.cuda.device import Device, DeviceWorker, WorkerPool, describe_device
+from tuner.evaluators.cuda.measured import DeviceRuns
+from tuner.evaluators.cuda.slabs import Slab
+from tuner.evaluators.host.runner import CandidateFailed
+from tuner.evaluators.workloads import make_workload
+
+
+def load(path: Path) -> Any:
+    """A module of the tests, by its path."""
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[path.stem] = module
+    found.loader.exec_module(module)
+    return module
+
+
+stand_in = load(Path(__file__).parents[1] / "stand_ins" / "cuda_stand_in.py")
+HEAD, GOOD, RESOLVED = stand_in.HEAD, stand_in.GOOD, stand_in.RESOLVED
+make_task, compile_shared = stand_in.make_task, stand_in.compile_shared
+pytestmark = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For what is compiled."""
+    return tmp_path_factory.mktemp("cuda")
+
+
+@pytest.fixture(scope="module")
+def driver(folder: Path) -> str:
+    """Path of the stand-in."""
+    return str(stand_in.build_driver(folder))
+
+
+class Bench:
+    """An evaluation over the stand-in with its baseline set."""
+
+    def __init__(self, driver: str, folder: Path, task: Task) -> None:
+        compiler: Any = stand_in.HostCompiled(folder)
+        self.pool = WorkerPool(driver)
+        runs = DeviceRuns(task, compiler, device=describe_device(driver), pool=self.pool)
+        self.evaluation = CudaEvaluation(task, compiler=compiler, runs=runs)
+        (self.baseline,) = self.build(task.kernel.variant.files[0].text)
+        self.report = self.evaluation.set_baseline(self.baseline, RESOLVED)
+
+    def build(self, *texts: str) -> list[Build]:
+        """Candidates of these texts."""
+        return self.evaluation.build(
+            [
+                BuildRequest(
+                    trial=i, variant=Variant(files=(Source(name="axpy.cu", text=t),)), resolved=RESOLVED
+                )
+                for i, t in enumerate(texts)
+            ]
+        )
+
+    def verdict(self, text: str, *, purpose: str = "search") -> tuple[Status, str]:
+        """What the verification says of a text."""
+        (build,) = self.build(text)
+        session = self.evaluation.open(build, RESOLVED, purpose=purpose, number=0)
+        try:
+            verdict = session.verify()
+            return verdict.status, verdict.message
+        finally:
+            session.close()
+
+
+@pytest.fixture(scope="module")
+def bench(driver: str, folder: Path) -> Iterator[Bench]:
+    """With the good kernel."""
+    made = Bench(driver, folder, make_task())
+    try:
+        yield made
+    finally:
+        made.evaluation.close()
+        made.evaluation.close()
+
+
+def test_the_device_is_described(driver: str) -> None:
+    device = describe_device(driver)
+    assert (device.name, device.arch, device.l2_bytes) == ("stand-in", "sm_90", 4 << 20)
+    assert device.uuid == "GPU-07070707-0707-0707-0707-070707070707"
+    assert device.limits.shared_block_bytes == 227 << 10
+    assert device.limits.warps == 64
+
+
+def test_no_driver_is_one_line_with_a_cure() -> None:
+    with pytest.raises(MachineError, match="no NVIDIA driver") as raised:
+        describe_device("libcuda-that-is-not-there.so.1")
+    assert "sm_90" in raised.value.hint
+
+
+def test_the_baseline_has_a_reference_in_double(bench: Bench) -> None:
+    assert bench.report.status is Status.OK, bench.report.message
+    assert bench.report.reference == "float64"
+    assert 0 < bench.report.own_error["z"] < 1e-5
+    assert all(s > 0 for s in bench.report.call_s)
+    assert bench.report.notes["fallbacks"] == {}
+    assert canonical_json(dict(bench.report.notes))
+
+
+@pytest.mark.parametrize("purpose", ["search", "confirm"])
+def test_a_right_candidate_is_verified_and_timed(bench: Bench, purpose: str) -> None:
+    (build,) = bench.build(GOOD.replace("a * x[i] + y[i]", "y[i] + x[i] * a"))
+    session = bench.evaluation.open(build, RESOLVED, purpose=purpose, number=2)
+    try:
+        verdict = session.verify()
+        assert verdict.status is Status.OK, verdict.message
+        assert session.verify() is verdict
+        for problem in (0, 1, 0):
+            measurement = session.measure(problem=problem, calls=70)
+            assert measurement.status is Status.OK, measurement.message
+            assert len(measurement.times_s) >= 70
+            assert min(measurement.times_s) > 0
+            assert measurement.claimed_s <= measurement.wall_s
+            assert canonical_json(dict(measurement.notes))
+    finally:
+        session.close()
+        session.close()
+
+
+def test_the_search_uses_a_sound_worker_again_and_confirming_never(bench: Bench) -> None:
+    bench.verdict(GOOD)
+    before = bench.pool.started
+    assert bench.verdict(GOOD)[0] is Status.OK
+    assert bench.pool.started == before
+    assert bench.verdict(GOOD, purpose="confirm")[0] is Status.OK
+    assert bench.pool.started == before + 1
+
+
+LOOP = "for (int i = 0; i < n; i++) { z[i] = a * x[i] + y[i]; y[i] = 2 * z[i]; }"
+FAULTS = {
+    "wrong value": (LOOP.replace("a * x[i]", "x[i]"), "expected"),
+    "last element missing": (LOOP.replace("i < n", "i < n - 1"), "expected"),
+    "nothing at all": ("", "expected"),
+    "past the end": (LOOP + "z[n] = 1;", "out of bounds: writes byte 1 past the end of z"),
+    "before the start": (LOOP + "y[-1] = 1;", "before the start of y"),
+    "an input": (LOOP + "((float *)x)[7] = 3;", "writes to input x"),
+    "read past the end": (
+        "for (int i = 0; i < n; i++) { z[i] = a * x[i + 1] + y[i]; y[i] = 2 * z[i]; }",
+        "expected",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_candidate_is_seen(bench: Bench, fault: str) -> None:
+    body, says = FAULTS[fault]
+    status, message = bench.verdict(f"{HEAD}{body} return 0; }}")
+    assert status is Status.WRONG_RESULT, message
+    assert says in message
+    assert "\n" not in message
+
+
+def test_a_sticky_error_costs_one_worker(bench: Bench) -> None:
+    started = bench.pool.started
+    status, message = bench.verdict(f"{HEAD}{LOOP} return 700; }}")
+    assert status is Status.CRASHED
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in message
+    assert bench.verdict(GOOD)[0] is Status.OK
+    assert bench.pool.started <= started + 2
+
+
+def test_a_worker_that_dies_is_the_machines_fault(bench: Bench) -> None:
+    status, message = bench.verdict(f"{HEAD} __builtin_trap(); return 0; }}")
+    assert status is Status.LOST, message
+    assert bench.verdict(GOOD)[0] is Status.OK
+
+
+def test_a_fault_in_a_timed_call_is_seen(bench: Bench) -> None:
+    calls = f"static int calls; {HEAD}{LOOP} if (++calls > 40) z[3] = 0; return 0; }}"
+    (build,) = bench.build(calls)
+    session = bench.evaluation.open(build, RESOLVED, purpose="search", number=0)
+    try:
+        assert session.verify().status is Status.OK
+        measurement = session.measure(problem=0, calls=60)
+        assert measurement.status is Status.WRONG_RESULT
+        assert "z[3]" in measurement.message
+        assert session.measure(problem=0, calls=1).status is Status.WRONG_RESULT
+    finally:
+        session.close()
+
+
+def test_a_clock_that_says_less_is_not_believed(bench: Bench) -> None:
+    slow = "for (volatile int k = 0; k < 300000; k++);"
+    (build,) = bench.build(f"double clock_scale = 0.2; {HEAD}{LOOP}{slow} return 0; }}")
+    session = bench.evaluation.open(build, RESOLVED, purpose="search", number=0)
+    try:
+        assert session.verify().status is Status.OK
+        measurement = session.measure(problem=0, calls=5)
+        assert measurement.status is Status.REFUSED
+        assert "cannot be believed" in measurement.message
+    finally:
+        session.close()
+
+
+def test_a_clock_that_says_more_than_passed_is_not_believed(bench: Bench) -> None:
+    (build,) = bench.build(f"double clock_scale = 1e6; {HEAD}{LOOP} return 0; }}")
+    session = bench.evaluation.open(build, RESOLVED, purpose="search", number=0)
+    try:
+        assert session.verify().status is Status.OK
+        assert session.measure(problem=0, calls=5).status is Status.REFUSED
+    finally:
+        session.close()
+
+
+def test_a_call_that_hangs_is_ended(driver: str, folder: Path) -> None:
+    worker = DeviceWorker(driver)
+    code = Path(compile_shared(folder / "hang.so", f"{HEAD} for (;;); return 0; }}")).read_bytes()
+    worker.ask({"op": "open"})
+    worker.ask({"op": "load", "symbol": "axpy", "shared_bytes": 0}, [code])
+    task = make_task()
+    slab = Slab(task, make_workload(task, task.problems[1], {}, seed=1))
+    slab.fill()
+    place = {"op": "place", "set": 0, "size": slab.size, "parameters": slab.parameters()}
+    worker.ask({**place, "restore": [], "poison": [], "touch": []}, handle=slab.descriptor)
+    run = {"op": "run", "set": 0, "grid": [1, 1, 1], "block": [1, 1, 1], "shared_bytes": 0}
+    with pytest.raises(CandidateFailed) as raised:
+        worker.ask(run, timeout_s=0.3)
+    assert raised.value.status is Status.TIMED_OUT
+    assert not worker.alive
+    worker.close()
+    slab.close()
+
+
+def test_cold_calls(driver: str, folder: Path) -> None:
+    made = Bench(driver, folder, make_task(cache="cold"))
+    session = made.evaluation.open(made.baseline, RESOLVED, purpose="search", number=0)
+    try:
+        assert session.verify().status is Status.OK
+        assert session.measure(problem=1, calls=3).status is Status.OK
+    finally:
+        session.close()
+        made.evaluation.close()
+
+
+def test_a_baseline_that_writes_out_of_bounds_is_none(driver: str, folder: Path) -> None:
+    made = Bench(driver, folder, make_task(f"{HEAD}{LOOP} z[n] = 1; return 0; }}"))
+    made.evaluation.close()
+    assert made.report.status is Status.WRONG_RESULT
+    assert "past the end of z" in made.report.message
+
+
+def test_a_launch_over_the_limit_is_out_of_resources(driver: str, folder: Path) -> None:
+    made = Bench(driver, folder, make_task(shared="BLOCK * 1024"))
+    try:
+        big = Resolved(macros={"BLOCK": 512}, scalars={}, flags=(), pipeline=None)
+        session = made.evaluation.open(made.baseline, big, purpose="search", number=0)
+        verdict = session.verify()
+        session.close()
+        assert verdict.status is Status.OUT_OF_RESOURCES
+        assert "524288 bytes of shared memory" in verdict.message
+    finally:
+        made.evaluation.close()
+
+
+def test_code_that_the_driver_does_not_take_is_the_machines_matter(driver: str) -> None:
+    worker = DeviceWorker(driver)
+    worker.ask({"op": "open"})
+    with pytest.raises(MachineError, match="does not take NVRTC's code") as raised:
+        worker.ask({"op": "load", "symbol": "axpy", "shared_bytes": 0}, [b"no cubin at all"])
+    worker.close()
+    assert "newer driver" in raised.value.hint
+
+
+def test_misuse_is_said(bench: Bench) -> None:
+    session = bench.evaluation.open(bench.baseline, RESOLVED, purpose="search", number=0)
+    with pytest.raises(UsageError, match="after it was verified"):
+        session.measure(problem=0, calls=1)
+    with pytest.raises(UsageError, match="unknown purpose"):
+        bench.evaluation.open(bench.baseline, RESOLVED, purpose="fun", number=0)
+    session.close()
+    with pytest.raises(UsageError, match="closed"):
+        session.verify()
+
+
+def test_another_architecture_than_the_devices_is_refused(driver: str) -> None:
+    pytest.importorskip("nvidia.cu13", reason="NVRTC is not installed")
+    task = make_task()
+    with pytest.raises(SpecError, match="sm_80 is not this machine's stand-in"):
+        CudaBackend(driver=driver).prepare(replace(task, target="sm_80"), workers=1)
+
+
+def test_a_device_has_plain_facts(driver: str) -> None:
+    device: Device = describe_device(driver)
+    assert canonical_json(dict(device.facts))
