@@ -32,8 +32,6 @@ POCL: Mapping[str, Any] = {
     "max_threads": 4096,
     "max_block": [4096, 4096, 64],
     "local_bytes": 32768,
-    "global_bytes": 1 << 34,
-    "largest_bytes": 1 << 32,
     "cache_bytes": 1 << 25,
     "doubles": True,
     "il": "",
