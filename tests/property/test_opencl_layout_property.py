@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,7 +42,7 @@ def test_every_buffer_is_aligned_and_inside_its_pages(
                 past = region.span.at + region.span.size_bytes - region.at - region.buffer.size_bytes
                 assert past < 128
     ends = sorted((s.at, s.at + s.size_bytes) for s in layout.spans)
-    assert all(b[0] - a[1] >= PAGE for a, b in zip(ends, ends[1:], strict=False))
+    assert all(b[0] - a[1] >= PAGE for a, b in itertools.pairwise(ends))
 
 
 @settings(deadline=None, max_examples=200)
