@@ -41,7 +41,9 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
     path = Path(kernel_file)
     language = language_of(path.name)
     if language not in ("c", "c++", "opencl"):
-        raise UsageError(f"{path.name} is no C, C++ or OpenCL", "write its spec by hand; see tuner schema")
+        raise UsageError(
+            f"{path.name} is neither C nor C++ nor OpenCL", "write its spec by hand; see tuner schema"
+        )
     view = View(document=Document(data={}, file=str(path), values={}, keys={}), data={})
     folder = path.resolve().parent
     try:
