@@ -27,8 +27,8 @@ class Device:
         cpu: whether it is the host's processor, so that it shares memory and the timing lane with the host.
         units: compute units.
         max_threads, max_block: work-items of a group, in all and along each dimension.
-        local_bytes: local memory of a group; ``global_bytes``, ``largest_bytes``: global memory, and of one buffer.
-        cache_bytes: of global memory.
+        local_bytes: local memory of a group.
+        cache_bytes: of global memory's cache.
         doubles: whether it computes in double precision.
         il: intermediate languages that it takes; empty for none.
     """
@@ -45,8 +45,6 @@ class Device:
     max_threads: int
     max_block: tuple[int, ...]
     local_bytes: int
-    global_bytes: int
-    largest_bytes: int
     cache_bytes: int
     doubles: bool
     il: str

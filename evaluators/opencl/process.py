@@ -95,7 +95,15 @@ class OpenClZygote(Zygote):
         }
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-s", "-m", "tuner.evaluators.opencl.zygote", str(theirs.fileno())],
+                [
+                    sys.executable,
+                    "-P",
+                    "-s",
+                    "-m",
+                    "tuner.evaluators.opencl.zygote",
+                    str(theirs.fileno()),
+                    str(self.scratch),
+                ],
                 pass_fds=[theirs.fileno()],
                 env=variables,
                 stdin=subprocess.DEVNULL,

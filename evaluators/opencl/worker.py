@@ -119,8 +119,6 @@ def _describe(index: int, platform: Any, device: Any) -> dict[str, Any]:
         "max_threads": int(device.max_work_group_size),
         "max_block": [int(n) for n in device.max_work_item_sizes],
         "local_bytes": int(device.local_mem_size),
-        "global_bytes": int(device.global_mem_size),
-        "largest_bytes": int(device.max_mem_alloc_size),
         "cache_bytes": int(ask("GLOBAL_MEM_CACHE_SIZE", 0)),
         "doubles": "cl_khr_fp64" in device.extensions or bool(ask("DOUBLE_FP_CONFIG", 0)),
         "il": str(ask("IL_VERSION", "")).strip(" \0"),

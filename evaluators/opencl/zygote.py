@@ -1,4 +1,4 @@
-"""The process that OpenCL workers are forked from; ``python -m tuner.evaluators.opencl.zygote FD``.
+"""The process that OpenCL workers are forked from; ``python -m tuner.evaluators.opencl.zygote FD FOLDER``.
 
 It imports pyopencl once, which takes a tenth of a second and more, but asks for no platform: the threads that drivers
 start do not survive a fork. Otherwise as :mod:`tuner.evaluators.host.zygote`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import shutil
 import signal
 import socket
 import sys
@@ -44,7 +45,7 @@ class _Server(ForkServer):
 
 
 def main() -> None:
-    """Serves on the socket whose descriptor is the first argument."""
+    """Serves on the socket whose descriptor is the first argument; removes the folder, the second, at the end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     isolate_network()
@@ -56,6 +57,8 @@ def main() -> None:
         pass
     finally:
         server.end()
+        # The tuner may have been killed before it could.
+        shutil.rmtree(sys.argv[2], ignore_errors=True)
 
 
 if __name__ == "__main__":

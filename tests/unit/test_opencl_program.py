@@ -32,8 +32,6 @@ POCL: Mapping[str, Any] = {
     "max_threads": 4096,
     "max_block": [4096, 4096, 64],
     "local_bytes": 32768,
-    "global_bytes": 1 << 34,
-    "largest_bytes": 1 << 32,
     "cache_bytes": 1 << 25,
     "doubles": True,
     "il": "",
@@ -216,6 +214,7 @@ def test_features_are_numbers_with_units() -> None:
         ([0.001] * 10, 0.1, 0.1, "were busy"),
         ([0.0001] * 10, 0.1, None, "of 0.1"),
         ([1e-6], 0.001, 0.001, ""),
+        ([0.0001] * 10, 0.1, 0.002, ""),
     ],
 )
 def test_a_devices_clock_is_held_against_others(

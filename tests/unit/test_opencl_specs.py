@@ -10,7 +10,10 @@ import pytest
 import yaml
 
 from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.driver.audit import audit
 from tuner.driver.check import check_spec
+from tuner.driver.export import export
+from tuner.driver.runs import Options, begin
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.spec.init import init_spec
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
@@ -191,3 +194,21 @@ def test_passes_that_are_asked_for_are_a_notice(tmp_path: Path) -> None:
     assert any("pass orders are not available on the opencl backend" in n for n in spec.notices)
     assert spec.space(None).passes is None
     assert load_recorded(spec.text, spec.files, folder=str(tmp_path)).space(None).passes is None
+
+
+@pytest.mark.slow
+def test_a_run_is_audited_and_exported(tmp_path: Path) -> None:
+    require_pocl()
+    plain = ADD.replace("t[get_local_id(0)] = 1;", "t[get_local_id(0)] = x[0];")
+    (tmp_path / "run").mkdir()
+    spec = load(tmp_path, plain, problem={"n": 100_000}, search={"strategy": "exhaustive"})
+    outcome = begin(spec, tmp_path / "run" / "add.run", Options(evaluations=3))
+    assert not outcome.failed
+    report = audit(tmp_path / "run" / "add.run", rebuild=True)
+    assert (report.clean, report.rebuilt) == (True, 2), report.differences
+    assert not any("toolchain" in note for note in report.notes)
+    export(tmp_path / "run" / "add.run", tmp_path / "out")
+    launch = json.loads((tmp_path / "out" / "launch.json").read_text())
+    block = launch["launches"][0]["block"][0]
+    assert launch["options"] == [f"-DBLOCK={block}"]
+    assert launch["launches"][0]["grid"][0] == -(-100_000 // block)

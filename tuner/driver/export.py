@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import RecordError
-from tuner.core.types import BASELINE
+from tuner.core.types import BASELINE, Launch, Resolved
 from tuner.driver.runs import Outcome, open_state, outcome
 from tuner.driver.state import RunState
 from tuner.recorders.record import RunRecord
+from tuner.spaces.launch import geometry
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
 
@@ -52,6 +53,8 @@ def best_object(record: RunRecord, state: RunState, result: Outcome) -> bytes:
 def export(path: Path, folder: Path) -> list[Path]:
     """Writes source, object code and the result of a run's best candidate; where LLVM made it, pipeline and script.
 
+    For a kernel with a launch: source, code, build options with the geometry (``launch.json``), and the result.
+
     Args:
         path: of the record.
         folder: made where it is missing; files in it are replaced.
@@ -70,17 +73,40 @@ def export(path: Path, folder: Path) -> list[Path]:
         write_atomically(folder / name, data, mode=mode)
         written.append(folder / name)
 
-    put(f"{spec.name}.o", code)
+    put(f"{spec.name}.o" if spec.task.launch is None else f"{spec.name}.code", code)
     for source in spec.task.kernel.variant.files:
         put(source.name, source.text.encode())
     resolved = space.resolve(result.summary.configuration)
     put("result.json", (json.dumps(result.to_json(), indent=2) + "\n").encode())
+    if spec.task.launch is not None:
+        put("launch.json", (json.dumps(_launch(spec, spec.task.launch, resolved), indent=2) + "\n").encode())
     if state.start is None or "llvm" not in state.start["environment"]["backend"]:
         # Not made by clang and its tools, so there is no such script to write.
         return written
     put("pipeline.txt", ((resolved.pipeline or "default<O3>") + "\n").encode())
     put("build.sh", _script(spec, state, space, result, record_name=path.name).encode(), 0o755)
     return written
+
+
+def _launch(spec: LoadedSpec, launch: Launch, resolved: Resolved) -> dict[str, Any]:
+    """What an application hands to the driver: build options, and the geometry for each problem size."""
+    geometries = []
+    for problem in spec.task.problems:
+        made = geometry(launch, {**resolved.macros, **resolved.scalars}, problem.sizes)
+        geometries.append(
+            {
+                "problem": dict(problem.sizes),
+                "grid": list(made.grid),
+                "block": list(made.block),
+                "shared_bytes": made.shared_bytes,
+            }
+        )
+    return {
+        "entry": spec.task.kernel.entry,
+        "options": [*(f"-D{n}={_macro(v)}" for n, v in sorted(resolved.macros.items())), *resolved.flags],
+        "scalars": dict(resolved.scalars),
+        "launches": geometries,
+    }
 
 
 def _script(spec: LoadedSpec, state: RunState, space: Space, result: Outcome, *, record_name: str) -> str:
