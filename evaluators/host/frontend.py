@@ -17,12 +17,13 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
+from typing import TypeVar
 
 from tuner.core.canonical import digest_json
-from tuner.core.errors import SpecError
+from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Kernel, Status, Value, Variant
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.toolchain import Toolchain
@@ -30,12 +31,13 @@ from tuner.evaluators.sandbox.confine import confine_builder
 
 __all__ = ["FrontEnd", "Source", "Unit", "first_error", "macro_flags"]
 
+_T = TypeVar("_T")
 _SHIMS = Path(__file__).parent / "include"
 _SUFFIXES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".C": "c++", ".c++": "c++"}
 _LANGUAGES = ("c", "c++")
 _KEPT = 512
 _POOLS_KEPT = 4
-_MEMORY_BYTES = 8 << 30
+_LIMITS = {resource.RLIMIT_AS: 8 << 30, resource.RLIMIT_FSIZE: 1 << 30, resource.RLIMIT_CORE: 0}
 _ERROR = re.compile(r"^(.*?(?:fatal )?error: .*)$", re.MULTILINE)
 _MATH_PROBE_TEXT = (
     "acos acosh asin asinh atan atanh cbrt cos cosh erf erfc exp exp10 exp2 expm1 lgamma log log10 "
@@ -189,7 +191,7 @@ class FrontEnd:
             for key, one in fresh.items()
         }
         for key, future in waiting.items():
-            unit = future.result()
+            unit = _result(future)
             results[key], free[key] = unit, replace(unit, seconds=0.0)
             if unit.status is not Status.TIMED_OUT:
                 self._remember(key, unit)
@@ -257,7 +259,7 @@ class FrontEnd:
             language = _language(first, source.language, first=True) or "c"
             words = [*self.words(source, flags, macros), *flags.given, "-x", language]
             words += [PurePath(first).name, "-o", "out.o"]
-            status, output = self._pool(_readable(source, flags)).submit(self._run, words, scratch).result()
+            status, output = _result(self._pool(_readable(source, flags)).submit(self._run, words, scratch))
             return status, output, (Path(scratch) / "out.o").read_bytes() if status is Status.OK else b""
 
     def check(self, flags: Flags) -> None:
@@ -282,7 +284,7 @@ class FrontEnd:
             (Path(scratch) / "empty.c").write_text("typedef int empty;\n", encoding="utf-8")
             language = "c++" if any(w.startswith(("-std=c++", "-std=gnu++")) for w in words) else "c"
             words = [*words, *veclib, *options, "-x", language, "empty.c", "-o", "out.o"]
-            status, output = self._pool().submit(self._run, words, scratch).result()
+            status, output = _result(self._pool().submit(self._run, words, scratch))
         if status is Status.OK:
             return None
         said = first_error(output) if "error: " in output else output.strip().split("\n")[0]
@@ -329,7 +331,7 @@ class FrontEnd:
             words = ["-c", "-O3", f"-march={self._target}", "-ffast-math", f"-fveclib={library}"]
             words += ["-mllvm", "-print-after=inject-tli-mappings", "-mllvm", "-print-module-scope"]
             words += ["-x", "c", "probe.c", "-o", "out.o"]
-            status, output = self._pool().submit(self._run, words, scratch).result()
+            status, output = _result(self._pool().submit(self._run, words, scratch))
         if status is not Status.OK:
             raise SpecError(f"clang does not take -fveclib={library}: {first_error(output)}", "try libmvec")
         attributes = dict(_ATTRIBUTES.findall(output))
@@ -349,7 +351,8 @@ class FrontEnd:
             stderr=subprocess.PIPE,
             process_group=0,
         )
-        resource.prlimit(process.pid, resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+        for which, limit in _LIMITS.items():
+            resource.prlimit(process.pid, which, (limit, limit))
         with self._lock:
             self._running.add(process)
         try:
@@ -367,6 +370,15 @@ class FrontEnd:
         if process.returncode < 0 or "PLEASE submit a bug report" in output:
             return Status.CRASHED, f"clang crashed: {first_error(output)}"
         return Status.BUILD_ERROR, output
+
+
+def _result(future: Future[_T]) -> _T:
+    try:
+        return future.result()
+    except BrokenExecutor as error:
+        raise MachineError(
+            "clang cannot be confined: the kernel refuses it", "tuner doctor says more"
+        ) from error
 
 
 def _readable(source: Source, flags: Flags) -> Iterator[str]:

@@ -45,12 +45,9 @@ SYSTEM = (
 
 
 def program_folders() -> tuple[str, ...]:
-    """The system's folders and those that this interpreter imports from."""
-    own = {sys.prefix, sys.base_prefix, *site.getsitepackages(), *(p for p in sys.path if p)}
-    # The project's root may be on the path, through a link for each package.
-    own |= {os.path.realpath(p) for p in own}
-    here = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-    return (*SYSTEM, *sorted(own), here)
+    """The system's folders and this interpreter's. Not all of ``sys.path``: that may hold the user's own folders."""
+    own = {sys.prefix, sys.base_prefix, *site.getsitepackages()}
+    return (*SYSTEM, *sorted(own | {os.path.realpath(path) for path in own}))
 
 
 def isolate_network() -> str:

@@ -195,14 +195,20 @@ def test_outputs_of_timed_calls_count(
 
 
 def test_forks_fail_and_nothing_is_left(evaluation: HostEvaluation, compiled: Callable[..., Build]) -> None:
-    before = set(os.listdir("/proc"))
+    before = descendants(os.getpid())
     bomb = "for (int i = 0; i < 200; i++) if (fork() == 0) for (;;) pause();"
     verdict = verdict_of(evaluation, compiled(bomb + HONEST, "int fork(void); int pause(void);"))
     assert verdict.status is Status.REFUSED
     assert "starts a process" in verdict.message
-    new = {p for p in os.listdir("/proc") if p.isdigit()} - before
-    left = [p for p in new if _is_zygote(p) and _of_this_test(p)]
-    assert left == []
+    assert [p for p in descendants(os.getpid()) - before if _is_zygote(str(p))] == []
+
+
+def descendants(pid: int) -> set[int]:
+    try:
+        children = {int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    except OSError:
+        return set()
+    return children.union(*(descendants(child) for child in children))
 
 
 def _is_zygote(pid: str) -> bool:
@@ -211,17 +217,6 @@ def _is_zygote(pid: str) -> bool:
     except OSError:
         return False
     return b"zygote" in words
-
-
-def _of_this_test(pid: str) -> bool:
-    """Whether a process comes from this one or has lost its parent: other tests may run beside."""
-    line = [int(pid)]
-    while line[-1] > 1 and line[-1] != os.getpid():
-        try:
-            line.append(int(Path(f"/proc/{line[-1]}/stat").read_text().rpartition(")")[2].split()[1]))
-        except OSError:
-            return False
-    return line[-1] == os.getpid() or len(line) == 2
 
 
 THREAD = "int pthread_create(unsigned long *, void *, void *(*)(void *), void *); int usleep(unsigned);"

@@ -172,6 +172,21 @@ def test_candidate_has_its_channel_and_nothing_else(evaluation: HostEvaluation) 
     assert channel.startswith("socket:")
 
 
+@pytest.mark.skipif(not probe().landlock, reason="the kernel has no Landlock")
+def test_folder_on_the_import_path_is_not_a_folder_to_include_from(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path_factory.mktemp("home")
+    (home / "secret.h").write_text(f"/* {SECRET} */\n")
+    monkeypatch.syspath_prepend(str(home))
+    text = f'__asm__(".section .rodata\\n.incbin \\"{home}/secret.h\\"\\n.text");\nvoid f(int *a) {{ a[0] = 1; }}\n'
+    with HostCompiler(find_toolchain()) as fresh:
+        assert built(fresh, text, tmp_path).status is Status.BUILD_ERROR
+        assert built(
+            fresh, f'#include "{home}/secret.h"\nvoid f(int *a) {{ a[0] = 1; }}\n', tmp_path
+        ).status is (Status.BUILD_ERROR)
+
+
 def test_worker_environment_is_an_allow_list() -> None:
     variables = {"HOME": "/h", "AWS_SECRET_ACCESS_KEY": SECRET, "OPENAI_API_KEY": SECRET, "LANG": "C"}
     assert worker_environment(environment=variables) == {"HOME": "/h", "LANG": "C"}
