@@ -15,6 +15,8 @@ from typing import Any
 from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task, Value, Variant
+from tuner.evaluators.cuda.device_passes import OWN_PIPELINE, DevicePasses
+from tuner.evaluators.cuda.entries import entry_expression
 from tuner.evaluators.cuda.flags import VALUE_CHANGING, nvrtc_options, short_names
 from tuner.evaluators.cuda.limits import Architecture, Usage, architecture, occupancy, over_limit
 from tuner.evaluators.cuda.nvrtc import find_headers, find_library
@@ -78,23 +80,6 @@ def check_architecture(name: str, known: Sequence[str], version: str) -> None:
         )
 
 
-def entry_expression(entry: str, values: Mapping[str, Value]) -> str:
-    """The name expression of a configuration: parameters inside template arguments become their values.
-
-    >>> entry_expression("conv<float, TILE>", {"TILE": 4})
-    'conv<float, 4>'
-    """
-    name, bracket, arguments = entry.partition("<")
-
-    def value(found: re.Match[str]) -> str:
-        given = values.get(found[0])
-        if isinstance(given, bool):
-            return "true" if given else "false"
-        return found[0] if given is None else str(given)
-
-    return name.strip() + bracket + re.sub(r"\b[A-Za-z_]\w*\b", value, arguments)
-
-
 def geometry_of(task: Task, resolved: Resolved, sizes: Mapping[str, int]) -> Geometry:
     """The launch of a configuration on one problem size.
 
@@ -141,6 +126,8 @@ class CudaCompiler:
         timeout_s: float = _TIMEOUT_S,
     ) -> None:
         self.arch = arch
+        self._workers = max(1, workers)
+        self._passes: DevicePasses | None = None
         self.limits = limits or architecture(arch)
         self.library = nvrtc_library()
         self._headers = find_headers()
@@ -161,6 +148,8 @@ class CudaCompiler:
     def close(self) -> None:
         """Ends the workers; safe to call twice."""
         self._pool.close()
+        if self._passes is not None:
+            self._passes.close()
 
     def __enter__(self) -> CudaCompiler:
         return self
@@ -183,13 +172,42 @@ class CudaCompiler:
             task: what is tuned.
             requests: the candidates.
             wide: they take float64 where the task says float32.
+
+        Raises:
+            MachineError: one has a pass pipeline and there is nothing here that runs it.
         """
-        jobs: list[Job | Build] = [self._job(task, r.variant, r.resolved) for r in requests]
-        outcomes = iter(self._pool.run([j for j in jobs if isinstance(j, Job)]))
+        jobs: list[Job | Build | None] = [
+            None if _by_llvm(r.resolved) else self._job(task, r.variant, r.resolved) for r in requests
+        ]
+        own = iter(self._pool.run([j for j in jobs if isinstance(j, Job)]))
+        work = [(r, r.resolved.pipeline or "") for r in requests if _by_llvm(r.resolved)]
+        by_llvm = iter(self.passes.compile(task, work) if work else ())
         return [
-            job if isinstance(job, Build) else self._build(task, request.resolved, next(outcomes), wide=wide)
+            job
+            if isinstance(job, Build)
+            else self._build(task, request.resolved, next(own if job else by_llvm), wide=wide)
             for request, job in zip(requests, jobs, strict=True)
         ]
+
+    @property
+    def passes(self) -> DevicePasses:
+        """Runs pass pipelines; started when first needed.
+
+        Raises:
+            MachineError: there is nothing here that runs them.
+        """
+        if self._passes is None:
+            self._passes = DevicePasses(self.arch, workers=self._workers)
+        return self._passes
+
+    def build_by_llvm(self, task: Task, request: BuildRequest, pipeline: str = OWN_PIPELINE) -> Build:
+        """One candidate through LLVM whatever its pipeline is; by default with LLVM's own O3.
+
+        Raises:
+            MachineError: as :attr:`passes`.
+        """
+        (outcome,) = self.passes.compile(task, [(request, pipeline)])
+        return self._build(task, request.resolved, outcome, wide=False)
 
     def build_double(self, task: Task, resolved: Resolved) -> Build:
         """The kernel as given with ``double`` in the place of ``float``, for a reference; its failure is no error.
@@ -199,7 +217,9 @@ class CudaCompiler:
         first, *others = task.kernel.variant.files
         wide = Variant(files=(Source(name=first.name, text=_WIDE + first.text), *others))
         kept = tuple(f for f in resolved.flags if not VALUE_CHANGING.match(f))
-        request = BuildRequest(trial=0, variant=wide, resolved=replace(resolved, flags=kept))
+        request = BuildRequest(
+            trial=0, variant=wide, resolved=replace(resolved, flags=kept, pipeline=None)
+        )
         (build,) = self.build(task, [request], wide=True)
         return build
 
@@ -275,6 +295,10 @@ class CudaCompiler:
             seconds=dict(header["seconds"]),
             artifacts={"ptx": ptx.decode(), "log": str(header["log"])},
         )
+
+
+def _by_llvm(resolved: Resolved) -> bool:
+    return resolved.pipeline not in (None, OWN_PIPELINE)
 
 
 def _program(variant: Variant) -> tuple[list[str], list[str]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from tuner.core.errors import SpecError
 
-__all__ = ["VALUE_CHANGING", "check_flags", "nvrtc_options", "short_names"]
+__all__ = ["VALUE_CHANGING", "check_flags", "nvrtc_options", "short_names", "split_words"]
 
 _SWITCHES = (
     "use_fast_math",
@@ -69,7 +69,7 @@ _SHORT = 2
 
 def check_flags(flags: Sequence[str]) -> None:
     """Raises ``SpecError`` for a flag that NVRTC cannot honour, with the reason and what would be right."""
-    for flag, argument in _words(flags):
+    for flag, argument in split_words(flags):
         _check(flag, argument)
 
 
@@ -84,7 +84,7 @@ def nvrtc_options(flags: Sequence[str], *, folder: str = "") -> tuple[str, ...]:
         SpecError: as :func:`check_flags`.
     """
     options: list[str] = []
-    for flag, argument in _words(flags):
+    for flag, argument in split_words(flags):
         _check(flag, argument)
         if argument is not None and flag in ("-I", "--include-path") and folder and argument[:1] != "/":
             argument = f"{folder}/{argument}"
@@ -120,7 +120,7 @@ _JOINED = {
 }
 
 
-def _words(flags: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+def split_words(flags: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     """Flag and argument, however they were written: apart, joined by ``=``, or glued as in ``-DN=4``."""
     rest = iter(flags)
     for word in rest:

@@ -15,7 +15,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Compiled", "Nvrtc", "NvrtcError", "find_headers", "find_library"]
+__all__ = [
+    "Compiled",
+    "Nvrtc",
+    "NvrtcError",
+    "find_headers",
+    "find_library",
+    "toolkit_folders",
+    "wheel_folders",
+]
 
 _NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
 _WHEEL_FOLDERS = ("cu13/lib", "cuda_nvrtc/lib", "cu12/lib")
@@ -43,7 +51,7 @@ def find_library() -> str:
 
     ``CUDA_HOME`` or ``CUDA_PATH`` names a toolkit that is looked at before ``/usr/local/cuda``.
     """
-    for folder in (*_wheel_folders(_WHEEL_FOLDERS), *_toolkit_folders("lib64"), *_toolkit_folders("lib")):
+    for folder in (*wheel_folders(_WHEEL_FOLDERS), *toolkit_folders("lib64"), *toolkit_folders("lib")):
         for name in _NAMES:
             if (folder / name).is_file():
                 return str(folder / name)
@@ -58,19 +66,21 @@ def find_library() -> str:
 
 def find_headers() -> tuple[str, ...]:
     """The folder of the CUDA headers (``cuda_fp16.h`` and so on), if there is one."""
-    for folder in (*_wheel_folders(_HEADER_FOLDERS), *_toolkit_folders("include")):
+    for folder in (*wheel_folders(_HEADER_FOLDERS), *toolkit_folders("include")):
         if (folder / "cuda_fp16.h").is_file():
             return (str(folder),)
     return ()
 
 
-def _wheel_folders(parts: Sequence[str]) -> list[Path]:
+def wheel_folders(parts: Sequence[str]) -> list[Path]:
+    """These folders in every place that NVIDIA's wheels of this environment lie in."""
     found = importlib.util.find_spec("nvidia")
     roots = list(found.submodule_search_locations or ()) if found is not None else []
     return [Path(root, part) for part in parts for root in roots]
 
 
-def _toolkit_folders(part: str) -> list[Path]:
+def toolkit_folders(part: str) -> list[Path]:
+    """This folder of each toolkit that may be installed, the named ones first."""
     named = [os.environ[n] for n in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(n)]
     return [Path(root, part) for root in (*named, *_TOOLKIT)]
 

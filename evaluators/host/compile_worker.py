@@ -31,7 +31,7 @@ from tuner.evaluators.host.llvm import Library, LLVMError, MachineOptions, Modul
 from tuner.evaluators.sandbox import landlock
 from tuner.evaluators.sandbox.confine import confine_builder, isolate_network
 
-__all__ = ["JobFailed", "Server", "Work", "decode", "encode", "main", "run_zygote"]
+__all__ = ["Answer", "JobFailed", "Server", "Work", "decode", "encode", "main", "run_zygote"]
 
 _LENGTHS = struct.Struct("!II")
 _PR_SET_PDEATHSIG = 1

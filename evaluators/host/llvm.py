@@ -89,6 +89,17 @@ class Library:
         except KeyError:
             raise AttributeError(name) from None
 
+    def add_target(self, name: str) -> bool:
+        """Makes a further target ready for :meth:`machine`; false where this library was built without it."""
+        parts = ("TargetInfo", "Target", "TargetMC", "AsmPrinter")
+        try:
+            calls = [self._handle[f"LLVMInitialize{name}{part}"] for part in parts]
+        except AttributeError:
+            return False
+        for call in calls:
+            call()
+        return True
+
     @property
     def version(self) -> str:
         """For example ``23.1.4``."""
@@ -267,7 +278,7 @@ class Module:
         self._lib.SetValueName2(function, new.encode(), len(new.encode()))
 
     def run_passes(self, pipeline: str, machine: int, options: PassOptions) -> None:
-        """Runs a pipeline in the new pass manager's syntax.
+        """Runs a pipeline in the new pass manager's syntax; ``machine`` 0 is none, and passes know no target.
 
         Raises:
             LLVMError: for a pipeline that LLVM does not understand.

@@ -1,0 +1,99 @@
+"""NVRTC's flags as clang and the assembler take them, for candidates with a pass pipeline.
+
+A flag that means something to NVRTC and that clang cannot honour fails those candidates, with the reason; nothing is
+ignored. May not decide what NVRTC takes: :mod:`tuner.evaluators.cuda.flags` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tuner.core.errors import SpecError
+from tuner.evaluators.cuda.flags import split_words
+
+__all__ = ["ClangFlags", "clang_flags"]
+
+_FAST = ("-fgpu-flush-denormals-to-zero", "-fgpu-approx-transcendentals", "-fapprox-func")
+_FLUSH = ("-fgpu-flush-denormals-to-zero",)
+_NOTHING = (
+    *("device-int128", "builtin-move-forward", "builtin-initializer-list", "generate-line-info", "lineinfo"),
+    *("disable-warnings", "w", "minimal"),
+)
+"""They change messages, debug data, or how long NVRTC takes; or clang does so anyway."""
+_STANDARD = "c++17"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClangFlags:
+    """Flags by who takes them.
+
+    Attributes:
+        clang: words for clang.
+        prelude: lines in front of the source: macros and files to include.
+        assembler: options of nvJitLink.
+        reflection: what libdevice is answered when it asks about the mode of arithmetic.
+    """
+
+    clang: tuple[str, ...]
+    prelude: tuple[str, ...] = ()
+    assembler: tuple[str, ...] = ()
+    reflection: Mapping[str, int] = field(default_factory=dict)
+
+
+def clang_flags(flags: Sequence[str], *, folder: str = "") -> ClangFlags:
+    """Sorts flags that NVRTC would take.
+
+    Args:
+        flags: words as on a command line.
+        folder: what relative folders of ``-I`` are relative to.
+
+    Raises:
+        SpecError: for a flag that clang cannot honour.
+    """
+    clang: list[str] = []
+    prelude: list[str] = []
+    assembler: list[str] = []
+    standard = _STANDARD
+    for flag, argument in split_words(flags):
+        name = flag.lstrip("-")
+        value = argument or ""
+        if name in ("I", "include-path"):
+            clang += ["-I", value if value.startswith("/") or not folder else f"{folder}/{value}"]
+        elif name in ("D", "define-macro"):
+            macro, given, text = value.partition("=")
+            prelude.append(f"#define {macro} {text if given else 1}")
+        elif name in ("U", "undefine-macro"):
+            prelude.append(f"#undef {value}")
+        elif name in ("include", "pre-include"):
+            prelude.append(f'#include "{value}"')
+        elif name == "std":
+            standard = value
+        elif name == "maxrregcount":
+            assembler.append(f"-maxrregcount={value}")
+        elif name in ("Xptxas", "ptxas-options"):
+            assembler += [f"-Xptxas={word}" for word in value.split(",") if word not in ("-v", "--verbose")]
+        else:
+            clang += _arithmetic(flag, name, value)
+    return ClangFlags(
+        clang=(f"-std={standard}", *clang),
+        prelude=tuple(prelude),
+        assembler=tuple(assembler),
+        reflection={"__CUDA_FTZ": int(_FLUSH[0] in clang), "__CUDA_PREC_SQRT": int(_FAST[1] not in clang)},
+    )
+
+
+def _arithmetic(flag: str, name: str, value: str) -> tuple[str, ...]:
+    if name == "use_fast_math":
+        return _FAST
+    if name == "ftz":
+        return _FLUSH if value == "true" else ()
+    if name == "fmad":
+        return () if value == "true" else ("-ffp-contract=off",)
+    if name in _NOTHING or (name in ("prec-div", "prec-sqrt") and value == "true"):
+        return ()
+    shown = f"{flag}={value}" if value else flag
+    raise SpecError(
+        f"flag {shown} cannot be honoured together with a pass pipeline: it is NVRTC's alone",
+        "keep it out of space.flags, or write passes: off",
+    )

@@ -1,0 +1,141 @@
+"""The process that runs pass pipelines over device IR: libLLVM, llvmlite and nvJitLink loaded once, then forked.
+
+Started as ``python -m tuner.evaluators.cuda.pass_worker PLACES``; the talk is that of
+:mod:`tuner.evaluators.host.compile_worker`. May not run what it makes: it needs no driver and opens no device.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tuner.evaluators.cuda.cubin import code_key, resources
+from tuner.evaluators.cuda.nvjitlink import NvJitLink, NvJitLinkError
+from tuner.evaluators.cuda.nvptx import (
+    DeviceModule,
+    Generator,
+    LibraryGenerator,
+    LlvmliteGenerator,
+)
+from tuner.evaluators.cuda.ptx import instruction_mix, parameters
+from tuner.evaluators.host.compile_worker import Answer, JobFailed, Work, run_zygote
+from tuner.evaluators.host.llvm import Library, PassOptions
+
+__all__ = ["main"]
+
+_TIMING = re.compile(r"^ptxas info\s*: Compile time = .*\n?", re.MULTILINE)
+_LINES = 2
+
+
+class _Worker:
+    """What is done for each ``op``.
+
+    Args:
+        library: runs the passes.
+        generator: makes PTX.
+        linker: makes cubins.
+        libdevice: bitcode of NVIDIA's mathematical functions.
+    """
+
+    def __init__(
+        self, library: Library, generator: Generator, linker: NvJitLink, libdevice: bytes
+    ) -> None:
+        self._library = library
+        self._generator = generator
+        self._linker = linker
+        self._libdevice = libdevice
+        self.work: dict[str, Work] = {"prepare": self._prepare, "compile": self._compile}
+
+    def _prepare(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
+        """The front end's module with what it needs of libdevice, everything but the kernel hidden."""
+        module = DeviceModule(self._library, modules[0])
+        try:
+            symbol = module.entry()
+            module.keep_only(symbol)
+            if module.undefined():
+                module.link(self._libdevice)
+                module.keep_only(symbol)
+                module.resolve_reflection(header["reflection"])
+            missing = module.undefined()
+            if missing:
+                raise JobFailed(f"nothing defines {missing[0]}, which the kernel calls")
+            module.verify()
+            return {"symbol": symbol}, [module.bitcode()]
+        finally:
+            module.close()
+
+    def _compile(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
+        """One pipeline; the answer is that of :mod:`tuner.evaluators.cuda.compile_worker`."""
+        started = time.perf_counter()
+        arch, symbol = header["arch"], header["symbol"]
+        module = DeviceModule(self._library, modules[0])
+        try:
+            module.run_passes(header["pipeline"], self._generator.machine(arch), PassOptions(**header["passes"]))
+            if symbol not in module.names():
+                raise JobFailed("the pass pipeline removed the kernel")
+            passed = time.perf_counter()
+            ptx = self._generator.ptx(module, arch)
+        finally:
+            module.close()
+        generated = time.perf_counter()
+        cubin, log = self._assemble(ptx, header)
+        assembled = time.perf_counter()
+        try:
+            found = resources(cubin, symbol, log)
+            key = code_key(cubin, symbol, log)
+        except ValueError as error:
+            raise JobFailed(str(error)) from None
+        answer = {
+            "symbol": symbol,
+            "key": key,
+            "log": log,
+            "resources": {name: getattr(found, name) for name in found.__slots__},
+            "mix": instruction_mix(ptx, symbol),
+            "parameters": parameters(ptx, symbol),
+            "seconds": {
+                "passes": passed - started,
+                "codegen": generated - passed,
+                "assembler": assembled - generated,
+                "features": time.perf_counter() - assembled,
+            },
+        }
+        return answer, [cubin, ptx.encode()]
+
+    def _assemble(self, ptx: str, header: Mapping[str, Any]) -> tuple[bytes, str]:
+        options = [f"-arch={header['arch']}", "-Xptxas=-v", *header["assembler"]]
+        try:
+            cubin, log = self._linker.assemble(ptx, name="kernel.ptx", options=options)
+        except NvJitLinkError as error:
+            said = [line.strip() for line in str(error).splitlines() if line.strip()]
+            raise JobFailed("assembler: " + "; ".join(said[:_LINES])) from None
+        # The one thing in it that differs from run to run.
+        return cubin, _TIMING.sub("", log)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The zygote; its only argument is a JSON object with the places of ``llvm``, ``libdevice``, ``nvjitlink``."""
+    places = json.loads(arguments[0])
+
+    def load() -> tuple[dict[str, Any], Any]:
+        library = Library(places["llvm"])
+        native = library.add_target("NVPTX")
+        generator: Generator = LibraryGenerator(library) if native else LlvmliteGenerator()
+        linker = NvJitLink(places["nvjitlink"])
+        libdevice = Path(places["libdevice"]).read_bytes()
+
+        def begin(options: Sequence[str], log: int) -> Mapping[str, Work]:
+            return _Worker(library, generator, linker, libdevice).work
+
+        greeting = {"llvm": library.version, "generator": generator.name, "nvjitlink": linker.version}
+        return greeting, begin
+
+    return run_zygote(load)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
