@@ -67,14 +67,14 @@ def device_source(
     more = [f for f in others if Path(f.name).suffix in _SOURCES]
     lines = [
         '#include "tuner_device.h"',
-        f"namespace {MARK} {{ template <typename T, T Entry> __device__ void entry() {{}} }}",
+        f"namespace {MARK} {{ template <typename T, T Entry> __device__ T entry() {{ return Entry; }} }}",
         *(f"#define {name} {_text(value)}" for name, value in sorted(macros.items())),
         *flags.prelude,
         f'#line 1 "{first.name}"',
         first.text,
         *(f'#include "{f.name}"' for f in more),
         '#line 1 "the entry"',
-        f"template __device__ void {MARK}::entry<decltype(&{entry}), (&{entry})>();",
+        f"template __device__ decltype(&{entry}) {MARK}::entry<decltype(&{entry}), (&{entry})>();",
         "",
     ]
     files = (Source(name=first.name, text="\n".join(lines)), *others)

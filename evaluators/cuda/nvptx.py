@@ -8,7 +8,6 @@ Source: NVVM IR specification and libdevice user's guide (``__nvvm_reflect``); L
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from ctypes import byref, c_size_t, string_at
 from typing import Any
@@ -19,12 +18,12 @@ __all__ = ["MARK", "DeviceModule", "Generator", "LibraryGenerator", "LlvmliteGen
 
 TRIPLE = "nvptx64-nvidia-cuda"
 MARK = "tuner_names"
-"""The namespace of the function that the front end adds to name the entry in its template argument."""
+"""The namespace of the function that the front end adds: it returns the kernel's address."""
 
 _REFLECT = "__nvvm_reflect"
 _LEVEL = 3
-_MARKED = re.compile(rf"_ZN{len(MARK)}{MARK}5entryI.*XadL(?P<symbol>_Z.+)EEEEvv$")
-_PLAIN = re.compile(r"_Z(?P<size>\d+)(?P<rest>\w+)$")
+_MARKED = f"_ZN{len(MARK)}{MARK}5entryI"
+_RETURN = 1
 
 
 class DeviceModule(Module):
@@ -35,20 +34,19 @@ class DeviceModule(Module):
         return [self.name(f) for f in self.functions() if not self._lib.IsDeclaration(f)]
 
     def entry(self) -> str:
-        """The symbol of the kernel that the front end has marked.
+        """The symbol of the kernel that the front end's mark returns.
 
         Raises:
-            LLVMError: there is no mark, or no kernel behind it.
+            LLVMError: there is no mark, or it returns no kernel.
         """
-        names = self.names()
-        found = next((m for m in map(_MARKED.match, names) if m), None)
-        symbol = found["symbol"] if found else ""
-        if symbol in names:
-            return symbol
-        # The name of an extern "C" kernel is mangled inside of the mark alone.
-        plain = _PLAIN.match(symbol)
-        if plain and plain["rest"][: int(plain["size"])] in names:
-            return plain["rest"][: int(plain["size"])]
+        for function in self.functions():
+            if not self.name(function).startswith(_MARKED):
+                continue
+            for instruction in self.instructions(function):
+                if self._lib.GetInstructionOpcode(instruction) == _RETURN:
+                    value = self._lib.GetOperand(instruction, 0)
+                    if self._lib.IsAFunction(value) and not self._lib.IsDeclaration(value):
+                        return self.name(value)
         raise LLVMError("the entry is no kernel that clang has compiled")
 
     def keep_only(self, symbol: str) -> None:

@@ -89,7 +89,7 @@ class _Worker:
             found = resources(cubin, symbol, log)
             key = code_key(cubin, symbol, log)
         except ValueError as error:
-            raise JobFailed(str(error)) from None
+            raise JobFailed(str(error) + "|||" + log) from None
         answer = {
             "symbol": symbol,
             "key": key,
