@@ -20,7 +20,7 @@ from tuner.spaces.space import Space
 GOLDEN = Path(__file__).parents[1] / "golden"
 WITHOUT_TORCH = tuple(name for name in sorted(BUILT_IN) if name != "optuna-gp")
 WITHOUT_PASSES = tuple(name for name in WITHOUT_TORCH if name != "passes")
-HASHED = ("auto", "optuna-tpe", "optuna-cmaes", "passes", "skopt-forest")
+HASHED = ("auto", "optuna-tpe", "optuna-cmaes", "passes", "skopt-forest", "surrogate")
 WITH_PASSES = tuple(name for name in WITHOUT_TORCH if name != "exhaustive")
 
 
