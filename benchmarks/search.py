@@ -101,7 +101,8 @@ def _result(
     return {
         "schema_version": 1,
         "machine": machine(),
-        "command": " ".join(["python", "benchmarks/search.py", *sys.argv[1:]]),
+        "command": f"python benchmarks/search.py --spaces DIR --strategies {','.join(found)} --seeds {seeds} "
+        f"--budgets {','.join(map(str, budgets))}",
         "seeds": seeds,
         "budgets": budgets,
         "strategies": rows,
@@ -162,7 +163,10 @@ def _table(result: dict[str, Any], budgets: list[int]) -> str:
                 cells.append(f"{middle:.3f} ({lower:.3f}-{upper:.3f})")
             lines.append([strategy, name, *cells, f"{space['p'][0]:.3f}", f"{space['cpu_ms']:.2f}"])
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    text = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+    text = [result["command"], ""]
+    text += [
+        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines
+    ]
     for other, by_budget in result["paired"].items():
         shown = ", ".join(f"{b}: {m:+.3f} [{lo:+.3f}, {hi:+.3f}]" for b, (m, lo, hi) in by_budget.items())
         text.append(f"{next(iter(result['strategies']))} minus {other}, mean of paired differences: {shown}")

@@ -6,6 +6,7 @@ Started as ``python -m tuner.evaluators.cuda.compile_worker LIBRARY``; the talk 
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,8 @@ def main(arguments: Sequence[str]) -> int:
 
         return {"version": library.version, "architectures": library.architectures()}, begin
 
-    return run_zygote(load)
+    # The library opens another one beside it when it compiles for the first time.
+    return run_zygote(load, read=(os.path.dirname(os.path.realpath(arguments[0])),))
 
 
 def _compile(

@@ -368,11 +368,12 @@ def _warm_up(library: Library) -> None:
         module.close()
 
 
-def run_zygote(load: Callable[[], tuple[dict[str, Any], Begin]]) -> int:
+def run_zygote(load: Callable[[], tuple[dict[str, Any], Begin]], *, read: Sequence[str] = ()) -> int:
     """Answers ``spawn`` and ``reap`` on standard input until it closes.
 
     Args:
         load: loads what all workers share; gives the greeting, and what makes a forked worker ready.
+        read: folders that workers read from, beside those of programs and libraries.
     """
     parent = os.getppid()
     control = socket.socket(fileno=os.dup(0))
@@ -381,7 +382,7 @@ def run_zygote(load: Callable[[], tuple[dict[str, Any], Begin]]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     isolate_network()
     greeting, begin = load()
-    confine_builder()
+    confine_builder(read=read)
     control.sendall(encode(greeting))
     gc.freeze()
     buffer = bytearray()

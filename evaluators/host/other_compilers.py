@@ -9,7 +9,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
@@ -17,6 +16,7 @@ from pathlib import Path, PurePath
 from tuner.core.types import Build, Kernel, Status, Value
 from tuner.evaluators.host.frontend import Source, first_error, macro_flags
 from tuner.evaluators.host.objects import Object
+from tuner.evaluators.host.toolchain import find_toolchain
 
 __all__ = ["build_with"]
 
@@ -32,8 +32,8 @@ def build_with(kernel: Kernel, command: Sequence[str], macros: Mapping[str, Valu
         command: the compiler with its flags, split into words.
         macros: ``-DNAME=value``.
     """
-    # The project's own clang stands in the environment's folder, which need not be on the path.
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.prefix) / "bin")])
+    # The project's own clang need not be on the path.
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(find_toolchain().clang).parent)])
     program = shutil.which(command[0], path=path)
     if program is None:
         return Build(status=Status.BUILD_ERROR, message=f"{command[0]} is not installed")

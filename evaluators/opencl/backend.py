@@ -52,6 +52,8 @@ _FLUSH_FACTOR = 2.25
 _LEAST_FLUSH_BYTES = 64 << 20
 _CHEAP_S = 1.0
 _PURPOSES = ("search", "confirm")
+_FRESH_SLACK_S = 300e-6
+"""A launch on the host's own cores waits for their threads: between calls of 20 us that is most of the time."""
 _NO_KERNEL_TYPE = ("bool", "complex64", "complex128")
 
 
@@ -156,7 +158,7 @@ class OpenClEvaluation:
         self._supply: Supply | None = None
         self._accepted = AcceptedOutputs()
         self._baseline = ""
-        self._freshness = Freshness()
+        self._freshness = Freshness(slack_s=_FRESH_SLACK_S)
         caches = cache_sizes().last_level_bytes
         self._cache_bytes = caches if device.cpu else max(device.cache_bytes, _LEAST_FLUSH_BYTES)
         cold = task.measure.cache == "cold"

@@ -22,7 +22,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 TORCH = importlib.util.find_spec("torch") is not None
 USABLE = tuple(name for name in sorted(BUILT_IN) if TORCH or name != "optuna-gp")
 WITHOUT_PASSES = tuple(name for name in USABLE if name != "passes")
-HASHED = ("auto", "optuna-tpe", "optuna-cmaes", "passes", "skopt-forest")
+HASHED = ("auto", "optuna-tpe", "optuna-cmaes", "passes", "skopt-forest", "surrogate")
 WITH_PASSES = tuple(name for name in USABLE if name != "exhaustive")
 
 

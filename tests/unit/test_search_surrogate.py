@@ -134,8 +134,8 @@ def warm_run(source, seed, trials):
 
 def test_a_warm_start_from_a_like_kernel_helps_at_once():
     source = observed(lambda c: 2.0 * score(c) + 0.05 * c["TX"] + 3.0)
-    warm = np.mean([warm_run(source, seed, 5)[-1] for seed in range(5)])
-    cold = np.mean([warm_run(None, seed, 5)[-1] for seed in range(5)])
+    warm = np.mean([warm_run(source, seed, 3)[-1] for seed in range(5)])
+    cold = np.mean([warm_run(None, seed, 3)[-1] for seed in range(5)])
     assert warm < 0.7 * cold
 
 
