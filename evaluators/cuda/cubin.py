@@ -23,7 +23,8 @@ _MAX_THREADS = 0x05
 _SIZED = 0x04
 
 _FUNCTION = re.compile(
-    r"Function properties for (?P<name>\S+)\n(?P<rest>(?:(?!Compiling entry function).*\n?)*)"
+    r"Function properties for (?P<name>\S+)\n"
+    r"(?P<rest>(?:(?![^\n]*(?:Compiling entry function|Function properties for) )[^\n]+\n?)*)"
 )
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")

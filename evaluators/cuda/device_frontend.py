@@ -6,7 +6,8 @@ May not optimise, see :mod:`tuner.evaluators.host.frontend`. Clang 23 cannot rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tuner.core.types import Source, Task, Value, Variant
@@ -30,18 +31,27 @@ class DeviceFrontEnd(front.FrontEnd):
     Args:
         toolchain: whose clang.
         arch: for example ``sm_90``.
+        libdevice: path of NVIDIA's mathematical functions as bitcode; what the kernel needs of it is linked in.
         workers: how many at once.
     """
 
-    def __init__(self, toolchain: Toolchain, arch: str, *, workers: int = 1) -> None:
+    def __init__(self, toolchain: Toolchain, arch: str, *, libdevice: str, workers: int = 1) -> None:
         super().__init__(toolchain, arch, workers=workers)
         self._arch = arch
+        self._libdevice = libdevice
+
+    def compile(self, work: Sequence[tuple[front.Source, Flags, Mapping[str, Value]]]) -> list[front.Unit]:
+        """Unoptimised bitcode for each source; the folders of the header and of libdevice may be read too."""
+        own = (str(_INCLUDE), str(Path(self._libdevice).parent))
+        return super().compile([(replace(s, include=(*own, *s.include)), f, m) for s, f, m in work])
 
     def words(self, source: front.Source, flags: Flags, macros: Mapping[str, Value]) -> list[str]:
         """The options of every run; a source's folders are in it, and nothing of the system."""
         words = ["-c", "-O3", "--cuda-device-only", f"--cuda-gpu-arch={self._arch}", "-nocudainc", "-nocudalib"]
         words += ["-nostdlibinc", "-Wno-unknown-cuda-version", "-Wno-unused-command-line-argument"]
         words += ["-Xclang", "-target-feature", "-Xclang", _FEATURES]
+        # Linked by clang, libdevice's functions get the target's attributes; without those nothing inlines them.
+        words += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", self._libdevice]
         words += ["-fno-color-diagnostics", "-fno-caret-diagnostics", *flags.frontend]
         for folder in source.folders:
             words += ["-I", folder]
@@ -82,7 +92,7 @@ def device_source(
         variant=Variant(files=files),
         language="cuda",
         folder=task.kernel.folder,
-        include=(str(_INCLUDE), *task.kernel.include),
+        include=task.kernel.include,
     )
 
 

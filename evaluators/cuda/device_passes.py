@@ -123,7 +123,6 @@ class DevicePasses:
         toolchain: Toolchain = find_toolchain()
         places = {
             "llvm": toolchain.library,
-            "libdevice": find_libdevice(),
             "nvjitlink": find_nvjitlink(),
         }
         try:
@@ -132,7 +131,9 @@ class DevicePasses:
             )
         except MachineError as error:
             raise MachineError("LLVM, llvmlite or nvJitLink cannot be loaded", f"reinstall: {_INSTALL}") from error
-        self._front = DeviceFrontEnd(toolchain, arch, workers=max(1, workers))
+        self._front = DeviceFrontEnd(
+            toolchain, arch, libdevice=find_libdevice(), workers=max(1, workers)
+        )
         self._prepared: OrderedDict[str, Outcome] = OrderedDict()
         self.describe = f"LLVM {self._pool.host['llvm']}, code by {self._pool.host['generator']}"
         """Who runs the passes and who makes the code, for people."""

@@ -1,4 +1,4 @@
-"""Device IR in a compile worker: libdevice linked in, one kernel kept, optimised IR to PTX.
+"""Device IR in a compile worker: one kernel kept, libdevice's questions answered, optimised IR to PTX.
 
 Loaded by :mod:`tuner.evaluators.cuda.pass_worker` only. May not execute what it makes; LLVM may end the process at any
 call. PTX comes from the LLVM in use where that was built for NVPTX, else from llvmlite's.

@@ -11,7 +11,6 @@ import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from tuner.evaluators.cuda.cubin import code_key, resources
@@ -39,28 +38,21 @@ class _Worker:
         library: runs the passes.
         generator: makes PTX.
         linker: makes cubins.
-        libdevice: bitcode of NVIDIA's mathematical functions.
     """
 
-    def __init__(
-        self, library: Library, generator: Generator, linker: NvJitLink, libdevice: bytes
-    ) -> None:
+    def __init__(self, library: Library, generator: Generator, linker: NvJitLink) -> None:
         self._library = library
         self._generator = generator
         self._linker = linker
-        self._libdevice = libdevice
         self.work: dict[str, Work] = {"prepare": self._prepare, "compile": self._compile}
 
     def _prepare(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
-        """The front end's module with what it needs of libdevice, everything but the kernel hidden."""
+        """The front end's module everything but the kernel hidden."""
         module = DeviceModule(self._library, modules[0])
         try:
             symbol = module.entry()
             module.keep_only(symbol)
-            if module.undefined():
-                module.link(self._libdevice)
-                module.keep_only(symbol)
-                module.resolve_reflection(header["reflection"])
+            module.resolve_reflection(header["reflection"])
             missing = module.undefined()
             if missing:
                 raise JobFailed(f"nothing defines {missing[0]}, which the kernel calls")
@@ -89,7 +81,7 @@ class _Worker:
             found = resources(cubin, symbol, log)
             key = code_key(cubin, symbol, log)
         except ValueError as error:
-            raise JobFailed(str(error) + "|||" + log) from None
+            raise JobFailed(str(error)) from None
         answer = {
             "symbol": symbol,
             "key": key,
@@ -118,7 +110,7 @@ class _Worker:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The zygote; its only argument is a JSON object with the places of ``llvm``, ``libdevice``, ``nvjitlink``."""
+    """The zygote; its only argument is a JSON object with the places of ``llvm`` and ``nvjitlink``."""
     places = json.loads(arguments[0])
 
     def load() -> tuple[dict[str, Any], Any]:
@@ -126,10 +118,9 @@ def main(arguments: Sequence[str]) -> int:
         native = library.add_target("NVPTX")
         generator: Generator = LibraryGenerator(library) if native else LlvmliteGenerator()
         linker = NvJitLink(places["nvjitlink"])
-        libdevice = Path(places["libdevice"]).read_bytes()
 
         def begin(options: Sequence[str], log: int) -> Mapping[str, Work]:
-            return _Worker(library, generator, linker, libdevice).work
+            return _Worker(library, generator, linker).work
 
         greeting = {"llvm": library.version, "generator": generator.name, "nvjitlink": linker.version}
         return greeting, begin
