@@ -16,9 +16,11 @@ import numpy as np
 from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.protocols import BaselineReport, Session
 from tuner.core.streams import seed_for, stream
-from tuner.core.types import Build, BuildRequest, Resolved, Status, Task
+from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task
+from tuner.evaluators.cuda.catalogue import device_catalogue
 from tuner.evaluators.cuda.compiler import CudaCompiler, check_architecture, nvrtc_library
 from tuner.evaluators.cuda.device import Device, WorkerPool, describe_device
+from tuner.evaluators.cuda.device_passes import missing_parts, parts_environment
 from tuner.evaluators.cuda.driver import LIBRARY
 from tuner.evaluators.cuda.emulated import EmulatedRuns
 from tuner.evaluators.cuda.flags import check_flags, short_names
@@ -63,6 +65,8 @@ class CudaBackend:
             "python": platform.python_version(),
             "numpy": np.__version__,
         }
+        if not missing_parts():
+            found["passes"] = parts_environment()
         if isinstance(device, Device):
             watch = Watch(device.uuid)
             facts = {k: v for k, v in device.facts.items() if k not in ("name", "uuid")}
@@ -79,8 +83,19 @@ class CudaBackend:
         check_flags(flags)
 
     def pass_catalogue(self) -> Mapping[str, Any] | None:
-        """None: NVRTC's passes cannot be chosen."""
-        return None
+        """The passes of the LLVM in use, where there is also something that makes PTX and cubins of its IR.
+
+        The pipeline ``default<O3>`` alone stands for NVRTC's own code, every other one for clang and LLVM.
+        """
+        if missing_parts():
+            return None
+        catalogue: Mapping[str, Any] = device_catalogue().to_json()
+        return catalogue
+
+    @property
+    def passes_missing(self) -> str:
+        """What :meth:`pass_catalogue` lacks here, with the cure; empty where it lacks nothing."""
+        return missing_parts()
 
     def prepare(self, task: Task, *, workers: int) -> CudaEvaluation:
         """Starts the compile workers.
@@ -187,7 +202,21 @@ class CudaEvaluation:
             found["macros"] = (
                 f"{', '.join(short)}: names this short may replace words of NVRTC's own headers; rename them"
             )
+        if resolved.pipeline is not None:
+            found["LLVM"] = self._by_llvm(resolved)
         return found
+
+    def _by_llvm(self, resolved: Resolved) -> str:
+        """What clang and LLVM's own O3 make of the baseline: whether pass pipelines can be tuned at all."""
+        request = BuildRequest(trial=BASELINE, variant=self._task.kernel.variant, resolved=resolved)
+        build = self._compiler.build_by_llvm(self._task, request)
+        if build.status is not Status.OK:
+            return f"no pass pipeline will build ({build.message}); write passes: off"
+        f = build.features
+        return (
+            f"{self._compiler.passes.describe}; O3 takes {f['registers_count']:.0f} registers, "
+            f"{f['spill_bytes']:.0f} bytes spilled"
+        )
 
     def open(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> Session:
         """A session; its worker is taken when it is verified.

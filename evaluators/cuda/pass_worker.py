@@ -10,7 +10,9 @@ import json
 import re
 import sys
 import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 from tuner.evaluators.cuda.cubin import code_key, resources
@@ -29,6 +31,7 @@ __all__ = ["main"]
 
 _TIMING = re.compile(r"^ptxas info\s*: Compile time = .*\n?", re.MULTILINE)
 _LINES = 2
+_CODES_KEPT = 128
 
 
 class _Worker:
@@ -44,6 +47,7 @@ class _Worker:
         self._library = library
         self._generator = generator
         self._linker = linker
+        self._codes: OrderedDict[str, tuple[str, bytes, str]] = OrderedDict()
         self.work: dict[str, Work] = {"prepare": self._prepare, "compile": self._compile}
 
     def _prepare(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
@@ -71,12 +75,17 @@ class _Worker:
             if symbol not in module.names():
                 raise JobFailed("the pass pipeline removed the kernel")
             passed = time.perf_counter()
-            ptx = self._generator.ptx(module, arch)
+            # Many pipelines end in the same IR, and then in the same code.
+            same = sha256(module.bitcode() + repr([arch, header["assembler"]]).encode()).hexdigest()
+            code = self._codes.get(same)
+            if code is None:
+                code = self._codes[same] = self._code(module, header)
+                if len(self._codes) > _CODES_KEPT:
+                    self._codes.popitem(last=False)
         finally:
             module.close()
-        generated = time.perf_counter()
-        cubin, log = self._assemble(ptx, header)
-        assembled = time.perf_counter()
+        ptx, cubin, log = code
+        coded = time.perf_counter()
         try:
             found = resources(cubin, symbol, log)
             key = code_key(cubin, symbol, log)
@@ -91,14 +100,15 @@ class _Worker:
             "parameters": parameters(ptx, symbol),
             "seconds": {
                 "passes": passed - started,
-                "codegen": generated - passed,
-                "assembler": assembled - generated,
-                "features": time.perf_counter() - assembled,
+                "codegen": coded - passed,
+                "features": time.perf_counter() - coded,
             },
         }
         return answer, [cubin, ptx.encode()]
 
-    def _assemble(self, ptx: str, header: Mapping[str, Any]) -> tuple[bytes, str]:
+    def _code(self, module: DeviceModule, header: Mapping[str, Any]) -> tuple[str, bytes, str]:
+        """PTX, cubin, and the assembler's log."""
+        ptx = self._generator.ptx(module, header["arch"])
         options = [f"-arch={header['arch']}", "-Xptxas=-v", *header["assembler"]]
         try:
             cubin, log = self._linker.assemble(ptx, name="kernel.ptx", options=options)
@@ -106,7 +116,7 @@ class _Worker:
             said = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise JobFailed("assembler: " + "; ".join(said[:_LINES])) from None
         # The one thing in it that differs from run to run.
-        return cubin, _TIMING.sub("", log)
+        return ptx, cubin, _TIMING.sub("", log)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -23,7 +23,7 @@ from tuner.evaluators.host.llvm import MachineOptions, PassOptions
 from tuner.evaluators.host.toolchain import cache_folder, write_atomically
 from tuner.spaces.catalogue import Catalogue, PassInfo, wrappers
 
-__all__ = ["pass_catalogue"]
+__all__ = ["alone", "pass_catalogue"]
 
 _FORMAT = 1
 _LISTING_BYTES = 4 << 20
@@ -130,12 +130,13 @@ def _sample(compiler: HostCompiler) -> bytes:
 
 def _broken(compiler: HostCompiler, catalogue: Catalogue, bitcode: bytes) -> frozenset[str]:
     passes = catalogue.usable
-    jobs = [_job(compiler, bitcode, f"{_PREFIX},{_alone(p, catalogue)}") for p in passes]
+    jobs = [_job(compiler, bitcode, f"{_PREFIX},{alone(p, catalogue)}") for p in passes]
     outcomes = compiler.pool.run(jobs, timeout_s=_PROBE_TIMEOUT_S)
     return frozenset(p.name for p, o in zip(passes, outcomes, strict=True) if o.status is not Status.OK)
 
 
-def _alone(info: PassInfo, catalogue: Catalogue) -> str:
+def alone(info: PassInfo, catalogue: Catalogue) -> str:
+    """The pipeline of one pass with what it has to stand in."""
     text = info.name + next(iter(catalogue.forms.get(info.name, ("",))))
     level = "loop-mssa" if info.name in catalogue.mssa else info.level
     for head in wrappers("module", level):

@@ -131,7 +131,11 @@ class Backend(Protocol):
         ...
 
     def pass_catalogue(self) -> Mapping[str, Any] | None:
-        """The passes that the compiler has (format: :class:`tuner.spaces.passes.Catalogue`), or ``None``."""
+        """The passes that the compiler has (format: :class:`tuner.spaces.passes.Catalogue`), or ``None``.
+
+        The pipeline ``default<O3>`` alone is what the backend's own compiler does at its highest level. A backend
+        that has passes on some machines only may say in a text ``passes_missing`` what this one lacks.
+        """
         ...
 
     def prepare(self, task: Task, *, workers: int) -> Evaluation:

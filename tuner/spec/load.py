@@ -277,10 +277,13 @@ class _Loader:
         """What to say where passes are asked for and the device's compiler takes none; the rest is tuned."""
         if not self.live or not tunables.passes_asked or backend == "host":
             return ()
-        if backends.create(backend).pass_catalogue() is not None:
+        made = backends.create(backend)
+        if made.pass_catalogue() is not None:
             return ()
+        reason = getattr(made, "passes_missing", "")
+        why = f" ({reason})" if reason else ""
         return (
-            f"space.passes: pass orders are not available on the {backend} backend here; the rest is tuned",
+            f"space.passes: pass orders are not available on the {backend} backend here{why}; the rest is tuned",
         )
 
     def _further_files(self, model: SpecModel, view: View) -> dict[str, str]:
