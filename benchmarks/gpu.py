@@ -1,7 +1,8 @@
 """CUDA examples on a card: best found against default, nvcc, Kernel Tuner, a vendor library and the roofline.
 
 For each spec one run of this tuner and, where it is installed, one of Kernel Tuner over the same parameters for the
-same time. Then the default, both winners and nvcc's code for the default are timed in fresh processes, interleaved.
+same time; where pass pipelines can be run (extra `cuda-passes`), one more with them. Then the default, the winners,
+LLVM's own O3 of the default and nvcc's code for it are timed in fresh processes, interleaved.
 One command, which ends by itself within ten minutes:
 
     python benchmarks/gpu.py [--specs DIR] [--minutes 9] [--seed 0] [--out FILE] [--json]
@@ -29,7 +30,7 @@ from tuner.driver.runs import Options, begin
 from tuner.evaluators.cuda.backend import CudaBackend, CudaEvaluation
 from tuner.evaluators.cuda.device import Device, describe_device
 from tuner.evaluators.cuda.nvml import Watch
-from tuner.spaces.space import Space
+from tuner.spaces.space import PASSES, Space
 from tuner.spec.load import LoadedSpec, load_spec
 
 PROCESSES = 8
@@ -112,20 +113,31 @@ def _sides(
 
 def one(path: Path, given: Any, device: Device, until: float, folder: Path) -> dict[str, Any]:
     """All figures of one spec; ends about at ``until``."""
-    (spec,) = load_spec(altered_target(path, folder / path.stem))
-    space = spec.space(None)
+    (spec,) = load_spec(altered_target(path, folder / path.stem, passes="off"))
+    (with_passes,) = load_spec(altered_target(path, folder / f"{path.stem}-passes", passes={}))
+    catalogue = CudaBackend().pass_catalogue()
+    space, wide = spec.space(None), with_passes.space(catalogue)
+    runs = 3 if catalogue is not None else 2
     left = (until - time.monotonic()) * (1 - COMPARE_SHARE)
     note(f"{spec.name}: {left:.0f} s for searching")
     row: dict[str, Any] = {"spec": spec.name, "problem": dict(spec.task.problems[0].sizes)}
     missing: dict[str, str] = {}
     chosen: dict[str, Mapping[str, Any]] = {}
-    best, row["run"] = own_best(spec, left / 2 / 60, given.seed, folder)
+    best, row["run"] = own_best(spec, left / runs / 60, given.seed, folder)
     chosen["best"] = best
+    if wide.passes is None:
+        missing["passes"] = CudaBackend().passes_missing
+    else:
+        best, row["run_with_passes"] = own_best(
+            with_passes, left / runs / 60, given.seed, folder / f"{path.stem}-passes"
+        )
+        chosen["passes"] = best
+        chosen["llvm"] = {PASSES: wide.passes.flattened}
     try:
-        chosen["kernel_tuner"] = kernel_tuner_best(spec.task, space, left / 2)
+        chosen["kernel_tuner"] = kernel_tuner_best(spec.task, space, left / runs)
     except Unavailable as error:
         missing["kernel_tuner"] = str(error)
-    times, more = compare(spec, space, chosen, given.seed, until)
+    times, more = compare(with_passes, wide, chosen, given.seed, until)
     row["times_s"], row["configurations"] = times, {k: dict(v) for k, v in chosen.items()}
     flush = max(64 << 20, 8 * device.l2_bytes)
     operations, moved = work_of(spec.name, spec.task)
@@ -139,12 +151,11 @@ def one(path: Path, given: Any, device: Device, until: float, folder: Path) -> d
     return row
 
 
-def altered_target(path: Path, folder: Path) -> Path:
-    """The spec for whatever card there is."""
+def altered_target(path: Path, folder: Path, *, passes: Any) -> Path:
+    """The spec for whatever card there is, with its passes set."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = path.read_text()
-    copy = altered(path, folder, {})
-    copy.write_text(text.replace("target: sm_90", "target: native"))
+    copy = altered(path, folder, {"space": {"passes": passes}})
+    copy.write_text(copy.read_text().replace("target: sm_90", "target: native"))
     return copy
 
 
@@ -177,6 +188,8 @@ def report(rows: list[dict[str, Any]]) -> str:
         "best us",
         "default",
         "nvcc -O3",
+        "LLVM O3",
+        "with passes",
         "Kernel Tuner",
         "library",
         "of roofline",
@@ -193,6 +206,8 @@ def report(rows: list[dict[str, Any]]) -> str:
                 f"{best * 1e6:.1f}",
                 shown(row, "default"),
                 shown(row, "nvcc"),
+                shown(row, "llvm"),
+                shown(row, "passes"),
                 shown(row, "kernel_tuner"),
                 library,
                 f"{row['floor_s'] / best:.0%}" if best == best else "-",
@@ -202,7 +217,8 @@ def report(rows: list[dict[str, Any]]) -> str:
             ratios.append(statistics.median(row["times_s"]["kernel_tuner"]) / best)
     text = (
         table(header, body)
-        + "\nColumns from `default` on: that side's time over ours; over 1 ours is faster."
+        + "\nColumns from `default` on: that side's time over ours; over 1 ours is faster. `with passes` is our own"
+        + "\nrun over pass pipelines too: under 1 the pipelines pay; `best` and `default` are NVRTC's code."
     )
     reasons = [f"{r['spec']}: {k}: {v}" for r in rows for k, v in r["missing"].items()]
     if reasons:

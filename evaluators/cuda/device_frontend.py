@@ -49,7 +49,7 @@ class DeviceFrontEnd(front.FrontEnd):
         """The options of every run; a source's folders are in it, and nothing of the system."""
         words = ["-c", "-O3", "--cuda-device-only", f"--cuda-gpu-arch={self._arch}", "-nocudainc", "-nocudalib"]
         words += ["-nostdlibinc", "-Wno-unknown-cuda-version", "-Wno-unused-command-line-argument"]
-        words += ["-Xclang", "-target-feature", "-Xclang", _FEATURES]
+        words += ["-fomit-frame-pointer", "-Xclang", "-target-feature", "-Xclang", _FEATURES]
         # Linked by clang, libdevice's functions get the target's attributes; without those nothing inlines them.
         words += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", self._libdevice]
         words += ["-fno-color-diagnostics", "-fno-caret-diagnostics", *flags.frontend]

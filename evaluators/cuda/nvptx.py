@@ -24,6 +24,9 @@ _REFLECT = "__nvvm_reflect"
 _LEVEL = 3
 _MARKED = f"_ZN{len(MARK)}{MARK}5entryI"
 _RETURN = 1
+_FUNCTION_INDEX = 0xFFFFFFFF
+_FLUSHES = b"denormal_fpenv"
+_FLUSHES_BEFORE, _FLUSHED = b"denormal-fp-math-f32", b"preserve-sign,preserve-sign"
 
 
 class DeviceModule(Module):
@@ -73,6 +76,23 @@ class DeviceModule(Module):
         found = [f for f in self.functions() if lib.IsDeclaration(f) and lib.GetFirstUse(f)]
         names = (self.name(f) for f in found)
         return [n for n in names if not n.startswith("llvm.") and n not in _PROVIDED]
+
+    def write_for_older(self) -> None:
+        """Says "subnormals are zero" as LLVM 22 and older do: LLVM 23 has an attribute for it that those do not read.
+
+        The front end writes that one mode only, and only for single precision.
+        """
+        lib = self._lib
+        kind = lib.GetEnumAttributeKindForName(_FLUSHES, len(_FLUSHES))
+        if not kind:
+            return
+        attribute = lib.CreateStringAttribute(
+            self._context, _FLUSHES_BEFORE, len(_FLUSHES_BEFORE), _FLUSHED, len(_FLUSHED)
+        )
+        for function in self.functions():
+            if lib.GetEnumAttributeAtIndex(function, _FUNCTION_INDEX, kind):
+                lib.RemoveEnumAttributeAtIndex(function, _FUNCTION_INDEX, kind)
+                lib.AddAttributeAtIndex(function, _FUNCTION_INDEX, attribute)
 
     def _text_of(self, value: int) -> str:
         if not self._lib.IsAGlobalVariable(value):
@@ -137,6 +157,7 @@ class LlvmliteGenerator:
         """
         module.verify()
         try:
+            module.write_for_older()
             taken = self._binding.parse_bitcode(module.bitcode())
             taken.verify()
         except RuntimeError as error:

@@ -11,6 +11,7 @@ __all__ = ["PROTOTYPES"]
 _P, _S, _I, _U = c_void_p, c_char_p, c_int, c_uint
 
 PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "AddAttributeAtIndex": (None, (_P, _U, _P)),
     "AddCallSiteAttribute": (None, (_P, _U, _P)),
     "AddFunction": (_P, (_P, _S, _P)),
     "AddGlobal": (_P, (_P, _P, _S)),
@@ -36,6 +37,8 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "GetCallSiteStringAttribute": (_P, (_P, _U, _S, _U)),
     "GetDefaultTargetTriple": (_P, ()),
     "GetElementType": (_P, (_P,)),
+    "GetEnumAttributeAtIndex": (_P, (_P, _U, _U)),
+    "GetEnumAttributeKindForName": (_U, (_S, c_size_t)),
     "GetErrorMessage": (_P, (_P,)),
     "GetFirstBasicBlock": (_P, (_P,)),
     "GetFirstFunction": (_P, (_P,)),
@@ -74,6 +77,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "ParseCommandLineOptions": (None, (_I, POINTER(_S), _S)),
     "PointerTypeInContext": (_P, (_P, _U)),
     "PrintModuleToString": (_P, (_P,)),
+    "RemoveEnumAttributeAtIndex": (None, (_P, _U, _U)),
     "ReplaceAllUsesWith": (None, (_P, _P)),
     "RunPasses": (_P, (_P, _S, _P, _P)),
     "SetInitializer": (None, (_P, _P)),
