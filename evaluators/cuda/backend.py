@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,9 @@ class CudaBackend:
             raise SpecError(
                 f"target {arch} is not this machine's {found.name}, which is {found.arch}", "target: native"
             )
-        compiler = CudaCompiler(arch, workers=workers, limits=None if found is None else found.limits)
+        folders = [str(Path(task.kernel.folder, folder).resolve()) for folder in task.kernel.include]
+        limits = None if found is None else found.limits
+        compiler = CudaCompiler(arch, workers=workers, limits=limits, folders=folders)
         if found is None:
             return CudaEvaluation(task, compiler=compiler, runs=EmulatedRuns(task))
         runs = DeviceRuns(task, compiler, device=found, pool=WorkerPool(self._driver))

@@ -110,6 +110,7 @@ class CudaCompiler:
         arch: what to compile for, ``sm_90``.
         workers: how many candidates are compiled at once.
         limits: of the device, where one is there; else the table's.
+        folders: that sources may include from; nothing else of the user's can be read.
         timeout_s: wall time for one candidate.
 
     Raises:
@@ -123,6 +124,7 @@ class CudaCompiler:
         *,
         workers: int = 1,
         limits: Architecture | None = None,
+        folders: Sequence[str] = (),
         timeout_s: float = _TIMEOUT_S,
     ) -> None:
         self.arch = arch
@@ -133,7 +135,7 @@ class CudaCompiler:
         self._headers = find_headers()
         try:
             self._pool = CompilePool(
-                self.library, workers=max(1, workers), timeout_s=timeout_s, program=_WORKER
+                self.library, workers=max(1, workers), timeout_s=timeout_s, program=_WORKER, arguments=folders
             )
         except MachineError as error:
             raise MachineError(f"NVRTC cannot be used: {self.library}", _INSTALL) from error
@@ -217,9 +219,7 @@ class CudaCompiler:
         first, *others = task.kernel.variant.files
         wide = Variant(files=(Source(name=first.name, text=_WIDE + first.text), *others))
         kept = tuple(f for f in resolved.flags if not VALUE_CHANGING.match(f))
-        request = BuildRequest(
-            trial=0, variant=wide, resolved=replace(resolved, flags=kept, pipeline=None)
-        )
+        request = BuildRequest(trial=0, variant=wide, resolved=replace(resolved, flags=kept, pipeline=None))
         (build,) = self.build(task, [request], wide=True)
         return build
 

@@ -47,7 +47,14 @@ class DeviceFrontEnd(front.FrontEnd):
 
     def words(self, source: front.Source, flags: Flags, macros: Mapping[str, Value]) -> list[str]:
         """The options of every run; a source's folders are in it, and nothing of the system."""
-        words = ["-c", "-O3", "--cuda-device-only", f"--cuda-gpu-arch={self._arch}", "-nocudainc", "-nocudalib"]
+        words = [
+            "-c",
+            "-O3",
+            "--cuda-device-only",
+            f"--cuda-gpu-arch={self._arch}",
+            "-nocudainc",
+            "-nocudalib",
+        ]
         words += ["-nostdlibinc", "-Wno-unknown-cuda-version", "-Wno-unused-command-line-argument"]
         words += ["-fomit-frame-pointer", "-Xclang", "-target-feature", "-Xclang", _FEATURES]
         # Linked by clang, libdevice's functions get the target's attributes; without those nothing inlines them.

@@ -130,10 +130,10 @@ class DevicePasses:
                 json.dumps(places), workers=max(1, workers), timeout_s=timeout_s, program=_WORKER
             )
         except MachineError as error:
-            raise MachineError("LLVM, llvmlite or nvJitLink cannot be loaded", f"reinstall: {_INSTALL}") from error
-        self._front = DeviceFrontEnd(
-            toolchain, arch, libdevice=find_libdevice(), workers=max(1, workers)
-        )
+            raise MachineError(
+                "LLVM, llvmlite or nvJitLink cannot be loaded", f"reinstall: {_INSTALL}"
+            ) from error
+        self._front = DeviceFrontEnd(toolchain, arch, libdevice=find_libdevice(), workers=max(1, workers))
         self._prepared: OrderedDict[str, Outcome] = OrderedDict()
         self.describe = f"LLVM {self._pool.host['llvm']}, code by {self._pool.host['generator']}"
         """Who runs the passes and who makes the code, for people."""
@@ -230,9 +230,7 @@ class DevicePasses:
         source = device_source(task, request.variant, flags, entry=entry, macros=resolved.macros)
         return source, Flags(frontend=flags.clang), {}
 
-    def _link(
-        self, units: Mapping[int, Unit], flags: Sequence[ClangFlags | Outcome]
-    ) -> dict[int, Outcome]:
+    def _link(self, units: Mapping[int, Unit], flags: Sequence[ClangFlags | Outcome]) -> dict[int, Outcome]:
         """What became of each front end's module; equal ones are prepared once."""
         found: dict[int, Outcome] = {}
         keys: dict[int, str] = {}
@@ -245,7 +243,10 @@ class DevicePasses:
             assert isinstance(taken, ClangFlags)
             keys[i] = unit.digest
             if unit.digest not in self._prepared:
-                header = {"op": "prepare", "reflection": {**taken.reflection, "__CUDA_ARCH": self._capability}}
+                header = {
+                    "op": "prepare",
+                    "reflection": {**taken.reflection, "__CUDA_ARCH": self._capability},
+                }
                 jobs[unit.digest] = Job(header=header, modules=unit.modules)
         self._prepared.update(zip(jobs, self._pool.run(list(jobs.values())), strict=True))
         found |= {i: self._prepared[key] for i, key in keys.items()}

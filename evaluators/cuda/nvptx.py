@@ -25,6 +25,7 @@ _LEVEL = 3
 _MARKED = f"_ZN{len(MARK)}{MARK}5entryI"
 _RETURN = 1
 _FUNCTION_INDEX = 0xFFFFFFFF
+_FOR_PASSES = (b"flatten", b"noipa", b"nooutline")
 _FLUSHES = b"denormal_fpenv"
 _FLUSHES_BEFORE, _FLUSHED = b"denormal-fp-math-f32", b"preserve-sign,preserve-sign"
 
@@ -78,21 +79,29 @@ class DeviceModule(Module):
         return [n for n in names if not n.startswith("llvm.") and n not in _PROVIDED]
 
     def write_for_older(self) -> None:
-        """Says "subnormals are zero" as LLVM 22 and older do: LLVM 23 has an attribute for it that those do not read.
+        """Takes out attributes that LLVM 22 and older cannot read; what they say to a code generator is said as there.
 
-        The front end writes that one mode only, and only for single precision.
+        The front end writes "subnormals are zero" for single precision only.
         """
         lib = self._lib
+        for name in _FOR_PASSES:
+            self._drop(lib.GetEnumAttributeKindForName(name, len(name)))
         kind = lib.GetEnumAttributeKindForName(_FLUSHES, len(_FLUSHES))
-        if not kind:
-            return
         attribute = lib.CreateStringAttribute(
             self._context, _FLUSHES_BEFORE, len(_FLUSHES_BEFORE), _FLUSHED, len(_FLUSHED)
         )
-        for function in self.functions():
-            if lib.GetEnumAttributeAtIndex(function, _FUNCTION_INDEX, kind):
-                lib.RemoveEnumAttributeAtIndex(function, _FUNCTION_INDEX, kind)
-                lib.AddAttributeAtIndex(function, _FUNCTION_INDEX, attribute)
+        for function in self._drop(kind):
+            lib.AddAttributeAtIndex(function, _FUNCTION_INDEX, attribute)
+
+    def _drop(self, kind: int) -> list[int]:
+        """The functions that had an attribute, which they lose; 0 is one that this LLVM does not have."""
+        if not kind:
+            return []
+        lib = self._lib
+        found = [f for f in self.functions() if lib.GetEnumAttributeAtIndex(f, _FUNCTION_INDEX, kind)]
+        for function in found:
+            lib.RemoveEnumAttributeAtIndex(function, _FUNCTION_INDEX, kind)
+        return found
 
     def _text_of(self, value: int) -> str:
         if not self._lib.IsAGlobalVariable(value):

@@ -71,7 +71,9 @@ class _Worker:
         arch, symbol = header["arch"], header["symbol"]
         module = DeviceModule(self._library, modules[0])
         try:
-            module.run_passes(header["pipeline"], self._generator.machine(arch), PassOptions(**header["passes"]))
+            module.run_passes(
+                header["pipeline"], self._generator.machine(arch), PassOptions(**header["passes"])
+            )
             if symbol not in module.names():
                 raise JobFailed("the pass pipeline removed the kernel")
             passed = time.perf_counter()

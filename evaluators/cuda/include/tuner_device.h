@@ -53,6 +53,16 @@ TUNER_INLINE size_t __cvta_generic_to_shared(const void *p) {
 #include <__clang_cuda_math.h>
 #include <__clang_cuda_intrinsics.h>
 
+/* Clang's header declares these and leaves them to whoever defines the types. */
+#define TUNER_INDEX(name)                                                                                         \
+    __device__ inline __cuda_builtin_##name##_t::operator dim3() const { return dim3(x, y, z); }                  \
+    __device__ inline __cuda_builtin_##name##_t::operator uint3() const { return uint3{x, y, z}; }
+TUNER_INDEX(threadIdx)
+TUNER_INDEX(blockIdx)
+TUNER_INDEX(blockDim)
+TUNER_INDEX(gridDim)
+#undef TUNER_INDEX
+
 #include "tuner_device_math.h"
 #include "tuner_device_atomics.h"
 #undef assert
