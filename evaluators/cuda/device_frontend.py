@@ -70,8 +70,8 @@ def device_source(
 ) -> front.Source:
     """What clang is given for one candidate.
 
-    The macros stand behind the header, which they would otherwise reach. A function template that is instantiated
-    with the kernel instantiates the kernel and tells its symbol.
+    The macros stand behind the header, which they would otherwise reach. A variable with the kernel's
+    address instantiates a template and tells the symbol; it is dropped before any pass.
 
     Args:
         task: whose folders are looked at.
@@ -84,14 +84,13 @@ def device_source(
     more = [f for f in others if Path(f.name).suffix in _SOURCES]
     lines = [
         '#include "tuner_device.h"',
-        f"namespace {MARK} {{ template <typename T, T Entry> __device__ T entry() {{ return Entry; }} }}",
         *(f"#define {name} {_text(value)}" for name, value in sorted(macros.items())),
         *flags.prelude,
         f'#line 1 "{first.name}"',
         first.text,
         *(f'#include "{f.name}"' for f in more),
         '#line 1 "the entry"',
-        f"template __device__ decltype(&{entry}) {MARK}::entry<decltype(&{entry}), (&{entry})>();",
+        f"namespace {MARK} {{ __device__ decltype(&{entry}) entry = &{entry}; }}",
         "",
     ]
     files = (Source(name=first.name, text="\n".join(lines)), *others)

@@ -18,12 +18,11 @@ __all__ = ["MARK", "DeviceModule", "Generator", "LibraryGenerator", "LlvmliteGen
 
 TRIPLE = "nvptx64-nvidia-cuda"
 MARK = "tuner_names"
-"""The namespace of the function that the front end adds: it returns the kernel's address."""
+"""The namespace of the variable that the front end adds: it holds the kernel's address."""
 
 _REFLECT = "__nvvm_reflect"
 _LEVEL = 3
-_MARKED = f"_ZN{len(MARK)}{MARK}5entryI"
-_RETURN = 1
+_MARKED = f"_ZN{len(MARK)}{MARK}5entryE"
 _FUNCTION_INDEX = 0xFFFFFFFF
 _FOR_PASSES = (b"flatten", b"noipa", b"nooutline")
 _FLUSHES = b"denormal_fpenv"
@@ -38,19 +37,15 @@ class DeviceModule(Module):
         return [self.name(f) for f in self.functions() if not self._lib.IsDeclaration(f)]
 
     def entry(self) -> str:
-        """The symbol of the kernel that the front end's mark returns.
+        """The symbol of the kernel whose address the front end's mark holds.
 
         Raises:
-            LLVMError: there is no mark, or it returns no kernel.
+            LLVMError: there is no mark, or it holds no kernel.
         """
-        for function in self.functions():
-            if not self.name(function).startswith(_MARKED):
-                continue
-            for instruction in self.instructions(function):
-                if self._lib.GetInstructionOpcode(instruction) == _RETURN:
-                    value = self._lib.GetOperand(instruction, 0)
-                    if self._lib.IsAFunction(value) and not self._lib.IsDeclaration(value):
-                        return self.name(value)
+        mark = self._lib.GetNamedGlobal(self._module, _MARKED.encode())
+        value = self._lib.GetInitializer(mark) if mark else None
+        if value and self._lib.IsAFunction(value) and not self._lib.IsDeclaration(value):
+            return self.name(value)
         raise LLVMError("the entry is no kernel that clang has compiled")
 
     def keep_only(self, symbol: str) -> None:

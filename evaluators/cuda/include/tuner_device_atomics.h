@@ -13,10 +13,10 @@
     TUNER_EXCHANGED(TUNER_EXCHANGE, atomicExch##suffix, , scope)                                                  \
     TUNER_COMPARED(TUNER_COMPARE, atomicCAS##suffix, , scope)                                                     \
     TUNER_INLINE unsigned atomicInc##suffix(unsigned *at, unsigned most) {                                        \
-        return __scoped_atomic_fetch_uinc(at, most, __ATOMIC_RELAXED, scope);                                     \
+        return __uAtomicInc##suffix(at, most);                                                                    \
     }                                                                                                             \
     TUNER_INLINE unsigned atomicDec##suffix(unsigned *at, unsigned most) {                                        \
-        return __scoped_atomic_fetch_udec(at, most, __ATOMIC_RELAXED, scope);                                     \
+        return __uAtomicDec##suffix(at, most);                                                                    \
     }
 
 #define TUNER_ATOMIC_2(name, operation, scope, types) types(TUNER_FETCH, name, operation, scope)
