@@ -36,8 +36,8 @@ class DeviceModule(Module):
         """All functions with a body, the ones that nobody outside sees among them."""
         return [self.name(f) for f in self.functions() if not self._lib.IsDeclaration(f)]
 
-    def entry(self) -> str:
-        """The symbol of the kernel whose address the front end's mark holds.
+    def take_entry(self) -> str:
+        """The symbol of the kernel whose address the front end's mark holds; the mark is gone afterwards.
 
         Raises:
             LLVMError: there is no mark, or it holds no kernel.
@@ -45,6 +45,8 @@ class DeviceModule(Module):
         mark = self._lib.GetNamedGlobal(self._module, _MARKED.encode())
         value = self._lib.GetInitializer(mark) if mark else None
         if value and self._lib.IsAFunction(value) and not self._lib.IsDeclaration(value):
+            # Nothing else would take it out: what the host may read stays.
+            self._lib.DeleteGlobal(mark)
             return self.name(value)
         raise LLVMError("the entry is no kernel that clang has compiled")
 

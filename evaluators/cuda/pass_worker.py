@@ -54,7 +54,7 @@ class _Worker:
         """The front end's module everything but the kernel hidden."""
         module = DeviceModule(self._library, modules[0])
         try:
-            symbol = module.entry()
+            symbol = module.take_entry()
             module.keep_only(symbol)
             module.resolve_reflection(header["reflection"])
             missing = module.undefined()

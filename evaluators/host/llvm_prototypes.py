@@ -24,6 +24,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "CreatePassBuilderOptions": (_P, ()),
     "CreateStringAttribute": (_P, (_P, _S, _U, _S, _U)),
     "CreateTargetMachine": (_P, (_P, _S, _S, _S, _I, _I, _I)),
+    "DeleteGlobal": (None, (_P,)),
     "DisposeErrorMessage": (None, (_P,)),
     "DisposeMemoryBuffer": (None, (_P,)),
     "DisposeMessage": (None, (_P,)),

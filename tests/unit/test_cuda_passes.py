@@ -118,6 +118,7 @@ def test_every_example_goes_through_the_whole_chain(
         assert features["occupancy_share"] > 0
         assert features["shared_bytes"] == builds[0].features["shared_bytes"]
         assert ".target sm_90" in build.artifacts["ptx"]
+        assert "tuner_names" not in build.artifacts["ptx"]
     own, by_llvm = builds[0], builds[-2]
     assert own.key != by_llvm.key
     assert "nvrtc" in own.seconds
