@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,9 @@ class CudaBackend:
             raise SpecError(
                 f"target {arch} is not this machine's {found.name}, which is {found.arch}", "target: native"
             )
-        compiler = CudaCompiler(arch, workers=workers, limits=None if found is None else found.limits)
+        kernel, limits = task.kernel, None if found is None else found.limits
+        read = [str(Path(kernel.folder, folder)) for folder in kernel.include]
+        compiler = CudaCompiler(arch, workers=workers, limits=limits, read=read)
         if found is None:
             return CudaEvaluation(task, compiler=compiler, runs=EmulatedRuns(task))
         runs = DeviceRuns(task, compiler, device=found, pool=WorkerPool(self._driver))

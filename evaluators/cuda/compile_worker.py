@@ -21,7 +21,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The zygote of libnvrtc, whose path is the only argument."""
+    """The zygote of libnvrtc, whose path is the first argument; folders of headers follow."""
 
     def load() -> tuple[dict[str, Any], Any]:
         library = Nvrtc(arguments[0])
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
         return {"version": library.version, "architectures": library.architectures()}, begin
 
     # The library opens another one beside it when it compiles for the first time.
-    return run_zygote(load, read=(os.path.dirname(os.path.realpath(arguments[0])),))
+    return run_zygote(load, read=(os.path.dirname(os.path.realpath(arguments[0])), *arguments[1:]))
 
 
 def _compile(

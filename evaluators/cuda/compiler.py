@@ -126,6 +126,7 @@ class CudaCompiler:
         workers: how many candidates are compiled at once.
         limits: of the device, where one is there; else the table's.
         timeout_s: wall time for one candidate.
+        read: folders of headers that the workers may read.
 
     Raises:
         MachineError: there is no NVRTC.
@@ -139,6 +140,7 @@ class CudaCompiler:
         workers: int = 1,
         limits: Architecture | None = None,
         timeout_s: float = _TIMEOUT_S,
+        read: Sequence[str] = (),
     ) -> None:
         self.arch = arch
         self.limits = limits or architecture(arch)
@@ -146,7 +148,11 @@ class CudaCompiler:
         self._headers = find_headers()
         try:
             self._pool = CompilePool(
-                self.library, workers=max(1, workers), timeout_s=timeout_s, program=_WORKER
+                self.library,
+                workers=max(1, workers),
+                timeout_s=timeout_s,
+                program=_WORKER,
+                read=(*map(str, self._headers), *read),
             )
         except MachineError as error:
             raise MachineError(f"NVRTC cannot be used: {self.library}", _INSTALL) from error

@@ -108,6 +108,7 @@ class CompilePool:
         timeout_s: wall time that one job may take.
         memory_bytes: address space of one worker.
         program: the module that is started; it speaks as :mod:`~tuner.evaluators.host.compile_worker` does.
+        read: further arguments of that module: folders that its workers may read.
 
     Raises:
         MachineError: when the library cannot be loaded.
@@ -121,6 +122,7 @@ class CompilePool:
         timeout_s: float = 10.0,
         memory_bytes: int = 4 << 30,
         program: str = "tuner.evaluators.host.compile_worker",
+        read: Sequence[str] = (),
     ) -> None:
         self._limit = max(1, workers)
         self._timeout_s = timeout_s
@@ -131,7 +133,7 @@ class CompilePool:
         self._paused_at: float | None = None
         self._scratch = tempfile.TemporaryDirectory(prefix="tuner-compile-")
         self._buffer = bytearray()
-        self._library, self._program = library, program
+        self._library, self._program, self._readable = library, program, tuple(read)
         self._again: deque[_Task] = deque()
         self._zygote, self._control, self.host = self._begin()
 
@@ -162,7 +164,7 @@ class CompilePool:
         ours, theirs = socket.socketpair()
         with theirs:
             process: subprocess.Popen[bytes] = subprocess.Popen(
-                [sys.executable, "-m", self._program, library],
+                [sys.executable, "-m", self._program, library, *self._readable],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -47,7 +47,7 @@ def run_worker(channel: socket.socket, page: int, code: int, request: Mapping[st
         os.close(page)
         os.close(code)
         job = request["job"]
-        confine(request, {channel.fileno()})
+        confine(request, {channel.fileno()}, folder=job["cache"])
         warnings.simplefilter("ignore")
         os.environ["POCL_CACHE_DIR"] = job["cache"]
         os.environ["OCLGRIND_LOG"] = str(Path(job["cache"], "oclgrind.log"))
