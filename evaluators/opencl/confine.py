@@ -11,7 +11,7 @@ import mmap
 import os
 import resource
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tuner.evaluators.sandbox import landlock, seccomp
@@ -27,7 +27,7 @@ _DRIVERS = ("/etc", "/proc", "/sys", "/opt", "/run", "/var/lib")
 _DEVICES = ("/dev",)
 
 
-def confine(request: Mapping[str, Any], keep: set[int], *, folder: str) -> None:
+def confine(request: Mapping[str, Any], keep: set[int], *, folder: str, packages: Sequence[str]) -> None:
     """Confines this process.
 
     Args:
@@ -35,6 +35,7 @@ def confine(request: Mapping[str, Any], keep: set[int], *, folder: str) -> None:
             and ``processes`` (``None``: as they are).
         keep: file descriptors that stay open.
         folder: the only one that it may write to.
+        packages: folders that Python still imports from.
     """
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
@@ -52,7 +53,7 @@ def confine(request: Mapping[str, Any], keep: set[int], *, folder: str) -> None:
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     vendors = os.environ.get("OCL_ICD_VENDORS", "")
-    read = (*program_folders(), *_DRIVERS, *([vendors] if vendors.startswith("/") else []))
+    read = (*program_folders(), *packages, *_DRIVERS, *([vendors] if vendors.startswith("/") else []))
     landlock.restrict(landlock.Access(read=read, write=(folder, *_DEVICES)))
     if seccomp.available():
         seccomp.install(seccomp.worker_filter())
