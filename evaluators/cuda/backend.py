@@ -121,9 +121,9 @@ class CudaBackend:
             raise SpecError(
                 f"target {arch} is not this machine's {found.name}, which is {found.arch}", "target: native"
             )
-        folders = [str(Path(task.kernel.folder, folder).resolve()) for folder in task.kernel.include]
-        limits = None if found is None else found.limits
-        compiler = CudaCompiler(arch, workers=workers, limits=limits, folders=folders)
+        kernel, limits = task.kernel, None if found is None else found.limits
+        read = [str(Path(kernel.folder, folder)) for folder in kernel.include]
+        compiler = CudaCompiler(arch, workers=workers, limits=limits, read=read)
         if found is None:
             return CudaEvaluation(task, compiler=compiler, runs=EmulatedRuns(task))
         runs = DeviceRuns(task, compiler, device=found, pool=WorkerPool(self._driver))

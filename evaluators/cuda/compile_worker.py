@@ -21,7 +21,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The zygote of libnvrtc, whose path is the first argument; the others are folders of the user's headers."""
+    """The zygote of libnvrtc, whose path is the first argument; folders of headers follow."""
 
     def load() -> tuple[dict[str, Any], Any]:
         library = Nvrtc(arguments[0])
@@ -31,9 +31,8 @@ def main(arguments: Sequence[str]) -> int:
 
         return {"version": library.version, "architectures": library.architectures()}, begin
 
-    # The library opens another one beside it when it compiles for the first time; headers are in the next folder.
-    folder = os.path.dirname(os.path.realpath(arguments[0]))
-    return run_zygote(load, read=(folder, os.path.join(os.path.dirname(folder), "include"), *arguments[1:]))
+    # The library opens another one beside it when it compiles for the first time.
+    return run_zygote(load, read=(os.path.dirname(os.path.realpath(arguments[0])), *arguments[1:]))
 
 
 def _compile(

@@ -110,8 +110,8 @@ class CudaCompiler:
         arch: what to compile for, ``sm_90``.
         workers: how many candidates are compiled at once.
         limits: of the device, where one is there; else the table's.
-        folders: that sources may include from; nothing else of the user's can be read.
         timeout_s: wall time for one candidate.
+        read: folders of headers that the workers may read.
 
     Raises:
         MachineError: there is no NVRTC.
@@ -124,8 +124,8 @@ class CudaCompiler:
         *,
         workers: int = 1,
         limits: Architecture | None = None,
-        folders: Sequence[str] = (),
         timeout_s: float = _TIMEOUT_S,
+        read: Sequence[str] = (),
     ) -> None:
         self.arch = arch
         self._workers = max(1, workers)
@@ -135,7 +135,11 @@ class CudaCompiler:
         self._headers = find_headers()
         try:
             self._pool = CompilePool(
-                self.library, workers=max(1, workers), timeout_s=timeout_s, program=_WORKER, arguments=folders
+                self.library,
+                workers=max(1, workers),
+                timeout_s=timeout_s,
+                program=_WORKER,
+                read=(*map(str, self._headers), *read),
             )
         except MachineError as error:
             raise MachineError(f"NVRTC cannot be used: {self.library}", _INSTALL) from error

@@ -108,7 +108,7 @@ class CompilePool:
         timeout_s: wall time that one job may take.
         memory_bytes: address space of one worker.
         program: the module that is started; it speaks as :mod:`~tuner.evaluators.host.compile_worker` does.
-        arguments: further words for it.
+        read: further arguments of that module: folders that its workers may read.
 
     Raises:
         MachineError: when the library cannot be loaded.
@@ -122,7 +122,7 @@ class CompilePool:
         timeout_s: float = 10.0,
         memory_bytes: int = 4 << 30,
         program: str = "tuner.evaluators.host.compile_worker",
-        arguments: Sequence[str] = (),
+        read: Sequence[str] = (),
     ) -> None:
         self._limit = max(1, workers)
         self._timeout_s = timeout_s
@@ -133,7 +133,7 @@ class CompilePool:
         self._paused_at: float | None = None
         self._scratch = tempfile.TemporaryDirectory(prefix="tuner-compile-")
         self._buffer = bytearray()
-        self._library, self._program, self._arguments = library, program, tuple(arguments)
+        self._library, self._program, self._readable = library, program, tuple(read)
         self._again: deque[_Task] = deque()
         self._zygote, self._control, self.host = self._begin()
 
@@ -164,7 +164,7 @@ class CompilePool:
         ours, theirs = socket.socketpair()
         with theirs:
             process: subprocess.Popen[bytes] = subprocess.Popen(
-                [sys.executable, "-m", self._program, library, *self._arguments],
+                [sys.executable, "-m", self._program, library, *self._readable],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -37,6 +37,7 @@ from tuner.evaluators.opencl.process import OpenClZygote, devices_of_machine
 from tuner.evaluators.opencl.program import Program, canonical_text
 from tuner.evaluators.opencl.runner import Load, OpenClRunner
 from tuner.evaluators.opencl.session import OpenClSession
+from tuner.evaluators.sandbox.support import probe
 from tuner.evaluators.sensitivity import check_expectations
 from tuner.evaluators.verification import AcceptedOutputs
 from tuner.evaluators.workloads import Workload
@@ -79,6 +80,7 @@ class OpenClBackend:
         """
         device = self.device(target)
         return {
+            "sandbox": probe().to_json(),
             "device": device.text,
             "opencl": device.to_json(),
             "target": target,

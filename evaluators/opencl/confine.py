@@ -1,7 +1,7 @@
 """What an OpenCL worker gives up before it loads a driver: other descriptors, its user, memory, processes.
 
 Comes before the driver, so that the threads that it starts are confined as well. A driver has to read its libraries
-and to write what it compiles, so files stay reachable; the user that a candidate runs as owns one folder only.
+and to write what it compiles, and it starts threads and a linker: system calls are denied by a list here.
 """
 
 from __future__ import annotations
@@ -11,23 +11,31 @@ import mmap
 import os
 import resource
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from tuner.evaluators.sandbox import landlock, seccomp
+from tuner.evaluators.sandbox.confine import program_folders
 
 __all__ = ["confine"]
 
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 _NOBODY = 65534
 _FILE_BYTES = 1 << 30
+_DRIVERS = ("/etc", "/proc", "/sys", "/opt", "/run", "/var/lib")
+"""Where drivers read their settings, beside the folders of programs: nothing of any user's."""
+_DEVICES = ("/dev",)
 
 
-def confine(request: Mapping[str, Any], keep: set[int]) -> None:
+def confine(request: Mapping[str, Any], keep: set[int], *, folder: str, packages: Sequence[str]) -> None:
     """Confines this process.
 
     Args:
         request: ``uid`` to become (``None``: stay), limits ``cpu_s``, ``memory_bytes`` (beyond what is mapped now)
             and ``processes`` (``None``: as they are).
         keep: file descriptors that stay open.
+        folder: the only one that it may write to.
+        packages: folders that Python still imports from.
     """
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
@@ -44,6 +52,11 @@ def confine(request: Mapping[str, Any], keep: set[int]) -> None:
     # After the change of user, which clears it.
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    vendors = os.environ.get("OCL_ICD_VENDORS", "")
+    read = (*program_folders(), *packages, *_DRIVERS, *([vendors] if vendors.startswith("/") else []))
+    landlock.restrict(landlock.Access(read=read, write=(folder, *_DEVICES)))
+    if seccomp.available():
+        seccomp.install(seccomp.worker_filter())
     limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: _FILE_BYTES,

@@ -15,7 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pyopencl as cl
+import pytools
 
 from tuner.evaluators.opencl.confine import confine
 from tuner.evaluators.opencl.faults import Guard
@@ -47,7 +49,7 @@ def run_worker(channel: socket.socket, page: int, code: int, request: Mapping[st
         os.close(page)
         os.close(code)
         job = request["job"]
-        confine(request, {channel.fileno()})
+        confine(request, {channel.fileno()}, folder=job["cache"], packages=_packages())
         warnings.simplefilter("ignore")
         os.environ["POCL_CACHE_DIR"] = job["cache"]
         os.environ["OCLGRIND_LOG"] = str(Path(job["cache"], "oclgrind.log"))
@@ -65,6 +67,12 @@ def run_worker(channel: socket.socket, page: int, code: int, request: Mapping[st
         status = 3
     finally:
         os._exit(status)
+
+
+def _packages() -> list[str]:
+    """Where pyopencl and what it imports are: ``PYTHONPATH`` may name another folder than the interpreter's."""
+    files = (cl.__file__, np.__file__, pytools.__file__)
+    return sorted({os.path.dirname(os.path.dirname(os.path.realpath(str(file)))) for file in files})
 
 
 def find_device(job: Mapping[str, Any]) -> Any:

@@ -27,6 +27,8 @@ class _Server(ForkServer):
         try:
             import pyopencl  # noqa: F401
 
+            # All that workers import: they cannot read the project's folders.
+            import tuner.evaluators.opencl.child
             import tuner.evaluators.opencl.worker  # noqa: F401
         except ImportError as error:
             return {"error": str(error)}

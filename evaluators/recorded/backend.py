@@ -31,7 +31,7 @@ class RecordedBackend:
 
     def environment(self, target: str) -> Mapping[str, Any]:
         """Nothing of this machine matters."""
-        return {"device": "not said" if target == "native" else target, "target": target}
+        return {"device": "recorded measurements" if target == "native" else target, "target": target}
 
     def check_flags(self, flags: Sequence[str]) -> None:
         """Nothing is compiled, so no flag can be honoured.

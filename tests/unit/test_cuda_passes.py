@@ -206,7 +206,7 @@ def test_the_specs_include_folders_can_be_read(transpose: Bench, tmp_path: Path,
     (tmp_path / "own.h").write_text("#define OWN 1.0f\n")
     task = replace(transpose.task, kernel=replace(transpose.task.kernel, include=(str(tmp_path),)))
     text = "#include <own.h>\n" + transpose.text.replace("= in[", "= OWN * in[", 1)
-    with CudaCompiler("sm_90", folders=[str(tmp_path)]) as compiler:
+    with CudaCompiler("sm_90", read=[str(tmp_path)]) as compiler:
         (build,) = compiler.build(task, [transpose.request(pipeline, text=text)])
     assert build.status is Status.OK, build.message
 

