@@ -22,6 +22,7 @@ OPTIONAL = {
         "the search for races in OpenCL kernels",
         "pip install 'remix-tuner[oclgrind]'",
     ),
+    "llvmlite": ("llvmlite", "pass pipelines for CUDA", "pip install 'remix-tuner[cuda-passes]'"),
     "cryptography": ("cryptography", "signatures of records", "pip install 'remix-tuner[sign]'"),
 }
 """What an extra adds: by name the module, what needs it, and how to get it."""
