@@ -15,7 +15,7 @@ import numpy as np
 
 from tuner.core.types import Source, Variant
 
-__all__ = ["ADVICE", "Fault", "find_faults", "planted", "sample"]
+__all__ = ["ADVICE", "Fault", "faults_of", "find_faults", "planted", "sample"]
 
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*)
@@ -25,6 +25,8 @@ _TOKEN = re.compile(
     |(?P<mark><<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.)""",
     re.VERBOSE | re.MULTILINE | re.DOTALL,
 )
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(?P<digits>[\d.]+(?:[eE][+-]?\d+)?)(?P<suffix>[fFlLuU]*)$")
 _REVERSED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _BOUND = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "!=": "<"}
@@ -113,6 +115,73 @@ def find_faults(source: Source) -> list[Fault]:
                 )
             )
     return found
+
+
+def faults_of(files: Sequence[Source], entry: str) -> list[Fault]:
+    """The faults of the entry and of all functions that it may call, by name; of all where the entry is not seen.
+
+    Args:
+        files: of one variant.
+        entry: the kernel's; template arguments and namespaces do not count.
+    """
+    bodies = [body for file in files for body in _functions(file)]
+    wanted = {entry.partition("<")[0].rpartition("::")[2]}
+    if not any(body.function in wanted for body in bodies):
+        return [fault for file in files for fault in find_faults(file)]
+    # A function that is called through a macro is called as well.
+    wanted |= {name for file in files for line in _MACRO.findall(file.text) for name in _NAME.findall(line)}
+    while True:
+        more = {name for body in bodies if body.function in wanted for name in body.names} - wanted
+        if not more:
+            break
+        wanted |= more
+    kept = [body for body in bodies if body.function in wanted]
+    return [
+        fault
+        for file in files
+        for fault in find_faults(file)
+        if any(b.file == file.name and b.start <= fault.start < b.end for b in kept)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Body:
+    file: str
+    function: str
+    start: int
+    end: int
+    names: frozenset[str]
+
+
+def _functions(file: Source) -> list[_Body]:
+    """Outermost bodies with the name before their parameters; what stands in no body is in none of them."""
+    tokens = _scan(file.text)
+    found = []
+    for i, token in enumerate(tokens):
+        if token.text != "{" or token.body or i + 1 >= len(tokens) or not tokens[i + 1].body:
+            continue
+        end = next((j for j in range(i + 1, len(tokens)) if not tokens[j].body), len(tokens))
+        names = frozenset(t.text for t in tokens[i:end] if t.kind == "name")
+        found.append(
+            _Body(
+                file=file.name,
+                function=_named(tokens, i),
+                start=token.start,
+                end=tokens[end - 1].end,
+                names=names,
+            )
+        )
+    return found
+
+
+def _named(tokens: Sequence[_Token], brace: int) -> str:
+    """The name before the last parameter list that stands before a body."""
+    depth = 0
+    for j in range(brace - 1, 0, -1):
+        depth += (tokens[j].text == ")") - (tokens[j].text == "(")
+        if tokens[j].text == "(" and depth == 0:
+            return tokens[j - 1].text
+    return ""
 
 
 def planted(variant: Variant, fault: Fault) -> Variant:

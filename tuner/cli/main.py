@@ -54,7 +54,10 @@ def tune(
     force: Annotated[bool, typer.Option("--force", help="Resume in another environment.")] = False,
     warm_start: Annotated[
         list[Path] | None,
-        typer.Option("--warm-start", help="A run of the same kernel elsewhere to learn from; repeatable."),
+        typer.Option(
+            "--warm-start",
+            help="A run elsewhere to learn from (strategy surrogate).",
+        ),
     ] = None,
     t4: Annotated[Path | None, typer.Option("--t4", help="Also write the run in the T4 format.")] = None,
     as_json: Json = False,
@@ -65,6 +68,7 @@ def tune(
     from tuner.cli.progress import LiveProgress, PlainProgress
     from tuner.core.errors import UsageError
     from tuner.driver.engine import Interruption
+    from tuner.driver.export import check_writable
     from tuner.driver.imports import read_sources, write_t4
     from tuner.driver.runs import Options
     from tuner.spec.load import load_spec
@@ -81,6 +85,10 @@ def tune(
     loaded = [spec for path in specs for spec in load_spec(path)]
     if t4 is not None and len(loaded) != 1:
         raise UsageError(f"--t4 names one file for {len(loaded)} kernels", "tune them one by one")
+    if t4 is not None:
+        check_writable(t4)
+    if go_on and (evaluations, minutes, seed, strategy) != (None, None, None, None):
+        print("note: --resume goes on with the budget, seed and strategy of the record", file=sys.stderr)
     interruption = Interruption()
     _stop_cleanly(interruption)
     results = []
@@ -144,7 +152,7 @@ def check(
 
 @app.command()
 def init(
-    kernel_file: Annotated[Path, typer.Argument(help="A C or C++ file.", show_default=False)],
+    kernel_file: Annotated[Path, typer.Argument(help="A C, C++, OpenCL or CUDA file.", show_default=False)],
     entry: Annotated[str | None, typer.Option(help="The function, where the file has several.")] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write; - for stdout.")
@@ -226,7 +234,12 @@ def list_runs(out: Out = Path("tuner-runs"), as_json: Json = False) -> None:
     from tuner.api import load
     from tuner.cli import text
 
-    results = [load(path) for path in sorted(out.glob("*.run"))]
+    results = []
+    for path in sorted(out.glob("*.run")):
+        try:
+            results.append(load(path))
+        except TunerError as error:
+            print(f"note: {path} is left out: {error}", file=sys.stderr)
     if as_json:
         print(json.dumps({"runs": [r.to_json() for r in results]}))
     else:
@@ -271,10 +284,17 @@ def _stop_cleanly(interruption: Any) -> None:
     def stop(number: int, frame: FrameType | None) -> None:
         interruption.set()
         print("\nending; press Ctrl-C again to end at once (both can be resumed)", file=sys.stderr)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, _end_at_once)
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
+
+
+def _end_at_once(number: int, frame: FrameType | None) -> None:
+    # Every process that was started dies with this one, and what is committed is on disk.
+    if sys.stderr.isatty():
+        print("\x1b[?25h", end="", file=sys.stderr, flush=True)
+    os._exit(EXIT_INTERRUPTED)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -296,6 +316,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        # What the layers below expect they name themselves; this is a path of the command line that cannot be used.
+        if error.filename is None:
+            raise
+        print(f"error: {error.filename}: {error.strerror}; name another place", file=sys.stderr)
+        sys.exit(2)
     except Exception as error:
         _usage(error)
         raise

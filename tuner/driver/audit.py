@@ -246,12 +246,18 @@ def _remeasure(
         number = REMEASURE_FROM + process
         order = stream(settings.seed, "order/remeasure", number).permutation(2)
         for trial in (numbers[i] for i in order):
-            session = evaluation.open(builds[trial], resolved[trial], purpose="confirm", number=number)
-            try:
-                if session.verify().status is Status.OK:
-                    values[trial].append(_composite(state, session, trial))
-            finally:
-                session.close()
+            for _ in range(settings.lost_retries + 1):
+                session = evaluation.open(builds[trial], resolved[trial], purpose="confirm", number=number)
+                try:
+                    value = math.nan
+                    if session.verify().status is Status.OK:
+                        value = _composite(state, session, trial)
+                finally:
+                    session.close()
+                # As in the run: a machine's fault is tried again, one who fails does so every time.
+                if not math.isnan(value):
+                    values[trial].append(value)
+                    break
     if min(len(v) for v in values.values()) < settings.confirm_least:
         report.differences.append("baseline or best do not verify any more on fresh inputs")
         return

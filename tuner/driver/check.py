@@ -131,6 +131,7 @@ def _check_baseline(
             build,
             spec.task.kernel.variant,
             resolved,
+            entry=spec.task.kernel.entry,
             seed=spec.search.seed,
             sizes_vary=bool(spec.task.verify.assume),
         )

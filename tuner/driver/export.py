@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tuner.core.errors import RecordError
+from tuner.core.errors import RecordError, UsageError
 from tuner.core.types import BASELINE, Launch, Resolved
 from tuner.driver.runs import Outcome, open_state, outcome
 from tuner.driver.state import RunState
@@ -36,6 +36,19 @@ def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     except BaseException:
         os.unlink(name)
         raise
+
+
+def check_writable(path: Path) -> None:
+    """Says before the work whether a file can be written after it.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    folder = path.parent
+    if not folder.is_dir():
+        raise UsageError(f"{path} cannot be written: there is no folder {folder}", "make it, or name another")
+    if path.is_dir() or not os.access(folder, os.W_OK):
+        raise UsageError(f"{path} cannot be written", "name a file in a folder that you may write to")
 
 
 def best_object(record: RunRecord, state: RunState, result: Outcome) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 from tuner.core.protocols import Evaluation
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Variant
-from tuner.spaces.mutations import ADVICE, Fault, find_faults, planted, sample
+from tuner.spaces.mutations import ADVICE, Fault, faults_of, planted, sample
 
 __all__ = ["FaultReport", "plant_faults"]
 
@@ -102,6 +102,7 @@ def plant_faults(
     variant: Variant,
     resolved: Resolved,
     *,
+    entry: str,
     seed: int,
     sizes_vary: bool,
 ) -> FaultReport:
@@ -112,11 +113,12 @@ def plant_faults(
         baseline: the baseline's build; a fault that leaves its code as it is does not count.
         variant: the source as given.
         resolved: the baseline's configuration.
+        entry: the kernel's name; functions that it cannot call are left alone.
         seed: chooses among the faults that there could be.
         sizes_vary: whether every confirming session makes up sizes of its own; only then can a fault that passes be
             told from one that changes nothing.
     """
-    found = [fault for source in variant.files for fault in find_faults(source)]
+    found = faults_of(variant.files, entry)
     chosen = sample(found, MOST_FAULTS, stream(seed, "faults"))
     requests = [
         BuildRequest(trial=BASELINE + 1 + i, variant=planted(variant, fault), resolved=resolved)

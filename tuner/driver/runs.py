@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import shlex
@@ -135,12 +136,20 @@ def require_sandbox(backend: Backend, target: str) -> None:
 
 
 def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
-    """The run's settings: the command line over the spec over the defaults."""
+    """The run's settings: the command line over the spec over the defaults.
+
+    Raises:
+        UsageError: a budget that is none.
+    """
     search = spec.search
     evaluations = options.evaluations if options.evaluations is not None else search.evaluations
     minutes = options.minutes if options.minutes is not None else search.minutes
     if evaluations is None and minutes is None:
         evaluations = DEFAULT_EVALUATIONS
+    if evaluations is not None and (not isinstance(evaluations, int) or evaluations < 1):
+        raise UsageError(f"evaluations is {evaluations!r}", "give a whole number of at least 1")
+    if minutes is not None and not (isinstance(minutes, int | float) and 0 < minutes < math.inf):
+        raise UsageError(f"minutes is {minutes!r}", "give a number above 0")
     total = sum(p.weight for p in spec.task.problems)
     return RunSettings(
         strategy=options.strategy or search.strategy,

@@ -1,0 +1,82 @@
+"""Mistakes that are found before any work is done, and commands that go on past a file that is damaged."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tuner
+from tuner.core.errors import UsageError
+from tuner.core.types import Source
+from tuner.spaces.mutations import faults_of
+
+SpecWriter = Callable[..., Path]
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from tuner.cli.main import main; main()", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.mark.parametrize("minutes", ["nan", "-1", "0", "inf"])
+def test_a_budget_that_is_none_writes_nothing(scale_spec: SpecWriter, tmp_path: Path, minutes: str) -> None:
+    done = run("tune", scale_spec(), "--minutes", minutes, "--out", tmp_path / "runs")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.strip().splitlines()[-1].startswith("error: minutes is")
+    assert not list(tmp_path.glob("runs/*"))
+
+
+@pytest.mark.parametrize("evaluations", [0, -3, "x", 2.5])
+def test_the_library_refuses_it_too(scale_spec: SpecWriter, tmp_path: Path, evaluations: object) -> None:
+    with pytest.raises(UsageError, match="evaluations is"):
+        tuner.tune(scale_spec(), evaluations=evaluations, out=tmp_path / "runs")  # type: ignore[arg-type]
+
+
+def test_a_place_that_cannot_be_written_is_one_line(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    done = run("tune", scale_spec(), "--evaluations", 2, "--out", file)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert str(file) in done.stderr
+    done = run("tune", scale_spec(), "--evaluations", 2, "--t4", tmp_path / "none" / "x.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no folder" in done.stderr
+    assert not (tmp_path / "none").exists()
+
+
+def test_list_goes_on_past_a_damaged_record(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    result = tuner.tune(scale_spec(), evaluations=2, out=runs)
+    (runs / "empty.run").write_bytes(b"")
+    done = run("list", "--out", runs, "--json")
+    assert done.returncode == 0
+    assert [r["run"] for r in json.loads(done.stdout)["runs"]] == [str(result.path)]
+    assert "empty.run is left out" in done.stderr
+
+
+SEVERAL = """
+#define TWICE(x) doubled(x)
+static float doubled(float x) { return x + x; }
+static float helper(float x) { return TWICE(x) * 3.0f; }
+void other(float *y, int n) { for (int i = 0; i < n; i++) y[i] = 5.0f; }
+void entry(float *y, int n)
+{
+    for (int i = 0; i < n; i++) {
+        y[i] = helper(y[i]);
+    }
+}
+"""
+
+
+def test_faults_are_planted_only_in_what_the_entry_may_call() -> None:
+    source = Source(name="k.c", text=SEVERAL)
+    lines = {fault.line for fault in faults_of([source], "entry")}
+    assert {3, 4, 8} <= lines
+    assert 5 not in lines
+    assert 5 in {fault.line for fault in faults_of([source], "made<by, a macro>")}
