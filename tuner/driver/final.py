@@ -15,6 +15,7 @@ from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Status
 from tuner.driver import comparison
 from tuner.driver.actions import Action, Decide, Final, Finished
+from tuner.driver.lineage import ORIGINAL
 from tuner.driver.state import FinalSample, RunState
 
 __all__ = ["finalists", "next_action"]
@@ -29,13 +30,22 @@ CALLS_BETWEEN = (7, 512)
 
 
 def finalists(state: RunState) -> list[int]:
-    """The best-scored trials that look faster than the baseline, best first."""
+    """The best-scored trials that look faster than the baseline, best first.
+
+    Where the winner was taken apart, what is left of it stands for all of its variants.
+    """
+    reduction = state.reduction
+    replaced = reduction.replaced if reduction is not None else set[int]()
     scored = [
         (trial.score, number)
         for number, trial in state.trials.items()
         if trial.status is Status.OK and not trial.raced and trial.score is not None and trial.score < 0
+        if trial.variant not in replaced or trial.variant == ORIGINAL
     ]
-    return [number for _, number in sorted(scored)[: state.settings.finalists]]
+    found = [number for _, number in sorted(scored)[: state.settings.finalists]]
+    if reduction is not None and reduction.replaced and reduction.trial not in found:
+        found = [*found[: state.settings.finalists - 1], reduction.trial]
+    return found
 
 
 def next_action(state: RunState) -> Action:

@@ -14,20 +14,31 @@ from typing import Any
 
 from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.errors import MachineError, RecordError, UsageError
-from tuner.core.protocols import Backend, Observer
+from tuner.core.protocols import Backend, Observer, Searcher
 from tuner.core.types import Proposal, Status
 from tuner.driver.engine import Engine, Interruption
-from tuner.driver.replay import restore
+from tuner.driver.lineup import Lineup, describe_original
 from tuner.driver.result import Summary, summarise
-from tuner.driver.settings import RunSettings
+from tuner.driver.settings import Evolution, RunSettings
 from tuner.driver.state import RunState, proposal_to_json
 from tuner.driver.warm import KEY, begin_searcher
 from tuner.evaluators import registry as backends
 from tuner.recorders.record import Event, RunRecord
+from tuner.search import registry as searchers
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec, load_recorded
 
-__all__ = ["Options", "Outcome", "begin", "find_unfinished", "new_path", "open_state", "resume"]
+__all__ = [
+    "Options",
+    "Outcome",
+    "begin",
+    "find_unfinished",
+    "make_lineup",
+    "new_path",
+    "open_lineup",
+    "open_state",
+    "resume",
+]
 
 DEFAULT_EVALUATIONS = 200
 PACKAGES = ("numpy", "scipy", "optuna", "scikit-optimize", "scikit-learn", "cmaes")
@@ -150,6 +161,7 @@ def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
         batch=workers_of(options),
         weights=tuple(p.weight / total for p in spec.task.problems),
         compare=tuple(shlex.join(words) for words in spec.compare),
+        evolution=Evolution() if spec.evolves else None,
         **dict(options.settings or {}),
     )
 
@@ -213,7 +225,10 @@ def begin(
     if options.warm_start:
         body[KEY] = [_store(text, blobs) for text in options.warm_start]
     texts = {name: data.decode() for name, data in blobs.items()}
-    searcher = begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
+    # A strategy that cannot be made is said before anything is written.
+    begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
+    if settings.evolution is not None:
+        body["variant"] = describe_original(task.kernel, task.verify.numerics, settings.evolution)
     evaluation = backend.prepare(task, workers=workers_of(options))
     try:
         path = place() if callable(place) else place
@@ -225,9 +240,7 @@ def begin(
                 record=record,
                 state=state,
                 evaluation=evaluation,
-                searcher=searcher,
-                space=space,
-                variant=task.kernel.variant,
+                lineup=make_lineup(record, state, spec, space, body),
                 observers=observers,
                 clock=clock,
                 interruption=interruption,
@@ -289,16 +302,11 @@ def resume(
         task = spec.task_with(seed=state.settings.seed)
         evaluation = backend.prepare(task, workers=workers or state.settings.batch)
         try:
-            searcher = begin_searcher(state.settings.strategy, space, start, lambda r: fetch_text(record, r))
-            fresh = RunState(record.blob)
-            restore(fresh, searcher, record.events())
             engine = Engine(
                 record=record,
-                state=fresh,
+                state=state,
                 evaluation=evaluation,
-                searcher=searcher,
-                space=space,
-                variant=task.kernel.variant,
+                lineup=make_lineup(record, state, spec, space, start),
                 observers=observers,
                 clock=clock,
                 interruption=interruption,
@@ -307,7 +315,7 @@ def resume(
                 observer.event("start", start)
             engine.go_on(now)
             engine.run()
-            return outcome(path, fresh)
+            return outcome(path, state)
         finally:
             evaluation.close()
 
@@ -327,6 +335,34 @@ def open_state(record: RunRecord) -> tuple[RunState, LoadedSpec, Space]:
         )
     spec = spec_of(record, state.start)
     return state, spec, spec.space(catalogue_of(record, state.start))
+
+
+def make_lineup(
+    record: RunRecord, state: RunState, spec: LoadedSpec, space: Space, start: Mapping[str, Any]
+) -> Lineup:
+    """The variants of a run over its state, which may still be empty.
+
+    Args:
+        record: where texts are kept.
+        state: of the run.
+        spec, space: of the record.
+        start: the body of its first event.
+    """
+    strategy = start["settings"]["strategy"]
+
+    def make(own: Space | None) -> Searcher:
+        if own is None:
+            return begin_searcher(strategy, space, start, lambda r: fetch_text(record, r))
+        return searchers.create(strategy, own)
+
+    return Lineup(state, space, spec.task.kernel, spec.task.verify.numerics, make)
+
+
+def open_lineup(record: RunRecord) -> tuple[RunState, LoadedSpec, Lineup]:
+    """As :func:`open_state`, with the variants."""
+    state, spec, space = open_state(record)
+    assert state.start is not None
+    return state, spec, make_lineup(record, state, spec, space, state.start)
 
 
 def spec_of(record: RunRecord, start: Mapping[str, Any]) -> LoadedSpec:
@@ -351,7 +387,7 @@ def outcome(path: Path, state: RunState) -> Outcome:
     """The outcome of a state."""
     start = state.start
     assert start is not None
-    summary = summarise(state, variant=start["spec_digest"])
+    summary = summarise(state, variant=_original_digest(start))
     ended_by = state.end["stopped_by"] if state.end else ""
     return Outcome(
         path=path,
@@ -362,6 +398,11 @@ def outcome(path: Path, state: RunState) -> Outcome:
         failed=ended_by == "baseline" or state.trials[0].status not in (None, Status.OK),
         interrupted=state.end is None,
     )
+
+
+def _original_digest(start: Mapping[str, Any]) -> str:
+    variant = start.get("variant")
+    return str(start["spec_digest"] if variant is None else variant["digest"])
 
 
 def check_flags(backend: Backend, space: Space) -> None:

@@ -7,7 +7,36 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["RunSettings"]
+__all__ = ["Evolution", "RunSettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evolution:
+    """How a run over variants of the source spends its budget.
+
+    Attributes:
+        first: trials of a new variant.
+        growth: how many times the trials of a rung the next one has; one of as many variants goes up to it.
+        islands: of the archive.
+        migration: judged variants between two migrations.
+        patience: variants that an island may go without getting better before it begins anew.
+        barren: proposals in a row that give nothing new, after which no more are asked for.
+        reserve: part of the evaluations and of the time for searching that is kept for taking the winner apart.
+        pays: log time that an edit has to be worth to stay in the winner.
+    """
+
+    first: int = 4
+    growth: int = 3
+    islands: int = 2
+    migration: int = 12
+    patience: int = 24
+    barren: int = 4
+    reserve: float = 0.06
+    pays: float = 0.01
+
+    def rung(self, number: int) -> int:
+        """Trials of a variant up to the end of a rung."""
+        return self.first * int(self.growth**number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +62,7 @@ class RunSettings:
         compare: commands of other compilers whose code is timed beside the baseline at the end.
         compare_processes: fresh processes for each of them.
         lost_retries: how often a trial that the machine lost is tried again.
+        evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
     """
 
     strategy: str
@@ -54,15 +84,21 @@ class RunSettings:
     lost_retries: int = 2
     compare: tuple[str, ...] = ()
     compare_processes: int = 8
+    evolution: Evolution | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        """Plain JSON; ``evolution`` is there only where it is set."""
+        plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        if self.evolution is None:
+            del plain["evolution"]
+        return plain
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RunSettings:
         """The inverse of :meth:`to_json`."""
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+        if fields.get("evolution") is not None:
+            fields["evolution"] = Evolution(**fields["evolution"])
         return cls(**fields)
 
     @property
