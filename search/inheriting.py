@@ -77,10 +77,7 @@ class InheritingSearcher:
         return self._inner
 
     def _first(self, count: int, rng: np.random.Generator) -> list[Proposal]:
-        if not self._adopted:
-            made = [Proposal(configuration=self._seed, origin=_OWN[0])]
-        else:
-            made = []
+        made = [] if self._adopted else [Proposal(configuration=self._seed, origin=_OWN[0])]
         known = {*self._adopted, *(configuration_key(p.configuration) for p in made)}
         room = 1 + _VARIED - len(self._adopted)
         for _ in range(_DRAWS if self._new and self._inner is None else 0):

@@ -1,7 +1,8 @@
 """What a run over variants does next: successive halving on what variants reach when tuned; then the winner's ablation.
 
 A new variant gets a few trials of an inner search over its own space. One of three goes on to three times as many
-trials, and so on without an upper end, so each rung gets about the same share of the budget. Pure, like the plan.
+trials, and one of three of those again, so each rung gets about the same share of the budget. Towards the end the best
+few are tuned on. Pure, like the plan.
 
 Source: Li et al., "A system for massively parallel hyperparameter tuning" (asynchronous successive halving, 2020).
 """
@@ -12,8 +13,11 @@ import math
 
 from tuner.core.types import BASELINE
 from tuner.driver.actions import Action, Ask, Decide, Propose, Reduce
-from tuner.driver.lineage import ORIGINAL, VariantState
+from tuner.driver.lineage import HOPELESS, ORIGINAL, VariantState
 from tuner.driver.state import RunState
+
+LAST = 3
+"""How many variants are tuned on when no new ones are wanted."""
 
 __all__ = ["minimise_action", "search_action", "search_over"]
 
@@ -42,7 +46,7 @@ def search_action(state: RunState) -> Action | None:
         if not variant.settled:
             return _ask(state, variant)
     promoted = _promotion(state)
-    if promoted is None and state.barren < evolution.barren:
+    if promoted is None and _exploring(state):
         return Propose(number=state.proposed)
     promoted = promoted or _most_promising(state)
     if promoted is None:
@@ -75,10 +79,22 @@ def minimise_action(state: RunState, reason: str) -> Action | None:
     )
 
 
+def _exploring(state: RunState) -> bool:
+    """Whether new variants are still wanted."""
+    settings, evolution = state.settings, state.settings.evolution
+    assert evolution is not None
+    share = evolution.explore * (1 - evolution.reserve)
+    evaluations = math.inf if settings.evaluations is None else settings.evaluations * share
+    early = state.evaluations < evaluations and state.clock_s < settings.search_deadline_s * share
+    return early and state.barren < evolution.barren
+
+
 def _ask(state: RunState, variant: VariantState) -> Ask:
     settings = state.settings
     left = math.inf if settings.evaluations is None else settings.evaluations - state.evaluations
     count = min(settings.batch, left, variant.target - len(variant.trials))
+    if variant.score is None and len(variant.trials) < HOPELESS:
+        count = min(count, HOPELESS - len(variant.trials))
     return Ask(first=state.next_trial, count=int(count), variant=variant.number)
 
 
@@ -92,7 +108,7 @@ def _promotion(state: RunState) -> VariantState | None:
     evolution = state.settings.evolution
     assert evolution is not None
     variants = list(state.variants.values())
-    for rung in range(max(v.rung for v in variants), -1, -1):
+    for rung in range(evolution.rungs - 2, -1, -1):
         known = [v for v in variants if len(v.reached) > rung]
         ranked = sorted(known, key=lambda v: (_reached(v, rung), v.number))
         for variant in ranked[: len(known) // evolution.growth]:
@@ -102,8 +118,12 @@ def _promotion(state: RunState) -> VariantState | None:
 
 
 def _most_promising(state: RunState) -> VariantState | None:
+    """The one whose best is best, so long as its trials have not come to many times those of the others."""
     ready = [v for v in state.variants.values() if _can_go_on(v)]
-    return min(ready, key=lambda v: (v.rung, v.score, v.number), default=None)
+    if not ready:
+        return None
+    ranked = sorted(ready, key=lambda v: (math.inf if v.score is None else v.score, v.number))[:LAST]
+    return min(ranked, key=lambda v: (v.rung, ranked.index(v)))
 
 
 def _can_go_on(variant: VariantState) -> bool:

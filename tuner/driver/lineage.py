@@ -1,4 +1,7 @@
-"""Variants of a run as its events tell of them. Holds no program and no space: :mod:`tuner.driver.lineup` makes those."""
+"""Variants of a run as its events tell of them.
+
+Holds no program and no space: :mod:`tuner.driver.lineup` makes those.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 from tuner.core.types import Configuration, Source, Variant
 from tuner.spaces.parameters import Parameter
 
-__all__ = ["ORIGINAL", "Judgement", "Reduction", "VariantState"]
+__all__ = ["HOPELESS", "ORIGINAL", "Judgement", "Reduction", "VariantState"]
 
 ORIGINAL = 0
 """The number of the source as given."""

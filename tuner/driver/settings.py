@@ -17,6 +17,8 @@ class Evolution:
     Attributes:
         first: trials of a new variant.
         growth: how many times the trials of a rung the next one has; one of as many variants goes up to it.
+        rungs: of halving; higher ones come when the time for new variants is over.
+        explore: part of the budget for searching that goes to new variants; the best are then tuned on with the rest.
         islands: of the archive.
         migration: judged variants between two migrations.
         patience: variants that an island may go without getting better before it begins anew.
@@ -27,6 +29,8 @@ class Evolution:
 
     first: int = 4
     growth: int = 3
+    rungs: int = 3
+    explore: float = 0.7
     islands: int = 2
     migration: int = 12
     patience: int = 24
