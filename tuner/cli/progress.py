@@ -45,7 +45,7 @@ class _Figures:
             self.name = body["name"]
             self.evaluations_limit = body["settings"]["evaluations"]
             self.minutes = body["settings"]["minutes"]
-        elif kind == "ask":
+        elif kind == "ask" and self.phase != "taking the winner apart":
             self.phase = "searching"
         elif kind == "variant" and body["purpose"] == "propose":
             self.variants += body["made"] is not None

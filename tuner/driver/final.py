@@ -145,6 +145,8 @@ def _order(state: RunState, role: str, number: int, trials: list[int]) -> list[i
 
 def _calls(state: RunState, trial: int) -> tuple[int, ...]:
     low, high = CALLS_BETWEEN
+    if state.settings.evolution is not None:
+        low = state.settings.evolution.calls
     calls = []
     for problem in range(len(state.settings.weights)):
         call_s = statistics.median(state.trials[trial].times_s(problem))

@@ -40,6 +40,7 @@ class VariantState:
         reached: its best score at the end of each rung, infinite where all failed.
         trials: all of its trials; ``finished`` those that are done, of which the searcher knows ``told``.
         asks: of its searcher: how many finished trials it knew, and the trials that it proposed.
+        dull: duplicates in a row since it was last promoted; ``patience`` of them end its rung.
         best: its trial with the lowest score.
     """
 
@@ -63,6 +64,8 @@ class VariantState:
     finished: list[int] = field(default_factory=list)
     told: int = 0
     asks: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+    dull: int = 0
+    patience: int = 0
     best: int | None = None
     score: float | None = None
     exhausted: bool = False
@@ -106,11 +109,13 @@ class VariantState:
         """Whether its search has come to the end of its rung, or can go no further."""
         if len(self.finished) < len(self.trials):
             return False
-        return len(self.trials) >= self.target or self.exhausted or self.failed
+        over = self.exhausted or self.failed or self.dull >= self.patience > 0
+        return over or len(self.trials) >= self.target
 
-    def finish(self, trial: int, score: float | None) -> None:
+    def finish(self, trial: int, score: float | None, *, duplicate: bool) -> None:
         """One of its trials is done."""
         self.finished.append(trial)
+        self.dull = self.dull + 1 if duplicate else 0
         if score is not None and (self.score is None or score < self.score):
             self.score, self.best = score, trial
 

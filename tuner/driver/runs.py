@@ -19,7 +19,7 @@ from tuner.core.types import Proposal, Status
 from tuner.driver.engine import Engine, Interruption
 from tuner.driver.lineup import Lineup, describe_original
 from tuner.driver.result import Summary, summarise
-from tuner.driver.settings import Evolution, RunSettings
+from tuner.driver.settings import EVOLVING_CALLS, Evolution, RunSettings
 from tuner.driver.state import RunState, proposal_to_json
 from tuner.driver.warm import KEY, begin_searcher
 from tuner.evaluators import registry as backends
@@ -153,6 +153,7 @@ def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
     if evaluations is None and minutes is None:
         evaluations = DEFAULT_EVALUATIONS
     total = sum(p.weight for p in spec.task.problems)
+    more: dict[str, Any] = {"rounds_calls": EVOLVING_CALLS, "evolution": Evolution()} if spec.evolves else {}
     return RunSettings(
         strategy=options.strategy or search.strategy,
         seed=search.seed if options.seed is None else options.seed,
@@ -161,8 +162,7 @@ def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
         batch=workers_of(options),
         weights=tuple(p.weight / total for p in spec.task.problems),
         compare=tuple(shlex.join(words) for words in spec.compare),
-        evolution=Evolution() if spec.evolves else None,
-        **dict(options.settings or {}),
+        **{**more, **dict(options.settings or {})},
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Evolution", "RunSettings"]
+__all__ = ["EVOLVING_CALLS", "Evolution", "RunSettings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,8 @@ class Evolution:
         patience: variants that an island may go without getting better before it begins anew.
         barren: proposals in a row that give nothing new, after which no more are asked for.
         reserve: part of the evaluations and of the time for searching that is kept for taking the winner apart.
+        dull: duplicates in a row after which a variant's rung is over: its search finds nothing new.
+        calls: least timed calls of one process while choosing and confirming, where a call takes long.
         pays: log time that an edit has to be worth to stay in the winner.
     """
 
@@ -36,11 +38,17 @@ class Evolution:
     patience: int = 24
     barren: int = 4
     reserve: float = 0.06
+    dull: int = 6
+    calls: int = 3
     pays: float = 0.01
 
     def rung(self, number: int) -> int:
         """Trials of a variant up to the end of a rung."""
         return self.first * int(self.growth**number)
+
+
+EVOLVING_CALLS = (3, 4, 5)
+"""Least timed calls of each racing round where variants are searched: the source as given may be very slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -196,6 +196,7 @@ class RunState:
             original.digest, original.structure = body["variant"]["digest"], body["variant"]["structure"]
             original.cell = tuple(body["variant"]["cell"])
             original.rung, original.target = 1, evolution.rung(1)
+            original.patience = evolution.dull
         self.variants = {ORIGINAL: original}
 
     def _apply_ask(self, _: int | None, body: Mapping[str, Any]) -> None:
@@ -226,6 +227,7 @@ class RunState:
         variant = VariantState.from_json(number, made, self._blob)
         variant.purpose = body["purpose"]
         variant.target = self.settings.evolution.rung(0)
+        variant.patience = self.settings.evolution.dull
         if self.reduction is not None:
             variant.target = 1
             self.reduction.trying = number
@@ -233,7 +235,7 @@ class RunState:
 
     def _apply_promote(self, _: int | None, body: Mapping[str, Any]) -> None:
         variant = self.variants[body["variant"]]
-        variant.rung, variant.target = body["rung"], body["target"]
+        variant.rung, variant.target, variant.dull = body["rung"], body["target"], 0
 
     def _apply_minimise(self, _: int | None, body: Mapping[str, Any]) -> None:
         trial = self.trials[body["trial"]]
@@ -305,7 +307,7 @@ class RunState:
         self.queue.remove(number)
         self.finished.append(number)
         own = self.variants[trial.variant]
-        own.finish(number, trial.score)
+        own.finish(number, trial.score, duplicate=trial.status is Status.DUPLICATE)
         self._judge(own)
         if self.reduction is not None and self.reduction.trying == own.number:
             self._reduced(trial, self.reduction)
