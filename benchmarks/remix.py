@@ -10,6 +10,8 @@ An interrupted benchmark goes on: finished records are read, unfinished ones res
 from __future__ import annotations
 
 import math
+import os
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,26 +32,37 @@ OTHERS = (
     "clang -O3 -march=native -mllvm -enable-loopinterchange",
 )
 UNLIMITED = 1_000_000
+OTHERS_MINUTES = 10.0
 
 
-def finished(spec: Path, record: Path, given: Any) -> Outcome:
+def finished(spec: Path, record: Path, changes: dict[str, dict[str, Any]], options: Options) -> Outcome:
     """A run that has ended: the one that is there, the rest of one that was cut short, or a new one."""
     if record.exists():
         outcome = load(record).outcome
         return resume(record) if outcome.interrupted else outcome
     with tempfile.TemporaryDirectory() as folder:
-        changes: dict[str, dict[str, Any]] = {"space": {"source": {"evolve": True}}}
-        if given.numerics:
-            changes["verify"] = {"numerics": given.numerics}
         copy = altered(spec, Path(folder), changes)
-        copy.write_text(copy.read_text() + f"compare: {list(OTHERS)!r}\n")
+        if not changes:
+            copy.write_text(copy.read_text() + f"compare: {list(OTHERS)!r}\n")
         (loaded,) = load_spec(copy)
-        options = Options(minutes=given.minutes, evaluations=UNLIMITED, seed=given.seed)
         return begin(loaded, record, options)
 
 
-def row_of(outcome: Outcome) -> dict[str, Any]:
-    """The figures of one run."""
+def one(spec: Path, runs: Path, given: Any) -> dict[str, Any]:
+    """All figures of one spec: the run that evolves it, and one that only times other compilers' code."""
+    changes: dict[str, dict[str, Any]] = {"space": {"source": {"evolve": True}}}
+    if given.numerics:
+        changes["verify"] = {"numerics": given.numerics}
+    options = Options(minutes=given.minutes, evaluations=UNLIMITED, seed=given.seed)
+    name = f"{spec.stem}-{given.numerics or 'own'}-{given.minutes:g}-{given.seed}"
+    evolved = finished(spec, runs / f"{name}.run", changes, options)
+    alone = Options(evaluations=1, minutes=OTHERS_MINUTES, settings={"evolution": None})
+    others = finished(spec, runs / f"{spec.stem}-others.run", {}, alone)
+    return row_of(evolved, others)
+
+
+def row_of(outcome: Outcome, others: Outcome) -> dict[str, Any]:
+    """The figures of one spec's two runs."""
     summary = outcome.summary
     lineage = summary.evolution
     return {
@@ -63,7 +76,9 @@ def row_of(outcome: Outcome) -> dict[str, Any]:
         "trials": dict(summary.trials),
         "baseline_s": summary.baseline_s[0],
         "wall_s": summary.wall_s,
-        "compare": {c.command: None if c.speedup is None else list(c.speedup) for c in summary.compared},
+        "compare": {
+            c.command: None if c.speedup is None else list(c.speedup) for c in others.summary.compared
+        },
     }
 
 
@@ -106,6 +121,8 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--runs", type=Path, help="folder to keep the records in")
     given = arguments.parse_args()
+    # The wheels' clang stands beside the interpreter.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
         runs = given.runs or Path(scratch)
@@ -114,9 +131,8 @@ def main() -> None:
             if given.only and spec.stem not in given.only:
                 continue
             note(f"{spec.stem}: {given.minutes:g} minutes")
-            record = runs / f"{spec.stem}-{given.numerics or 'own'}-{given.minutes:g}-{given.seed}.run"
             try:
-                rows.append(row_of(finished(spec, record, given)))
+                rows.append(one(spec, runs, given))
             except TunerError as error:
                 note(f"{spec.stem}: {error}")
                 continue

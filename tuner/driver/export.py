@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import RecordError
-from tuner.core.types import BASELINE, Resolved, Variant
+from tuner.core.types import BASELINE, Kernel, Resolved, Value, Variant
 from tuner.driver.runs import Outcome, open_lineup, outcome
 from tuner.driver.state import RunState
 from tuner.recorders.record import RunRecord
+from tuner.spaces.source.edits import apply_edits
+from tuner.spaces.source.regions import read_program
 from tuner.spec.load import LoadedSpec
 
 __all__ = ["best_object", "export", "unified_patch", "write_atomically"]
@@ -52,7 +54,8 @@ def best_object(record: RunRecord, state: RunState, result: Outcome) -> bytes:
 def export(path: Path, folder: Path) -> list[Path]:
     """Writes source, object code, pipeline, flags and the result of a run's best candidate.
 
-    Where the best one is a variant of the source, its source is written, with a patch against the one as given.
+    Where the best one is a variant of the source, its source is written, with the best values of its own tunables as
+    defaults, and a patch against the source as given.
 
     Args:
         path: of the record.
@@ -66,6 +69,7 @@ def export(path: Path, folder: Path) -> list[Path]:
         result = outcome(path, state)
         code = best_object(record, state, result)
     variant, resolved = lineup.of_trial(result.summary.best.number)
+    variant = _with_values(spec.task.kernel, variant, resolved.macros)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
 
@@ -83,6 +87,19 @@ def export(path: Path, folder: Path) -> list[Path]:
     put("result.json", (json.dumps(result.to_json(), indent=2) + "\n").encode())
     put("build.sh", _script(spec, state, resolved, result, record_name=path.name).encode(), 0o755)
     return written
+
+
+def _with_values(kernel: Kernel, variant: Variant, macros: Mapping[str, Value]) -> Variant:
+    """The variant with the values of its own tunables as defaults, so that its source stands by itself."""
+    if not variant.edits:
+        return variant
+    edits = [
+        {**e, "parameters": [{**p, "default": macros[p["name"]]} for p in e["parameters"]]}
+        if "parameters" in e
+        else e
+        for e in variant.edits
+    ]
+    return apply_edits(read_program(kernel), edits).variant
 
 
 def unified_patch(original: Variant, variant: Variant) -> str:

@@ -41,6 +41,9 @@ __all__ = [
 ]
 
 DEFAULT_EVALUATIONS = 200
+CONFIRM_S = 30.0
+"""Least seconds kept for choosing and confirming where the source evolves, as far as that is not most of the time."""
+
 PACKAGES = ("numpy", "scipy", "optuna", "scikit-optimize", "scikit-learn", "cmaes")
 SUFFIX = ".run"
 
@@ -153,7 +156,12 @@ def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
     if evaluations is None and minutes is None:
         evaluations = DEFAULT_EVALUATIONS
     total = sum(p.weight for p in spec.task.problems)
-    more: dict[str, Any] = {"rounds_calls": EVOLVING_CALLS, "evolution": Evolution()} if spec.evolves else {}
+    more: dict[str, Any] = {}
+    if spec.evolves:
+        more = {"rounds_calls": EVOLVING_CALLS, "evolution": Evolution()}
+        if minutes is not None:
+            # The source as given may take many times as long as the winner, so a short run needs more of its time.
+            more["confirm_share"] = min(0.4, max(0.15, CONFIRM_S / (60 * minutes)))
     return RunSettings(
         strategy=options.strategy or search.strategy,
         seed=search.seed if options.seed is None else options.seed,
