@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from _common import ROOT, altered, emit, host_specs, machine, note, parser, tabl
 from tuner.api import load
 from tuner.core.errors import TunerError
 from tuner.driver.runs import Options, Outcome, begin, resume
+from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spec.load import load_spec
 
 KERNELS = ROOT / "benchmarks" / "kernels"
@@ -121,8 +121,8 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--runs", type=Path, help="folder to keep the records in")
     given = arguments.parse_args()
-    # The wheels' clang stands beside the interpreter.
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    # The clang that the tuner itself uses is the one to compare with.
+    os.environ["PATH"] = os.pathsep.join([str(Path(find_toolchain().clang).parent), os.environ["PATH"]])
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
         runs = given.runs or Path(scratch)
