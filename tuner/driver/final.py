@@ -165,7 +165,10 @@ def _time_for_choosing(state: RunState, processes: int) -> bool:
     if math.isinf(start):
         return True
     start = min(start, state.settings.deadline_s)
-    end = start + (state.settings.deadline_s - start) * CHOOSE_TIME_SHARE
+    evolution = state.settings.evolution
+    # The source as given may take many times as long as the finalists, so confirming costs more than choosing.
+    share = CHOOSE_TIME_SHARE if evolution is None else evolution.choose
+    end = start + (state.settings.deadline_s - start) * share
     return state.clock_s + processes * _cost_s(state) <= end
 
 

@@ -28,7 +28,8 @@ from tuner.spaces.space import Space
 
 __all__ = ["Lineup", "describe_original"]
 
-SEARCHERS_KEPT = 24
+KEPT = 24
+"""Spaces and searchers at hand; others are made again from the state when they are wanted."""
 
 
 class Lineup:
@@ -68,10 +69,13 @@ class Lineup:
         """A variant's space: the spec's, with the variant's own tunables and with defaults that it begins with."""
         if number == ORIGINAL:
             return self._space
-        if number not in self._spaces:
+        found = self._spaces.pop(number, None)
+        if found is None:
             own = self._state.variants[number]
-            self._spaces[number] = self._joined(own.parameters, own.constraints, own.seed or {})
-        return self._spaces[number]
+            found = self._joined(own.parameters, own.constraints, own.seed or {})
+        self._spaces[number] = found
+        _forget_oldest(self._spaces)
+        return found
 
     def of_trial(self, number: int) -> tuple[Variant, Resolved]:
         """What a trial is built from."""
@@ -83,10 +87,7 @@ class Lineup:
         """A variant's searcher, told of all but what :meth:`RunState.untold` has for it, proposals adopted."""
         found = self._searchers.pop(number, None) or self._restored(number)
         self._searchers[number] = found
-        # What is dropped is made again from the state when it is wanted.
-        for old in [n for n in self._searchers if n != ORIGINAL][: -SEARCHERS_KEPT or None]:
-            del self._searchers[old]
-            self._spaces.pop(old, None)
+        _forget_oldest(self._searchers)
         return found
 
     def propose(self, action: Propose, blobs: dict[str, bytes]) -> dict[str, Any] | None:
@@ -190,6 +191,11 @@ class Lineup:
             configuration=one.configuration or {},
             first=one.first,
         )
+
+
+def _forget_oldest(kept: dict[int, Any]) -> None:
+    while len(kept) > KEPT:
+        del kept[next(iter(kept))]
 
 
 def describe_original(kernel: Kernel, numerics: str, settings: Settings) -> dict[str, Any]:

@@ -26,6 +26,7 @@ class Evolution:
         reserve: part of the evaluations and of the time for searching that is kept for taking the winner apart.
         dull: duplicates in a row after which a variant's rung is over: its search finds nothing new.
         calls: least timed calls of one process while choosing and confirming, where a call takes long.
+        choose: part of the time left at the end of the search that choosing may take.
         pays: log time that an edit has to be worth to stay in the winner.
     """
 
@@ -40,6 +41,7 @@ class Evolution:
     reserve: float = 0.06
     dull: int = 6
     calls: int = 3
+    choose: float = 0.35
     pays: float = 0.01
 
     def rung(self, number: int) -> int:
