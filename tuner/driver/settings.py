@@ -22,7 +22,7 @@ class Evolution:
         islands: of the archive.
         migration: judged variants between two migrations.
         patience: variants that an island may go without getting better before it begins anew.
-        barren: proposals in a row that give nothing new, after which no more are asked for.
+        barren: proposals in a row that give nothing new, after which a variant is tuned on before more are asked for.
         reserve: part of the evaluations and of the time for searching that is kept for taking the winner apart.
         dull: duplicates in a row after which a variant's rung is over: its search finds nothing new.
         calls: least timed calls of one process while choosing and confirming, where a call takes long.

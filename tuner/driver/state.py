@@ -236,6 +236,8 @@ class RunState:
     def _apply_promote(self, _: int | None, body: Mapping[str, Any]) -> None:
         variant = self.variants[body["variant"]]
         variant.rung, variant.target, variant.dull = body["rung"], body["target"], 0
+        # Chance and other parents may find what was not found before.
+        self.barren = 0
 
     def _apply_minimise(self, _: int | None, body: Mapping[str, Any]) -> None:
         trial = self.trials[body["trial"]]
