@@ -19,7 +19,13 @@ from tuner.driver.state import RunState
 LAST = 3
 """How many variants are tuned on when no new ones are wanted."""
 
-__all__ = ["minimise_action", "search_action", "search_over"]
+__all__ = ["minimise_action", "search_action", "search_end_s", "search_over"]
+
+FINAL_PROCESSES = 2.5
+"""Time kept at the end, in processes of the source as given for each that confirming needs at least."""
+
+MOST_KEPT = 0.4
+"""Part of the whole time that is kept at most."""
 
 
 def search_over(state: RunState) -> str | None:
@@ -31,11 +37,24 @@ def search_over(state: RunState) -> str | None:
     share = 1 - evolution.reserve
     if settings.evaluations is not None and state.evaluations >= math.ceil(settings.evaluations * share):
         return "evaluations"
-    if state.clock_s >= settings.search_deadline_s * share:
+    if state.clock_s >= search_end_s(state) * share:
         return "minutes"
     if state.next_trial >= settings.proposals or search_action(state) is None:
         return "exhausted"
     return None
+
+
+def search_end_s(state: RunState) -> float:
+    """Active seconds at which searching has to end so that there is time to confirm what it found.
+
+    A process of the source as given may take longer than a hundred of the winner's, which shows at the controls.
+    """
+    settings = state.settings
+    if math.isinf(settings.deadline_s):
+        return settings.deadline_s
+    needed_s = FINAL_PROCESSES * settings.confirm_least * state.control_cost_s
+    kept_s = max(settings.deadline_s - settings.search_deadline_s, needed_s)
+    return settings.deadline_s - min(kept_s, MOST_KEPT * settings.deadline_s)
 
 
 def search_action(state: RunState) -> Action | None:
@@ -60,7 +79,7 @@ def minimise_action(state: RunState, reason: str) -> Action | None:
     """The next step of taking the winner apart; ``None`` when that is done or there is no room for it."""
     settings, reduction = state.settings, state.reduction
     spent = settings.evaluations is not None and state.evaluations >= settings.evaluations
-    if spent or state.clock_s >= settings.search_deadline_s:
+    if spent or state.clock_s >= search_end_s(state):
         return None
     if reduction is None:
         winner = state.best
@@ -85,7 +104,7 @@ def _exploring(state: RunState) -> bool:
     assert evolution is not None
     share = evolution.explore * (1 - evolution.reserve)
     evaluations = math.inf if settings.evaluations is None else settings.evaluations * share
-    early = state.evaluations < evaluations and state.clock_s < settings.search_deadline_s * share
+    early = state.evaluations < evaluations and state.clock_s < search_end_s(state) * share
     return early and state.barren < evolution.barren
 
 

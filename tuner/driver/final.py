@@ -13,7 +13,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Status
-from tuner.driver import comparison
+from tuner.driver import comparison, evolving
 from tuner.driver.actions import Action, Decide, Final, Finished
 from tuner.driver.lineage import ORIGINAL
 from tuner.driver.state import FinalSample, RunState
@@ -166,6 +166,8 @@ def _time_for_choosing(state: RunState, processes: int) -> bool:
         return True
     start = min(start, state.settings.deadline_s)
     evolution = state.settings.evolution
+    if evolution is not None:
+        start = evolving.search_end_s(state)
     # The source as given may take many times as long as the finalists, so confirming costs more than choosing.
     share = CHOOSE_TIME_SHARE if evolution is None else evolution.choose
     end = start + (state.settings.deadline_s - start) * share

@@ -120,6 +120,7 @@ class RunState:
         self.baseline: Mapping[str, Any] | None = None
         self.controls: list[tuple[float, ...]] = []
         self.since_control = 0
+        self.control_cost_s = 0.0
         self.exhausted = False
         self.evaluations = 0
         self.best: int | None = None
@@ -291,6 +292,7 @@ class RunState:
 
     def _apply_control(self, _: int | None, body: Mapping[str, Any]) -> None:
         self.since_control = 0
+        self.control_cost_s = max(self.control_cost_s, float(body["cost_s"]))
         if body["medians_s"] is not None:
             self.controls.append(tuple(body["medians_s"]))
 
