@@ -269,3 +269,27 @@ def test_without_evolving_nothing_changes(spec: LoadedSpec, tmp_path: Path) -> N
         assert "variant" not in body
     assert "evolution" not in events(result.path)[0][2]["settings"]
     assert "evolution" not in result.to_json()
+
+
+def test_a_slow_original_leaves_time_to_confirm(spec: LoadedSpec, tmp_path: Path) -> None:
+    """Where each process of the original takes long, searching ends earlier than the share alone would have it."""
+    now = [0.0]
+
+    def seconds_and_time(resolved: Resolved) -> float:
+        now[0] += 0.4
+        return seconds(resolved)
+
+    def clock() -> float:
+        now[0] += 0.001
+        return now[0]
+
+    slow = backend(seconds=seconds_and_time)
+    settings = {"confirm_share": 0.01, "control_every": 4, "finalists": 2}
+    options = Options(seed=1, workers=2, minutes=1.0, evaluations=10_000, settings=settings)
+    result = begin(spec, tmp_path / "a.run", options, backend=slow, clock=clock)
+    assert result.summary.stopped_by == "minutes"
+    assert result.summary.claim == "improved"
+    assert result.summary.wall_s <= 62
+    stops = [body for kind, _, body in events(result.path) if kind == "minimise"]
+    assert stops
+    assert audit(result.path, backend=backend()).differences == []

@@ -21,7 +21,7 @@ LAST = 3
 
 __all__ = ["minimise_action", "search_action", "search_end_s", "search_over"]
 
-FINAL_PROCESSES = 2.5
+FINAL_PROCESSES = 3.5
 """Time kept at the end, in processes of the source as given for each that confirming needs at least."""
 
 MOST_KEPT = 0.4
