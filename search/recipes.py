@@ -149,6 +149,9 @@ _PERFECT = (
     Step(operators=("fission",), everywhere=True),
 )
 
+# Without it the compiler keeps every value of a block in memory, because a store might change the others.
+_TOLD = (Step(operators=("restrict",), chance=0.9),)
+
 RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
     {
         # Tiles in cache, one of them packed, blocks in registers: what makes a matrix product fast.
@@ -160,15 +163,18 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("scalar_replace",), everywhere=True),
             Step(operators=("pack",), chance=0.8),
             Step(operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True),
+            *_TOLD,
         ),
         "register_product": (
             Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
             Step(operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True),
+            *_TOLD,
         ),
         "split_product": (
             *_PERFECT,
             Step(operators=("scalar_replace",), everywhere=True),
             Step(operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True),
+            *_TOLD,
         ),
         "reordered": (
             *_PERFECT,
@@ -176,16 +182,19 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("interchange",), chance=0.5),
             Step(operators=("unroll_and_jam", "scalar_replace"), chance=0.7),
             Step(operators=("vectorize",), chance=0.5),
+            *_TOLD,
         ),
-        "many_sums": (Step(operators=("partial_sums",), everywhere=True),),
+        "many_sums": (Step(operators=("partial_sums",), everywhere=True), *_TOLD),
         "reordered_sums": (
             Step(operators=("accumulate_in_place",), everywhere=True, chance=0.5),
             Step(operators=("scalar_replace",), everywhere=True),
             Step(operators=("partial_sums",), everywhere=True),
+            *_TOLD,
         ),
         "jammed": (
             Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
             Step(operators=("unroll_and_jam",), everywhere=True),
+            *_TOLD,
         ),
         "told": (
             Step(operators=("restrict",)),

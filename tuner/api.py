@@ -75,6 +75,7 @@ class Result:
                 "raced": t.raced,
                 "score": t.score,
                 "time_s": [x for r in t.rounds for m in r for x in m["times_s"]],
+                "variant": t.variant,
                 "origin": t.proposal.origin,
                 "configuration": dict(t.proposal.configuration),
                 "message": t.message,

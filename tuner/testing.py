@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.core.canonical import canonical_json, digest
@@ -21,6 +21,7 @@ from tuner.core.types import (
     Resolved,
     Status,
     Task,
+    Variant,
     Verdict,
 )
 
@@ -43,6 +44,7 @@ class SimulatedBackend:
         process_noise: standard deviation of the log time between processes.
         call_noise: standard deviation of the log time between calls.
         catalogue: passes to offer, in the format of :class:`tuner.spaces.passes.Catalogue`.
+        of_variant: how many times longer a source takes than the one it came from, or what becomes of it.
         on_event: called before each build, verification and measurement with its name, to inject faults.
     """
 
@@ -54,6 +56,7 @@ class SimulatedBackend:
     catalogue: Mapping[str, Any] | None = None
     name: str = "simulated"
     on_event: Callable[[str], None] | None = None
+    of_variant: Callable[[Variant, Resolved], float | Status] | None = None
 
     def environment(self, target: str) -> Mapping[str, Any]:
         """Nothing of this machine matters."""
@@ -80,18 +83,26 @@ class SimulatedBackend:
 class _Evaluation:
     backend: SimulatedBackend
     task: Task
+    _factors: dict[str, float | Status] = field(default_factory=dict)
     times: bool = True
 
     def build(self, requests: Sequence[BuildRequest]) -> list[Build]:
-        return [self._build(r.resolved) for r in requests]
+        return [self._build(r.resolved, r.variant) for r in requests]
 
-    def _build(self, resolved: Resolved) -> Build:
+    def _build(self, resolved: Resolved, variant: Variant | None = None) -> Build:
         self.backend.notice("build")
         status = self.backend.outcome(resolved)
+        factor: float | Status = 1.0
+        edited = variant is not None and bool(variant.edits)
+        if variant is not None and edited and self.backend.of_variant is not None:
+            factor = self.backend.of_variant(variant, resolved)
+            status = factor if isinstance(factor, Status) else status
         if status not in (Status.OK, Status.WRONG_RESULT):
             return Build(status=status, message="as simulated")
         make = self.backend.same_code
-        code = canonical_json(_plain(resolved) if make is None else make(resolved)).encode()
+        plain = _plain(resolved) if make is None else make(resolved)
+        code = canonical_json([variant.digest, plain] if variant is not None and edited else plain).encode()
+        self._factors[digest(code)] = factor
         return Build(status=Status.OK, code=code, digest=digest(code), key=digest(code))
 
     def build_with(self, command: Sequence[str], resolved: Resolved) -> Build:
@@ -109,6 +120,7 @@ class _Evaluation:
         return _Session(
             backend=self.backend,
             resolved=resolved,
+            factor=self._factors.get(build.key, 1.0),
             seed=seed_for(self.task.seed, f"{purpose}/{build.key}", number),
         )
 
@@ -120,17 +132,19 @@ class _Evaluation:
 class _Session:
     backend: SimulatedBackend
     resolved: Resolved
+    factor: float | Status
     seed: int
     _batches: int = 0
 
     def verify(self) -> Verdict:
         self.backend.notice("verify")
-        status = self.backend.outcome(self.resolved)
+        status = self.factor if isinstance(self.factor, Status) else self.backend.outcome(self.resolved)
         return Verdict(status=status, message="" if status is Status.OK else "as simulated")
 
     def measure(self, *, problem: int, calls: int) -> Measurement:
         self.backend.notice("measure")
         level = math.log(self.backend.seconds(self.resolved))
+        level += 0.0 if isinstance(self.factor, Status) else math.log(self.factor)
         level += self.backend.process_noise * float(stream(self.seed, "process", problem).standard_normal())
         noise = stream(self.seed, f"calls/{problem}", self._batches).standard_normal(calls)
         self._batches += 1

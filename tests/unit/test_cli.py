@@ -76,7 +76,8 @@ def test_the_design_example_checks(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     assert report["ok"]
     assert report["space"]["valid"] == 32
-    assert any("evolve" in w for w in report["warnings"])
+    assert any("llm" in w for w in report["warnings"])
+    assert "stencil5" in report["facts"]["source"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["stencil.c", "stencil.yaml"]
 
 

@@ -37,6 +37,7 @@ class _Figures:
         self.best_trial = 0
         self.baseline_s: float | None = None
         self.finals = 0
+        self.variants = 0
 
     def take(self, kind: str, body: Mapping[str, Any]) -> None:
         self.clock_s = max(self.clock_s, float(body.get("clock_s") or 0.0))
@@ -44,8 +45,12 @@ class _Figures:
             self.name = body["name"]
             self.evaluations_limit = body["settings"]["evaluations"]
             self.minutes = body["settings"]["minutes"]
-        elif kind == "ask":
+        elif kind == "ask" and self.phase != "taking the winner apart":
             self.phase = "searching"
+        elif kind == "variant" and body["purpose"] == "propose":
+            self.variants += body["made"] is not None
+        elif kind == "minimise":
+            self.phase = "taking the winner apart"
         elif kind == "trial" and not body["again"]:
             self._trial(body)
         elif kind == "stop":
@@ -91,7 +96,8 @@ class _Figures:
 
     def trials(self) -> str:
         parts = [f"{count} {status}" for status, count in sorted(self.statuses.items())]
-        return f"{self.total}: " + ", ".join(parts)
+        of = f" of {self.variants + 1} variants" if self.variants else ""
+        return f"{self.total}{of}: " + ", ".join(parts)
 
 
 class LiveProgress:

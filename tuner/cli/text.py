@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tuner.api import Result
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tuner.driver.check import CheckReport
     from tuner.driver.comparison import Comparison
     from tuner.driver.doctor import Finding
+    from tuner.driver.result import Lineage
 
 __all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_result"]
 
@@ -27,6 +28,7 @@ def print_result(result: Result) -> None:
     print(f"  baseline   {_time(summary.baseline_s, unit, scale)}")
     if summary.improved:
         print(f"  best       {_time(summary.best_s, unit, scale)}  (trial {summary.best.number})")
+        _print_edits(result)
         _print_changes(result)
     elif summary.candidate is not None and summary.measured is not None:
         value, low, high = summary.measured
@@ -35,6 +37,8 @@ def print_result(result: Result) -> None:
         )
     for other in summary.compared:
         print(f"  compare    {other.command}: {_compared(other)}")
+    if summary.evolution is not None:
+        print(f"  variants   {_variants(summary.evolution)}")
     counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)
     print(f"  trials     {summary.trials['total']}: {counts}")
     print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s")
@@ -60,6 +64,25 @@ def _answer(result: Result) -> str:
         "negligible": "faster by less than 1%: negligible",
         "not_confirmed": "not confirmed: too little time was left to say anything for certain",
     }.get(summary.claim, "no improvement found")
+
+
+def _variants(lineage: Lineage) -> str:
+    failed = f", {lineage.failed} of which failed" if lineage.failed else ""
+    return f"{lineage.total} of the source, by remix operators (no LLM){failed}"
+
+
+def _print_edits(result: Result) -> None:
+    lineage = result.outcome.summary.evolution
+    if lineage is None or not lineage.edits:
+        return
+    taken = f"; {lineage.left_out} that did not pay were left out" if lineage.left_out else ""
+    ops = ", ".join(_edit(e) for e in lineage.edits)
+    print(f"  source     variant {lineage.variant}: {ops}{taken}")
+
+
+def _edit(edit: Mapping[str, Any]) -> str:
+    loops = ", ".join([edit["loop"]] if "loop" in edit else edit.get("loops", ()))
+    return f"{edit['op']}({loops})" if loops else str(edit["op"])
 
 
 def _print_changes(result: Result) -> None:

@@ -17,6 +17,8 @@ __all__ = [
     "Final",
     "Finished",
     "Measure",
+    "Propose",
+    "Reduce",
     "SetBaseline",
     "Verify",
 ]
@@ -24,10 +26,28 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """Ask the searcher for at most ``count`` proposals, numbered from ``first``; leads to ``ask``."""
+    """Ask a variant's searcher for at most ``count`` proposals, numbered from ``first``; leads to ``ask``."""
 
     first: int
     count: int
+    variant: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Propose:
+    """Ask for a new variant; ``number`` counts what was asked for. Leads to ``variant``."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduce:
+    """Leave one edit out of a variant, with the configuration of one of its trials; leads to ``variant``."""
+
+    number: int
+    variant: int
+    trial: int
+    edit: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +128,8 @@ class Finished:
 
 Action = (
     Ask
+    | Propose
+    | Reduce
     | BuildTrials
     | SetBaseline
     | Verify

@@ -14,15 +14,14 @@ from tuner.core.errors import RecordError, UsageError
 from tuner.core.protocols import Backend, Evaluation
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, BuildRequest, Status
+from tuner.driver.lineup import Lineup
 from tuner.driver.replay import Replay, replay_events
-from tuner.driver.runs import catalogue_of, fetch_text, spec_of, toolchain
+from tuner.driver.runs import catalogue_of, make_lineup, spec_of, toolchain
 from tuner.driver.state import RunState
-from tuner.driver.warm import begin_searcher
 from tuner.evaluators import registry as backends
 from tuner.recorders import signature as signatures
 from tuner.recorders.audit import audit_file
 from tuner.recorders.record import Head, RunRecord
-from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
 
 __all__ = ["AuditReport", "audit"]
@@ -109,16 +108,14 @@ def audit(
         spec = spec_of(record, first.body)
         catalogue = catalogue_of(record, first.body)
         space = spec.space(catalogue)
-        searcher = begin_searcher(
-            first.body["settings"]["strategy"], space, first.body, lambda r: fetch_text(record, r)
-        )
-        found = replay_events(state, searcher, record.events(), record.blob)
+        lineup = make_lineup(record, state, spec, space, first.body)
+        found = replay_events(state, lineup, record.events(), record.blob)
         head, closed = record.head, record.closed
     _describe(report, found, state)
     if sign is None:
         _check_signature(report, head)
     if (rebuild or remeasure) and report.clean:
-        _with_compiler(report, state, spec, space, backend, rebuild=rebuild, remeasure=remeasure)
+        _with_compiler(report, state, spec, lineup, backend, rebuild=rebuild, remeasure=remeasure)
     elif not (rebuild or remeasure):
         report.notes.append("object code and times were not looked at: --rebuild and --remeasure do")
     if sign is not None:
@@ -175,7 +172,7 @@ def _with_compiler(
     report: AuditReport,
     state: RunState,
     spec: LoadedSpec,
-    space: Space,
+    lineup: Lineup,
     backend: Backend | None,
     *,
     rebuild: bool,
@@ -193,32 +190,24 @@ def _with_compiler(
     evaluation = backend.prepare(task, workers=state.settings.batch)
     try:
         if rebuild:
-            _rebuild(report, state, space, evaluation, spec)
+            _rebuild(report, state, lineup, evaluation)
         if remeasure:
-            _remeasure(report, state, space, evaluation, spec)
+            _remeasure(report, state, lineup, evaluation)
     finally:
         evaluation.close()
 
 
-def _requests(state: RunState, space: Space, spec: LoadedSpec, numbers: Sequence[int]) -> list[BuildRequest]:
-    return [
-        BuildRequest(
-            trial=n,
-            variant=spec.task.kernel.variant,
-            resolved=space.resolve(state.trials[n].proposal.configuration),
-        )
-        for n in numbers
-    ]
+def _requests(lineup: Lineup, numbers: Sequence[int]) -> list[BuildRequest]:
+    candidates = [(n, *lineup.of_trial(n)) for n in numbers]
+    return [BuildRequest(trial=n, variant=variant, resolved=r) for n, variant, r in candidates]
 
 
-def _rebuild(
-    report: AuditReport, state: RunState, space: Space, evaluation: Evaluation, spec: LoadedSpec
-) -> None:
+def _rebuild(report: AuditReport, state: RunState, lineup: Lineup, evaluation: Evaluation) -> None:
     numbers = [n for n, t in state.trials.items() if t.build is not None and t.build["status"] == Status.OK]
     report.rebuilt = 0
     for first in range(0, len(numbers), REBUILD_BATCH):
         batch = numbers[first : first + REBUILD_BATCH]
-        builds = evaluation.build(_requests(state, space, spec, batch))
+        builds = evaluation.build(_requests(lineup, batch))
         for number, build in zip(batch, builds, strict=True):
             recorded = state.trials[number].build
             assert recorded is not None
@@ -229,16 +218,14 @@ def _rebuild(
             report.rebuilt += 1
 
 
-def _remeasure(
-    report: AuditReport, state: RunState, space: Space, evaluation: Evaluation, spec: LoadedSpec
-) -> None:
+def _remeasure(report: AuditReport, state: RunState, lineup: Lineup, evaluation: Evaluation) -> None:
     chosen = state.chosen
     if chosen is None or state.verdict is None:
         report.notes.append("the run claims nothing, so there is nothing to measure again")
         return
     numbers = (BASELINE, chosen)
-    resolved = {n: space.resolve(state.trials[n].proposal.configuration) for n in numbers}
-    builds = dict(zip(numbers, evaluation.build(_requests(state, space, spec, numbers)), strict=True))
+    resolved = {n: lineup.of_trial(n)[1] for n in numbers}
+    builds = dict(zip(numbers, evaluation.build(_requests(lineup, numbers)), strict=True))
     evaluation.set_baseline(builds[BASELINE], resolved[BASELINE])
     values: dict[int, list[float]] = {n: [] for n in numbers}
     settings = state.settings

@@ -12,6 +12,7 @@ from tuner.driver.faults import FaultReport, plant_faults
 from tuner.driver.runs import check_flags
 from tuner.evaluators import registry as backends
 from tuner.search import registry as searchers
+from tuner.spaces.source.regions import read_program
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
 
@@ -63,6 +64,10 @@ def check_spec(spec: LoadedSpec, *, backend: Backend | None = None, faults: bool
     check_flags(backend, space)
     searchers.create(spec.search.strategy, space)
     _describe_space(report, space)
+    if spec.evolves:
+        functions = read_program(spec.task.kernel).functions
+        labels = ", ".join(functions) or "none of its functions"
+        report.lines.append(("source", f"may change: {labels}; by remix operators (no LLM)"))
     environment = backend.environment(spec.task.target)
     report.lines.append(("device", str(environment.get("device", ""))))
     evaluation = backend.prepare(spec.task_with(seed=spec.search.seed), workers=1)

@@ -11,9 +11,9 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.canonical import digest
 from tuner.core.errors import BaselineError, RecordError
-from tuner.core.protocols import Evaluation, Observer, Searcher, Session
+from tuner.core.protocols import Evaluation, Observer, Session
 from tuner.core.streams import stream
-from tuner.core.types import BASELINE, Build, BuildRequest, Measurement, Resolved, Status, Variant
+from tuner.core.types import BASELINE, Build, BuildRequest, Measurement, Resolved, Status
 from tuner.driver.actions import (
     Action,
     Ask,
@@ -25,13 +25,15 @@ from tuner.driver.actions import (
     Final,
     Finished,
     Measure,
+    Propose,
+    Reduce,
     SetBaseline,
     Verify,
 )
+from tuner.driver.lineup import Lineup
 from tuner.driver.plan import next_action
 from tuner.driver.state import RunState, proposal_to_json
 from tuner.recorders.record import Event, RunRecord
-from tuner.spaces.space import Space
 
 __all__ = ["Engine", "Interruption"]
 
@@ -66,9 +68,7 @@ class Engine:
         record: RunRecord,
         state: RunState,
         evaluation: Evaluation,
-        searcher: Searcher,
-        space: Space,
-        variant: Variant,
+        lineup: Lineup,
         observers: Sequence[Observer] = (),
         clock: Callable[[], float] = time.monotonic,
         interruption: Interruption | None = None,
@@ -76,9 +76,7 @@ class Engine:
         self._record = record
         self.state = state
         self._evaluation = evaluation
-        self._searcher = searcher
-        self._space = space
-        self._variant = variant
+        self._lineup = lineup
         self._observers = observers
         self._clock = clock
         self._interruption = interruption or Interruption()
@@ -142,6 +140,8 @@ class Engine:
                 return [Event(kind=action.kind, body=action.body, trial=action.trial)], {}
             case Ask():
                 return self._ask(action)
+            case Propose() | Reduce():
+                return self._breed(action)
             case BuildTrials():
                 return self._build(action)
             case SetBaseline():
@@ -162,22 +162,42 @@ class Engine:
                 return [], {}
 
     def _ask(self, action: Ask) -> tuple[list[Event], dict[str, bytes]]:
-        self._searcher.tell(self.state.untold())
+        searcher = self._lineup.searcher(action.variant)
+        searcher.tell(self.state.untold(action.variant))
         rng = stream(self.state.settings.seed, "ask", action.first)
         started = self._clock()
-        proposals = self._searcher.ask(action.count, rng)
+        proposals = searcher.ask(action.count, rng)
         ask_s = self._clock() - started
         blobs: dict[str, bytes] = {}
         body = {
             "first": action.first,
             "count": action.count,
             "seen": self.state.seq,
-            "searcher": self._searcher.name,
+            "searcher": searcher.name,
             "proposals": [proposal_to_json(p, blobs, digest) for p in proposals],
             "ask_s": ask_s,
             "clock_s": self._now_s(),
         }
+        if self.state.settings.evolution is not None:
+            body["variant"] = action.variant
         return [Event(kind="ask", body=body)], blobs
+
+    def _breed(self, action: Propose | Reduce) -> tuple[list[Event], dict[str, bytes]]:
+        started = self._clock()
+        blobs: dict[str, bytes] = {}
+        if isinstance(action, Propose):
+            made = self._lineup.propose(action, blobs)
+        else:
+            made = self._lineup.reduce(action, blobs)
+        body = {
+            "number": action.number,
+            "seen": self.state.seq,
+            "purpose": "propose" if isinstance(action, Propose) else "reduce",
+            "made": made,
+            "ask_s": self._clock() - started,
+            "clock_s": self._now_s(),
+        }
+        return [Event(kind="variant", body=body)], blobs if made is not None else {}
 
     def _build(self, action: BuildTrials) -> tuple[list[Event], dict[str, bytes]]:
         builds = self._compile(action.trials)
@@ -186,7 +206,8 @@ class Engine:
         for number, build in zip(action.trials, builds, strict=True):
             self._builds[number] = build
             code = None
-            if build.status is Status.OK and build.key not in self.state.keys:
+            kept = build.key not in self.state.keys or self.state.variant_of(number).purpose == "reduce"
+            if build.status is Status.OK and kept:
                 blobs[build.digest] = build.code
                 code = f"blob:{build.digest}"
             body = {
@@ -203,7 +224,8 @@ class Engine:
         return events, blobs
 
     def _compile(self, trials: Sequence[int]) -> list[Build]:
-        requests = [BuildRequest(trial=n, variant=self._variant, resolved=self._resolved(n)) for n in trials]
+        candidates = [(n, *self._lineup.of_trial(n)) for n in trials]
+        requests = [BuildRequest(trial=n, variant=variant, resolved=r) for n, variant, r in candidates]
         return self._evaluation.build(requests)
 
     def _build_of(self, number: int) -> Build:
@@ -227,7 +249,7 @@ class Engine:
             del self._builds[number]
 
     def _resolved(self, number: int) -> Resolved:
-        return self._space.resolve(self.state.trials[number].proposal.configuration)
+        return self._lineup.of_trial(number)[1]
 
     def _set_baseline(self) -> list[Event]:
         report = self._evaluation.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))

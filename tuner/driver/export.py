@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import shlex
@@ -11,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import RecordError, UsageError
-from tuner.core.types import BASELINE, Launch, Resolved
-from tuner.driver.runs import Outcome, open_state, outcome
+from tuner.core.types import BASELINE, Kernel, Launch, Resolved, Value, Variant
+from tuner.driver.runs import Outcome, open_lineup, outcome
 from tuner.driver.state import RunState
 from tuner.recorders.record import RunRecord
 from tuner.spaces.launch import geometry
-from tuner.spaces.space import Space
+from tuner.spaces.source.edits import apply_edits
+from tuner.spaces.source.regions import read_program
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["best_object", "export", "write_atomically"]
+__all__ = ["best_object", "export", "unified_patch", "write_atomically"]
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
@@ -68,6 +70,9 @@ def export(path: Path, folder: Path) -> list[Path]:
 
     For a kernel with a launch: source, code, build options with the geometry (``launch.json``), and the result.
 
+    Where the best one is a variant of the source, its source is written, with the best values of its own tunables as
+    defaults, and a patch against the source as given.
+
     Args:
         path: of the record.
         folder: made where it is missing; files in it are replaced.
@@ -76,9 +81,11 @@ def export(path: Path, folder: Path) -> list[Path]:
         The files written.
     """
     with RunRecord.read(path) as record:
-        state, spec, space = open_state(record)
+        state, spec, lineup = open_lineup(record)
         result = outcome(path, state)
         code = best_object(record, state, result)
+    variant, resolved = lineup.of_trial(result.summary.best.number)
+    variant = _with_values(spec.task.kernel, variant, resolved.macros)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
 
@@ -87,9 +94,11 @@ def export(path: Path, folder: Path) -> list[Path]:
         written.append(folder / name)
 
     put(f"{spec.name}.o" if spec.task.launch is None else f"{spec.name}.code", code)
-    for source in spec.task.kernel.variant.files:
+    for source in variant.files:
         put(source.name, source.text.encode())
-    resolved = space.resolve(result.summary.configuration)
+    patch = unified_patch(spec.task.kernel.variant, variant)
+    if patch:
+        put(f"{spec.name}.patch", patch.encode())
     put("result.json", (json.dumps(result.to_json(), indent=2) + "\n").encode())
     if spec.task.launch is not None:
         put("launch.json", (json.dumps(_launch(spec, spec.task.launch, resolved), indent=2) + "\n").encode())
@@ -97,7 +106,7 @@ def export(path: Path, folder: Path) -> list[Path]:
         # Not made by clang and its tools, so there is no such script to write.
         return written
     put("pipeline.txt", ((resolved.pipeline or "default<O3>") + "\n").encode())
-    put("build.sh", _script(spec, state, space, result, record_name=path.name).encode(), 0o755)
+    put("build.sh", _script(spec, state, resolved, result, record_name=path.name).encode(), 0o755)
     return written
 
 
@@ -122,10 +131,42 @@ def _launch(spec: LoadedSpec, launch: Launch, resolved: Resolved) -> dict[str, A
     }
 
 
-def _script(spec: LoadedSpec, state: RunState, space: Space, result: Outcome, *, record_name: str) -> str:
+def _with_values(kernel: Kernel, variant: Variant, macros: Mapping[str, Value]) -> Variant:
+    """The variant with the values of its own tunables as defaults, so that its source stands by itself."""
+    if not variant.edits:
+        return variant
+    edits = [
+        {**e, "parameters": [{**p, "default": macros[p["name"]]} for p in e["parameters"]]}
+        if "parameters" in e
+        else e
+        for e in variant.edits
+    ]
+    return apply_edits(read_program(kernel), edits).variant
+
+
+def unified_patch(original: Variant, variant: Variant) -> str:
+    """A unified diff that makes the variant of the original; empty where they are equal."""
+    before = {f.name: f.text for f in original.files}
+    lines: list[str] = []
+    for file in variant.files:
+        made = difflib.unified_diff(
+            before[file.name].splitlines(keepends=True),
+            file.text.splitlines(keepends=True),
+            f"a/{file.name}",
+            f"b/{file.name}",
+        )
+        for line in made:
+            lines.append(line)
+            if not line.endswith("\n"):
+                lines.append("\n\\ No newline at end of file\n")
+    return "".join(lines)
+
+
+def _script(
+    spec: LoadedSpec, state: RunState, resolved: Resolved, result: Outcome, *, record_name: str
+) -> str:
     """How the object was made, as commands for a person: the object beside it is what was verified and timed."""
     kernel = spec.task.kernel
-    resolved = space.resolve(result.summary.configuration)
     defines = [f"-D{name}={_macro(value)}" for name, value in sorted(resolved.macros.items())]
     march = "native" if spec.task.target == "native" else spec.task.target
     front = ["clang", "-O3", f"-march={march}", *resolved.flags, *defines]

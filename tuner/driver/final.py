@@ -13,8 +13,9 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Status
-from tuner.driver import comparison
+from tuner.driver import comparison, evolving
 from tuner.driver.actions import Action, Decide, Final, Finished
+from tuner.driver.lineage import ORIGINAL
 from tuner.driver.state import FinalSample, RunState
 
 __all__ = ["finalists", "next_action"]
@@ -29,13 +30,22 @@ CALLS_BETWEEN = (7, 512)
 
 
 def finalists(state: RunState) -> list[int]:
-    """The best-scored trials that look faster than the baseline, best first."""
+    """The best-scored trials that look faster than the baseline, best first.
+
+    Where the winner was taken apart, what is left of it stands for all of its variants.
+    """
+    reduction = state.reduction
+    replaced = reduction.replaced if reduction is not None else set[int]()
     scored = [
         (trial.score, number)
         for number, trial in state.trials.items()
         if trial.status is Status.OK and not trial.raced and trial.score is not None and trial.score < 0
+        if trial.variant not in replaced or trial.variant == ORIGINAL
     ]
-    return [number for _, number in sorted(scored)[: state.settings.finalists]]
+    found = [number for _, number in sorted(scored)[: state.settings.finalists]]
+    if reduction is not None and reduction.replaced and reduction.trial not in found:
+        found = [*found[: state.settings.finalists - 1], reduction.trial]
+    return found
 
 
 def next_action(state: RunState) -> Action:
@@ -135,6 +145,8 @@ def _order(state: RunState, role: str, number: int, trials: list[int]) -> list[i
 
 def _calls(state: RunState, trial: int) -> tuple[int, ...]:
     low, high = CALLS_BETWEEN
+    if state.settings.evolution is not None:
+        low = state.settings.evolution.calls
     calls = []
     for problem in range(len(state.settings.weights)):
         call_s = statistics.median(state.trials[trial].times_s(problem))
@@ -153,7 +165,12 @@ def _time_for_choosing(state: RunState, processes: int) -> bool:
     if math.isinf(start):
         return True
     start = min(start, state.settings.deadline_s)
-    end = start + (state.settings.deadline_s - start) * CHOOSE_TIME_SHARE
+    evolution = state.settings.evolution
+    if evolution is not None:
+        start = evolving.search_end_s(state)
+    # The source as given may take many times as long as the finalists, so confirming costs more than choosing.
+    share = CHOOSE_TIME_SHARE if evolution is None else evolution.choose
+    end = start + (state.settings.deadline_s - start) * share
     return state.clock_s + processes * _cost_s(state) <= end
 
 

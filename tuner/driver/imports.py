@@ -17,6 +17,7 @@ from tuner.core.canonical import canonical_json
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import Status, Value
 from tuner.driver.export import write_atomically
+from tuner.driver.lineage import ORIGINAL
 from tuner.driver.runs import open_state
 from tuner.driver.state import RunState, TrialState
 from tuner.evaluators.recorded.formats import read_file
@@ -118,7 +119,7 @@ def _measured(path: Path) -> list[tuple[Mapping[str, Value], float]]:
 def _observed(path: Path) -> list[tuple[Mapping[str, Value], float]]:
     with RunRecord.read(path) as record:
         state, _, _ = open_state(record)
-    return [(t.proposal.configuration, t.score) for t in state.trials.values() if t.score is not None]
+    return [(t.proposal.configuration, t.score) for t in _original(state) if t.score is not None]
 
 
 def _t1(path: Path) -> Mapping[str, Any] | None:
@@ -155,7 +156,7 @@ def space_of_run(path: Path) -> RecordedSpace:
         state, spec, _ = open_state(record)
     if len(state.settings.weights) != 1:
         raise SpecError(f"{path} is a run over several problems", "a recorded space is of one problem")
-    said = [(t, _source(state, t)) for t in state.trials.values() if t.status not in (None, *_SILENT)]
+    said = [(t, _source(state, t)) for t in _original(state) if t.status not in (None, *_SILENT)]
     if not said:
         raise SpecError(f"{path} holds no finished trial", "let the run get further")
     configurations = [_renamed(t.proposal.configuration) for t, _ in said]
@@ -185,7 +186,7 @@ def t4_of_run(path: Path) -> dict[str, Any]:
     with RunRecord.read(path) as record:
         state, spec, _ = open_state(record)
     results = []
-    for trial in state.trials.values():
+    for trial in _original(state):
         if trial.status is None or trial.status in _SILENT:
             continue
         source = _source(state, trial)
@@ -219,6 +220,11 @@ def t4_of_run(path: Path) -> dict[str, Any]:
 def write_t4(run: Path, target: Path) -> None:
     """Writes :func:`t4_of_run` to a file, replacing one that is there."""
     write_atomically(target, (json.dumps(t4_of_run(run), indent=1) + "\n").encode())
+
+
+def _original(state: RunState) -> list[TrialState]:
+    """The trials of the source as given: a configuration means something else for another variant."""
+    return [t for t in state.trials.values() if t.variant == ORIGINAL]
 
 
 def _source(state: RunState, trial: TrialState) -> TrialState:

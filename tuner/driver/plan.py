@@ -12,7 +12,7 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.types import BASELINE, Stage, Status
-from tuner.driver import final
+from tuner.driver import evolving, final
 from tuner.driver.actions import (
     Action,
     Ask,
@@ -57,11 +57,17 @@ def next_action(state: RunState) -> Action:
 def _search_action(state: RunState) -> Action:
     if state.trials[BASELINE].status is not Status.OK:
         return Decide(kind="end", body=_end_body(state, "baseline"))
-    reason = _stop_reason(state)
+    evolves = state.settings.evolution is not None
+    reason = evolving.search_over(state) if evolves else _stop_reason(state)
     if reason is not None:
-        return Decide(kind="stop", body={"reason": reason, "finalists": final.finalists(state)})
+        last = evolving.minimise_action(state, reason) if evolves else None
+        return last or Decide(kind="stop", body={"reason": reason, "finalists": final.finalists(state)})
     if state.since_control >= state.settings.control_every:
         return Control(number=len(state.controls), calls=_calls(state, BASELINE, 0))
+    if evolves:
+        action = evolving.search_action(state)
+        assert action is not None
+        return action
     left = math.inf if state.settings.evaluations is None else state.settings.evaluations - state.evaluations
     count = int(min(state.settings.batch, left, state.settings.proposals - state.next_trial))
     return Ask(first=state.next_trial, count=count)
@@ -83,7 +89,8 @@ def _trial_action(state: RunState, trial: TrialState) -> Action:
     if trial.build["status"] != Status.OK:
         return _close(state, trial, Status(trial.build["status"]), message=trial.build["message"])
     first = state.keys.get(trial.build["key"], trial.number)
-    if first != trial.number:
+    # A winner with an edit less is measured even where its code is the same: then the edit did nothing.
+    if first != trial.number and state.variant_of(trial.number).purpose != "reduce":
         return _duplicate(state, trial, state.trials[first])
     if trial.number == BASELINE and state.baseline is None:
         return SetBaseline()

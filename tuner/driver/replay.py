@@ -8,7 +8,6 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.canonical import canonical_json, digest, from_json
-from tuner.core.protocols import Searcher
 from tuner.core.streams import stream
 from tuner.core.types import Proposal, Status
 from tuner.driver.actions import (
@@ -21,14 +20,18 @@ from tuner.driver.actions import (
     Decide,
     Final,
     Measure,
+    Propose,
+    Reduce,
     SetBaseline,
     Verify,
 )
+from tuner.driver.lineage import ORIGINAL
+from tuner.driver.lineup import Lineup
 from tuner.driver.plan import next_action
 from tuner.driver.state import RunState, proposal_from_json, proposal_to_json
 from tuner.recorders.record import Recorded
 
-__all__ = ["Difference", "Replay", "replay_events", "restore"]
+__all__ = ["Difference", "Replay", "replay_events"]
 
 TIE = 1e-6
 """Scores closer than this are a tie: another environment may pick another of them."""
@@ -57,24 +60,12 @@ class Replay:
     ties: list[Difference] = field(default_factory=list)
 
 
-def restore(state: RunState, searcher: Searcher, events: Iterable[Recorded]) -> None:
-    """Folds events into the state and brings the searcher to where it was, without asking it again."""
-    for event in events:
-        if event.kind == "ask":
-            searcher.tell(state.untold())
-            state.apply(event)
-            first, count = event.body["first"], len(event.body["proposals"])
-            searcher.adopt([state.trials[first + i].proposal for i in range(count)])
-        else:
-            state.apply(event)
-
-
-def replay_events(state: RunState, searcher: Searcher, events: Iterable[Recorded], blob: Any) -> Replay:
+def replay_events(state: RunState, lineup: Lineup, events: Iterable[Recorded], blob: Any) -> Replay:
     """Re-derives every proposal and decision.
 
     Args:
         state: fresh; holds the run's last state afterwards.
-        searcher: fresh, of the run's strategy and space.
+        lineup: fresh, over the same state.
         events: all of the record, in order.
         blob: reads a blob by digest.
     """
@@ -86,7 +77,9 @@ def replay_events(state: RunState, searcher: Searcher, events: Iterable[Recorded
             continue
         action = next_action(state)
         if isinstance(action, Ask) and event.kind == "ask":
-            _replay_ask(state, searcher, action, event, found, blob)
+            _replay_ask(state, lineup, action, event, found, blob)
+        elif isinstance(action, Propose | Reduce) and event.kind == "variant":
+            _replay_variant(state, lineup, action, event, found)
         else:
             problem = _mismatch(action, event)
             if isinstance(action, Decide):
@@ -98,16 +91,19 @@ def replay_events(state: RunState, searcher: Searcher, events: Iterable[Recorded
 
 
 def _replay_ask(
-    state: RunState, searcher: Searcher, action: Ask, event: Recorded, found: Replay, blob: Any
+    state: RunState, lineup: Lineup, action: Ask, event: Recorded, found: Replay, blob: Any
 ) -> None:
     body = event.body
     if (body["first"], body["count"]) != (action.first, action.count):
         message = f"the plan asks for {action.count} from trial {action.first}"
         found.differences.append(Difference(seq=event.seq, kind="ask", message=message))
-    if body["seen"] != state.seq:
-        message = f"says it had seen {body['seen']} events, but {state.seq} came before it"
+    if body.get("variant", ORIGINAL) != action.variant:
+        message = f"the plan asks the searcher of variant {action.variant}"
         found.differences.append(Difference(seq=event.seq, kind="ask", message=message))
-    searcher.tell(state.untold())
+        return
+    _check_seen(state, event, found)
+    searcher = lineup.searcher(action.variant)
+    searcher.tell(state.untold(action.variant))
     rng = stream(state.settings.seed, "ask", action.first)
     derived = searcher.ask(action.count, rng)
     recorded = [proposal_from_json(p, blob) for p in body["proposals"]]
@@ -123,6 +119,28 @@ def _replay_ask(
     (found.ties if tied else found.differences).append(difference)
     if recorded:
         searcher.adopt(recorded)
+
+
+def _check_seen(state: RunState, event: Recorded, found: Replay) -> None:
+    if event.body["seen"] != state.seq:
+        message = f"says it had seen {event.body['seen']} events, but {state.seq} came before it"
+        found.differences.append(Difference(seq=event.seq, kind=event.kind, message=message))
+
+
+def _replay_variant(
+    state: RunState, lineup: Lineup, action: Propose | Reduce, event: Recorded, found: Replay
+) -> None:
+    body = event.body
+    purpose = "propose" if isinstance(action, Propose) else "reduce"
+    if (body["number"], body["purpose"]) != (action.number, purpose):
+        message = f"the plan calls for variant proposal {action.number}, to {purpose}"
+        found.differences.append(Difference(seq=event.seq, kind="variant", message=message))
+    _check_seen(state, event, found)
+    found.proposals += 1
+    derived = lineup.propose(action, {}) if isinstance(action, Propose) else lineup.reduce(action, {})
+    if from_json(canonical_json(derived)) != body["made"]:
+        message = "another variant follows from the same judgements"
+        found.differences.append(Difference(seq=event.seq, kind="variant", message=message))
 
 
 def _plain(proposals: list[Proposal]) -> list[Any]:

@@ -21,6 +21,36 @@ CLAIMS = ("improved", "negligible", "none", "not_confirmed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """What came of the variants of a run.
+
+    Attributes:
+        total: of them, the source as given included.
+        failed: of which nothing worked.
+        left_out: edits that were taken out of the winner because they did not pay.
+        variant: the best trial's: 0 is the source as given.
+        edits: that make it of the original.
+    """
+
+    total: int
+    failed: int
+    left_out: int
+    variant: int
+    edits: tuple[Mapping[str, Any], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "proposer": "remix",
+            "variants": self.total,
+            "failed": self.failed,
+            "left_out": self.left_out,
+            "variant": self.variant,
+            "edits": [dict(e) for e in self.edits],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """What came of a run.
 
@@ -31,6 +61,8 @@ class Summary:
         candidate: the best trial that the search saw, claimed or not; ``None`` when nothing looked faster.
         speedup: value and 95% interval over the baseline; 1 where nothing is claimed.
         measured: value and interval of the candidate even where nothing is claimed; ``None`` when not confirmed.
+        variant: digest of the best trial's source.
+        evolution: what came of the variants; ``None`` where the source stays as it is given.
         baseline_s, best_s: seconds of one call with 95% interval (weighted geometric mean over problems).
     """
 
@@ -49,6 +81,7 @@ class Summary:
     wall_s: float
     variant: str
     compared: tuple[Comparison, ...] = ()
+    evolution: Lineage | None = None
 
     @property
     def configuration(self) -> Configuration:
@@ -63,6 +96,7 @@ class Summary:
 
     def to_json(self, *, run: str | None, kernel: str, backend: str, device: str) -> dict[str, Any]:
         """The object behind ``--json``."""
+        evolution = {} if self.evolution is None else {"evolution": self.evolution.to_json()}
         return {
             "schema_version": SCHEMA_VERSION,
             "run": run,
@@ -86,6 +120,7 @@ class Summary:
             "wall_s": self.wall_s,
             "stopped_by": self.stopped_by,
             "message": self.message,
+            **evolution,
         }
 
     def _candidate_json(self) -> dict[str, Any] | None:
@@ -107,7 +142,12 @@ def _timing(values: tuple[float, float, float]) -> dict[str, Any]:
 
 
 def summarise(state: RunState, *, variant: str) -> Summary:
-    """What the run has come to, also while it is interrupted or failed."""
+    """What the run has come to, also while it is interrupted or failed.
+
+    Args:
+        state: of the run.
+        variant: what stands for the source as given where its own digest is not recorded.
+    """
     baseline = state.trials[BASELINE]
     verdict = state.verdict or {}
     claim = verdict.get("claim", "not_confirmed" if state.finalists or state.end is None else "none")
@@ -123,11 +163,12 @@ def summarise(state: RunState, *, variant: str) -> Summary:
     if improved:
         best_s = _triple(verdict.get("candidate_s")) or baseline_s
     stopped_by = state.end["stopped_by"] if state.end else "interrupted"
+    best = chosen if improved and chosen else baseline
     return Summary(
         improved=improved,
         claim=claim,
         baseline=baseline,
-        best=chosen if improved and chosen else baseline,
+        best=best,
         candidate=candidate,
         speedup=measured if improved and measured else (1.0, 1.0, 1.0),
         measured=measured,
@@ -137,8 +178,23 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         stopped_by=stopped_by,
         message=_message(state, baseline),
         wall_s=state.clock_s,
-        variant=variant,
+        variant=state.variants[best.variant].digest or variant,
         compared=comparisons(state),
+        evolution=_lineage(state, best) if state.settings.evolution is not None else None,
+    )
+
+
+def _lineage(state: RunState, best: TrialState) -> Lineage:
+    searched = [v for v in state.variants.values() if v.purpose == "propose"]
+    own, reduction, left_out = state.variants[best.variant], state.reduction, 0
+    if reduction is not None and own.number == reduction.variant and reduction.replaced:
+        left_out = len(state.variants[min(reduction.replaced)].edits) - len(own.edits)
+    return Lineage(
+        total=len(searched),
+        failed=sum(v.failed for v in searched),
+        left_out=left_out,
+        variant=own.number,
+        edits=own.edits,
     )
 
 

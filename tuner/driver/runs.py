@@ -15,22 +15,36 @@ from typing import Any
 
 from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.errors import MachineError, RecordError, UsageError
-from tuner.core.protocols import Backend, Evaluation, Observer
+from tuner.core.protocols import Backend, Evaluation, Observer, Searcher
 from tuner.core.types import Proposal, Status
 from tuner.driver.engine import Engine, Interruption
-from tuner.driver.replay import restore
+from tuner.driver.lineup import Lineup, describe_original
 from tuner.driver.result import Summary, summarise
-from tuner.driver.settings import RunSettings
+from tuner.driver.settings import EVOLVING_CALLS, Evolution, RunSettings
 from tuner.driver.state import RunState, proposal_to_json
 from tuner.driver.warm import KEY, begin_searcher
 from tuner.evaluators import registry as backends
 from tuner.recorders.record import Event, RunRecord
+from tuner.search import registry as searchers
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec, load_recorded
 
-__all__ = ["Options", "Outcome", "begin", "find_unfinished", "new_path", "open_state", "resume"]
+__all__ = [
+    "Options",
+    "Outcome",
+    "begin",
+    "find_unfinished",
+    "make_lineup",
+    "new_path",
+    "open_lineup",
+    "open_state",
+    "resume",
+]
 
 DEFAULT_EVALUATIONS = 200
+CONFIRM_S = 30.0
+"""Least seconds kept for choosing and confirming where the source evolves, as far as that is not most of the time."""
+
 PACKAGES = ("numpy", "scipy", "optuna", "scikit-optimize", "scikit-learn", "cmaes")
 SUFFIX = ".run"
 
@@ -151,6 +165,12 @@ def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
     if minutes is not None and not (isinstance(minutes, int | float) and 0 < minutes < math.inf):
         raise UsageError(f"minutes is {minutes!r}", "give a number above 0")
     total = sum(p.weight for p in spec.task.problems)
+    more: dict[str, Any] = {}
+    if spec.evolves:
+        more = {"rounds_calls": EVOLVING_CALLS, "evolution": Evolution()}
+        if minutes is not None:
+            # The source as given may take many times as long as the winner, so a short run needs more of its time.
+            more["confirm_share"] = min(0.4, max(0.15, CONFIRM_S / (60 * minutes)))
     return RunSettings(
         strategy=options.strategy or search.strategy,
         seed=search.seed if options.seed is None else options.seed,
@@ -159,7 +179,7 @@ def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
         batch=workers_of(options),
         weights=tuple(p.weight / total for p in spec.task.problems),
         compare=tuple(shlex.join(words) for words in spec.compare),
-        **dict(options.settings or {}),
+        **{**more, **dict(options.settings or {})},
     )
 
 
@@ -223,7 +243,10 @@ def begin(
     if options.warm_start:
         body[KEY] = [_store(text, blobs) for text in options.warm_start]
     texts = {name: data.decode() for name, data in blobs.items()}
-    searcher = begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
+    # A strategy that cannot be made is said before anything is written.
+    begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
+    if settings.evolution is not None:
+        body["variant"] = describe_original(task.kernel, task.verify.numerics, settings.evolution)
     evaluation = backend.prepare(task, workers=workers_of(options))
     try:
         _require_times(evaluation, backend)
@@ -236,9 +259,7 @@ def begin(
                 record=record,
                 state=state,
                 evaluation=evaluation,
-                searcher=searcher,
-                space=space,
-                variant=task.kernel.variant,
+                lineup=make_lineup(record, state, spec, space, body),
                 observers=observers,
                 clock=clock,
                 interruption=interruption,
@@ -301,16 +322,11 @@ def resume(
         evaluation = backend.prepare(task, workers=workers or state.settings.batch)
         try:
             _require_times(evaluation, backend)
-            searcher = begin_searcher(state.settings.strategy, space, start, lambda r: fetch_text(record, r))
-            fresh = RunState(record.blob)
-            restore(fresh, searcher, record.events())
             engine = Engine(
                 record=record,
-                state=fresh,
+                state=state,
                 evaluation=evaluation,
-                searcher=searcher,
-                space=space,
-                variant=task.kernel.variant,
+                lineup=make_lineup(record, state, spec, space, start),
                 observers=observers,
                 clock=clock,
                 interruption=interruption,
@@ -319,7 +335,7 @@ def resume(
                 observer.event("start", start)
             engine.go_on(now)
             engine.run()
-            return outcome(path, fresh)
+            return outcome(path, state)
         finally:
             evaluation.close()
 
@@ -339,6 +355,34 @@ def open_state(record: RunRecord) -> tuple[RunState, LoadedSpec, Space]:
         )
     spec = spec_of(record, state.start)
     return state, spec, spec.space(catalogue_of(record, state.start))
+
+
+def make_lineup(
+    record: RunRecord, state: RunState, spec: LoadedSpec, space: Space, start: Mapping[str, Any]
+) -> Lineup:
+    """The variants of a run over its state, which may still be empty.
+
+    Args:
+        record: where texts are kept.
+        state: of the run.
+        spec, space: of the record.
+        start: the body of its first event.
+    """
+    strategy = start["settings"]["strategy"]
+
+    def make(own: Space | None) -> Searcher:
+        if own is None:
+            return begin_searcher(strategy, space, start, lambda r: fetch_text(record, r))
+        return searchers.create(strategy, own)
+
+    return Lineup(state, space, spec.task.kernel, spec.task.verify.numerics, make)
+
+
+def open_lineup(record: RunRecord) -> tuple[RunState, LoadedSpec, Lineup]:
+    """As :func:`open_state`, with the variants."""
+    state, spec, space = open_state(record)
+    assert state.start is not None
+    return state, spec, make_lineup(record, state, spec, space, state.start)
 
 
 def spec_of(record: RunRecord, start: Mapping[str, Any]) -> LoadedSpec:
@@ -363,7 +407,7 @@ def outcome(path: Path, state: RunState) -> Outcome:
     """The outcome of a state."""
     start = state.start
     assert start is not None
-    summary = summarise(state, variant=start["spec_digest"])
+    summary = summarise(state, variant=_original_digest(start))
     ended_by = state.end["stopped_by"] if state.end else ""
     return Outcome(
         path=path,
@@ -374,6 +418,11 @@ def outcome(path: Path, state: RunState) -> Outcome:
         failed=ended_by == "baseline" or state.trials[0].status not in (None, Status.OK),
         interrupted=state.end is None,
     )
+
+
+def _original_digest(start: Mapping[str, Any]) -> str:
+    variant = start.get("variant")
+    return str(start["spec_digest"] if variant is None else variant["digest"])
 
 
 def check_flags(backend: Backend, space: Space) -> None:

@@ -7,7 +7,50 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["RunSettings"]
+__all__ = ["EVOLVING_CALLS", "Evolution", "RunSettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evolution:
+    """How a run over variants of the source spends its budget.
+
+    Attributes:
+        first: trials of a new variant.
+        growth: how many times the trials of a rung the next one has; one of as many variants goes up to it.
+        rungs: of halving; higher ones come when the time for new variants is over.
+        explore: part of the budget for searching that goes to new variants; the best are then tuned on with the rest.
+        islands: of the archive.
+        migration: judged variants between two migrations.
+        patience: variants that an island may go without getting better before it begins anew.
+        barren: proposals in a row that give nothing new, after which a variant is tuned on before more are asked for.
+        reserve: part of the evaluations and of the time for searching that is kept for taking the winner apart.
+        dull: duplicates in a row after which a variant's rung is over: its search finds nothing new.
+        calls: least timed calls of one process while choosing and confirming, where a call takes long.
+        choose: part of the time left at the end of the search that choosing may take.
+        pays: log time that an edit has to be worth to stay in the winner.
+    """
+
+    first: int = 4
+    growth: int = 3
+    rungs: int = 3
+    explore: float = 0.7
+    islands: int = 2
+    migration: int = 12
+    patience: int = 24
+    barren: int = 4
+    reserve: float = 0.06
+    dull: int = 6
+    calls: int = 3
+    choose: float = 0.35
+    pays: float = 0.01
+
+    def rung(self, number: int) -> int:
+        """Trials of a variant up to the end of a rung."""
+        return self.first * int(self.growth**number)
+
+
+EVOLVING_CALLS = (3, 4, 5)
+"""Least timed calls of each racing round where variants are searched: the source as given may be very slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +76,7 @@ class RunSettings:
         compare: commands of other compilers whose code is timed beside the baseline at the end.
         compare_processes: fresh processes for each of them.
         lost_retries: how often a trial that the machine lost is tried again.
+        evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
     """
 
     strategy: str
@@ -54,15 +98,21 @@ class RunSettings:
     lost_retries: int = 2
     compare: tuple[str, ...] = ()
     compare_processes: int = 8
+    evolution: Evolution | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        """Plain JSON; ``evolution`` is there only where it is set."""
+        plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        if self.evolution is None:
+            del plain["evolution"]
+        return plain
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RunSettings:
         """The inverse of :meth:`to_json`."""
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+        if fields.get("evolution") is not None:
+            fields["evolution"] = Evolution(**fields["evolution"])
         return cls(**fields)
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.core.protocols import Observation
 from tuner.core.types import BASELINE, Configuration, Proposal, Stage, Status
+from tuner.driver.lineage import ORIGINAL, Judgement, Reduction, VariantState
 from tuner.driver.settings import RunSettings
 from tuner.recorders.record import Recorded
 
@@ -66,6 +67,7 @@ class TrialState:
 
     number: int
     proposal: Proposal
+    variant: int = ORIGINAL
     attempt: int = 0
     build: Mapping[str, Any] | None = None
     verify: Mapping[str, Any] | None = None
@@ -118,6 +120,7 @@ class RunState:
         self.baseline: Mapping[str, Any] | None = None
         self.controls: list[tuple[float, ...]] = []
         self.since_control = 0
+        self.control_cost_s = 0.0
         self.exhausted = False
         self.evaluations = 0
         self.best: int | None = None
@@ -133,7 +136,11 @@ class RunState:
         self.end: Mapping[str, Any] | None = None
         self.interrupted = False
         self.finished: list[int] = []
-        self._told = 0
+        self.variants: dict[int, VariantState] = {}
+        self.proposed = 0
+        self.barren = 0
+        self.judgements: list[Judgement] = []
+        self.reduction: Reduction | None = None
 
     @property
     def next_trial(self) -> int:
@@ -151,10 +158,19 @@ class RunState:
         self.clock_s = max(self.clock_s, float(body.get("clock_s", 0.0)))
         _APPLY[event.kind](self, event.trial, body)
 
-    def untold(self) -> list[Observation]:
-        """What the searcher has not been told yet, in the order of completion; marks it as told."""
-        numbers, self._told = self.finished[self._told :], len(self.finished)
+    def untold(self, variant: int = ORIGINAL) -> list[Observation]:
+        """What a variant's searcher has not been told yet, in the order of completion; marks it as told."""
+        own = self.variants[variant]
+        numbers, own.told = own.finished[own.told :], len(own.finished)
+        return self.observations(numbers)
+
+    def observations(self, numbers: Sequence[int]) -> list[Observation]:
+        """Trials as searchers are told of them."""
         return [self._observation(self.trials[n]) for n in numbers]
+
+    def variant_of(self, number: int) -> VariantState:
+        """The variant that a trial belongs to."""
+        return self.variants[self.trials[number].variant]
 
     def _observation(self, trial: TrialState) -> Observation:
         build = trial.build or {}
@@ -175,13 +191,85 @@ class RunState:
         proposal = proposal_from_json(body["baseline"], self._blob)
         self.trials[BASELINE] = TrialState(number=BASELINE, proposal=proposal)
         self.queue = [BASELINE]
+        evolution = self.settings.evolution
+        original = VariantState(number=ORIGINAL, trials=[BASELINE])
+        if evolution is not None:
+            original.digest, original.structure = body["variant"]["digest"], body["variant"]["structure"]
+            original.cell = tuple(body["variant"]["cell"])
+            original.rung, original.target = 1, evolution.rung(1)
+            original.patience = evolution.dull
+        self.variants = {ORIGINAL: original}
 
     def _apply_ask(self, _: int | None, body: Mapping[str, Any]) -> None:
+        own = self.variants[body.get("variant", ORIGINAL)]
+        own.told = len(own.finished)
+        own.asks.append((own.told, tuple(range(body["first"], body["first"] + len(body["proposals"])))))
         for offset, value in enumerate(body["proposals"]):
             number = body["first"] + offset
-            self.trials[number] = TrialState(number=number, proposal=proposal_from_json(value, self._blob))
+            proposal = proposal_from_json(value, self._blob)
+            self.trials[number] = TrialState(number=number, proposal=proposal, variant=own.number)
             self.queue.append(number)
-        self.exhausted = not body["proposals"]
+            own.trials.append(number)
+        own.exhausted = not body["proposals"]
+        self.exhausted = own.exhausted and self.settings.evolution is None
+        self._judge(own)
+
+    def _apply_variant(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.proposed += 1
+        made = body["made"]
+        if body["purpose"] == "propose":
+            self.barren = 0 if made is not None else self.barren + 1
+        if made is None:
+            if self.reduction is not None:
+                self.reduction.refuse()
+            return
+        assert self.settings.evolution is not None
+        number = len(self.variants)
+        variant = VariantState.from_json(number, made, self._blob)
+        variant.purpose = body["purpose"]
+        variant.target = self.settings.evolution.rung(0)
+        variant.patience = self.settings.evolution.dull
+        if self.reduction is not None:
+            variant.target = 1
+            self.reduction.trying = number
+        self.variants[number] = variant
+
+    def _apply_promote(self, _: int | None, body: Mapping[str, Any]) -> None:
+        variant = self.variants[body["variant"]]
+        variant.rung, variant.target, variant.dull = body["rung"], body["target"], 0
+        # Chance and other parents may find what was not found before.
+        self.barren = 0
+
+    def _apply_minimise(self, _: int | None, body: Mapping[str, Any]) -> None:
+        trial = self.trials[body["trial"]]
+        assert trial.score is not None
+        self.reduction = Reduction(
+            reason=body["reason"],
+            variant=trial.variant,
+            trial=trial.number,
+            score=trial.score,
+            edit=len(self.variants[trial.variant].edits) - 1,
+        )
+
+    def _judge(self, variant: VariantState) -> None:
+        """Notes what a variant has reached when it has come to the end of its rung."""
+        if self.settings.evolution is None or not variant.settled or len(variant.reached) > variant.rung:
+            return
+        first = not variant.reached
+        variant.reached += [variant.score] * (variant.rung + 1 - len(variant.reached))
+        if variant.purpose == "propose":
+            best = None if variant.best is None else self.trials[variant.best].proposal.configuration
+            self.judgements.append(
+                Judgement(variant=variant.number, score=variant.score, configuration=best, first=first)
+            )
+
+    def _reduced(self, trial: TrialState, reduction: Reduction) -> None:
+        assert self.settings.evolution is not None
+        good = trial.status is Status.OK and not trial.raced and trial.score is not None
+        if good and (trial.score or 0.0) <= reduction.score + self.settings.evolution.pays:
+            reduction.accept(trial.number, len(self.variants[trial.variant].edits))
+        else:
+            reduction.refuse()
 
     def _apply_build(self, number: int | None, body: Mapping[str, Any]) -> None:
         assert number is not None
@@ -204,6 +292,7 @@ class RunState:
 
     def _apply_control(self, _: int | None, body: Mapping[str, Any]) -> None:
         self.since_control = 0
+        self.control_cost_s = max(self.control_cost_s, float(body["cost_s"]))
         if body["medians_s"] is not None:
             self.controls.append(tuple(body["medians_s"]))
 
@@ -221,6 +310,11 @@ class RunState:
             return
         self.queue.remove(number)
         self.finished.append(number)
+        own = self.variants[trial.variant]
+        own.finish(number, trial.score, duplicate=trial.status is Status.DUPLICATE)
+        self._judge(own)
+        if self.reduction is not None and self.reduction.trying == own.number:
+            self._reduced(trial, self.reduction)
         if trial.status not in (Status.DUPLICATE, Status.PRUNED):
             self.evaluations += 1
             if trial.build is not None and trial.build["key"]:
@@ -285,6 +379,9 @@ class RunState:
 _APPLY = {
     "start": RunState._apply_start,
     "ask": RunState._apply_ask,
+    "variant": RunState._apply_variant,
+    "promote": RunState._apply_promote,
+    "minimise": RunState._apply_minimise,
     "build": RunState._apply_build,
     "baseline": RunState._apply_baseline,
     "verify": RunState._apply_verify,

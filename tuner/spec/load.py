@@ -28,6 +28,7 @@ from tuner.spec.messages import to_spec_error
 from tuner.spec.models import SpecModel
 from tuner.spec.sections import (
     NOT_YET,
+    evolves,
     make_compare,
     make_kernel,
     make_launch,
@@ -84,6 +85,7 @@ class LoadedSpec:
         search: how to search.
         compare: commands of other compilers to time.
         objective: what is made small.
+        evolves: whether variants of the source are searched.
         notices: what the spec asks for and does not get in this version.
     """
 
@@ -98,6 +100,7 @@ class LoadedSpec:
     compare: tuple[tuple[str, ...], ...]
     objective: str
     tunables: Tunables = field(repr=False)
+    evolves: bool = False
     notices: tuple[str, ...] = ()
 
     @property
@@ -251,7 +254,8 @@ class _Loader:
             compare=make_compare(model, view),
             objective=model.objective,
             tunables=tunables,
-            notices=(*make_notices(model), *passless),
+            evolves=evolves(model, sources.language),
+            notices=(*make_notices(model, sources.language), *passless),
         )
 
     def _backend(self, model: SpecModel, language: str, view: View) -> str:

@@ -16,7 +16,9 @@ from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View
 
 __all__ = [
+    "EVOLVED",
     "NOT_YET",
+    "evolves",
     "make_compare",
     "make_kernel",
     "make_launch",
@@ -24,6 +26,8 @@ __all__ = [
     "make_verify",
     "refuse_unbuilt",
 ]
+
+EVOLVED = ("c", "c++")
 
 NOT_YET = "not available in this version"
 
@@ -49,10 +53,19 @@ def refuse_unbuilt(model: SpecModel, view: View) -> None:
             raise view.error(path, f"{'.'.join(map(str, path))} is {NOT_YET}", hint, key=True)
 
 
-def make_notices(model: SpecModel) -> tuple[str, ...]:
+def evolves(model: SpecModel, language: str) -> bool:
+    """Whether variants of the source are searched: there are source transformations for C and C++."""
+    return bool(model.space.source.evolve) and language in EVOLVED
+
+
+def make_notices(model: SpecModel, language: str) -> tuple[str, ...]:
     """What the spec asks for on top and does not get yet: the run is sound without, and says so aloud."""
     asked = (
-        (model.space.source.evolve, "space.source.evolve", "the source stays as it is given"),
+        (
+            bool(model.space.source.evolve) and not evolves(model, language),
+            f"space.source.evolve for {language}",
+            "the source stays as it is given",
+        ),
         (model.search.llm is not None, "search.llm", "no model is asked"),
     )
     return tuple(f"{key} is {NOT_YET}: {effect}" for wanted, key, effect in asked if wanted)

@@ -126,9 +126,9 @@ def make_tunables(
     if asked is None or not asked.off:
         passes = {} if asked is None else {"base": asked.base, "max_edits": asked.max_edits}
     choices = [len(p.values) for p in parameters] + [len(c) for c in flags.values()]
-    if passes is None and all(n == 1 for n in choices):
+    if passes is None and all(n == 1 for n in choices) and not model.space.source.evolve:
         path: Path = ("space",) if "space" in view.data else ()
-        hint = "list values in space.parameters or space.flags, or leave passes on"
+        hint = "list values in space.parameters or space.flags, leave passes on, or let the source evolve"
         raise view.error(path, "there is nothing to tune", hint, key=True)
     return Tunables(
         parameters=tuple(parameters),

@@ -1,0 +1,195 @@
+"""Which variants to breed: an archive of what they reached, parents drawn from it, a proposer that makes offspring.
+
+Everything here follows from the judgements told, in order, and the random streams handed in. May not build, run or
+time anything, nor say how long a variant is tuned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tuner.core.types import Configuration, Kernel, Variant
+from tuner.search.archive import Archive, Elite
+from tuner.search.remix import Offspring, Outcome, Proposer, RemixProposer
+from tuner.spaces.source.descriptors import describe
+from tuner.spaces.source.edits import apply_edits, without
+from tuner.spaces.source.identity import structure_digest
+from tuner.spaces.source.regions import Program, read_program
+
+__all__ = ["Bred", "Evolution", "Judged"]
+
+_PARENTS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A variant with what it reached.
+
+    Attributes:
+        number: of the variant, for ties.
+        variant: its texts and edits.
+        origin: how it was made.
+        parents: numbers of its parents.
+        island: that it was born on.
+        structure, cell: as in the archive.
+        score: logarithm of its tuned time over the baseline's; ``None`` where all of it failed.
+        configuration: that reached the score.
+        first: whether it was not judged before.
+    """
+
+    number: int
+    variant: Variant
+    origin: str
+    parents: tuple[int, ...]
+    island: int
+    structure: str
+    cell: tuple[int, ...]
+    score: float | None
+    configuration: Configuration = field(default_factory=dict)
+    first: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bred:
+    """An offspring with where it comes from.
+
+    Attributes:
+        offspring: the variant and its tunables.
+        parents: numbers of the variants that it was made from.
+        configurations: the best of each parent.
+        island: of the parents.
+        cell: what kind of variant it is.
+    """
+
+    offspring: Offspring
+    parents: tuple[int, ...]
+    configurations: tuple[Configuration, ...]
+    island: int
+    cell: tuple[int, ...]
+
+
+class Evolution:
+    """Archive and proposer of one run.
+
+    Args:
+        kernel: as given.
+        numerics: ``exact``, ``reassociate`` or ``approximate``.
+        islands: of the archive.
+        migration: judged variants between two migrations.
+        patience: variants that an island may go without getting better.
+        proposer: instead of the remix operators.
+
+    Raises:
+        SpecError: the kernel's regions are wrong.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        numerics: str,
+        *,
+        islands: int = 2,
+        migration: int = 12,
+        patience: int = 24,
+        proposer: Proposer | None = None,
+    ) -> None:
+        self._kernel = kernel
+        self._original = read_program(kernel)
+        self._proposer = proposer or RemixProposer(kernel, numerics)
+        self._migration, self._patience = migration, patience
+        self._scores: dict[int, float] = {}
+        self._variants: dict[int, Variant] = {0: kernel.variant}
+        self._judged = 0
+        self.archive = Archive.empty(islands)
+
+    @property
+    def original(self) -> Program:
+        """The sources as given."""
+        return self._original
+
+    def describe_original(self) -> tuple[str, tuple[int, ...]]:
+        """Structure and cell of the source as given."""
+        return structure_digest(self._original), describe(self._original)
+
+    def tell(self, judged: Sequence[Judged]) -> None:
+        """Learns what variants have reached, in the order in which they were judged."""
+        for one in judged:
+            if one.first and one.number:
+                self._proposer.tell([Outcome(origin=one.origin, gain=self._gain(one))])
+            if one.score is None:
+                continue
+            self._scores[one.number] = one.score
+            self._variants[one.number] = one.variant
+            self._offer(one)
+            self._judged += 1
+            if self._judged % self._migration == 0:
+                self.archive = self.archive.migrate().restart_stagnant(self._patience)
+
+    def ask(self, number: int, rng: np.random.Generator, known: Collection[str]) -> Bred | None:
+        """A new variant, or ``None`` where none was found; changes nothing.
+
+        Args:
+            number: how many were asked for before.
+            rng: the only source of chance.
+            known: structures of all variants so far.
+        """
+        island = number % len(self.archive.islands)
+        elites = self.archive.parents(island, _PARENTS, rng)
+        if not elites:
+            return None
+        offspring = self._proposer.propose([self._variants[e.born] for e in elites], rng, known)
+        if offspring is None:
+            return None
+        # Only a crossover has the second one in it.
+        used = elites if offspring.origin == "crossover" else elites[:1]
+        return Bred(
+            offspring=offspring,
+            parents=tuple(e.born for e in used),
+            configurations=tuple(e.configuration for e in used),
+            island=island,
+            cell=describe(apply_edits(self._original, offspring.variant.edits).program),
+        )
+
+    def reduce(self, variant: Variant, edit: int) -> Offspring | None:
+        """A variant without one of its edits and without those that no longer apply then; ``None`` if nothing goes."""
+        made = without(self._original, variant.edits, {edit})
+        structure = structure_digest(made.program)
+        if len(made.variant.edits) >= len(variant.edits):
+            return None
+        return Offspring(
+            variant=made.variant,
+            parameters=made.parameters,
+            constraints=made.constraints,
+            origin="ablation",
+            parents=(variant.digest,),
+            structure=structure,
+            checked=made.checked,
+        )
+
+    def cell_of(self, variant: Variant) -> tuple[int, ...]:
+        """What kind of variant it is."""
+        return describe(apply_edits(self._original, variant.edits).program)
+
+    def _gain(self, one: Judged) -> float | None:
+        if one.score is None:
+            return None
+        scores: Mapping[int, float] = self._scores
+        return min((scores[p] for p in one.parents if p in scores), default=0.0) - one.score
+
+    def _offer(self, one: Judged) -> None:
+        assert one.score is not None
+        elite = Elite(
+            edits=one.variant.edits,
+            structure=one.structure,
+            cell=one.cell,
+            score=one.score,
+            configuration=one.configuration,
+            born=one.number,
+        )
+        # The source as given is where every island begins.
+        islands = range(len(self.archive.islands)) if one.number == 0 else (one.island,)
+        for island in islands:
+            self.archive, _ = self.archive.add(island, elite)

@@ -1,0 +1,113 @@
+"""A searcher for a variant of the source: begins where the variant's parent stands, then is any other searcher.
+
+First the parent's best configuration with the new tunables at their defaults, then the same with other values of the
+new tunables, and from then on what the inner searcher proposes. May not judge variants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tuner.core.protocols import Observation, Searcher, configuration_key
+from tuner.core.types import Configuration, Proposal
+from tuner.search.domain import Domain
+from tuner.spaces.space import PASSES, Space
+
+__all__ = ["InheritingSearcher", "inherited"]
+
+_OWN = ("inherit", "vary")
+_VARIED = 3
+_DRAWS = 12
+
+
+class InheritingSearcher:
+    """A :class:`tuner.core.protocols.Searcher` around another one.
+
+    Args:
+        make: makes the inner searcher; called when it is first needed, because most variants do not get so far.
+        space: of the variant.
+        seed: the first configuration.
+        new: names of the tunables that the parent did not have.
+    """
+
+    def __init__(
+        self, make: Callable[[], Searcher], space: Space, seed: Configuration, new: Sequence[str]
+    ) -> None:
+        self._make = make
+        self._space = space
+        self._seed = dict(seed)
+        self._new = [p for p in space.parameters if p.name in set(new)]
+        self._adopted: dict[object, Proposal] = {}
+        self._observed: list[Observation] = []
+        self._inner: Searcher | None = None
+        self.name = "inheriting"
+
+    def ask(self, count: int, rng: np.random.Generator) -> list[Proposal]:
+        """At most ``count`` proposals; an empty list means that the space is exhausted."""
+        made = self._first(count, rng)
+        if made or count < 1:
+            self.adopt(made)
+            return made
+        return self._searcher().ask(count, rng)
+
+    def adopt(self, proposals: Sequence[Proposal]) -> None:
+        """Takes proposals from a record as its own."""
+        if self._inner is not None or any(p.origin not in _OWN for p in proposals):
+            self._searcher().adopt(proposals)
+            return
+        for proposal in proposals:
+            self._adopted[configuration_key(proposal.configuration)] = proposal
+
+    def tell(self, observations: Sequence[Observation]) -> None:
+        """Learns what became of trials."""
+        if self._inner is not None:
+            self._inner.tell(observations)
+        else:
+            self._observed += observations
+
+    def _searcher(self) -> Searcher:
+        """The inner searcher, told of everything so far."""
+        if self._inner is None:
+            self._inner = self._make()
+            self._inner.adopt(list(self._adopted.values()))
+            self._inner.tell(self._observed)
+            self._observed = []
+        return self._inner
+
+    def _first(self, count: int, rng: np.random.Generator) -> list[Proposal]:
+        made = [] if self._adopted else [Proposal(configuration=self._seed, origin=_OWN[0])]
+        known = {*self._adopted, *(configuration_key(p.configuration) for p in made)}
+        room = 1 + _VARIED - len(self._adopted)
+        for _ in range(_DRAWS if self._new and self._inner is None else 0):
+            if len(made) >= min(count, room):
+                break
+            drawn = {p.name: p.values[int(rng.integers(len(p.values)))] for p in self._new}
+            configuration = {**self._seed, **drawn}
+            key = configuration_key(configuration)
+            if key not in known and self._space.is_valid(configuration):
+                known.add(key)
+                made.append(Proposal(configuration=configuration, origin=_OWN[1]))
+        return made[:count]
+
+
+def inherited(space: Space, parents: Sequence[Configuration]) -> dict[str, object]:
+    """The parents' values as far as a space has them, the first parent's first, else the defaults; valid.
+
+    Args:
+        space: of the variant.
+        parents: their best configurations.
+    """
+    values = dict(space.default())
+    for configuration in reversed(parents):
+        for dimension in space.dimensions:
+            value = configuration.get(dimension.name)
+            if value is not None and dimension.find(value) is not None:
+                values[dimension.name] = value
+        if space.passes is not None and isinstance(configuration.get(PASSES), str):
+            values[PASSES] = configuration[PASSES]
+    if not space.is_valid(values):
+        near = space.neighbours(values)
+        values = near[0] if near else Domain(space).configuration(Domain(space).start, None)
+    return dict(values)

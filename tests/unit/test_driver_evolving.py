@@ -1,0 +1,295 @@
+"""Runs over variants of the source: what is spent where, failures, the winner's ablation, kills, resumes, replays."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.core.types import Resolved, Status, Variant
+from tuner.driver.audit import audit
+from tuner.driver.lineage import ORIGINAL
+from tuner.driver.runs import Options, begin, open_state, resume
+from tuner.recorders.record import RunRecord
+from tuner.spec.load import LoadedSpec, load_spec
+from tuner.testing import SimulatedBackend
+
+KERNEL = """
+void product(const float *a, const float *b, float *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            float sum = 0.0f;
+            for (int k = 0; k < n; k++)
+                sum += a[i * n + k] * b[k * n + j];
+            c[i * n + j] = sum;
+        }
+}
+"""
+
+SPEC = """\
+kernel: {source: product.c, entry: product}
+problem: {n: 64}
+arguments:
+  - {name: a, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
+  - {name: b, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
+  - {name: c, dtype: float32, shape: [n, n], role: output}
+  - {name: n, dtype: int32, value: n}
+space:
+  parameters: {WIDTH: [1, 2, 3, 4]}
+  passes: off
+  source: {evolve: true}
+verify: {numerics: reassociate}
+search:
+  strategy: random
+  budget: {evaluations: 60}
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> LoadedSpec:
+    (tmp_path / "product.c").write_text(KERNEL)
+    (tmp_path / "product.yaml").write_text(SPEC)
+    (loaded,) = load_spec(tmp_path / "product.yaml")
+    return loaded
+
+
+def seconds(resolved: Resolved) -> float:
+    return 1e-3 * (1.0 + 0.05 * abs(int(resolved.macros["WIDTH"]) - 3))
+
+
+def factor(variant: Variant, resolved: Resolved) -> float | Status:
+    """Interchange helps, restrict helps, reversing breaks, all else does nothing; a tile of 32 is best."""
+    ops = [e["op"] for e in variant.edits]
+    if "fuse" in ops or "reverse" in ops:
+        return Status.WRONG_RESULT
+    if "unroll" in ops:
+        return Status.BUILD_ERROR
+    value = 1.0
+    for op, gain in (("interchange", 0.6), ("restrict", 0.8), ("tile", 0.7)):
+        value *= gain if op in ops else 1.0
+    tiles = [v for name, v in resolved.macros.items() if name.startswith("TILE")]
+    return value * (1.0 + 0.1 * sum(t != 32 for t in tiles))
+
+
+def backend(**more: Any) -> SimulatedBackend:
+    return SimulatedBackend(**{"seconds": seconds, "of_variant": factor, **more})
+
+
+def events(path: Path) -> list[tuple[str, int | None, Any]]:
+    with RunRecord.read(path) as record:
+        return [(e.kind, e.trial, e.body) for e in record.events()]
+
+
+def decided(path: Path) -> dict[int | None, list[tuple[str, Any]]]:
+    """Events by trial, without clock readings, what a kill leaves behind, and attempts that a kill cut short."""
+    timing = ("clock_s", "cost_s", "ask_s", "seen", "wall_s")
+    kept: dict[int | None, list[tuple[str, Any]]] = {}
+    for kind, trial, body in events(path):
+        if kind in ("resume", "interrupt"):
+            continue
+        own = kept.setdefault(trial, [])
+        if kind == "abandoned":
+            own.clear()
+            continue
+        own.append((kind, {k: v for k, v in body.items() if k not in timing}))
+    return kept
+
+
+def test_a_better_variant_is_found_and_claimed(spec: LoadedSpec, tmp_path: Path) -> None:
+    """The result says which variant, by which edits, and a replay derives all of it again."""
+    result = begin(spec, tmp_path / "a.run", Options(seed=1, workers=2), backend=backend())
+    assert result.summary.improved
+    assert result.summary.speedup[1] > 1.2
+    value = result.to_json()
+    assert value["evolution"]["variant"] != ORIGINAL
+    assert value["evolution"]["variants"] >= 4
+    assert value["best"]["variant"] != events(result.path)[0][2]["variant"]["digest"]
+    counts = value["trials"]
+    assert counts["total"] - counts["duplicate"] - counts["pruned"] <= 60
+    report = audit(result.path, rebuild=True, remeasure=True, backend=backend())
+    assert report.differences == []
+    assert report.proposals > 20
+    assert report.claim_stands
+
+
+def test_edits_that_do_nothing_are_taken_out(spec: LoadedSpec, tmp_path: Path) -> None:
+    """Each kept edit is one that the times depend on, or one that those rest on."""
+
+    def only_restrict(variant: Variant, resolved: Resolved) -> float:
+        return 0.5 if any(e["op"] == "restrict" for e in variant.edits) else 1.0
+
+    quiet = backend(of_variant=only_restrict, process_noise=0.001, call_noise=0.001)
+    result = begin(spec, tmp_path / "a.run", Options(seed=2, workers=2, evaluations=90), backend=quiet)
+    lineage = result.summary.evolution
+    assert lineage is not None
+    assert [e["op"] for e in lineage.edits] == ["restrict"]
+    assert lineage.left_out > 0
+    kinds = [k for k, _, _ in events(result.path)]
+    assert kinds.index("minimise") < kinds.index("stop")
+    assert audit(result.path, backend=quiet).differences == []
+
+
+def test_survivors_get_more_and_failures_little(spec: LoadedSpec, tmp_path: Path) -> None:
+    result = begin(spec, tmp_path / "a.run", Options(seed=3, workers=2, evaluations=150), backend=backend())
+    with RunRecord.read(result.path) as record:
+        state, _, _ = open_state(record)
+    assert state.settings.evolution is not None
+    searched = [v for v in state.variants.values() if v.purpose == "propose" and v.number]
+    failed = [v for v in searched if v.failed]
+    assert failed
+    assert max(len(v.trials) for v in failed) <= 2
+    promoted = [v for v in searched if v.rung]
+    assert promoted
+    first = [v for v in searched if v.reached and v.reached[0] is not None]
+    kept = sorted(v.reached[0] for v in promoted if v.reached[0] is not None)
+    assert kept[0] == min(v.reached[0] for v in first if v.reached[0] is not None)
+    for variant in searched:
+        assert len(variant.trials) <= state.settings.evolution.rung(variant.rung)
+
+
+def test_a_variant_begins_where_its_parent_stands(spec: LoadedSpec, tmp_path: Path) -> None:
+    result = begin(spec, tmp_path / "a.run", Options(seed=3, workers=2), backend=backend())
+    with RunRecord.read(result.path) as record:
+        state, _, _ = open_state(record)
+    for variant in state.variants.values():
+        if variant.number == ORIGINAL or not variant.trials:
+            continue
+        first = state.trials[variant.trials[0]].proposal
+        assert first.configuration == variant.seed
+        assert first.origin == "inherit"
+        parent = state.variants[variant.parents[0]]
+        seen = {state.trials[n].proposal.configuration["WIDTH"] for n in parent.trials}
+        assert first.configuration["WIDTH"] in seen
+
+
+@pytest.mark.parametrize("strategy", ["random", "auto"])
+def test_killed_at_events_and_resumed_ends_the_same(spec: LoadedSpec, tmp_path: Path, strategy: str) -> None:
+    settings = {"choose_processes": 2, "confirm_processes": 4, "control_every": 8}
+    options = Options(seed=5, workers=2, strategy=strategy, evaluations=40, settings=settings)
+    whole = begin(spec, tmp_path / "whole.run", options, backend=backend())
+    expected = decided(whole.path)
+    kinds = [k for k, _, _ in events(whole.path)]
+    assert {"variant", "promote", "minimise"} <= set(kinds)
+    special = [i + 1 for i, k in enumerate(kinds) if k in ("variant", "promote", "minimise", "stop")]
+    for kill_at in [*special[::3], *range(20, len(kinds) - 1, 61)]:
+        path = tmp_path / f"killed-{kill_at}.run"
+        _run_and_kill(spec, path, options, kill_at)
+        result = resume(path, backend=backend())
+        assert decided(path) == expected, f"killed at event {kill_at}"
+        assert result.summary.speedup == whole.summary.speedup
+        assert audit(path, backend=backend()).differences == []
+
+
+def _run_and_kill(loaded: LoadedSpec, path: Path, options: Options, kill_at: int) -> None:
+    class Kill:
+        count = 0
+
+        def event(self, kind: str, body: Mapping[str, Any]) -> None:
+            self.count += 1
+            if self.count == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        try:
+            begin(loaded, path, options, backend=backend(), observers=[Kill()])
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+
+
+def test_a_changed_variant_is_found_by_the_replay(spec: LoadedSpec, tmp_path: Path) -> None:
+    """A record written anew with a valid chain but another promotion does not pass."""
+    from tuner.recorders.record import Event
+
+    result = begin(spec, tmp_path / "a.run", Options(seed=1, workers=2, evaluations=30), backend=backend())
+    forged = tmp_path / "forged.run"
+    with RunRecord.read(result.path) as source, RunRecord.create(forged) as target:
+        done = False
+        for event in source.events():
+            body = dict(event.body)
+            if event.kind == "variant" and body["made"] and not done:
+                body["made"] = {**body["made"], "origin": "unroll"}
+                done = True
+            blobs = {n: source.blob(n) for n in _blobs(body)}
+            target.append([Event(kind=event.kind, body=body, trial=event.trial)], blobs)
+    report = audit(forged, backend=backend())
+    assert any("variant" in line for line in report.differences)
+
+
+def _blobs(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value.removeprefix("blob:")] if value.startswith("blob:") else []
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return [name for v in value for name in _blobs(v)] if isinstance(value, list) else []
+
+
+def test_nothing_but_the_source_to_tune(tmp_path: Path) -> None:
+    """No parameters, no flags, no passes: the variants' own sizes are all there is."""
+    (tmp_path / "product.c").write_text(KERNEL)
+    text = SPEC.replace("  parameters: {WIDTH: [1, 2, 3, 4]}\n", "").replace("random", "auto")
+    (tmp_path / "product.yaml").write_text(text)
+    (loaded,) = load_spec(tmp_path / "product.yaml")
+    plain = backend(seconds=lambda _: 1e-3)
+    result = begin(loaded, tmp_path / "a.run", Options(evaluations=40), backend=plain)
+    assert result.summary.improved
+    assert audit(result.path, backend=plain).differences == []
+
+
+def test_a_source_without_anything_to_change(tmp_path: Path) -> None:
+    """The run is then over the original alone, and ends."""
+    text = "int product(int n)\n{\n    return n;\n}\n"
+    (tmp_path / "product.c").write_text(text)
+    spec = SPEC.split("arguments:")[0] + "arguments:\n  - {name: n, dtype: int32, value: n}\n"
+    spec = spec.replace("entry: product}", "entry: product, returns: int32}")
+    (tmp_path / "product.yaml").write_text(spec + "space:" + SPEC.split("space:")[1])
+    (loaded,) = load_spec(tmp_path / "product.yaml")
+    result = begin(loaded, tmp_path / "a.run", Options(), backend=backend())
+    assert result.summary.stopped_by == "exhausted"
+    assert audit(result.path, backend=backend()).differences == []
+
+
+def test_without_evolving_nothing_changes(spec: LoadedSpec, tmp_path: Path) -> None:
+    """Events of a run whose source stays as it is name no variant."""
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / "product.c").write_text(KERNEL)
+    (folder / "product.yaml").write_text(SPEC.replace("  source: {evolve: true}\n", ""))
+    (loaded,) = load_spec(folder / "product.yaml")
+    result = begin(loaded, tmp_path / "a.run", Options(), backend=backend())
+    for kind, _, body in events(result.path):
+        assert kind not in ("variant", "promote", "minimise")
+        assert "variant" not in body
+    assert "evolution" not in events(result.path)[0][2]["settings"]
+    assert "evolution" not in result.to_json()
+
+
+def test_a_slow_original_leaves_time_to_confirm(spec: LoadedSpec, tmp_path: Path) -> None:
+    """Where each process of the original takes long, searching ends earlier than the share alone would have it."""
+    now = [0.0]
+
+    def seconds_and_time(resolved: Resolved) -> float:
+        now[0] += 0.4
+        return seconds(resolved)
+
+    def clock() -> float:
+        now[0] += 0.001
+        return now[0]
+
+    slow = backend(seconds=seconds_and_time)
+    settings = {"confirm_share": 0.01, "control_every": 4, "finalists": 2}
+    options = Options(seed=1, workers=2, minutes=1.0, evaluations=10_000, settings=settings)
+    result = begin(spec, tmp_path / "a.run", options, backend=slow, clock=clock)
+    assert result.summary.stopped_by == "minutes"
+    assert result.summary.claim == "improved"
+    assert result.summary.wall_s <= 62
+    stops = [body for kind, _, body in events(result.path) if kind == "minimise"]
+    assert stops
+    assert audit(result.path, backend=backend()).differences == []

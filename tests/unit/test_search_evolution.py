@@ -1,0 +1,128 @@
+"""Archive and proposer joined: what they breed follows from what they were told, and asking changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tuner.core.canonical import canonical_json
+from tuner.core.streams import stream
+from tuner.core.types import Kernel, Source, Variant
+from tuner.search.evolution import Bred, Evolution, Judged
+
+PRODUCT = """void f(const float *a, const float *b, float *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            float sum = 0.0f;
+            for (int k = 0; k < n; k++)
+                sum += a[i * n + k] * b[k * n + j];
+            c[i * n + j] = sum;
+        }
+}
+"""
+
+
+def kernel() -> Kernel:
+    variant = Variant(files=(Source(name="f.c", text=PRODUCT),))
+    return Kernel(name="f", entry="f", language="c", variant=variant, folder=".")
+
+
+def original(evolution: Evolution) -> Judged:
+    structure, cell = evolution.describe_original()
+    return Judged(
+        number=0,
+        variant=kernel().variant,
+        origin="original",
+        parents=(),
+        island=0,
+        structure=structure,
+        cell=cell,
+        score=0.0,
+        configuration={"WIDTH": 3},
+    )
+
+
+def judged(number: int, bred: Bred, score: float | None) -> Judged:
+    child = bred.offspring
+    return Judged(
+        number=number,
+        variant=child.variant,
+        origin=child.origin,
+        parents=bred.parents,
+        island=bred.island,
+        structure=child.structure,
+        cell=bred.cell,
+        score=score,
+        configuration={"WIDTH": number},
+    )
+
+
+def history(count: int) -> list[Judged]:
+    """Judgements of a chain of offspring, some failed, some judged twice."""
+    evolution = Evolution(kernel(), "reassociate", migration=3)
+    told = [original(evolution)]
+    evolution.tell(told)
+    known: set[str] = set()
+    for number in range(1, count):
+        bred = evolution.ask(number, stream(3, "variant", number), known)
+        assert bred is not None
+        known.add(bred.offspring.structure)
+        own = judged(number, bred, None if number % 4 == 3 else -0.05 * number)
+        evolution.tell([own])
+        told.append(own)
+    return told
+
+
+def after(told: Sequence[Judged], step: int) -> Evolution:
+    evolution = Evolution(kernel(), "reassociate", migration=3)
+    for at in range(0, len(told), step):
+        evolution.tell(told[at : at + step])
+    return evolution
+
+
+@pytest.mark.parametrize("step", [1, 2, 5, 100])
+def test_the_archive_is_a_fold_over_what_was_told(step: int) -> None:
+    """In whatever portions: byte for byte."""
+    told = history(7)
+    one, other = after(told, 1), after(told, step)
+    assert canonical_json(one.archive.to_json()) == canonical_json(other.archive.to_json())
+    bred = [e.ask(9, stream(4, "variant", 9), {j.structure for j in told}) for e in (one, other)]
+    assert bred[0] == bred[1]
+    assert bred[0] is not None
+
+
+def test_asking_changes_nothing() -> None:
+    evolution = after(history(4), 1)
+    before = canonical_json(evolution.archive.to_json())
+    first = evolution.ask(5, stream(1, "variant", 5), set())
+    assert evolution.ask(5, stream(1, "variant", 5), set()) == first
+    assert canonical_json(evolution.archive.to_json()) == before
+
+
+def test_failures_have_no_offspring() -> None:
+    told = history(8)
+    failed = {j.number for j in told if j.score is None}
+    evolution = after(told, 1)
+    for number in range(20):
+        bred = evolution.ask(number, stream(1, "variant", number), set())
+        assert bred is None or failed.isdisjoint(bred.parents)
+    assert failed
+
+
+def test_no_parents_no_offspring() -> None:
+    assert Evolution(kernel(), "exact").ask(0, stream(1, "variant"), set()) is None
+
+
+def test_leaving_an_edit_out() -> None:
+    """What is left is shorter and stands by itself; each edit can be asked for."""
+    evolution = after(history(6), 1)
+    longest = max((e for i in evolution.archive.islands for e in i.elites), key=lambda e: len(e.edits))
+    variant = Variant(files=(), edits=longest.edits)
+    assert len(variant.edits) > 1
+    for edit in range(len(variant.edits)):
+        made = evolution.reduce(variant, edit)
+        assert made is not None
+        assert len(made.variant.edits) < len(variant.edits)
+        assert made.origin == "ablation"
