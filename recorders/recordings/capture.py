@@ -13,6 +13,7 @@ import re
 import signal
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ __all__ = ["Application", "KernelUse", "Ran", "RawCapture", "read_raw"]
 
 _HEAD = struct.Struct("<QQ")
 _NAME_BYTES = 256
-_LOCAL_SPACE = 0x119B
+_LOCAL_SPACE = 0x119C
 _ENVIRONMENT = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "POCL_DEVICES", "CUDA_VISIBLE_DEVICES")
 _DECIMAL = re.compile(r"\d+(\.\d+)?")
 
@@ -92,11 +93,13 @@ class Application:
         command: the words.
         library: what is loaded before everything else; ``None`` to run it as it is.
         silent: whether its standard output is thrown away.
+        aside: whether its standard output goes to standard error.
     """
 
     command: tuple[str, ...]
     library: Path | None = None
     silent: bool = False
+    aside: bool = False
 
     def run(self, folder: Path, variables: Mapping[str, str]) -> Ran:
         """Runs it to its end.
@@ -112,11 +115,10 @@ class Application:
         if self.library is not None:
             before = environment.get("LD_PRELOAD", "")
             environment["LD_PRELOAD"] = f"{self.library}:{before}" if before else str(self.library)
+        output = subprocess.DEVNULL if self.silent else sys.stderr.fileno() if self.aside else None
         begin = time.perf_counter()
         try:
-            done = subprocess.run(
-                self.command, env=environment, stdout=subprocess.DEVNULL if self.silent else None, check=False
-            )
+            done = subprocess.run(self.command, env=environment, stdout=output, check=False)
         except FileNotFoundError:
             raise UsageError(f"there is no command {self.command[0]!r}", "check its path") from None
         except (OSError, ValueError) as error:
@@ -211,23 +213,26 @@ def read_raw(path: Path) -> Iterator[RawCapture]:
     Raises:
         MachineError: the file is not whole.
     """
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-        with memoryview(view) as data:
-            fields = _fields(data, path)
-            captured: dict[int, Captured] = {}
-            try:
-                recording = _recording(fields, path)
-                for number, argument in enumerate(recording.arguments):
-                    if argument.kind == "buffer":
-                        captured[number] = Captured(
-                            before=fields[f"{number}/before"], after=fields[f"{number}/after"]
-                        )
-                yield RawCapture(recording=recording, contents=captured)
-            except KeyError as missing:
-                raise MachineError(f"{path.name} has no {missing}", "record it again") from None
-            finally:
-                for part in fields.values():
-                    part.release()
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view,
+        memoryview(view) as data,
+    ):
+        fields = _fields(data, path)
+        captured: dict[int, Captured] = {}
+        try:
+            recording = _recording(fields, path)
+            for number, argument in enumerate(recording.arguments):
+                if argument.kind == "buffer":
+                    captured[number] = Captured(
+                        before=fields[f"{number}/before"], after=fields[f"{number}/after"]
+                    )
+            yield RawCapture(recording=recording, contents=captured)
+        except KeyError as missing:
+            raise MachineError(f"{path.name} has no {missing}", "record it again") from None
+        finally:
+            for part in fields.values():
+                part.release()
 
 
 def _fields(data: memoryview, path: Path) -> dict[str, memoryview]:
@@ -299,5 +304,5 @@ def _argument(fields: Mapping[str, memoryview], number: int, roots: dict[int, in
         return RecordedArgument(kind="scalar", value=value, size_bytes=len(value), address=address)
     size = int(fields[f"{number}/local"].cast("Q")[0])
     return RecordedArgument(
-        kind="local" if address in (0, _LOCAL_SPACE + 1) else "null", size_bytes=size, address=address
+        kind="local" if address in (0, _LOCAL_SPACE) else "null", size_bytes=size, address=address
     )

@@ -212,7 +212,9 @@ def write_recording(path: Path, recording: Recording, contents: Mapping[int, Cap
         os.replace(name, path)
     except OSError as error:
         Path(name).unlink(missing_ok=True)
-        raise MachineError(f"{path} cannot be written: {error.strerror}", "make room, or name a folder") from None
+        raise MachineError(
+            f"{path} cannot be written: {error.strerror}", "make room, or name a folder"
+        ) from None
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
@@ -349,7 +351,7 @@ class RecordingFile:
             entry = buffers[number]
             if not isinstance(entry, dict):
                 self._wrong(f"argument {number} has no contents")
-            lists = [entry.get("before"), entry.get("after")]
+            lists: list[Any] = [entry.get("before"), entry.get("after")]
             for chunks in lists:
                 if not isinstance(chunks, list) or not all(
                     type(n) is int and 0 <= n < len(self._chunks) for n in chunks
@@ -403,7 +405,9 @@ def parse_header(data: Any, origin: str) -> Recording:
         sizes = data.get(name)
         need(isinstance(sizes, list) and len(sizes) <= 3, f"{name} is no list of at most three numbers")
         least = 0 if name == "offset" else 1
-        need(all(type(n) is int and least <= n < 1 << 63 for n in sizes), f"{name} holds what no launch takes")
+        need(
+            all(type(n) is int and least <= n < 1 << 63 for n in sizes), f"{name} holds what no launch takes"
+        )
         need(not sizes or len(sizes) == len(data["global_size"]), f"{name} has another number of axes")
     arguments = data.get("arguments")
     need(isinstance(arguments, list) and len(arguments) <= _MOST_ARGUMENTS, "arguments is no list")
@@ -415,9 +419,10 @@ def parse_header(data: Any, origin: str) -> Recording:
         isinstance(environment, dict) and all(isinstance(v, str) for v in environment.values()),
         "environment is no mapping of texts",
     )
+    plain: dict[str, Any] = {name: data[name] for name in _TEXTS}
+    plain |= {name: tuple(data[name]) for name in _SIZES}
     return Recording(
-        **{name: data[name] for name in _TEXTS},
-        **{name: tuple(data[name]) for name in _SIZES},
+        **plain,
         arguments=tuple(_argument(a, i, need) for i, a in enumerate(arguments)),
         count=count,
         seconds=float(seconds),
