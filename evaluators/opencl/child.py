@@ -230,7 +230,7 @@ class _Set:
         entry = self._entries[number]
         kernel = self._kernels[number]
         event = cl.enqueue_nd_range_kernel(
-            self._queue, kernel, entry["global"], entry["local"], global_offset=entry["offset"]
+            self._queue, kernel, entry["global"], entry["local"], entry["offset"]
         )
         event.wait()
         return event
