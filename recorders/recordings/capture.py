@@ -28,7 +28,7 @@ __all__ = ["Application", "KernelUse", "Ran", "RawCapture", "read_raw"]
 
 _HEAD = struct.Struct("<QQ")
 _NAME_BYTES = 256
-_LOCAL_SPACE = 0x119C
+_WITHOUT_VALUE = {0: "empty", 0x119C: "local"}
 _ENVIRONMENT = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "POCL_DEVICES", "CUDA_VISIBLE_DEVICES")
 _DECIMAL = re.compile(r"\d+(\.\d+)?")
 
@@ -251,8 +251,11 @@ def _fields(data: memoryview, path: Path) -> dict[str, memoryview]:
 
 
 def _recording(fields: Mapping[str, memoryview], path: Path) -> Recording:
+    def shown(name: str) -> str:
+        return bytes(fields[name]).split(b"\0", 1)[0].decode("utf-8", "replace").strip()
+
     def text(name: str) -> str:
-        return bytes(fields[name]).split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+        return bytes(fields[name]).split(b"\0", 1)[0].decode("utf-8")
 
     def sizes(name: str) -> tuple[int, ...]:
         return tuple(int(n) for n in fields[name].cast("Q")) if name in fields else ()
@@ -260,8 +263,9 @@ def _recording(fields: Mapping[str, memoryview], path: Path) -> Recording:
     form = text("form")
     try:
         program = bytes(fields["text"]).hex() if form == "il" else bytes(fields["text"]).decode("utf-8")
+        entry, options = text("kernel"), text("options")
     except UnicodeDecodeError:
-        raise MachineError("the program's source is not UTF-8", "it cannot be recorded") from None
+        raise MachineError("the program's source or options are not UTF-8", "it cannot be recorded") from None
     roots: dict[int, int] = {}
     arguments = tuple(
         _argument(fields, number, roots) for number in range(int(fields["arguments"].cast("Q")[0]))
@@ -269,18 +273,18 @@ def _recording(fields: Mapping[str, memoryview], path: Path) -> Recording:
     seconds = float(fields["seconds"].cast("d")[0])
     return Recording(
         api="opencl",
-        entry=text("kernel"),
+        entry=entry,
         form=form,
         text=program,
-        options=text("options"),
+        options=options,
         arguments=arguments,
         global_size=sizes("global"),
         local_size=sizes("local"),
         offset=sizes("offset") or (0,) * len(sizes("global")),
         suggested=sizes("suggested"),
-        device=text("device").strip(),
-        platform=text("platform").strip(),
-        driver=text("driver").strip(),
+        device=shown("device"),
+        platform=shown("platform"),
+        driver=shown("driver"),
         signature=f"{int(fields['signature'].cast('Q')[0]):016x}",
         seconds=seconds if math.isfinite(seconds) else 0.0,
         environment={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
@@ -303,6 +307,4 @@ def _argument(fields: Mapping[str, memoryview], number: int, roots: dict[int, in
         value = bytes(fields[f"{number}/value"])
         return RecordedArgument(kind="scalar", value=value, size_bytes=len(value), address=address)
     size = int(fields[f"{number}/local"].cast("Q")[0])
-    return RecordedArgument(
-        kind="local" if address in (0, _LOCAL_SPACE) else "null", size_bytes=size, address=address
-    )
+    return RecordedArgument(kind=_WITHOUT_VALUE.get(address, "null"), size_bytes=size, address=address)

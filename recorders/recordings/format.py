@@ -37,7 +37,7 @@ _MOST_HEADER = 256 << 20
 _MOST_BYTES = 1 << 40
 _MOST_ARGUMENTS = 4096
 _LARGEST_SCALAR = 1 << 16
-_KINDS = ("scalar", "buffer", "local", "null")
+_KINDS = ("scalar", "buffer", "local", "null", "empty")
 _FORMS = ("source", "il", "none")
 _APIS = ("opencl", "c")
 _HINT = "record it again"
@@ -48,8 +48,8 @@ class RecordedArgument:
     """One argument of the launch, in call order.
 
     Attributes:
-        kind: ``scalar`` (passed by value), ``buffer``, ``local`` (memory of a work-group, without content) or
-            ``null``.
+        kind: ``scalar`` (passed by value), ``buffer``, ``local`` (memory of a work-group, without content),
+            ``null``, or ``empty``: one of these two, and only the program tells which.
         value: a scalar's bytes.
         size_bytes: of the value, or of what the argument reaches.
         root: equal for arguments that lie in one allocation; -1 for no buffer.
@@ -398,7 +398,7 @@ def parse_header(data: Any, origin: str) -> Recording:
 
     need(isinstance(data, dict), "its header holds no launch")
     for name in _TEXTS:
-        need(isinstance(data.get(name), str), f"{name} is no text")
+        need(_is_text(data.get(name)), f"{name} is no text")
     need(data["api"] in _APIS and data["form"] in _FORMS, "its API or the form of its program is not known")
     need(bool(data["entry"]), "the kernel has no name")
     for name in _SIZES:
@@ -416,7 +416,7 @@ def parse_header(data: Any, origin: str) -> Recording:
     need(type(seconds) in (int, float) and math.isfinite(seconds) and seconds >= 0, "seconds is no time")
     environment = data.get("environment")
     need(
-        isinstance(environment, dict) and all(isinstance(v, str) for v in environment.values()),
+        isinstance(environment, dict) and all(_is_text(v) for pair in environment.items() for v in pair),
         "environment is no mapping of texts",
     )
     plain: dict[str, Any] = {name: data[name] for name in _TEXTS}
@@ -428,6 +428,14 @@ def parse_header(data: Any, origin: str) -> Recording:
         seconds=float(seconds),
         environment=environment,
     )
+
+
+def _is_text(value: Any) -> bool:
+    """Text that can be written to a file again: JSON may hold halves of characters."""
+    try:
+        return isinstance(value, str) and bool(value.encode() or True)
+    except UnicodeEncodeError:
+        return False
 
 
 def _argument(data: Any, number: int, need: Any) -> RecordedArgument:

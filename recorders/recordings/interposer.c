@@ -279,7 +279,7 @@ static void say(const char *format, ...)
     (void)done;
 }
 
-static void begin(void)
+__attribute__((constructor)) static void begin(void)
 {
     static int starting;
     if (__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) return;

@@ -15,12 +15,12 @@ from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
 
-from tuner.core.errors import MachineError, UsageError
+from tuner.core.errors import MachineError, TunerError, UsageError
 from tuner.driver.export import write_atomically
 from tuner.evaluators.host.shared import shared_library
 from tuner.recorders.recordings.capture import Application, KernelUse, Ran, read_raw
 from tuner.recorders.recordings.format import Recording
-from tuner.spec.load import LoadedSpec
+from tuner.spec.load import LoadedSpec, load_spec
 from tuner.spec.record import write_spec
 
 __all__ = ["Listing", "RecordReport", "interposer", "list_launches", "record_kernel", "record_spec"]
@@ -150,6 +150,10 @@ def record_kernel(
         write_atomically(folder / f"{name}.cl", source.encode())
         write_atomically(folder / f"{name}.yaml", spec.encode())
         specs.append(folder / f"{name}.yaml")
+        try:
+            load_spec(specs[-1])
+        except TunerError as error:
+            notes.append(f"{specs[-1].name} does not tune as it is: {error.message}")
     paths = tuple(sorted((folder / FOLDER).glob("**/*.rec")))
     return RecordReport(ran=ran, recordings=paths, specs=tuple(specs), notes=tuple(notes))
 

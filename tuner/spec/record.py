@@ -100,7 +100,7 @@ def _options(recording: Recording) -> str:
 def _groups(recordings: Sequence[Recording]) -> tuple[list[str], list[str]]:
     """Lines for launch and for parameters; none where the kernel may know its work-group."""
     plain = _COMMENT.sub(" ", recordings[0].text)
-    local = any(a.kind == "local" for r in recordings for a in r.arguments)
+    local = any(a.kind in ("local", "empty") for r in recordings for a in r.arguments)
     if local or _GROUPED.search(plain):
         return ["# The kernel may know its work-group's size, so that stays as it was recorded."], []
     names = _GROUPS[len(recordings[0].global_size)]

@@ -105,6 +105,7 @@ def read_workload(
         [name or f"argument{i}", kind.dtypes[0] if kind.dtypes else "uint8", kind.constant]
         for i, (name, kind) in enumerate(function.parameters)
     ]
+    recordings = [_told_apart(recording, function) for recording in recordings]
     for name, recording in zip(names, recordings, strict=True):
         _fits(name, recording, function, view)
     plain = {
@@ -217,6 +218,18 @@ def _function(found: list[Function], entry: str, view: View) -> Function:
     return defined[0]
 
 
+def _told_apart(recording: Recording, function: Function) -> Recording:
+    """What was passed without a value is local memory or a null pointer: the source says which."""
+    kinds = [kind.local for _, kind in function.parameters]
+    if len(kinds) != len(recording.arguments):
+        return recording
+    arguments = tuple(
+        replace(a, kind="local" if local else "null") if a.kind == "empty" else a
+        for a, local in zip(recording.arguments, kinds, strict=True)
+    )
+    return replace(recording, arguments=arguments)
+
+
 def _fits(name: str, recording: Recording, function: Function, view: View) -> None:
     """The recording can be replayed as it was by the machinery that candidates run on."""
 
@@ -238,12 +251,12 @@ def _fits(name: str, recording: Recording, function: Function, view: View) -> No
         raise refuse("the kernel asks for the number of axes", "such launches cannot be replayed yet")
     for i, (argument, (given, kind)) in enumerate(zip(recording.arguments, function.parameters, strict=True)):
         label = f"argument {given or i}"
+        if argument.kind == "null" or (kind.pointer and argument.kind == "scalar"):
+            raise refuse(f"{label} is a null buffer", "such launches cannot be replayed yet")
         if kind.local != (argument.kind == "local"):
             raise refuse(f"{label} is `{kind.text}`, but a {argument.kind} was passed", "record it again")
         if kind.local:
             continue
-        if argument.kind == "null" or (kind.pointer and argument.kind == "scalar"):
-            raise refuse(f"{label} is a null buffer", "such launches cannot be replayed yet")
         if kind.pointer != (argument.kind == "buffer"):
             raise refuse(f"{label} is `{kind.text}`, but a {argument.kind} was passed", "record it again")
         if kind.odd or (not kind.pointer and not kind.dtypes):
