@@ -2,54 +2,9 @@
  * or launches another kernel in the place of one.
  *
  * It never changes what the application computes: every call is passed on as it came, and with a kernel put in place
- * the application's own is launched wherever the other does not fit. It needs no header of the machine and is linked
- * with no library: what it takes from libc is declared here.
- *
- * The environment says what to do: TUNER_RECORD_MODE (list, record, apply), TUNER_RECORD_OUT (folder for what it
- * writes), TUNER_RECORD_KERNEL, TUNER_RECORD_INSTANCES, TUNER_RECORD_PLAN (folder with what apply puts in place).
+ * the application's own is launched wherever the other does not fit. Follows common.c, whose words it uses. Modes are
+ * list, record, and apply, for which TUNER_RECORD_PLAN names the folder with what is put in place.
  */
-
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-/* ---- libc ---- */
-
-typedef long ssize_t;
-struct timespec { long seconds, nanoseconds; };
-struct loaded { uintptr_t address; const char *name; };
-
-extern void *malloc(size_t);
-extern void *calloc(size_t, size_t);
-extern void free(void *);
-extern char *getenv(const char *);
-extern int open(const char *, int, ...);
-extern ssize_t read(int, void *, size_t);
-extern ssize_t write(int, const void *, size_t);
-extern int close(int);
-extern int fsync(int);
-extern int ftruncate(int, long);
-extern void *mmap(void *, size_t, int, int, int, long);
-extern int rename(const char *, const char *);
-extern int unlink(const char *);
-extern int getpid(void);
-extern int clock_gettime(int, struct timespec *);
-extern int sched_yield(void);
-extern int snprintf(char *, size_t, const char *, ...);
-extern int strcmp(const char *, const char *);
-extern char *strstr(const char *, const char *);
-extern size_t strlen(const char *);
-extern void *memcpy(void *, const void *, size_t);
-extern int memcmp(const void *, const void *, size_t);
-extern unsigned long strtoul(const char *, char **, int);
-extern void *dlopen(const char *, int);
-extern void *dlvsym(void *, const char *, const char *);
-extern int dl_iterate_phdr(int (*)(struct loaded *, size_t, void *), void *);
-
-#define NEXT ((void *)-1L)
-#define EXPORT __attribute__((visibility("default")))
-
-enum { READ_ONLY = 0, WRITE_ONLY = 1, READ_WRITE = 2, CREATE = 0100, TRUNCATE = 01000, APPEND = 02000, CLOEXEC = 02000000 };
 
 /* ---- OpenCL ---- */
 
@@ -163,16 +118,8 @@ typedef struct { Handle key; void *value; } Entry;
 typedef struct { Entry *entries; size_t room, used; } Table;
 
 static Table programs, kernels, objects, queues, pending;
-static int lock, launch_lock;
-static __thread int inside;
-static void *(*real_dlsym)(void *, const char *);
-static int ready, mode_list, mode_record, mode_apply, log_file = -1;
-static const char *out_folder, *wanted;
-static size_t instances, serial;
+static int lock, mode_apply;
 static uint64_t *counters; /* replaced, left as they were */
-
-static void acquire(int *which) { while (__atomic_exchange_n(which, 1, __ATOMIC_ACQUIRE)) sched_yield(); }
-static void release(int *which) { __atomic_store_n(which, 0, __ATOMIC_RELEASE); }
 
 static Entry *find(Table *table, Handle key)
 {
@@ -264,52 +211,16 @@ static void read_plan(const char *folder)
     mode_apply = plan.kernel && plan.old_text && plan.old_options && plan.new_text && plan.new_options && local;
 }
 
-static void say(const char *format, ...)
+static void begin_more(const char *mode)
 {
-    char line[2048];
-    va_list rest;
-    extern int vsnprintf(char *, size_t, const char *, va_list);
-    va_start(rest, format);
-    int size = vsnprintf(line, sizeof line - 1, format, rest);
-    va_end(rest);
-    if (log_file < 0 || size < 0) return;
-    if ((size_t)size > sizeof line - 2) size = sizeof line - 2;
-    line[size] = '\n';
-    ssize_t done = write(log_file, line, (size_t)size + 1);
-    (void)done;
-}
-
-__attribute__((constructor)) static void begin(void)
-{
-    static int starting;
-    if (__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) return;
-    acquire(&starting);
-    if (!ready) {
-        const char *versions[] = {"GLIBC_2.2.5", "GLIBC_2.34", "GLIBC_2.17"};
-        for (int i = 0; !real_dlsym && i < 3; i++) *(void **)&real_dlsym = dlvsym(NEXT, "dlsym", versions[i]);
-        const char *mode = getenv("TUNER_RECORD_MODE"), *count = getenv("TUNER_RECORD_INSTANCES");
-        out_folder = getenv("TUNER_RECORD_OUT");
-        wanted = getenv("TUNER_RECORD_KERNEL");
-        instances = count ? strtoul(count, NULL, 10) : 1;
-        if (mode && out_folder) {
-            char path[4096];
-            mode_list = !strcmp(mode, "list");
-            mode_record = !strcmp(mode, "record") && wanted;
-            snprintf(path, sizeof path, "%s/log-%d", out_folder, getpid());
-            log_file = open(path, WRITE_ONLY | CREATE | APPEND | CLOEXEC, 0600);
-            if (!strcmp(mode, "apply") && getenv("TUNER_RECORD_PLAN")) {
-                read_plan(getenv("TUNER_RECORD_PLAN"));
-                snprintf(path, sizeof path, "%s/counters-%d", out_folder, getpid());
-                int file = open(path, READ_WRITE | CREATE | CLOEXEC, 0600);
-                if (file >= 0 && !ftruncate(file, 4096)) counters = mmap(NULL, 4096, 3, 1, file, 0);
-                if (file >= 0) close(file);
-                if (counters == (void *)-1L) counters = NULL;
-            }
-            say("seen");
-        }
-        __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
-    }
-    release(&starting);
+    char path[4096];
+    if (strcmp(mode, "apply") || !getenv("TUNER_RECORD_PLAN")) return;
+    read_plan(getenv("TUNER_RECORD_PLAN"));
+    snprintf(path, sizeof path, "%s/counters-%d", out_folder, getpid());
+    int file = open(path, READ_WRITE | CREATE | CLOEXEC, 0600);
+    if (file >= 0 && !ftruncate(file, 4096)) counters = mmap(NULL, 4096, 3, 1, file, 0);
+    if (file >= 0) close(file);
+    if (counters == (void *)-1L) counters = NULL;
 }
 
 static int is_loader(struct loaded *object, size_t size, void *found)
@@ -622,20 +533,6 @@ typedef struct {
     const size_t *offset, *global, *local;
 } Launch;
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(1, &time);
-    return (double)time.seconds + 1e-9 * (double)time.nanoseconds;
-}
-
-static uint64_t mix(uint64_t hash, const void *data, size_t size)
-{
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * 0x100000001B3u;
-    return hash;
-}
-
 static uint64_t program_hash(const Program *program)
 {
     uint64_t hash = 0xCBF29CE484222325u;
@@ -740,37 +637,6 @@ static uint64_t signature(const Launch *launch, const Kernel *kernel)
     return hash;
 }
 
-/* ---- one capture: a file of named fields, put in its place when it is whole ---- */
-
-typedef struct { int file, failed; char path[4096]; } Capture;
-
-static void bytes_out(Capture *capture, const void *data, size_t size)
-{
-    const char *at = data;
-    while (size && !capture->failed) {
-        ssize_t done = write(capture->file, at, size > (1u << 30) ? 1u << 30 : size);
-        if (done <= 0) capture->failed = 1;
-        else { at += done; size -= (size_t)done; }
-    }
-}
-
-static void field_head(Capture *capture, const char *name, size_t size)
-{
-    uint64_t head[2] = {strlen(name), size};
-    bytes_out(capture, head, sizeof head);
-    bytes_out(capture, name, strlen(name));
-}
-
-static void field(Capture *capture, const char *name, const void *data, size_t size)
-{
-    field_head(capture, name, size);
-    bytes_out(capture, data, size);
-}
-
-static void text_field(Capture *capture, const char *name, const char *text) { field(capture, name, text, strlen(text)); }
-
-static void number_field(Capture *capture, const char *name, uint64_t number) { field(capture, name, &number, 8); }
-
 static Status read_memory(const Launch *launch, Handle memory, size_t at, size_t size, void *to)
 {
     Status status = real.clEnqueueReadBuffer(launch->queue, memory, 1, at, size, to, 0, NULL, NULL);
@@ -874,41 +740,9 @@ static void launch_fields(Capture *capture, const Launch *launch, const Kernel *
     argument_fields(capture, launch, kernel);
 }
 
-/* Representatives: one of each signature first, further ones of a signature while there is room. */
-static struct { uint64_t sign; size_t number; } *kept;
-static size_t kept_count;
-
-static void path_of(char *path, size_t room, size_t number, const char *suffix)
-{
-    snprintf(path, room, "%s/launch-%d-%06lu%s", out_folder, getpid(), (unsigned long)number, suffix);
-}
-
-static int is_wanted(uint64_t sign)
-{
-    if (!instances) return 0;
-    if (!kept) kept = calloc(instances, sizeof *kept);
-    if (!kept) return 0;
-    if (kept_count < instances) return 1;
-    for (size_t i = 0; i < kept_count; i++)
-        if (kept[i].sign == sign) return 0;
-    for (size_t i = kept_count; i-- > 0;)
-        for (size_t j = 0; j < i; j++)
-            if (kept[i].sign == kept[j].sign) {
-                char path[4096];
-                path_of(path, sizeof path, kept[i].number, ".raw");
-                unlink(path);
-                kept[i] = kept[--kept_count];
-                return 1;
-            }
-    return 0;
-}
-
 static int start_capture(Capture *capture, const Launch *launch, const Kernel *kernel, const char *name, uint64_t sign)
 {
-    path_of(capture->path, sizeof capture->path, serial, ".part");
-    capture->failed = 0;
-    capture->file = open(capture->path, WRITE_ONLY | CREATE | TRUNCATE | CLOEXEC, 0600);
-    if (capture->file < 0) return 0;
+    if (!open_capture(capture)) return 0;
     launch_fields(capture, launch, kernel, name, sign);
     contents(capture, launch, kernel, "before");
     return 1;
@@ -916,22 +750,8 @@ static int start_capture(Capture *capture, const Launch *launch, const Kernel *k
 
 static void end_capture(Capture *capture, const Launch *launch, const Kernel *kernel, double seconds, int good, uint64_t sign)
 {
-    char path[4096];
-    if (good) {
-        contents(capture, launch, kernel, "after");
-        field(capture, "seconds", &seconds, sizeof seconds);
-        field(capture, "end", "", 0);
-        if (!capture->failed && fsync(capture->file)) capture->failed = 1;
-    }
-    close(capture->file);
-    path_of(path, sizeof path, serial, ".raw");
-    if (good && !capture->failed && !rename(capture->path, path)) {
-        kept[kept_count].sign = sign;
-        kept[kept_count++].number = serial++;
-        return;
-    }
-    unlink(capture->path);
-    if (capture->failed) say("lost\t%s", capture->failed == 2 ? "a buffer cannot be read" : "the recording cannot be written");
+    if (good) contents(capture, launch, kernel, "after");
+    close_capture(capture, seconds, good, sign);
 }
 
 static int on_user_event(Count count, const Handle *events)

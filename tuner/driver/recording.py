@@ -91,8 +91,9 @@ def interposer() -> Path:
     Raises:
         MachineError: it cannot be made.
     """
-    text = package_files("tuner.recorders.recordings").joinpath("interposer.c").read_text(encoding="utf-8")
-    return shared_library(text, "opencl-interposer")
+    folder = package_files("tuner.recorders.recordings")
+    parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in ("common.c", "interposer.c")]
+    return shared_library("\n".join(parts), "opencl-interposer")
 
 
 def list_launches(command: Sequence[str], *, aside: bool = False) -> Listing:
