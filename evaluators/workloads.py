@@ -43,6 +43,7 @@ HIDDEN_COUNT = 2
 """How many sizes the verification makes up itself where ``verify.assume`` bounds them."""
 
 _MAX_BYTES = 1 << 40
+_WRITTEN = (ArgumentRole.OUTPUT, ArgumentRole.INOUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +134,7 @@ def make_workload(
     for argument in task.arguments:
         if argument.is_array:
             arrays[argument.name] = _array(argument, maker)
-            if distribution == "given" and _is_recorded(argument) and argument.role is ArgumentRole.INOUT:
+            if distribution == "given" and _is_recorded(argument) and argument.role in _WRITTEN:
                 shape = arrays[argument.name].shape
                 outputs[argument.name] = maker.recorded(argument, shape, after=True)
         else:

@@ -119,8 +119,9 @@ class Oracle:
             reference = wide[number]
             if workload.outputs:
                 # A replay that does not give what the application got is no replay.
-                self._agree(number, workload.name, baseline, dict(workload.outputs), "recording")
-                reference = dict(workload.outputs) if kind == "recording" else reference
+                recorded = _masked({**baseline, **workload.outputs}, masks)
+                self._agree(number, workload.name, baseline, recorded, "recording")
+                reference = recorded if kind == "recording" else reference
             if reference is not None:
                 reference = _masked(reference, masks)
                 if kind == "python" and specified[number]:

@@ -252,7 +252,7 @@ def _fields(data: memoryview, path: Path) -> dict[str, memoryview]:
 
 def _recording(fields: Mapping[str, memoryview], path: Path) -> Recording:
     def shown(name: str) -> str:
-        return bytes(fields[name]).split(b"\0", 1)[0].decode("utf-8", "replace").strip()
+        return bytes(fields.get(name, b"")).split(b"\0", 1)[0].decode("utf-8", "replace").strip()
 
     def text(name: str) -> str:
         return bytes(fields[name]).split(b"\0", 1)[0].decode("utf-8")
@@ -270,9 +270,12 @@ def _recording(fields: Mapping[str, memoryview], path: Path) -> Recording:
     arguments = tuple(
         _argument(fields, number, roots) for number in range(int(fields["arguments"].cast("Q")[0]))
     )
+    api = text("api") if "api" in fields else "opencl"
+    if api == "c":
+        arguments = _allocations(arguments, {place: address for address, place in roots.items()})
     seconds = float(fields["seconds"].cast("d")[0])
     return Recording(
-        api="opencl",
+        api=api,
         entry=entry,
         form=form,
         text=program,
@@ -308,3 +311,21 @@ def _argument(fields: Mapping[str, memoryview], number: int, roots: dict[int, in
         return RecordedArgument(kind="scalar", value=value, size_bytes=len(value), address=address)
     size = int(fields[f"{number}/local"].cast("Q")[0])
     return RecordedArgument(kind=_WITHOUT_VALUE.get(address, "null"), size_bytes=size, address=address)
+
+
+def _allocations(
+    arguments: Sequence[RecordedArgument], addresses: Mapping[int, int]
+) -> tuple[RecordedArgument, ...]:
+    """Arrays whose bytes overlap get one root: of addresses alone nothing else can be told."""
+    buffers = sorted(
+        (i for i, a in enumerate(arguments) if a.kind == "buffer"), key=lambda i: addresses[arguments[i].root]
+    )
+    made = list(arguments)
+    root, start, end = -1, 0, -1
+    for i in buffers:
+        address = addresses[arguments[i].root]
+        if address >= end:
+            root, start, end = root + 1, address, address
+        made[i] = replace(arguments[i], root=root, offset=address - start)
+        end = max(end, address + arguments[i].size_bytes)
+    return tuple(made)

@@ -31,6 +31,7 @@ extern int unlink(const char *);
 extern int getpid(void);
 extern int clock_gettime(int, struct timespec *);
 extern int sched_yield(void);
+extern int *__errno_location(void);
 extern int snprintf(char *, size_t, const char *, ...);
 extern int strcmp(const char *, const char *);
 extern char *strstr(const char *, const char *);

@@ -20,6 +20,7 @@ from tuner.driver.export import write_atomically
 from tuner.evaluators.host.shared import shared_library
 from tuner.recorders.recordings.capture import Application, KernelUse, Ran, read_raw
 from tuner.recorders.recordings.format import Recording
+from tuner.recorders.recordings.function import function_library
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.spec.record import write_spec
 
@@ -91,9 +92,15 @@ def interposer() -> Path:
     Raises:
         MachineError: it cannot be made.
     """
-    folder = package_files("tuner.recorders.recordings")
-    parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in ("common.c", "interposer.c")]
-    return shared_library("\n".join(parts), "opencl-interposer")
+    return _library(_packaged("interposer.c"), "opencl-interposer")
+
+
+def _packaged(name: str) -> str:
+    return package_files("tuner.recorders.recordings").joinpath(name).read_text(encoding="utf-8")
+
+
+def _library(text: str, name: str) -> Path:
+    return shared_library(f"{_packaged('common.c')}\n{text}", name)
 
 
 def list_launches(command: Sequence[str], *, aside: bool = False) -> Listing:
@@ -165,19 +172,29 @@ def record_spec(
     """Captures launches of a spec's kernel beside it; arguments as :func:`record_kernel`."""
     kernel = spec.task.kernel
     folder = Path(spec.path).resolve().parent / FOLDER
-    ran, found = _capture(command, kernel.entry, folder, instances=instances, aside=aside)
+    library = None
+    if kernel.language == "c":
+        sizes = spec.task.problems[0].sizes
+        text = function_library(kernel.entry, spec.task.arguments, kernel.returns, sizes)
+        library = _library(text, f"record-{_file_name(kernel.entry)}")
+    elif kernel.language != "opencl":
+        raise UsageError(
+            f"functions of {kernel.language} cannot be recorded yet", 'give it extern "C" and a C source'
+        )
+    ran, found = _capture(command, kernel.entry, folder, instances=instances, aside=aside, library=library)
     notes = _notes(ran)
     if len({(r.text, r.options) for _, r in found}) > 1:
         notes.append(f"several programs have a kernel {kernel.entry}; tuner record --kernel keeps them apart")
     pattern = f"{FOLDER}/{_file_name(kernel.entry)}-*.rec"
-    notes.append(f"write workload: {pattern} in the place of arguments and problem to tune on them")
+    instead = "beside arguments" if library else "in the place of arguments and problem"
+    notes.append(f"write workload: {pattern} {instead} to tune on them")
     return RecordReport(ran=ran, recordings=tuple(path for path, _ in found), notes=tuple(notes))
 
 
-def _application(command: Sequence[str], *, aside: bool) -> Application:
+def _application(command: Sequence[str], *, aside: bool, library: Path | None = None) -> Application:
     if not command:
         raise UsageError("no command is given", "write it after --, for example -- ./app --size 10")
-    return Application(command=tuple(command), library=interposer(), aside=aside)
+    return Application(command=tuple(command), library=library or interposer(), aside=aside)
 
 
 def _must_have_run(ran: Ran, command: Sequence[str]) -> None:
@@ -196,7 +213,13 @@ def _must_have_run(ran: Ran, command: Sequence[str]) -> None:
 
 
 def _capture(
-    command: Sequence[str], kernel: str, folder: Path, *, instances: int, aside: bool
+    command: Sequence[str],
+    kernel: str,
+    folder: Path,
+    *,
+    instances: int,
+    aside: bool,
+    library: Path | None = None,
 ) -> tuple[Ran, list[tuple[Path, Recording]]]:
     variables = {
         "TUNER_RECORD_MODE": "record",
@@ -205,7 +228,7 @@ def _capture(
     }
     with _scratch(folder) as name:
         scratch = Path(name)
-        ran = _application(command, aside=aside).run(scratch, variables)
+        ran = _application(command, aside=aside, library=library).run(scratch, variables)
         raws = sorted(scratch.glob("*.raw"))
         if not raws:
             raise _nothing(ran, command, kernel)
@@ -247,8 +270,8 @@ def _nothing(ran: Ran, command: Sequence[str], kernel: str) -> UsageError:
     if not ran.seen:
         _must_have_run(ran, command)
     return UsageError(
-        f"{shlex.join(command)!r} launched no kernel {kernel!r}{ended}",
-        "tuner record --list names its kernels",
+        f"{shlex.join(command)!r} never called {kernel!r}{ended}",
+        "tuner record --list names its kernels; a C function has to be called in a shared library",
     )
 
 

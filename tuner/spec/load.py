@@ -38,7 +38,16 @@ from tuner.spec.sections import (
 from tuner.spec.signature import SourceReader
 from tuner.spec.sources import Reader, Sources, folder_reader, mapping_reader, read_sources
 from tuner.spec.tunables import Tunables, make_parameters, make_tunables
-from tuner.spec.workload import DERIVED, Workload, from_text, read_workload, recorded_launch
+from tuner.spec.workload import (
+    DERIVED,
+    Workload,
+    bind,
+    call_problems,
+    from_text,
+    read_calls,
+    read_workload,
+    recorded_launch,
+)
 from tuner.spec.yaml_places import Document, View, closest, read_yaml
 from tuner.spec.yaml_places import Path as KeyPath
 
@@ -213,6 +222,9 @@ class _Loader:
         sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
         backend = self._backend(model, sources.language, view)
         workload = self._workload(model, sources, view)
+        called_function = workload is not None and sources.language == "c"
+        if workload is not None and called_function:
+            workload = replace(workload, problems=call_problems(workload, model, view))
         problems = make_problems(model, view) if workload is None else workload.problems
         further = verify_problems(model, problems, view)
         parameters = make_parameters(model, view)
@@ -220,10 +232,12 @@ class _Loader:
         # What was recorded is called no more, so there is nothing to call it with.
         called = sources.language != "recorded"
         arguments: tuple[Argument, ...] = ()
-        if workload is not None:
+        if workload is not None and not called_function:
             arguments = workload.arguments
         elif called:
             arguments = make_arguments(model, (*problems, *further), scalars, view)
+        if workload is not None and called_function:
+            arguments = bind(arguments, workload, view)
         tunables = make_tunables(model, parameters, arguments, problems, view)
         passless = self._without_passes(backend, tunables)
         if passless or not self.live:
@@ -233,7 +247,7 @@ class _Loader:
         launch = make_launch(model, tunables, backend, view, problems[0].sizes)
         if workload is not None:
             files[DERIVED] = workload.text
-            launch = recorded_launch(workload, launch, view)
+            launch = launch if called_function else recorded_launch(workload, launch, view)
             if "nonfinite" not in (view.data.get("verify") or {}):
                 # NaN and infinities of a recording are the application's own: they have to come out again.
                 verify = replace(verify, nonfinite="propagate")
@@ -274,6 +288,8 @@ class _Loader:
             return None if derived is None else from_text(derived, origin=self.path)
         if model.workload is None:
             return None
+        if sources.language == "c":
+            return read_calls(model, view, Path(self.folder))
         if sources.language != "opencl":
             hint = "give arguments instead"
             raise view.error(("workload",), f"recordings of {sources.language} are {NOT_YET}", hint, key=True)

@@ -20,12 +20,23 @@ from tuner.core.canonical import canonical_json
 from tuner.core.errors import BaselineError, SpecError, UsageError
 from tuner.core.expressions import parse
 from tuner.core.types import Argument, ArgumentRole, Initial, Launch, Problem
-from tuner.recorders.recordings.format import Recording, RecordingFile, parse_header
+from tuner.recorders.recordings.format import RecordedArgument, Recording, RecordingFile, parse_header
 from tuner.spec.models import SpecModel
 from tuner.spec.signature import Function
 from tuner.spec.yaml_places import View
 
-__all__ = ["AXES", "DERIVED", "INDEX", "Workload", "from_text", "read_workload", "recorded_launch"]
+__all__ = [
+    "AXES",
+    "DERIVED",
+    "INDEX",
+    "Workload",
+    "bind",
+    "call_problems",
+    "from_text",
+    "read_calls",
+    "read_workload",
+    "recorded_launch",
+]
 
 DERIVED = "recordings.json"
 """Name, among the files of a loaded spec, of what was derived from its recordings."""
@@ -77,25 +88,9 @@ def read_workload(
         BaselineError: the source does not compile.
     """
     assert model.workload is not None
-    for key, given in (
-        ("arguments", model.arguments),
-        ("problem", model.problem),
-        ("problems", model.problems),
-    ):
-        if given is not None:
-            raise view.error((key,), f"both workload and {key} are given", f"remove {key}", key=True)
-    if model.verify.problems or model.verify.assume:
-        key = "problems" if model.verify.problems else "assume"
-        raise view.error(("verify", key), "recordings have the sizes that they have", f"remove {key}")
+    _only_recorded(model, view)
     names = _names(model.workload, folder, view)
-    recordings, digests = [], []
-    for name in names:
-        try:
-            with RecordingFile(folder / name) as file:
-                recordings.append(file.recording)
-                digests.append(file.digest)
-        except UsageError as error:
-            raise view.error(_PATH, error.message, error.hint) from None
+    recordings, digests = _open(names, folder, view)
     _agree(names, recordings, model, view)
     try:
         function = _function(functions(model.kernel.entry), model.kernel.entry, view)
@@ -108,10 +103,148 @@ def read_workload(
     recordings = [_told_apart(recording, function) for recording in recordings]
     for name, recording in zip(names, recordings, strict=True):
         _fits(name, recording, function, view)
+    return _workload(names, digests, recordings, parameters, view)
+
+
+def read_calls(model: SpecModel, view: View, folder: Path) -> Workload:
+    """Reads the recordings of a C function, whose arguments the spec lists itself; see :func:`bind`.
+
+    Raises:
+        SpecError: as :func:`read_workload`.
+    """
+    assert model.workload is not None
+    if model.problems is not None:
+        raise view.error(("problems",), "both workload and problems are given", "remove problems", key=True)
+    if model.verify.problems or model.verify.assume:
+        key = "problems" if model.verify.problems else "assume"
+        raise view.error(("verify", key), "recordings have the sizes that they have", f"remove {key}")
+    names = _names(model.workload, folder, view)
+    recordings, digests = _open(names, folder, view)
+    _agree(names, recordings, model, view)
+    for name, recording in zip(names, recordings, strict=True):
+        if recording.api != "c":
+            raise view.error(
+                _PATH, f"{name}: a recording of a {recording.api} kernel", "name one of a function"
+            )
+    return _workload(names, digests, recordings, [], view)
+
+
+def call_problems(workload: Workload, model: SpecModel, view: View) -> tuple[Problem, ...]:
+    """The sizes of each recorded call: from the scalar arguments that carry them, else from the spec's ``problem``.
+
+    Raises:
+        SpecError: another number of arguments than the spec lists, or a size that is no whole number.
+    """
+    given = model.arguments or []
+    problems = []
+    for name, recording, problem in zip(workload.names, workload.recordings, workload.problems, strict=True):
+        if len(recording.arguments) != len(given):
+            raise view.error(
+                _PATH,
+                f"{name} has {len(recording.arguments)} arguments, the spec lists {len(given)}",
+                "record it again",
+            )
+        sizes = dict(model.problem or {})
+        for argument, recorded in zip(given, recording.arguments, strict=True):
+            size = argument.value.text.strip() if argument.value is not None else ""
+            if size in sizes and recorded.kind == "scalar":
+                sizes[size] = int(_scalar(recorded.value, argument.dtype, f"{name}: {argument.name}", view))
+        problems.append(replace(problem, sizes={INDEX: problem.sizes[INDEX], **sizes}))
+    return tuple(problems)
+
+
+def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple[Argument, ...]:
+    """The spec's arguments with the values that were recorded.
+
+    Raises:
+        SpecError: what was recorded does not have the spec's types and shapes, or shares memory that is written to.
+    """
+    made = []
+    for number, argument in enumerate(arguments):
+        recorded = [r.arguments[number] for r in workload.recordings]
+        if argument.is_array:
+            _same_extents(argument, recorded, workload, view)
+            initial = Initial(kind="recording", options={"paths": tuple(workload.names), "argument": number})
+            made.append(replace(argument, initial=initial, fixed=False))
+            continue
+        values = [_scalar(a.value, argument.dtype, argument.name, view) for a in recorded]
+        made.append(replace(argument, value=_by_recording(values)))
+    for name, recording in zip(workload.names, workload.recordings, strict=True):
+        _check_shared(name, recording, arguments, view)
+    return tuple(made)
+
+
+def _same_extents(
+    argument: Argument, recorded: Sequence[RecordedArgument], workload: Workload, view: View
+) -> None:
+    for one, problem, name in zip(recorded, workload.problems, workload.names, strict=True):
+        extents = [extent.integer(problem.sizes) for extent in argument.shape or ()]
+        size = math.prod(extents) * np.dtype(argument.dtype).itemsize
+        if one.kind != "buffer" or one.size_bytes != size:
+            raise view.error(
+                _PATH,
+                f"{name}: {argument.name} has {one.size_bytes} bytes, the spec says {size}",
+                "record it again with this spec",
+            )
+
+
+def _check_shared(name: str, recording: Recording, arguments: Sequence[Argument], view: View) -> None:
+    for i, one in enumerate(recording.arguments):
+        for j in range(i):
+            written = any(arguments[k].role is not ArgumentRole.INPUT for k in (i, j))
+            if one.overlaps(recording.arguments[j]) and written:
+                names = f"{arguments[j].name} and {arguments[i].name}"
+                raise view.error(
+                    _PATH, f"{name}: arguments {names} share memory", "such calls cannot be replayed yet"
+                )
+
+
+def _scalar(value: bytes, dtype: str, label: str, view: View) -> int | float:
+    if len(value) != np.dtype(dtype).itemsize:
+        raise view.error(
+            _PATH, f"{label} was recorded with {len(value)} bytes, not as {dtype}", "record it again"
+        )
+    _check_number(value, dtype, label, lambda what, hint: view.error(_PATH, what, hint))
+    number: int | float = np.frombuffer(value, dtype)[0].item()
+    return number
+
+
+def _only_recorded(model: SpecModel, view: View) -> None:
+    for key, given in (
+        ("arguments", model.arguments),
+        ("problem", model.problem),
+        ("problems", model.problems),
+    ):
+        if given is not None:
+            raise view.error((key,), f"both workload and {key} are given", f"remove {key}", key=True)
+    if model.verify.problems or model.verify.assume:
+        key = "problems" if model.verify.problems else "assume"
+        raise view.error(("verify", key), "recordings have the sizes that they have", f"remove {key}")
+
+
+def _open(names: Sequence[str], folder: Path, view: View) -> tuple[list[Recording], list[str]]:
+    recordings, digests = [], []
+    for name in names:
+        try:
+            with RecordingFile(folder / name) as file:
+                recordings.append(file.recording)
+                digests.append(file.digest)
+        except UsageError as error:
+            raise view.error(_PATH, error.message, error.hint) from None
+    return recordings, digests
+
+
+def _workload(
+    names: Sequence[str],
+    digests: Sequence[str],
+    recordings: Sequence[Recording],
+    parameters: Sequence[Sequence[Any]],
+    view: View,
+) -> Workload:
     plain = {
         "names": list(names),
-        "digests": digests,
-        "parameters": parameters,
+        "digests": list(digests),
+        "parameters": list(parameters),
         "recordings": [r.to_json() for r in recordings],
     }
     return from_text(canonical_json(plain), origin=view.place(_PATH).file)
