@@ -115,10 +115,10 @@ def read_calls(model: SpecModel, view: View, folder: Path) -> Workload:
     assert model.workload is not None
     if model.problems is not None:
         raise view.error(("problems",), "both workload and problems are given", "remove problems", key=True)
+    names = _names(model.workload, folder, view)
     if model.verify.problems or model.verify.assume:
         key = "problems" if model.verify.problems else "assume"
         raise view.error(("verify", key), "recordings have the sizes that they have", f"remove {key}")
-    names = _names(model.workload, folder, view)
     recordings, digests = _open(names, folder, view)
     _agree(names, recordings, model, view)
     for name, recording in zip(names, recordings, strict=True):
