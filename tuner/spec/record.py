@@ -26,6 +26,7 @@ _GROUPED = re.compile(
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _GROUPS = {1: ("GROUP_X",), 2: ("GROUP_X", "GROUP_Y"), 3: ("GROUP_X", "GROUP_Y", "GROUP_Z")}
 _MOST_ITEMS = 1024
+_EXTRA = ("-cl-mad-enable", "-cl-no-signed-zeros")
 _PLATFORMS = {"Portable Computing Language": "pocl"}
 
 
@@ -65,7 +66,8 @@ def write_spec(recordings: Sequence[Recording], *, name: str, pattern: str) -> t
     lines += ["space:", *space[1], "  flags:"]
     if options:
         lines.append(f"    recorded: [{_text(options)}]            # as the application builds it")
-    lines.append("    extra: ['', '-cl-mad-enable', '-cl-no-signed-zeros']")
+    further = [option for option in _EXTRA if option not in options.split()]
+    lines.append(f"    extra: {['', *further]}")
     lines += ["  passes: off", "verify: {reference: recording}", "search: {budget: {evaluations: 60}}"]
     return first.text, "\n".join(lines) + "\n"
 
