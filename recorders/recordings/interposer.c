@@ -16,7 +16,7 @@ enum {
     SUCCESS = 0,
     QUEUE_CONTEXT = 0x1090, QUEUE_DEVICE = 0x1091, QUEUE_REFERENCES = 0x1092,
     MEM_FLAGS = 0x1101, MEM_SIZE = 0x1102, MEM_PARENT = 0x1107, MEM_OFFSET = 0x1108,
-    PROGRAM_CONTEXT = 0x1161, KERNEL_NAME = 0x1190, KERNEL_ARGUMENTS = 0x1191,
+    PROGRAM_CONTEXT = 0x1161, KERNEL_NAME = 0x1190, KERNEL_ARGUMENTS = 0x1191, KERNEL_REFERENCES = 0x1192,
     ARGUMENT_ADDRESS = 0x1196, ADDRESS_LOCAL = 0x119C, ADDRESS_PRIVATE = 0x119E,
     DEVICE_NAME = 0x102B, DEVICE_PLATFORM = 0x1031, DRIVER_VERSION = 0x102D, PLATFORM_NAME = 0x0902,
     MEM_READ_WRITE = 1
@@ -487,7 +487,21 @@ EXPORT Handle clCloneKernel(Handle a, Status *b)
     return handle;
 }
 
-EXPORT Status clReleaseKernel(Handle a) { return PASS(clReleaseKernel, a); }
+EXPORT Status clReleaseKernel(Handle a)
+{
+    Count references = 0;
+    resolve();
+    Kernel *kernel = inside ? NULL : get(&kernels, a);
+    if (kernel && real.clGetKernelInfo(a, KERNEL_REFERENCES, sizeof references, &references, NULL) == SUCCESS &&
+        references == 1) {
+        put(&kernels, a, NULL);
+        if (kernel->other) real.clReleaseKernel(kernel->other);
+        for (Count i = 0; i < kernel->count; i++) free(kernel->arguments[i].value);
+        free(kernel->arguments);
+        free(kernel);
+    }
+    return real.clReleaseKernel(a);
+}
 
 EXPORT Status clSetKernelArg(Handle a, Count b, size_t c, const void *d)
 {

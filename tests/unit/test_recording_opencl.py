@@ -218,6 +218,7 @@ queue.finish()
         load_spec(report.specs[0])
 
 
+@pytest.mark.slow
 def test_parts_of_one_buffer_that_do_not_overlap_are_tuned(record: Record) -> None:
     report = record(
         """
@@ -268,6 +269,17 @@ queue.finish()
         assert len(load_spec(spec)[0].task.problems) == 1
 
 
+def test_earlier_recordings_are_pointed_out(record: Record) -> None:
+    body = """
+program(SCALE).scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32({}), np.int32(256))
+queue.finish()
+"""
+    first = record(body.format(2))
+    again = record(body.format(3))
+    assert not set(first.recordings) & set(again.recordings)
+    assert any("also takes 1 earlier recordings" in note for note in again.notes)
+
+
 def test_programs_and_buffers_released_right_after_the_launch(record: Record) -> None:
     report = record(
         """
@@ -309,6 +321,7 @@ queue.finish()
     assert replay(report.specs[0]).status is Status.OK
 
 
+@pytest.mark.slow
 def test_nan_and_infinity_come_out_of_the_replay_again(record: Record) -> None:
     report = record(
         """
@@ -369,6 +382,7 @@ queue.finish()
     np.testing.assert_array_equal(after, 2 * np.arange(256, dtype=np.float32))
 
 
+@pytest.mark.slow
 def test_local_memory_passed_as_an_argument_is_replayed(record: Record) -> None:
     report = record(
         """
@@ -391,6 +405,7 @@ queue.finish()
     assert replay(report.specs[0]).status is Status.OK
 
 
+@pytest.mark.slow
 def test_a_work_group_left_to_the_driver_is_said_so(record: Record) -> None:
     report = record(
         """

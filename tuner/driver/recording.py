@@ -139,6 +139,7 @@ def record_kernel(
     for path, recording in found:
         by_program.setdefault((recording.text, recording.options), []).append((path, recording))
     specs: list[Path] = []
+    paths: list[Path] = []
     notes: list[str] = _notes(ran)
     for number, entries in enumerate(by_program.values()):
         name = _file_name(kernel) + (f"-{number + 1}" if number else "")
@@ -151,6 +152,7 @@ def record_kernel(
                 os.replace(path, moved / path.name)
             entries = [(moved / path.name, recording) for path, recording in entries]
             pattern = f"{FOLDER}/{name}/*.rec"
+        paths += [path for path, _ in entries]
         if entries[0][1].form != "source":
             notes.append(f"{name} was captured without its source: it cannot be tuned")
             continue
@@ -162,8 +164,12 @@ def record_kernel(
             load_spec(specs[-1])
         except TunerError as error:
             notes.append(f"{specs[-1].name} does not tune as it is: {error.message}")
-    paths = tuple(sorted((folder / FOLDER).glob("**/*.rec")))
-    return RecordReport(ran=ran, recordings=paths, specs=tuple(specs), notes=tuple(notes))
+        earlier = sorted(set(folder.glob(pattern)) - set(paths))
+        if earlier:
+            notes.append(
+                f"{specs[-1].name} also takes {len(earlier)} earlier recordings such as {earlier[0].name}"
+            )
+    return RecordReport(ran=ran, recordings=tuple(sorted(paths)), specs=tuple(specs), notes=tuple(notes))
 
 
 def record_spec(
