@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.core.errors import SpecError
+from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import Expression, parse
 from tuner.core.streams import seed_for, stream
 from tuner.core.types import Argument, Value
 from tuner.evaluators.python_reference import call_initialiser
-from tuner.evaluators.redistribution import redistribute, redistribute_integers
+from tuner.evaluators.redistribution import PERTURBED, perturb, redistribute, redistribute_integers
 from tuner.evaluators.sparse import random_csr
+from tuner.recorders.recordings.format import RecordingFile
 
 __all__ = ["DTYPES", "OPTIONS", "ArrayMaker", "cast_scalar", "dtype_of"]
 
@@ -44,6 +45,7 @@ OPTIONS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "csr": (frozenset({"rows", "columns", "nonzeros", "part"}), frozenset({"skew", "matrix"})),
     "file": (frozenset({"path"}), frozenset()),
     "python": (frozenset({"file", "function"}), frozenset()),
+    "recording": (frozenset({"paths", "argument"}), frozenset()),
 }
 """For each kind of initial values the options that it needs and those that it may have."""
 
@@ -144,12 +146,35 @@ class ArrayMaker:
             result = self._csr_part(argument, shape)
         elif kind == "file":
             result = self._from_file(argument, shape)
+        elif kind == "recording":
+            result = self.recorded(argument, shape)
+            if distribution == PERTURBED:
+                result = perturb(result, shaper)
         elif kind == "python":
             result = self._from_python(argument, shape, seed_for(seed, f"python/{argument.name}"))
         else:
             value = self._number(argument, "value", 0)
             result = np.full(shape, _cast_constant(argument, value, dtype), dtype)
         return np.ascontiguousarray(result.astype(dtype, copy=False)).reshape(shape)
+
+    def recorded(self, argument: Argument, shape: tuple[int, ...], *, after: bool = False) -> Array:
+        """What a recording holds of one buffer before its launch, or after it.
+
+        The size ``recording`` says which of the argument's recordings is meant; they count from 1.
+
+        Raises:
+            SpecError: the recording is gone, damaged, or another one.
+        """
+        options, dtype = argument.initial.options, dtype_of(argument)
+        path = Path(self.folder, options["paths"][self.sizes["recording"] - 1])
+        try:
+            with RecordingFile(path) as file:
+                data = (file.after if after else file.before)(options["argument"])
+        except UsageError as error:
+            raise SpecError(error.message, error.hint) from None
+        if len(data) != math.prod(shape) * dtype.itemsize:
+            raise SpecError(f"{path} is another recording than before", "load the spec again")
+        return np.frombuffer(data, dtype).reshape(shape)
 
     def csr_sizes(self, argument: Argument) -> tuple[int, int, int]:
         """Rows, columns and nonzeros of the matrix that a ``csr`` argument is part of.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DISTRIBUTIONS", "NONFINITE", "redistribute", "redistribute_integers"]
+__all__ = ["DISTRIBUTIONS", "NONFINITE", "PERTURBED", "perturb", "redistribute", "redistribute_integers"]
 
 Array = NDArray[Any]
 
@@ -20,6 +20,11 @@ DISTRIBUTIONS = ("given", "scaled", "shifted", "lowered", "structured", "extreme
 
 NONFINITE = "nonfinite"
 """The distribution with a few NaN and infinities; only for ``nonfinite: propagate``."""
+
+PERTURBED = "perturbed"
+"""Recorded values, each floating one a little nearer to zero: other values that mean the same to the kernel."""
+
+_NEARER = 2.0**-10
 
 _EXTREME = {"float16": 64.0, "float32": 1000.0, "float64": 2000.0}
 # Over the argument at which exp overflows, yet far enough below the type's largest value for sums of cubes
@@ -95,3 +100,19 @@ def redistribute_integers(given: Array, distribution: str, rng: np.random.Genera
         ends: Array = np.where(rng.random(given.shape) < 0.5, given.min(), given.max())
         return ends.astype(given.dtype)
     return given
+
+
+def perturb(given: Array, rng: np.random.Generator) -> Array:
+    """Floating values nearer to zero by up to a thousandth; signs, zeros, NaN and infinities stay, integers too.
+
+    Nearer and never farther: what indexes or bounds something keeps within what it was.
+    """
+    if given.dtype.kind not in "fc":
+        return given
+    result = given.copy()
+    parts = result.view(result.real.dtype)
+    factors = 1.0 - _NEARER * rng.random(parts.shape, dtype=np.float32)
+    # One of an absurd size is left as it is rather than warned about.
+    with np.errstate(all="ignore"):
+        parts *= factors.astype(parts.dtype)
+    return result

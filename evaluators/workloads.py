@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from tuner.core.streams import seed_for, stream
 from tuner.core.types import Argument, ArgumentRole, Problem, Task, Value
 from tuner.evaluators.distributions import ArrayMaker, cast_scalar, dtype_of
 from tuner.evaluators.hidden import hidden_sizes as _search_hidden
-from tuner.evaluators.redistribution import DISTRIBUTIONS, NONFINITE
+from tuner.evaluators.redistribution import DISTRIBUTIONS, NONFINITE, PERTURBED
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -43,6 +43,7 @@ HIDDEN_COUNT = 2
 """How many sizes the verification makes up itself where ``verify.assume`` bounds them."""
 
 _MAX_BYTES = 1 << 40
+_WRITTEN = (ArgumentRole.OUTPUT, ArgumentRole.INOUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +55,14 @@ class Workload:
         problem: its sizes.
         scalars: the value of each by-value argument, rounded to its type.
         arrays: the initial content of every array argument, C-contiguous; outputs and scratch are zero-filled.
+        outputs: what a recording holds of the arrays that the kernel may write; empty where nothing is recorded.
     """
 
     name: str
     problem: Problem
     scalars: Mapping[str, int | float]
     arrays: Mapping[str, NDArray[Any]]
+    outputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +97,7 @@ class Plan:
 def make_planned(task: Task, plan: Plan, runtime_scalars: Mapping[str, Value]) -> Workload:
     """The workload of a plan; arguments and errors as :func:`make_workload`."""
     made = make_workload(task, plan.problem, runtime_scalars, seed=plan.seed, distribution=plan.distribution)
-    return Workload(name=plan.name, problem=made.problem, scalars=made.scalars, arrays=made.arrays)
+    return replace(made, name=plan.name)
 
 
 def make_workload(
@@ -120,20 +123,24 @@ def make_workload(
         SpecError: sizes, values or initial values that are impossible.
         UsageError: an unknown distribution.
     """
-    if distribution not in (*DISTRIBUTIONS, NONFINITE):
+    if distribution not in (*DISTRIBUTIONS, NONFINITE, PERTURBED):
         raise UsageError(
             f"unknown distribution {distribution!r}", f"one of {', '.join(DISTRIBUTIONS)}, {NONFINITE}"
         )
     maker = _maker(task, problem, runtime_scalars, seed=seed, distribution=distribution)
     scalars: dict[str, int | float] = {}
     arrays: dict[str, NDArray[Any]] = {}
+    outputs: dict[str, NDArray[Any]] = {}
     for argument in task.arguments:
         if argument.is_array:
             arrays[argument.name] = _array(argument, maker)
+            if distribution == "given" and _is_recorded(argument) and argument.role in _WRITTEN:
+                shape = arrays[argument.name].shape
+                outputs[argument.name] = maker.recorded(argument, shape, after=True)
         else:
             scalars[argument.name] = _scalar(argument, maker)
     name = f"{_label(problem)}, {distribution}"
-    return Workload(name=name, problem=problem, scalars=scalars, arrays=arrays)
+    return Workload(name=name, problem=problem, scalars=scalars, arrays=arrays, outputs=outputs)
 
 
 def fresh_input(
@@ -256,10 +263,12 @@ def timed_sets(
     purpose: str,
     number: int,
     count: int,
+    vary: bool = True,
 ) -> tuple[Plan, ...]:
     """The sets of inputs that a timed batch cycles through: as given, with fresh values each.
 
-    Arguments as :func:`plan_workloads`; no seed is shared with the verification, with another problem or, in
+    Recorded values have no fresh ones: after the first set they are perturbed, unless ``vary`` is false. Other
+    arguments as :func:`plan_workloads`; no seed is shared with the verification, with another problem or, in
     confirming, with another process.
 
     Raises:
@@ -275,7 +284,7 @@ def timed_sets(
         Plan(
             name=f"{_label(problem)}, timed set {i}",
             problem=problem,
-            distribution="given",
+            distribution=PERTURBED if i and vary and any(map(_is_recorded, task.arguments)) else "given",
             seed=seed_for(task.seed, f"{role}/timed/{problem_index}/{i}", number),
             timed_problem=problem_index,
         )
@@ -317,6 +326,8 @@ def _role(purpose: str, number: int) -> tuple[str, int]:
 def _other_distributions(task: Task) -> tuple[str, ...]:
     """The distributions that change anything for this task, without ``given``."""
     kinds = {a.initial.kind for a in task.arguments if a.is_array and _has_values(a) and not a.fixed}
+    if "recording" in kinds:
+        return (PERTURBED,) if any(_is_recorded(a) and "float" in a.dtype for a in task.arguments) else ()
     if kinds & {"uniform", "normal"}:
         return DISTRIBUTIONS[1:] + ((NONFINITE,) if task.verify.nonfinite == "propagate" else ())
     if "randint" in kinds:
@@ -348,6 +359,10 @@ def _array(argument: Argument, maker: ArrayMaker) -> NDArray[Any]:
 
 def _has_values(argument: Argument) -> bool:
     return argument.role in (ArgumentRole.INPUT, ArgumentRole.INOUT)
+
+
+def _is_recorded(argument: Argument) -> bool:
+    return argument.is_array and argument.initial.kind == "recording"
 
 
 def _csr_matrix(argument: Argument) -> str | None:

@@ -22,11 +22,13 @@ class Geometry:
         grid: blocks (work-groups) along x, y, z.
         block: threads of a block along x, y, z.
         shared_bytes: dynamic shared (local) memory of a block.
+        offset: number of the first work-item along x, y, z.
     """
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int = 0
+    offset: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def threads(self) -> int:
@@ -52,8 +54,13 @@ def geometry(launch: Launch, configuration: Configuration, sizes: Mapping[str, i
     shared = 0
     if launch.shared_bytes is not None:
         shared = _whole("shared_bytes", launch.shared_bytes, env, least=0)
+    offset = [_whole("offset", part, env, least=0) for part in launch.offset]
+    first, second, third = (*offset, 0, 0, 0)[:3]
     return Geometry(
-        grid=_three("grid", launch.grid, env), block=_three("block", launch.block, env), shared_bytes=shared
+        grid=_three("grid", launch.grid, env),
+        block=_three("block", launch.block, env),
+        shared_bytes=shared,
+        offset=(first, second, third),
     )
 
 

@@ -266,7 +266,7 @@ class HostEvaluation:
         self._compiler.close()
 
     def _double(self, resolved: Resolved) -> Build | None:
-        if not self._widens or self._task.verify.reference.kind == "python":
+        if not self._widens or self._task.verify.reference.kind in ("python", "recording"):
             return None
         build = self._compiler.build_double(self._task.kernel, macros=resolved.macros, flags=resolved.flags)
         return build if build.status is Status.OK else None

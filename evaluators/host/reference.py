@@ -78,9 +78,9 @@ class Reference:
 
     @property
     def kind(self) -> str:
-        """``python``, ``float64`` or ``baseline``."""
-        if self._task.verify.reference.kind == "python":
-            return "python"
+        """``python``, ``recording``, ``float64`` or ``baseline``."""
+        if self._task.verify.reference.kind in ("python", "recording"):
+            return self._task.verify.reference.kind
         return "float64" if self._has_double else "baseline"
 
     def settle(
@@ -120,10 +120,15 @@ class Reference:
             again = _masked(second[number], masks)
             baseline = _masked(first[number], masks)
             reference = references[number]
+            if workload.outputs:
+                # A replay that does not give what the application got is no replay.
+                recorded = _masked({**baseline, **workload.outputs}, masks)
+                self._agree(number, workload.name, baseline, recorded, "recording")
+                reference = recorded if kind == "recording" else reference
             if reference is not None:
                 reference = _masked(reference, masks)
                 if kind == "python" and specified[number]:
-                    self._agree(number, workload.name, baseline, reference)
+                    self._agree(number, workload.name, baseline, reference, "reference")
             found = self._expectations(workload.name, reference, baseline)
             self._steady(number, workload.name, again, baseline, found)
             for name, expectation in found.items() if specified[number] else ():
@@ -150,12 +155,12 @@ class Reference:
             self.findings.fallbacks[label] = f"the float64 build's {why}"
         return {n: expect(n, b) for n, b in baseline.items()}
 
-    def _agree(self, number: int, label: str, baseline: Outputs, reference: Outputs) -> None:
+    def _agree(self, number: int, label: str, baseline: Outputs, reference: Outputs, what: str) -> None:
         for name, values in baseline.items():
             expectation = Expectation(name=name, values=reference[name])
             mismatch = judge(values, expectation, self._task.verify).mismatch
             if mismatch is not None:
-                text = f"the kernel as given disagrees with the reference: {mismatch.message} in {label}"
+                text = f"the kernel as given disagrees with the {what}: {mismatch.message} in {label}"
                 raise BaselineFailed(Status.WRONG_RESULT, text, number)
 
     def _steady(

@@ -128,7 +128,13 @@ class Supply:
         if problem not in group.fresh:
             # After the last one that a timed batch may use.
             plans = timed_sets(
-                self._task, problem, self._base, purpose=purpose, number=number, count=_MOST_SETS + FRESH_SETS
+                self._task,
+                problem,
+                self._base,
+                purpose=purpose,
+                number=number,
+                count=_MOST_SETS + FRESH_SETS,
+                vary=not self.dropped,
             )[_MOST_SETS:]
             workloads = [make_planned(self._task, plan, runtime) for plan in plans]
             key = f"{self._key(purpose, number, runtime)}/fresh/{problem}"
@@ -199,7 +205,15 @@ class Supply:
 
     def _timed_sets(self, purpose: str, number: int, runtime: Mapping[str, Value], problem: int) -> Bundle:
         def plans_of(count: int) -> Sequence[Plan]:
-            return timed_sets(self._task, problem, self._base, purpose=purpose, number=number, count=count)
+            return timed_sets(
+                self._task,
+                problem,
+                self._base,
+                purpose=purpose,
+                number=number,
+                count=count,
+                vary=not self.dropped,
+            )
 
         first = make_planned(self._task, plans_of(1)[0], runtime)
         size = set_bytes(self._task, first)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from importlib import metadata
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 
 from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import MachineError, SpecError, UsageError
-from tuner.core.protocols import BaselineReport
+from tuner.core.protocols import BaselineReport, Replacement
 from tuner.core.streams import seed_for, stream
 from tuner.core.types import Build, BuildRequest, Resolved, Status, Task, Value
 from tuner.evaluators.host.bundles import Bundle, make_bundle
@@ -35,6 +36,7 @@ from tuner.evaluators.opencl.limits import Refusal, features, inspect
 from tuner.evaluators.opencl.oclgrind import Report, Simulator, oclgrind_version
 from tuner.evaluators.opencl.process import OpenClZygote, devices_of_machine
 from tuner.evaluators.opencl.program import Program, canonical_text
+from tuner.evaluators.opencl.replacement import replacement_of
 from tuner.evaluators.opencl.runner import Load, OpenClRunner
 from tuner.evaluators.opencl.session import OpenClSession
 from tuner.evaluators.sandbox.support import probe
@@ -106,6 +108,10 @@ class OpenClBackend:
     def pass_catalogue(self) -> Mapping[str, Any] | None:
         """None: drivers take source, not IR."""
         return None
+
+    def replacement(self, task: Task, code: bytes, resolved: Resolved) -> Replacement:
+        """See :class:`tuner.core.protocols.Replaces`."""
+        return replacement_of(task, code, resolved)
 
     def prepare(self, task: Task, *, workers: int) -> OpenClEvaluation:
         """Finds the device and starts the zygote.
@@ -354,9 +360,7 @@ class OpenClEvaluation:
         def compute(sizes: Mapping[str, int]) -> Geometry:
             made = geometry(launch, values, sizes)
             # Local memory that holds floats holds doubles in the reference.
-            return Geometry(
-                grid=made.grid, block=made.block, shared_bytes=made.shared_bytes * (2 if wide else 1)
-            )
+            return replace(made, shared_bytes=made.shared_bytes * (2 if wide else 1))
 
         return compute
 
@@ -365,7 +369,7 @@ class OpenClEvaluation:
         if (
             not self._signature.widens
             or not self._device.doubles
-            or self._task.verify.reference.kind == "python"
+            or self._task.verify.reference.kind in ("python", "recording")
         ):
             return None
         kernel = self._task.kernel

@@ -229,7 +229,9 @@ class _Set:
         """Runs the kernel once; its event, with times."""
         entry = self._entries[number]
         kernel = self._kernels[number]
-        event = cl.enqueue_nd_range_kernel(self._queue, kernel, entry["global"], entry["local"])
+        event = cl.enqueue_nd_range_kernel(
+            self._queue, kernel, entry["global"], entry["local"], entry["offset"]
+        )
         event.wait()
         return event
 

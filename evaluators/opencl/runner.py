@@ -207,4 +207,5 @@ class OpenClRunner(Runner):
             ],
             "global": [g * b for g, b in zip(geometry.grid, geometry.block, strict=True)],
             "local": list(geometry.block),
+            "offset": list(geometry.offset),
         }

@@ -253,7 +253,7 @@ MISTAKES = [
     (("problem:", "launch: {grid: [1], block: [1]}\nproblem:"), 4, "no launch geometry"),
     (("problem:", "backend: cuda\nproblem:"), 4, "the cuda backend takes CUDA, not c"),
     (("problem:", "backend: hots\nproblem:"), 4, "did you mean 'host'?"),
-    (("problem:", "workload: 'recordings/*.rec'\nproblem:"), 4, "not available in this version"),
+    (("problem:", "workload: 'recordings/*.rec'\nproblem:"), 4, "no recording fits 'recordings/*.rec'"),
     (("entry: scale", "entry: scale\n  link: [libx.so]"), 4, "not available in this version"),
     (("  rtol: 1e-5", "  reference: recording"), 18, "not available in this version"),
     (("problem:", "compare: ['']\nproblem:"), 4, "compare[0] is empty"),

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tuner.cli import recording
 from tuner.core.errors import TunerError
 
 __all__ = ["main", "main_tune"]
@@ -255,6 +256,9 @@ def export(
 
     for path in load(run).export(output):
         print(path)
+
+
+recording.add_commands(app)
 
 
 @app.command()

@@ -23,7 +23,17 @@ from tuner.core.types import (
     Verdict,
 )
 
-__all__ = ["Backend", "BaselineReport", "Evaluation", "Observation", "Observer", "Searcher", "Session"]
+__all__ = [
+    "Backend",
+    "BaselineReport",
+    "Evaluation",
+    "Observation",
+    "Observer",
+    "Replacement",
+    "Replaces",
+    "Searcher",
+    "Session",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +176,34 @@ class Observation:
     raced: bool = False
     features: Mapping[str, float] = field(default_factory=dict)
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """What takes the place of an application's own program.
+
+    Attributes:
+        source, options: that the device's compiler is given.
+        geometries: of a launch on each of the task's problems: ``grid``, ``block`` and ``shared_bytes`` of
+            :class:`tuner.spaces.launch.Geometry`.
+    """
+
+    source: str
+    options: str
+    geometries: tuple[Any, ...]
+
+
+@runtime_checkable
+class Replaces(Protocol):
+    """A backend whose winners can be put into an application's process from outside."""
+
+    def replacement(self, task: Task, code: bytes, resolved: Resolved) -> Replacement:
+        """What takes the recorded program's place.
+
+        Raises:
+            UsageError: the winner cannot be put in place.
+        """
+        ...
 
 
 @runtime_checkable

@@ -109,8 +109,8 @@ class Initial:
     """How an argument's values are made.
 
     ``kind`` is ``uniform`` (low, high), ``normal`` (mean, deviation), ``randint`` (low, high, high excluded),
-    ``permutation``, ``zeros``, ``constant`` (value), ``csr``, ``file`` or ``python``; ``options`` holds what
-    belongs to it. Numbers in options may be :class:`~tuner.core.expressions.Expression`.
+    ``permutation``, ``zeros``, ``constant`` (value), ``csr``, ``file``, ``python`` or ``recording``; ``options``
+    holds what belongs to it. Numbers in options may be :class:`~tuner.core.expressions.Expression`.
     """
 
     kind: str = "normal"
@@ -159,7 +159,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """Where expected outputs come from: ``original``, or ``python`` with file and function."""
+    """Where expected outputs come from: ``original``, ``recording``, or ``python`` with file and function."""
 
     kind: str = "original"
     file: str = ""
@@ -193,11 +193,15 @@ class MeasurePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """Launch geometry of a GPU kernel in expressions: blocks, threads of a block, dynamic shared bytes."""
+    """Launch geometry of a GPU kernel in expressions: blocks, threads of a block, dynamic shared bytes.
+
+    ``offset`` is what the first work-item's number along each axis is; empty for zero.
+    """
 
     grid: tuple[Expression, ...]
     block: tuple[Expression, ...]
     shared_bytes: Expression | None = None
+    offset: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,9 +38,17 @@ def functions_of(text: str) -> list[str]:
 
 
 def check_entry(
-    reader: SourceReader, entry: str, arguments: Sequence[Argument], returns: str | None, view: View
+    reader: SourceReader,
+    entry: str,
+    arguments: Sequence[Argument],
+    returns: str | None,
+    view: View,
+    *,
+    shared: bool = False,
 ) -> Function:
     """The entry exists, can be called, and takes the arguments of the spec.
+
+    ``shared`` says that something other than the spec gives the size of local memory.
 
     Raises:
         SpecError: it does not.
@@ -62,7 +70,7 @@ def check_entry(
     function = without_local(defined[0])
     path: Path = ("kernel", "entry")
     if reader.language == "opencl":
-        _check_kernel(defined[0], view)
+        _check_kernel(defined[0], view, shared=shared)
     if function.template:
         hint = 'write an extern "C" function that calls it'
         raise view.error(path, f"{entry!r} is a template", hint)
@@ -78,12 +86,12 @@ def without_local(function: Function) -> Function:
     return replace(function, parameters=tuple((n, t) for n, t in function.parameters if not t.local))
 
 
-def _check_kernel(function: Function, view: View) -> None:
+def _check_kernel(function: Function, view: View, *, shared: bool) -> None:
     if not function.kernel:
         hint = "write __kernel before it, or name another function"
         raise view.error(("kernel", "entry"), f"{function.name!r} is no kernel", hint)
     local = [n for n, t in function.parameters if t.local]
-    given = isinstance(view.data.get("launch"), dict) and "shared_bytes" in view.data["launch"]
+    given = shared or (isinstance(view.data.get("launch"), dict) and "shared_bytes" in view.data["launch"])
     if len(local) > 1:
         hint = "shared_bytes gives one: take one and divide it up inside, or declare __local arrays inside"
         raise view.error(

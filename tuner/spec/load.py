@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from tuner.core.canonical import digest_json
 from tuner.core.errors import Place, SpecError
-from tuner.core.types import MeasurePolicy, Task
+from tuner.core.types import Argument, MeasurePolicy, Task
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.flags import sort_flags
 from tuner.search import registry as searchers
@@ -37,8 +37,18 @@ from tuner.spec.sections import (
     refuse_unbuilt,
 )
 from tuner.spec.signature import SourceReader
-from tuner.spec.sources import Reader, folder_reader, mapping_reader, read_sources
+from tuner.spec.sources import Reader, Sources, folder_reader, mapping_reader, read_sources
 from tuner.spec.tunables import Tunables, make_parameters, make_tunables
+from tuner.spec.workload import (
+    DERIVED,
+    Workload,
+    bind,
+    call_problems,
+    from_text,
+    read_calls,
+    read_workload,
+    recorded_launch,
+)
 from tuner.spec.yaml_places import Document, View, closest, read_yaml
 from tuner.spec.yaml_places import Path as KeyPath
 
@@ -215,27 +225,45 @@ class _Loader:
         refuse_unbuilt(model, view)
         sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
         backend = self._backend(model, sources.language, view)
-        problems = make_problems(model, view)
+        workload = self._workload(model, sources, view)
+        called_function = workload is not None and sources.language == "c"
+        if workload is not None and called_function:
+            workload = replace(workload, problems=call_problems(workload, model, view))
+        problems = make_problems(model, view) if workload is None else workload.problems
         further = verify_problems(model, problems, view)
         parameters = make_parameters(model, view)
         scalars = {p.name: p.default for p in parameters if not p.macro}
         # What was recorded is called no more, so there is nothing to call it with.
         called = sources.language != "recorded"
-        arguments = make_arguments(model, (*problems, *further), scalars, view) if called else ()
+        arguments: tuple[Argument, ...] = ()
+        if workload is not None and not called_function:
+            arguments = workload.arguments
+        elif called:
+            arguments = make_arguments(model, (*problems, *further), scalars, view)
+        if workload is not None and called_function:
+            arguments = bind(arguments, workload, view)
         tunables = make_tunables(model, parameters, arguments, problems, view)
         passless = self._without_passes(backend, tunables)
         if passless or not self.live:
             tunables = replace(tunables, passes_asked=False)
         files = {**sources.files, **self._further_files(model, view), **(self.recorded or {})}
+        verify = make_verify(model, further)
+        launch = make_launch(model, tunables, backend, view, problems[0].sizes)
+        if workload is not None:
+            files[DERIVED] = workload.text
+            launch = launch if called_function else recorded_launch(workload, launch, view)
+            if "nonfinite" not in (view.data.get("verify") or {}):
+                # NaN and infinities of a recording are the application's own: they have to come out again.
+                verify = replace(verify, nonfinite="propagate")
         task = Task(
             kernel=make_kernel(model, sources, name, self.folder),
             backend=backend,
             target=model.target,
             arguments=arguments,
             problems=problems,
-            verify=make_verify(model, further),
+            verify=verify,
             measure=MeasurePolicy(cache=model.measure.cache, threads=model.measure.threads),
-            launch=make_launch(model, tunables, backend, view),
+            launch=launch,
             seed=model.search.seed,
         )
         if self.live:
@@ -255,8 +283,35 @@ class _Loader:
             objective=model.objective,
             tunables=tunables,
             evolves=evolves(model, sources.language),
-            notices=(*make_notices(model, sources.language), *passless),
+            notices=(
+                *make_notices(model, sources.language),
+                *passless,
+                *(workload.notices if workload else ()),
+            ),
         )
+
+    def _workload(self, model: SpecModel, sources: Sources, view: View) -> Workload | None:
+        """What the recordings say, where the spec names any."""
+        if self.recorded is not None:
+            derived = self.recorded.get(DERIVED)
+            return None if derived is None else from_text(derived, origin=self.path)
+        if model.workload is None:
+            return None
+        if sources.language == "c":
+            return read_calls(model, view, Path(self.folder))
+        if sources.language != "opencl":
+            hint = "give arguments instead"
+            raise view.error(("workload",), f"recordings of {sources.language} are {NOT_YET}", hint, key=True)
+        flags = [f for choices in model.space.flags.values() for f in _words(choices[0])]
+        reader = SourceReader(
+            files=sources.variant.files,
+            language="opencl",
+            folder=self.folder,
+            include=sources.include,
+            macros={p.name: p.default for p in make_parameters(model, view) if p.macro},
+            flags=tuple(f for f in flags if f.startswith(("-D", "-cl-std="))),
+        )
+        return read_workload(model, view, Path(self.folder), reader.functions)
 
     def _backend(self, model: SpecModel, language: str, view: View) -> str:
         backend = model.backend or _BACKENDS[language]
@@ -358,7 +413,16 @@ class _Loader:
             macros={p.name: p.default for p in tunables.parameters if p.macro},
             flags=tuple(f for f in flags if f.startswith(("-D", "-cl-std="))),
         )
-        check_entry(reader, task.kernel.entry, task.arguments, task.kernel.returns, view)
+        shared = task.launch.shared_bytes is not None
+        check_entry(reader, task.kernel.entry, task.arguments, task.kernel.returns, view, shared=shared)
+
+
+def _words(choice: str) -> list[str]:
+    """The flags of a choice; one that cannot be split is reported where flags are checked."""
+    try:
+        return shlex.split(choice)
+    except ValueError:
+        return []
 
 
 def _check_flags(backend: str, tunables: Tunables, view: View) -> None:

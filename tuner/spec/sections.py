@@ -6,6 +6,7 @@ May not read files.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 
 from tuner.core.types import Kernel, Launch, Problem, Reference, VerifyPolicy
 from tuner.spec.arguments import check_names
@@ -36,16 +37,15 @@ def refuse_unbuilt(model: SpecModel, view: View) -> None:
     """Keys without which the rest means something else, and whose feature is still to come."""
     reference = model.verify.reference
     refused: tuple[tuple[bool, KeyPath, str], ...] = (
-        (model.workload is not None, ("workload",), "give arguments instead"),
         (
             bool(model.kernel.link),
             ("kernel", "link"),
             "the C and mathematical libraries are there without it",
         ),
         (
-            reference.kind == "recording",
+            reference.kind == "recording" and model.workload is None,
             ("verify", "reference"),
-            "use original, or {python: file.py:function}",
+            "name recordings with workload, or use original or {python: file.py:function}",
         ),
     )
     for wrong, path, hint in refused:
@@ -99,7 +99,9 @@ def make_verify(model: SpecModel, further: tuple[Problem, ...]) -> VerifyPolicy:
     )
 
 
-def make_launch(model: SpecModel, tunables: Tunables, backend: str, view: View) -> Launch | None:
+def make_launch(
+    model: SpecModel, tunables: Tunables, backend: str, view: View, sizes: Collection[str]
+) -> Launch | None:
     given = model.launch
     if given is None:
         return None
@@ -107,10 +109,7 @@ def make_launch(model: SpecModel, tunables: Tunables, backend: str, view: View) 
         raise view.error(
             ("launch",), "a function on the host has no launch geometry", "remove launch", key=True
         )
-    sizes = {name for problem in [model.problem or {}] for name in problem}
-    for several in model.problems or []:
-        sizes |= set(several.model_extra or {})
-    known = sizes | {p.name for p in tunables.parameters}
+    known = set(sizes) | {p.name for p in tunables.parameters}
     for key, expressions in (("grid", given.grid), ("block", given.block)):
         for i, expression in enumerate(expressions):
             check_names(expression, known, view, ("launch", key, i))

@@ -1,0 +1,331 @@
+"""Runs an unmodified application with a library of ours before its own, and reads what that library left behind.
+
+The application's output, input and exit status stay its own. What is read is bytes from a process that may have
+crashed at any point: what is not whole is left out and said so.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tuner.core.errors import MachineError, UsageError
+from tuner.recorders.recordings.format import Captured, RecordedArgument, Recording, write_recording
+
+__all__ = ["Application", "KernelUse", "Ran", "RawCapture", "read_raw"]
+
+_HEAD = struct.Struct("<QQ")
+_NAME_BYTES = 256
+_WITHOUT_VALUE = {0: "empty", 0x119C: "local"}
+_ENVIRONMENT = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "POCL_DEVICES", "CUDA_VISIBLE_DEVICES")
+_DECIMAL = re.compile(r"\d+(\.\d+)?")
+
+
+@dataclass(slots=True, kw_only=True)
+class KernelUse:
+    """What an application launched of one kernel of one program.
+
+    Attributes:
+        name: of the kernel.
+        program: hash of the program with its options; kernels of one name in two programs differ in it.
+        launches: how many.
+        seconds: all of them together, each with everything before and after it finished.
+        refused: why launches cannot be recorded, with how many.
+        signatures: launches and seconds by signature.
+    """
+
+    name: str
+    program: str
+    launches: int = 0
+    seconds: float = 0.0
+    refused: dict[str, int] = field(default_factory=dict)
+    signatures: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """An application that has ended.
+
+    Attributes:
+        status: its exit status; negative for a signal.
+        wall_s: from start to end.
+        seen: whether any process of it called what the library stands before.
+        kernels: in order of their time, longest first.
+        lost: launches that should have been recorded and could not, and why.
+        problems: why a kernel could not be put in place.
+        replaced, left: launches with another kernel in place, and launches of it that stayed as they were.
+    """
+
+    status: int
+    wall_s: float
+    seen: bool
+    kernels: tuple[KernelUse, ...] = ()
+    lost: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    replaced: int = 0
+    left: int = 0
+
+    @property
+    def ended_badly(self) -> str:
+        """How it ended where that was no success; else empty."""
+        if self.status < 0:
+            return f"was ended by {signal.Signals(-self.status).name}"
+        return f"ended with exit status {self.status}" if self.status else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """A command to run with a library before its own.
+
+    Attributes:
+        command: the words.
+        library: what is loaded before everything else; ``None`` to run it as it is.
+        silent: whether its standard output is thrown away.
+        aside: whether its standard output goes to standard error.
+    """
+
+    command: tuple[str, ...]
+    library: Path | None = None
+    silent: bool = False
+    aside: bool = False
+
+    def run(self, folder: Path, variables: Mapping[str, str]) -> Ran:
+        """Runs it to its end.
+
+        Args:
+            folder: for what the library writes; must exist and be empty.
+            variables: further environment variables.
+
+        Raises:
+            UsageError: there is no such command.
+        """
+        environment = {**os.environ, **variables, "TUNER_RECORD_OUT": str(folder)}
+        if self.library is not None:
+            before = environment.get("LD_PRELOAD", "")
+            environment["LD_PRELOAD"] = f"{self.library}:{before}" if before else str(self.library)
+        output = subprocess.DEVNULL if self.silent else sys.stderr.fileno() if self.aside else None
+        begin = time.perf_counter()
+        try:
+            done = subprocess.run(self.command, env=environment, stdout=output, check=False)
+        except FileNotFoundError:
+            raise UsageError(f"there is no command {self.command[0]!r}", "check its path") from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(f"{self.command[0]!r} cannot be run: {reason}", "name a program") from None
+        return _read_logs(folder, done.returncode, time.perf_counter() - begin)
+
+
+def _read_logs(folder: Path, status: int, wall_s: float) -> Ran:
+    uses: dict[tuple[str, str], KernelUse] = {}
+    lost: list[str] = []
+    problems: list[str] = []
+    logs = sorted(folder.glob("log-*"))
+    for log in logs:
+        for line in log.read_text(errors="replace").splitlines():
+            kind, *words = line.split("\t")
+            if kind == "launch" and len(words) == 5 and _DECIMAL.fullmatch(words[3]):
+                _count(uses, words)
+            elif kind == "lost" and words:
+                lost.append(words[0])
+            elif kind == "problem" and words:
+                problems.append(words[0])
+    replaced, left = _counters(folder)
+    return Ran(
+        status=status,
+        wall_s=wall_s,
+        seen=bool(logs),
+        kernels=tuple(sorted(uses.values(), key=lambda use: (-use.seconds, use.name))),
+        lost=tuple(lost),
+        problems=tuple(dict.fromkeys(problems)),
+        replaced=replaced,
+        left=left,
+    )
+
+
+def _count(uses: dict[tuple[str, str], KernelUse], words: Sequence[str]) -> None:
+    name, program, signature, seconds, why = words
+    use = uses.setdefault((name, program), KernelUse(name=name, program=program))
+    took = float(seconds)
+    use.launches += 1
+    use.seconds += took
+    if why:
+        use.refused[why] = use.refused.get(why, 0) + 1
+    count, total = use.signatures.get(signature, (0, 0.0))
+    use.signatures[signature] = (count + 1, total + took)
+
+
+def _counters(folder: Path) -> tuple[int, int]:
+    replaced = left = 0
+    for file in folder.glob("counters-*"):
+        data = file.read_bytes()[:16].ljust(16, b"\0")
+        one, other = _HEAD.unpack(data)
+        replaced, left = replaced + one, left + other
+    return replaced, left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawCapture:
+    """A launch as the library wrote it, open for reading.
+
+    Attributes:
+        recording: what it says.
+        contents: of its buffers by argument.
+    """
+
+    recording: Recording
+    contents: Mapping[int, Captured]
+
+    def write(self, folder: Path, *, name: str, use: KernelUse | None = None) -> Path:
+        """Writes the recording; its name tells what it is, so equal launches give one file.
+
+        Raises:
+            MachineError: it cannot be written.
+        """
+        recording = self.recording
+        if use is not None and recording.signature in use.signatures:
+            count, seconds = use.signatures[recording.signature]
+            recording = replace(recording, count=count, seconds=seconds / count)
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".recording-") as scratch:
+            draft = Path(scratch, "draft.rec")
+            digest = write_recording(draft, recording, self.contents)
+            path = folder / f"{name}-{digest[:12]}.rec"
+            os.replace(draft, path)
+        return path
+
+
+@contextmanager
+def read_raw(path: Path) -> Iterator[RawCapture]:
+    """Opens a launch as the OpenCL library wrote it.
+
+    Raises:
+        MachineError: the file is not whole.
+    """
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view,
+        memoryview(view) as data,
+    ):
+        fields = _fields(data, path)
+        captured: dict[int, Captured] = {}
+        try:
+            recording = _recording(fields, path)
+            for number, argument in enumerate(recording.arguments):
+                if argument.kind == "buffer":
+                    captured[number] = Captured(
+                        before=fields[f"{number}/before"], after=fields[f"{number}/after"]
+                    )
+            yield RawCapture(recording=recording, contents=captured)
+        except KeyError as missing:
+            raise MachineError(f"{path.name} has no {missing}", "record it again") from None
+        finally:
+            for part in fields.values():
+                part.release()
+
+
+def _fields(data: memoryview, path: Path) -> dict[str, memoryview]:
+    fields: dict[str, memoryview] = {}
+    at = 0
+    while at + _HEAD.size <= len(data):
+        name_size, size = _HEAD.unpack(data[at : at + _HEAD.size])
+        start = at + _HEAD.size + name_size
+        if name_size > _NAME_BYTES or start + size > len(data):
+            break
+        fields[bytes(data[at + _HEAD.size : start]).decode("ascii", "replace")] = data[start : start + size]
+        at = start + size
+    if "end" not in fields:
+        raise MachineError(f"{path.name} is not whole", "record it again")
+    return fields
+
+
+def _recording(fields: Mapping[str, memoryview], path: Path) -> Recording:
+    def shown(name: str) -> str:
+        return bytes(fields.get(name, b"")).split(b"\0", 1)[0].decode("utf-8", "replace").strip()
+
+    def text(name: str) -> str:
+        return bytes(fields[name]).split(b"\0", 1)[0].decode("utf-8")
+
+    def sizes(name: str) -> tuple[int, ...]:
+        return tuple(int(n) for n in fields[name].cast("Q")) if name in fields else ()
+
+    form = text("form")
+    try:
+        program = bytes(fields["text"]).hex() if form == "il" else bytes(fields["text"]).decode("utf-8")
+        entry, options = text("kernel"), text("options")
+    except UnicodeDecodeError:
+        raise MachineError("the program's source or options are not UTF-8", "it cannot be recorded") from None
+    roots: dict[int, int] = {}
+    arguments = tuple(
+        _argument(fields, number, roots) for number in range(int(fields["arguments"].cast("Q")[0]))
+    )
+    api = text("api") if "api" in fields else "opencl"
+    if api == "c":
+        arguments = _allocations(arguments, {place: address for address, place in roots.items()})
+    seconds = float(fields["seconds"].cast("d")[0])
+    return Recording(
+        api=api,
+        entry=entry,
+        form=form,
+        text=program,
+        options=options,
+        arguments=arguments,
+        global_size=sizes("global"),
+        local_size=sizes("local"),
+        offset=sizes("offset") or (0,) * len(sizes("global")),
+        suggested=sizes("suggested"),
+        device=shown("device"),
+        platform=shown("platform"),
+        driver=shown("driver"),
+        signature=f"{int(fields['signature'].cast('Q')[0]):016x}",
+        seconds=seconds if math.isfinite(seconds) else 0.0,
+        environment={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+    )
+
+
+def _argument(fields: Mapping[str, memoryview], number: int, roots: dict[int, int]) -> RecordedArgument:
+    address = int(fields[f"{number}/address"].cast("Q")[0])
+    if f"{number}/buffer" in fields:
+        root, offset, size, flags = fields[f"{number}/buffer"].cast("Q")
+        return RecordedArgument(
+            kind="buffer",
+            size_bytes=size,
+            root=roots.setdefault(root, len(roots)),
+            offset=offset,
+            flags=flags,
+            address=address,
+        )
+    if f"{number}/value" in fields:
+        value = bytes(fields[f"{number}/value"])
+        return RecordedArgument(kind="scalar", value=value, size_bytes=len(value), address=address)
+    size = int(fields[f"{number}/local"].cast("Q")[0])
+    return RecordedArgument(kind=_WITHOUT_VALUE.get(address, "null"), size_bytes=size, address=address)
+
+
+def _allocations(
+    arguments: Sequence[RecordedArgument], addresses: Mapping[int, int]
+) -> tuple[RecordedArgument, ...]:
+    """Arrays whose bytes overlap get one root: of addresses alone nothing else can be told."""
+    buffers = sorted(
+        (i for i, a in enumerate(arguments) if a.kind == "buffer"), key=lambda i: addresses[arguments[i].root]
+    )
+    made = list(arguments)
+    root, start, end = -1, 0, -1
+    for i in buffers:
+        address = addresses[arguments[i].root]
+        if address >= end:
+            root, start, end = root + 1, address, address
+        made[i] = replace(arguments[i], root=root, offset=address - start)
+        end = max(end, address + arguments[i].size_bytes)
+    return tuple(made)

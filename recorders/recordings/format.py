@@ -1,0 +1,454 @@
+"""The ``.rec`` file: one captured launch with everything that is needed to make it again.
+
+A line that names the format, the length of a header, the header (canonical JSON), the chunks of the buffers' contents
+(each compressed, equal ones stored once), and the SHA-256 of all that. May not know who reads or writes one: bytes of
+a stranger's file give a one-line error, never a traceback, and no more memory than the header promises and the file
+can hold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import mmap
+import os
+import struct
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+from tuner.core.canonical import canonical_json
+from tuner.core.errors import MachineError, UsageError
+
+__all__ = ["Captured", "RecordedArgument", "Recording", "RecordingFile", "parse_header", "write_recording"]
+
+VERSION = 1
+MAGIC = b"remix-tuner recording\n"
+
+_CHUNK = 4 << 20
+_LENGTH = struct.Struct("<Q")
+_DIGEST = 32
+_MOST_HEADER = 256 << 20
+_MOST_BYTES = 1 << 40
+_MOST_ARGUMENTS = 4096
+_LARGEST_SCALAR = 1 << 16
+_KINDS = ("scalar", "buffer", "local", "null", "empty")
+_FORMS = ("source", "il", "none")
+_APIS = ("opencl", "c")
+_HINT = "record it again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedArgument:
+    """One argument of the launch, in call order.
+
+    Attributes:
+        kind: ``scalar`` (passed by value), ``buffer``, ``local`` (memory of a work-group, without content),
+            ``null``, or ``empty``: one of these two, and only the program tells which.
+        value: a scalar's bytes.
+        size_bytes: of the value, or of what the argument reaches.
+        root: equal for arguments that lie in one allocation; -1 for no buffer.
+        offset: where a buffer's first byte lies in its allocation.
+        flags: of the allocation, as the API counts them.
+        address: the parameter's address space, as the API counts it; 0 where it does not say.
+    """
+
+    kind: str
+    value: bytes = b""
+    size_bytes: int = 0
+    root: int = -1
+    offset: int = 0
+    flags: int = 0
+    address: int = 0
+
+    def overlaps(self, other: RecordedArgument) -> bool:
+        """Whether two buffers share bytes."""
+        if self.root != other.root or self.root < 0:
+            return False
+        return self.offset < other.offset + other.size_bytes and other.offset < self.offset + self.size_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """What a recording says, without the contents of its buffers.
+
+    Attributes:
+        api: ``opencl``, or ``c`` for a function of a library or an executable.
+        entry: the kernel.
+        form: what ``text`` is: ``source``, ``il`` (hexadecimal), or ``none``.
+        text: the program.
+        options: it was built with.
+        arguments: in call order.
+        global_size, local_size, offset: of the launch; empty where there is none. ``local_size`` is empty where the
+            application left it to the driver; ``suggested`` is then what the driver says that it takes.
+        device, platform, driver: where it ran.
+        signature: equal for launches of one program with one geometry and equal scalars and sizes.
+        count: launches with this signature that the application made.
+        seconds: of one of them, the mean over all, with everything before and after it finished.
+        environment: of the application, what is known of it by name.
+    """
+
+    api: str
+    entry: str
+    form: str = "none"
+    text: str = ""
+    options: str = ""
+    arguments: tuple[RecordedArgument, ...]
+    global_size: tuple[int, ...] = ()
+    local_size: tuple[int, ...] = ()
+    offset: tuple[int, ...] = ()
+    suggested: tuple[int, ...] = ()
+    device: str = ""
+    platform: str = ""
+    driver: str = ""
+    signature: str = ""
+    count: int = 1
+    seconds: float = 0.0
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """Work-items of a group along each axis: as launched, as the driver suggests, or empty for neither."""
+        return self.local_size or self.suggested
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        data: dict[str, Any] = {name: getattr(self, name) for name in _TEXTS}
+        data |= {name: list(getattr(self, name)) for name in _SIZES}
+        arguments = [
+            {
+                "kind": a.kind,
+                "value": a.value.hex(),
+                "size_bytes": a.size_bytes,
+                "root": a.root,
+                "offset": a.offset,
+                "flags": a.flags,
+                "address": a.address,
+            }
+            for a in self.arguments
+        ]
+        return data | {
+            "arguments": arguments,
+            "count": self.count,
+            "seconds": self.seconds,
+            "environment": dict(self.environment),
+        }
+
+
+_TEXTS = ("api", "entry", "form", "text", "options", "device", "platform", "driver", "signature")
+_SIZES = ("global_size", "local_size", "offset", "suggested")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """The contents of one buffer before the launch and after it."""
+
+    before: memoryview
+    after: memoryview
+
+
+@dataclass(slots=True)
+class _Pool:
+    """Chunks by their hashes, in the order in which they are first met."""
+
+    places: dict[str, int] = field(default_factory=dict)
+    table: list[list[Any]] = field(default_factory=list)
+    at: int = 0
+
+    def add(self, data: memoryview, file: Any) -> int:
+        name = hashlib.sha256(data).hexdigest()
+        if name not in self.places:
+            packed = zlib.compress(data, 1)
+            self.places[name] = len(self.table)
+            self.table.append([name, self.at, len(packed), len(data)])
+            self.at += len(packed)
+            file.write(packed)
+        return self.places[name]
+
+
+def write_recording(path: Path, recording: Recording, contents: Mapping[int, Captured]) -> str:
+    """Writes a file whole or not at all.
+
+    Args:
+        path: of the file; an older one is replaced.
+        recording: everything but the contents.
+        contents: of each buffer, by the argument's number.
+
+    Returns:
+        The hash of what the launch is: program, arguments, contents and geometry; times, counts and the environment
+        do not count.
+
+    Raises:
+        MachineError: it cannot be written.
+    """
+    pool = _Pool()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w+b") as file, tempfile.TemporaryFile(dir=path.parent) as chunks:
+            buffers = {
+                str(number): {
+                    "before": [pool.add(part, chunks) for part in _parts(captured.before)],
+                    "after": [pool.add(part, chunks) for part in _parts(captured.after)],
+                }
+                for number, captured in sorted(contents.items())
+            }
+            plain = replace(recording, count=1, seconds=0.0, environment={}).to_json()
+            identity = {**plain, "buffers": buffers, "names": [row[0] for row in pool.table]}
+            digest = hashlib.sha256(canonical_json(identity).encode()).hexdigest()
+            header = {
+                "version": VERSION,
+                "digest": digest,
+                "recording": recording.to_json(),
+                "buffers": buffers,
+                "chunks": pool.table,
+            }
+            _write_all(file, canonical_json(header).encode(), chunks)
+        os.replace(name, path)
+    except OSError as error:
+        Path(name).unlink(missing_ok=True)
+        raise MachineError(
+            f"{path} cannot be written: {error.strerror}", "make room, or name a folder"
+        ) from None
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return digest
+
+
+def _parts(data: memoryview) -> Iterator[memoryview]:
+    for at in range(0, len(data), _CHUNK):
+        yield data[at : at + _CHUNK]
+
+
+def _write_all(file: Any, header: bytes, chunks: Any) -> None:
+    seal = hashlib.sha256()
+
+    def put(data: bytes) -> None:
+        seal.update(data)
+        file.write(data)
+
+    put(MAGIC)
+    put(_LENGTH.pack(len(header)))
+    put(header)
+    chunks.seek(0)
+    while part := chunks.read(_CHUNK):
+        put(part)
+    file.write(seal.digest())
+    file.flush()
+    os.fsync(file.fileno())
+
+
+class RecordingFile:
+    """A recording that is open for reading; use it as a context manager.
+
+    The whole file is checked against its hash when it is opened, each chunk again when it is read.
+
+    Raises:
+        UsageError: no recording, damaged, or of a newer version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError:
+            raise UsageError(f"{path} is empty", _HINT) from None
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror}", "name a .rec file") from None
+        try:
+            header = self._header()
+            self.recording = parse_header(header["recording"], str(path))
+            self.digest = str(header["digest"])
+            self._chunks = self._table(header["chunks"])
+            self._buffers = self._contents(header["buffers"])
+        except BaseException:
+            self._map.close()
+            raise
+
+    def __enter__(self) -> RecordingFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._map.close()
+
+    def before(self, argument: int) -> bytearray:
+        """What a buffer held before the launch.
+
+        Raises:
+            UsageError: the argument is no buffer, or a chunk is damaged.
+        """
+        return self._bytes(argument, 0)
+
+    def after(self, argument: int) -> bytearray:
+        """What a buffer held after it; raises as :meth:`before`."""
+        return self._bytes(argument, 1)
+
+    def changed(self, argument: int) -> bool:
+        """Whether the launch changed a buffer's content; nothing is unpacked."""
+        before, after = self._buffers[argument]
+        return before != after
+
+    def _wrong(self, what: str, hint: str = _HINT) -> NoReturn:
+        raise UsageError(f"{self.path}: {what}", hint)
+
+    def _header(self) -> dict[str, Any]:
+        head = len(MAGIC) + _LENGTH.size
+        if self._map[: len(MAGIC)] != MAGIC:
+            self._wrong("this is no recording", "tuner record makes one")
+        if len(self._map) < head + _DIGEST:
+            self._wrong("the recording is cut short")
+        size = _LENGTH.unpack(self._map[len(MAGIC) : head])[0]
+        if size > _MOST_HEADER or head + size + _DIGEST > len(self._map):
+            self._wrong("the recording is cut short or damaged")
+        end = len(self._map) - _DIGEST
+        seal = hashlib.sha256()
+        with memoryview(self._map) as view:
+            for at in range(0, end, _CHUNK):
+                with view[at : min(at + _CHUNK, end)] as part:
+                    seal.update(part)
+        if seal.digest() != self._map[end:]:
+            self._wrong("the recording is damaged: its hash differs")
+        self._start, self._end = head + size, end
+        try:
+            header = json.loads(self._map[head : head + size])
+        except (ValueError, RecursionError):
+            self._wrong("its header is no JSON")
+        if not isinstance(header, dict) or header.get("version") != VERSION:
+            found = header.get("version") if isinstance(header, dict) else None
+            self._wrong(f"version {found!r} is not known", f"this release reads version {VERSION}")
+        if not {"digest", "recording", "buffers", "chunks"} <= header.keys():
+            self._wrong("its header is incomplete")
+        return header
+
+    def _table(self, table: Any) -> list[tuple[str, int, int, int]]:
+        found = []
+        for row in table if isinstance(table, list) else self._wrong("its header has no table of chunks"):
+            if not (isinstance(row, list) and len(row) == 4 and isinstance(row[0], str)):
+                self._wrong("its table of chunks is damaged")
+            name, at, packed, size = row
+            if not all(type(n) is int and n >= 0 for n in (at, packed, size)) or size > _CHUNK:
+                self._wrong("its table of chunks is damaged")
+            if self._start + at + packed > self._end:
+                self._wrong("a chunk lies outside of the file")
+            found.append((name, at, packed, size))
+        return found
+
+    def _contents(self, buffers: Any) -> dict[int, tuple[list[int], list[int]]]:
+        wanted = {str(i): a for i, a in enumerate(self.recording.arguments) if a.kind == "buffer"}
+        if not isinstance(buffers, dict) or buffers.keys() != wanted.keys():
+            self._wrong("contents and arguments do not agree")
+        found = {}
+        for number, argument in wanted.items():
+            entry = buffers[number]
+            if not isinstance(entry, dict):
+                self._wrong(f"argument {number} has no contents")
+            lists: list[Any] = [entry.get("before"), entry.get("after")]
+            for chunks in lists:
+                if not isinstance(chunks, list) or not all(
+                    type(n) is int and 0 <= n < len(self._chunks) for n in chunks
+                ):
+                    self._wrong(f"the contents of argument {number} are damaged")
+                if sum(self._chunks[n][3] for n in chunks) != argument.size_bytes:
+                    self._wrong(f"the contents of argument {number} have another size")
+            found[int(number)] = (lists[0], lists[1])
+        return found
+
+    def _bytes(self, argument: int, which: int) -> bytearray:
+        if argument not in self._buffers:
+            self._wrong(f"argument {argument} is no buffer", "its arguments count from 0")
+        result = bytearray(self.recording.arguments[argument].size_bytes)
+        place = 0
+        for number in self._buffers[argument][which]:
+            name, at, packed, size = self._chunks[number]
+            unpacker = zlib.decompressobj()
+            try:
+                data = unpacker.decompress(self._map[self._start + at : self._start + at + packed], size + 1)
+            except zlib.error:
+                self._wrong("a chunk cannot be unpacked")
+            if len(data) != size or hashlib.sha256(data).hexdigest() != name:
+                self._wrong("a chunk is damaged: its hash differs")
+            result[place : place + size] = data
+            place += size
+        return result
+
+
+def parse_header(data: Any, origin: str) -> Recording:
+    """A recording from :meth:`Recording.to_json`.
+
+    Args:
+        data: plain JSON of unknown origin.
+        origin: for messages.
+
+    Raises:
+        UsageError: anything that :func:`write_recording` would not write.
+    """
+
+    def need(holds: bool, what: str) -> None:
+        if not holds:
+            raise UsageError(f"{origin}: {what}", _HINT)
+
+    need(isinstance(data, dict), "its header holds no launch")
+    for name in _TEXTS:
+        need(_is_text(data.get(name)), f"{name} is no text")
+    need(data["api"] in _APIS and data["form"] in _FORMS, "its API or the form of its program is not known")
+    need(bool(data["entry"]), "the kernel has no name")
+    for name in _SIZES:
+        sizes = data.get(name)
+        need(isinstance(sizes, list) and len(sizes) <= 3, f"{name} is no list of at most three numbers")
+        least = 0 if name == "offset" else 1
+        need(
+            all(type(n) is int and least <= n < 1 << 63 for n in sizes), f"{name} holds what no launch takes"
+        )
+        need(not sizes or len(sizes) == len(data["global_size"]), f"{name} has another number of axes")
+    arguments = data.get("arguments")
+    need(isinstance(arguments, list) and len(arguments) <= _MOST_ARGUMENTS, "arguments is no list")
+    count, seconds = data.get("count"), data.get("seconds")
+    need(type(count) is int and count >= 1, "count is no number of launches")
+    need(type(seconds) in (int, float) and math.isfinite(seconds) and seconds >= 0, "seconds is no time")
+    environment = data.get("environment")
+    need(
+        isinstance(environment, dict) and all(_is_text(v) for pair in environment.items() for v in pair),
+        "environment is no mapping of texts",
+    )
+    plain: dict[str, Any] = {name: data[name] for name in _TEXTS}
+    plain |= {name: tuple(data[name]) for name in _SIZES}
+    return Recording(
+        **plain,
+        arguments=tuple(_argument(a, i, need) for i, a in enumerate(arguments)),
+        count=count,
+        seconds=float(seconds),
+        environment=environment,
+    )
+
+
+def _is_text(value: Any) -> bool:
+    """Text that can be written to a file again: JSON may hold halves of characters."""
+    try:
+        return isinstance(value, str) and bool(value.encode() or True)
+    except UnicodeEncodeError:
+        return False
+
+
+def _argument(data: Any, number: int, need: Any) -> RecordedArgument:
+    what = f"argument {number} is damaged"
+    need(isinstance(data, dict) and data.get("kind") in _KINDS and isinstance(data.get("value"), str), what)
+    numbers = ("size_bytes", "root", "offset", "flags", "address")
+    need(all(type(data.get(n)) is int and -1 <= data[n] < 1 << 64 for n in numbers), what)
+    need(0 <= data["size_bytes"] <= _MOST_BYTES and data["offset"] >= 0, what)
+    try:
+        value = bytes.fromhex(data["value"])
+    except ValueError:
+        value = b"?" * (_LARGEST_SCALAR + 1)
+    scalar = data["kind"] == "scalar"
+    need(len(value) == (data["size_bytes"] if scalar else 0) and len(value) <= _LARGEST_SCALAR, what)
+    need((data["root"] >= 0) == (data["kind"] == "buffer"), what)
+    return RecordedArgument(kind=data["kind"], value=value, **{n: data[n] for n in numbers})

@@ -1,0 +1,152 @@
+"""C functions recorded from an application that calls them in a shared library, and tuned on what was recorded."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner.core.errors import SpecError, UsageError
+from tuner.core.types import BuildRequest, Status
+from tuner.driver.recording import RecordReport, record_spec
+from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.host.toolchain import find_toolchain
+from tuner.recorders.recordings.format import RecordingFile
+from tuner.spec.load import LoadedSpec, load_recorded, load_spec
+
+KERNEL = """
+void axpy(int n, float a, const float *x, float *y) {
+    for (int i = 0; i < n; i++) y[i] = a * x[i] + y[i];
+}
+"""
+
+SPEC = """\
+kernel: {source: axpy.c, entry: axpy}
+problem: {n: 16}
+arguments:
+  - {name: n, dtype: int32, value: n}
+  - {name: a, dtype: float32, value: 1.0}
+  - {name: x, dtype: float32, shape: [n]}
+  - {name: y, dtype: float32, shape: [n], role: inout}
+space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
+"""
+
+APPLICATION = """
+void axpy(int, float, const float *, float *);
+float x[64], y[64];
+int main(void) { for (int i = 0; i < 64; i++) x[i] = i; BODY return 0; }
+"""
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Callable[..., RecordReport]:
+    """Records calls of an application with a body of its own."""
+
+    def run(body: str, instances: int = 4, spec: str = SPEC) -> RecordReport:
+        (tmp_path / "axpy.c").write_text(KERNEL)
+        (tmp_path / "axpy.yaml").write_text(spec)
+        (tmp_path / "main.c").write_text(APPLICATION.replace("BODY", body))
+        clang = find_toolchain().clang
+        words = [clang, "-w", "-O1", "-fno-builtin"]
+        library = tmp_path / "libaxpy.so"
+        link = [f"-Wl,-rpath,{tmp_path}", str(library)]
+        commands = (
+            [*words, "-shared", "-fPIC", "-o", str(library), str(tmp_path / "axpy.c")],
+            [*words, "-o", str(tmp_path / "app"), str(tmp_path / "main.c"), *link],
+        )
+        for command in commands:
+            if subprocess.run(command, capture_output=True, check=False).returncode:
+                pytest.skip("no C library to link an application with")
+        (loaded,) = load_spec(tmp_path / "axpy.yaml")
+        return record_spec([str(tmp_path / "app")], loaded, instances=instances)
+
+    return run
+
+
+def with_workload(folder: Path) -> LoadedSpec:
+    """The same spec on the recordings."""
+    path = folder / "recorded.yaml"
+    path.write_text(SPEC + "workload: recordings/*.rec\nverify: {reference: recording}\n")
+    (loaded,) = load_spec(path)
+    return loaded
+
+
+def test_calls_are_captured_with_extents_from_the_spec(
+    tmp_path: Path, record: Callable[..., RecordReport]
+) -> None:
+    report = record("axpy(64, 2, x, y); axpy(64, 2, x, y); axpy(10, 0.5f, x + 3, y);")
+    assert report.ran.status == 0
+    found = {}
+    for path in report.recordings:
+        with RecordingFile(path) as file:
+            n = int.from_bytes(file.recording.arguments[0].value, "little")
+            arrays = [np.frombuffer(b, "f4") for b in (file.before(2), file.before(3), file.after(3))]
+            found.setdefault(n, []).append(arrays)
+            assert file.recording.api == "c"
+    assert {n: len(calls) for n, calls in found.items()} == {64: 2, 10: 1}
+    x, before, after = found[10][0]
+    np.testing.assert_array_equal(x, np.arange(3, 13, dtype=np.float32))
+    np.testing.assert_array_equal(before, 4 * np.arange(10, dtype=np.float32))
+    np.testing.assert_array_equal(after, 0.5 * x + before)
+
+
+def test_recorded_calls_are_replayed_before_anything_is_tuned(
+    tmp_path: Path, record: Callable[..., RecordReport]
+) -> None:
+    record("axpy(64, 2, x, y); axpy(10, 0.5f, x + 3, y);")
+    loaded = with_workload(tmp_path)
+    assert sorted(p.sizes["n"] for p in loaded.task.problems) == [10, 64]
+    assert load_recorded(loaded.text, loaded.files, folder=str(tmp_path)).task == loaded.task
+    for change, status in ((None, Status.OK), ("a * x[i] + 2", Status.WRONG_RESULT)):
+        if change:
+            (tmp_path / "axpy.c").write_text(KERNEL.replace("a * x[i] + y[i]", change))
+            loaded = with_workload(tmp_path)
+        evaluation = HostBackend().prepare(loaded.task, workers=1)
+        try:
+            space = loaded.space(None)
+            resolved = space.resolve(space.default())
+            request = BuildRequest(trial=0, variant=loaded.task.kernel.variant, resolved=resolved)
+            (build,) = evaluation.build([request])
+            report = evaluation.set_baseline(build, resolved)
+        finally:
+            evaluation.close()
+        assert report.status is status, report.message
+
+
+def test_arrays_that_share_memory_are_refused_by_name(
+    tmp_path: Path, record: Callable[..., RecordReport]
+) -> None:
+    record("axpy(32, 2, x, x + 16);")
+    with pytest.raises(SpecError, match="x and y share memory"):
+        with_workload(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("body", "spec", "why"),
+    [
+        ("axpy(0, 2, x, y);", SPEC, "an extent of the spec is no size"),
+        (
+            "axpy(1, 2, x, y);",
+            SPEC.replace("shape: [n]", 'shape: ["n + 900000000"]'),
+            "a buffer cannot be read",
+        ),
+        ("", SPEC, "never called 'axpy'"),
+    ],
+    ids=["empty", "beyond the end", "never called"],
+)
+def test_what_cannot_be_captured_is_refused_by_name(
+    tmp_path: Path, record: Callable[..., RecordReport], body: str, spec: str, why: str
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        record(body, spec=spec)
+    assert not list(tmp_path.rglob("*.rec"))
+
+
+def test_an_extent_that_no_argument_tells_is_refused_by_name(
+    record: Callable[..., RecordReport],
+) -> None:
+    with pytest.raises(SpecError, match="cannot be computed from the arguments"):
+        record("axpy(1, 2, x, y);", spec=SPEC.replace("shape: [n]", 'shape: ["n ** 2"]'))

@@ -1,0 +1,142 @@
+"""``tuner record``, ``tuner apply`` and ``tuner ab``: parse, call, print. What the application prints stays its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tuner.driver.applying import Comparison
+    from tuner.driver.recording import Listing, RecordReport
+
+__all__ = ["add_commands"]
+
+Words = Annotated[list[str], typer.Argument(help="What to run, after --.", show_default=False)]
+Run = Annotated[Path, typer.Argument(help="A run record.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else.")]
+
+NAME_SHOWN = 40
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Adds the commands to the program's."""
+    app.command()(record)
+    app.command()(apply)
+    app.command()(ab)
+
+
+def record(
+    words: Annotated[
+        list[str], typer.Argument(help="[SPEC] -- COMMAND…", metavar="[SPEC] -- COMMAND…", show_default=False)
+    ],
+    only_list: Annotated[bool, typer.Option("--list", help="List what the command launches.")] = False,
+    kernel: Annotated[
+        str | None, typer.Option("--kernel", help="Record it, and write a spec for it.")
+    ] = None,
+    instances: Annotated[int, typer.Option(min=1, max=1000, help="The most launches to keep.")] = 2,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="With --kernel: folder to write to.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Record launches of an unmodified application."""
+    from tuner.core.errors import UsageError
+    from tuner.driver.recording import list_launches, record_kernel, record_spec
+    from tuner.spec.load import load_spec
+
+    if only_list and (kernel or output):
+        raise UsageError("--list records nothing", "leave out --kernel and -o")
+    if only_list:
+        _print_listing(list_launches(words, aside=as_json), as_json)
+        return
+    if kernel is not None:
+        folder = output or Path(kernel)
+        _print_report(record_kernel(words, kernel, folder, instances=instances, aside=as_json), as_json)
+        return
+    if output is not None:
+        raise UsageError("-o goes with --kernel", "recordings for a spec are written beside it")
+    specs = load_spec(words[0])
+    if len(specs) != 1:
+        raise UsageError(f"{words[0]} has {len(specs)} kernels", "record them one by one with --kernel")
+    _print_report(record_spec(words[1:], specs[0], instances=instances, aside=as_json), as_json)
+
+
+def apply(run: Run, command: Words) -> None:
+    """Run an unmodified application with a run's winner in place."""
+    from tuner.driver.applying import check_applied, run_with, winner_of
+
+    ran = run_with(winner_of(run), command)
+    check_applied(ran)
+    for problem in ran.problems:
+        print(f"note: {problem}", file=sys.stderr)
+    left = f", {ran.left} left as they were" if ran.left else ""
+    print(f"tuner: {ran.replaced} launches with the winner in place{left}", file=sys.stderr)
+    raise typer.Exit(ran.status if ran.status >= 0 else 128 - ran.status)
+
+
+def ab(
+    run: Run,
+    command: Words,
+    pairs: Annotated[int, typer.Option(min=1, help="Runs of each way.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Run an application as it is and with a run's winner, interleaved; say what it gains as a whole."""
+    from tuner.driver.applying import compare, winner_of
+
+    found = compare(winner_of(run), command, pairs=pairs, note=lambda line: print(line, file=sys.stderr))
+    if as_json:
+        print(json.dumps(found.to_json()))
+    else:
+        _print_comparison(found)
+
+
+def _print_listing(listing: Listing, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(listing.to_json()))
+        return
+    data = listing.to_json()
+    print(f"{'kernel':<{NAME_SHOWN}} {'launches':>9} {'time':>11} {'share':>6}  can be recorded")
+    for entry in data["kernels"]:
+        refused = "; ".join(f"{count} not: {why}" for why, count in entry["refused"].items())
+        able = f"{entry['recordable']} of {entry['launches']}" if refused else "all"
+        name = f"{entry['name']} ({entry['program'][:8]})"
+        print(
+            f"{name:<{NAME_SHOWN}} {entry['launches']:>9} {1e3 * entry['seconds']:>8.3f} ms "
+            f"{100 * entry['share']:>5.1f}%  {able}" + (f" ({refused})" if refused else "")
+        )
+    print(f"the application took {listing.ran.wall_s:.3f} s, every launch waited for")
+    if listing.ran.ended_badly:
+        print(f"note: it {listing.ran.ended_badly}", file=sys.stderr)
+
+
+def _print_report(report: RecordReport, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(report.to_json()))
+        return
+    for note in report.notes:
+        print(f"note: {note}", file=sys.stderr)
+    for path in (*report.recordings, *report.specs):
+        print(f"wrote {path}")
+    for path in report.specs:
+        print(f"next: tune {path}")
+
+
+def _print_comparison(found: Comparison) -> None:
+    value, low, high = found.speedup
+    plain, applied = sorted(found.plain_s), sorted(found.applied_s)
+    if low > 1.0:
+        answer = f"{value:.3f} times faster as a whole"
+    elif high < 1.0:
+        answer = f"{1 / value:.3f} times slower as a whole"
+    else:
+        answer = f"no difference can be told: {value:.3f} times"
+    print(f"{answer}, 95% interval {low:.3f} to {high:.3f}")
+    middle = len(plain) // 2
+    print(f"  as it is         {plain[middle]:.3f} s (median of {len(plain)} runs)")
+    print(
+        f"  with the winner  {applied[middle]:.3f} s ({found.replaced} launches replaced, {found.left} left)"
+    )

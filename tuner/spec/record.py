@@ -1,0 +1,134 @@
+"""The first spec of a recorded kernel: what can be tuned of it without knowing more than the recordings.
+
+May not run anything.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+import yaml
+
+from tuner.core.errors import SpecError
+from tuner.evaluators.opencl.flags import check_flags
+from tuner.recorders.recordings.format import Recording
+from tuner.spec.workload import AXES, group_of
+
+__all__ = ["write_spec"]
+
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"][^>\"\n]+[>\"])", re.MULTILINE)
+_GROUPED = re.compile(
+    r"\b(get_local_id|get_group_id|get_local_size|get_num_groups|get_enqueued_local_size|get_local_linear_id"
+    r"|barrier|work_group_\w+|sub_group_\w+|reqd_work_group_size|async_work_group_\w+|__local|local)\b"
+)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_GROUPS = {1: ("GROUP_X",), 2: ("GROUP_X", "GROUP_Y"), 3: ("GROUP_X", "GROUP_Y", "GROUP_Z")}
+_MOST_ITEMS = 1024
+_EXTRA = ("-cl-mad-enable", "-cl-no-signed-zeros")
+_PLATFORMS = {"Portable Computing Language": "pocl"}
+
+
+def write_spec(recordings: Sequence[Recording], *, name: str, pattern: str) -> tuple[str, str]:
+    """Source and spec of one kernel.
+
+    Work-groups are tuned where the kernel cannot tell how large they are; build options where they keep to the
+    application's own numerics or nearly.
+
+    Args:
+        recordings: of one program.
+        name: of both files, without suffix.
+        pattern: of the recordings' files, relative to the spec.
+
+    Returns:
+        The source and the YAML text.
+
+    Raises:
+        SpecError: a program that includes files, or was built with options that no spec can give.
+    """
+    first = recordings[0]
+    included = _INCLUDE.search(first.text)
+    if included:
+        raise SpecError(
+            f"the source of {first.entry} includes {included[1]}, which is not captured",
+            "put the file into the source, and record again",
+        )
+    options = _options(first)
+    lines = [
+        f"# Recorded from an application: {len(recordings)} of its launches of {first.entry}.",
+        f"kernel: {{source: {_text(name + '.cl')}, entry: {_text(first.entry)}}}",
+        f"target: {_text(_PLATFORMS.get(first.platform, first.device or 'native'))}",
+        f"workload: {_text(pattern)}",
+    ]
+    space = _groups(recordings)
+    lines += space[0]
+    lines += ["space:", *space[1], "  flags:"]
+    if options:
+        lines.append(f"    recorded: [{_text(options)}]            # as the application builds it")
+    further = [option for option in _EXTRA if option not in options.split()]
+    lines.append(f"    extra: {['', *further]}")
+    lines += ["  passes: off", "verify: {reference: recording}", "search: {budget: {evaluations: 60}}"]
+    return first.text, "\n".join(lines) + "\n"
+
+
+def _options(recording: Recording) -> str:
+    try:
+        words = shlex.split(recording.options)
+    except ValueError:
+        raise SpecError(
+            f"the build options {recording.options!r} cannot be read", "record it again"
+        ) from None
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        # Nothing is included, so folders of headers mean nothing.
+        if skip or word.startswith("-I"):
+            skip = word == "-I"
+            continue
+        if word == "-cl-kernel-arg-info" or word in kept:
+            continue
+        kept.append(word)
+    joined: list[str] = []
+    for word in kept:
+        if joined and joined[-1] == "-D":
+            joined[-1] = f"-D{word}"
+        else:
+            joined.append(word)
+    check_flags(joined)
+    return shlex.join(joined)
+
+
+def _groups(recordings: Sequence[Recording]) -> tuple[list[str], list[str]]:
+    """Lines for launch and for parameters; none where the kernel may know its work-group."""
+    plain = _COMMENT.sub(" ", recordings[0].text)
+    local = any(a.kind in ("local", "empty") for r in recordings for a in r.arguments)
+    if local or _GROUPED.search(plain):
+        return ["# The kernel may know its work-group's size, so that stays as it was recorded."], []
+    names = _GROUPS[len(recordings[0].global_size)]
+    starts = group_of(recordings[0])
+    if any(group_of(r) != starts for r in recordings):
+        return ["# The recordings have different work-groups, which stay as they are."], []
+    launch = ", ".join(f'"{size} // {group}"' for size, group in zip(AXES, names, strict=False))
+    lines = [f"launch: {{grid: [{launch}], block: [{', '.join(names)}]}}"]
+    parameters = ["  parameters:                # run-time numbers: the source does not see them"]
+    for axis, (name, start) in enumerate(zip(names, starts, strict=True)):
+        sizes = [r.global_size[axis] for r in recordings]
+        fitting = [n for n in (1 << k for k in range(11)) if all(s % n == 0 for s in sizes)]
+        values = sorted({start, *fitting})
+        parameters.append(f"    {name}: {{values: {values}, default: {start}, macro: false}}")
+    product = " * ".join(names)
+    most = max(_MOST_ITEMS, _product(starts))
+    return lines, [*parameters, f'  constraints: ["{product} <= {most}"]']
+
+
+def _product(sizes: Sequence[int]) -> int:
+    result = 1
+    for size in sizes:
+        result *= size
+    return result
+
+
+def _text(value: str) -> str:
+    """A YAML text that is itself whatever stands in it."""
+    return yaml.safe_dump(value, default_style="'", width=10_000).strip()
