@@ -92,7 +92,9 @@ class _Figures:
     def best(self) -> str:
         if self.best_trial == 0:
             return "the baseline"
-        return f"{math.exp(-self.best_score):.2f}x (trial {self.best_trial}, not confirmed yet)"
+        # The result, which follows the last line, says what was confirmed.
+        doubt = "in the search" if self.phase == "done" else "not confirmed yet"
+        return f"{math.exp(-self.best_score):.2f}x (trial {self.best_trial}, {doubt})"
 
     def trials(self) -> str:
         parts = [f"{count} {status}" for status, count in sorted(self.statuses.items())]
