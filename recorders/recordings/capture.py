@@ -29,6 +29,8 @@ __all__ = ["Application", "KernelUse", "Ran", "RawCapture", "read_raw"]
 _HEAD = struct.Struct("<QQ")
 _NAME_BYTES = 256
 _WITHOUT_VALUE = {0: "empty", 0x119C: "local"}
+_SOURCES_ASKED = {"PYOPENCL_NO_CACHE": "1"}
+"""What makes libraries build programs from source as at their first run, not from binaries that they kept."""
 _ENVIRONMENT = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "POCL_DEVICES", "CUDA_VISIBLE_DEVICES")
 _DECIMAL = re.compile(r"\d+(\.\d+)?")
 
@@ -111,7 +113,7 @@ class Application:
         Raises:
             UsageError: there is no such command.
         """
-        environment = {**os.environ, **variables, "TUNER_RECORD_OUT": str(folder)}
+        environment = {**_SOURCES_ASKED, **os.environ, **variables, "TUNER_RECORD_OUT": str(folder)}
         if self.library is not None:
             before = environment.get("LD_PRELOAD", "")
             environment["LD_PRELOAD"] = f"{self.library}:{before}" if before else str(self.library)
