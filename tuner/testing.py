@@ -93,7 +93,7 @@ class _Evaluation:
         self.backend.notice("build")
         status = self.backend.outcome(resolved)
         factor: float | Status = 1.0
-        edited = variant is not None and bool(variant.edits)
+        edited = variant is not None and bool(variant.edits) and self.backend.of_variant is not None
         if variant is not None and edited and self.backend.of_variant is not None:
             factor = self.backend.of_variant(variant, resolved)
             status = factor if isinstance(factor, Status) else status

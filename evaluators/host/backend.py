@@ -6,11 +6,11 @@ decide what to try next or whether a time is a gain.
 
 from __future__ import annotations
 
+import atexit
 import ctypes.util
 import os
 import platform
 import sys
-import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from tuner.evaluators.host.reference import BaselineFailed, Oracle
 from tuner.evaluators.host.runner import CandidateFailed, Limits, Runner
 from tuner.evaluators.host.session import FRESH_AFTER, HostSession, Inputs, made
 from tuner.evaluators.host.supply import Supply, runtime_of
-from tuner.evaluators.host.toolchain import find_toolchain
+from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 from tuner.evaluators.lane import TimingLane, cache_sizes
 from tuner.evaluators.sandbox.support import probe
 from tuner.evaluators.sensitivity import check_expectations
@@ -50,13 +50,14 @@ _BASELINE_RETRIES = 4
 # A candidate that is raced to the end has three batches; a confirming process has one.
 
 
+_SHARED: dict[Toolchain, HostCompiler] = {}
+"""For questions that belong to no task: one for each LLVM, as each has processes of its own."""
+
+
 class HostBackend:
     """A :class:`tuner.core.protocols.Backend`; see there."""
 
     name = "host"
-
-    def __init__(self) -> None:
-        self._compiler: HostCompiler | None = None
 
     def environment(self, target: str) -> Mapping[str, Any]:
         """Processor, caches, kernel, C library, LLVM, Python with their versions, and what confines candidates.
@@ -115,10 +116,17 @@ class HostBackend:
         return HostEvaluation(task, workers=workers)
 
     def _tools(self) -> HostCompiler:
-        if self._compiler is None:
-            self._compiler = HostCompiler(find_toolchain())
-            weakref.finalize(self, self._compiler.close)
-        return self._compiler
+        toolchain = find_toolchain()
+        if toolchain not in _SHARED:
+            _SHARED[toolchain] = HostCompiler(toolchain)
+        return _SHARED[toolchain]
+
+
+@atexit.register
+def _close_shared() -> None:
+    # At the end and not when a backend is collected: a collection may run in a thread that the sandbox confines.
+    while _SHARED:
+        _SHARED.popitem()[1].close()
 
 
 class HostEvaluation:
