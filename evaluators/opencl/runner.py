@@ -6,11 +6,14 @@ told of a call: buffers, scalars, local memory and the geometry.
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import json
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,7 +93,7 @@ class OpenClRunner(Runner):
         self._attached: list[Attached] = []
         self._geometries: set[tuple[tuple[int, int, int], bool]] = set()
         # One user for each program: it owns the folder of what the driver compiles of it, and nothing else.
-        owner = _OPAQUE_UIDS + int(load.digest[:5], 16) if os.geteuid() == 0 else None
+        owner = _OPAQUE_UIDS + int(load.digest[:5], 16) if os.geteuid() == 0 and _others_read() else None
         try:
             cache = zygote.folder(f"run-{load.digest[:16]}", owner=owner)
             job = {
@@ -209,3 +212,14 @@ class OpenClRunner(Runner):
             "local": list(geometry.block),
             "offset": list(geometry.offset),
         }
+
+
+@functools.cache
+def _others_read() -> bool:
+    """Whether another user can load drivers that were installed beside pyopencl, as Oclgrind's is.
+
+    Where not, a candidate stays this user, as with every user but root; the sandbox confines it all the same.
+    """
+    found = importlib.util.find_spec("pyopencl")
+    path = Path(found.origin).resolve() if found is not None and found.origin is not None else Path("/")
+    return all(folder.stat().st_mode & 0o001 for folder in path.parents)

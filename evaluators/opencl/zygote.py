@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib
 import shutil
 import signal
 import socket
@@ -20,16 +21,24 @@ from tuner.evaluators.sandbox.confine import isolate_network
 __all__ = ["main"]
 
 _PR_SET_CHILD_SUBREAPER = 36
+_MODULES = (
+    "pyopencl",
+    "pyopencl.characterize",
+    "pyopencl.invoker",
+    "pytools.py_codegen",
+    "platformdirs.unix",
+    "tuner.evaluators.opencl.child",
+    "tuner.evaluators.opencl.worker",
+)
 
 
 class _Server(ForkServer):
     def _do_load(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         try:
-            import pyopencl  # noqa: F401
-
-            # All that workers import: they cannot read the project's folders.
-            import tuner.evaluators.opencl.child
-            import tuner.evaluators.opencl.worker  # noqa: F401
+            # All that workers import, also what pyopencl does only when it is first needed: they may be another user,
+            # and cannot read the project's folders.
+            for name in _MODULES:
+                importlib.import_module(name)
         except ImportError as error:
             return {"error": str(error)}
         gc.collect()

@@ -320,6 +320,8 @@ class RecordingFile:
         self._start, self._end = head + size, end
         try:
             header = json.loads(self._map[head : head + size])
+            # Infinities, which Python reads and JSON has not.
+            json.dumps(header, allow_nan=False)
         except (ValueError, RecursionError):
             self._wrong("its header is no JSON")
         if not isinstance(header, dict) or header.get("version") != VERSION:
