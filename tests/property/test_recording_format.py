@@ -47,7 +47,7 @@ def sample(data: bytes = bytes(range(200)), **changes: object) -> tuple[Recordin
 
 def sealed(header: object, chunks: bytes = b"") -> bytes:
     """A file with a good hash around any header."""
-    text = canonical_json(header).encode()
+    text = json.dumps(header).encode()
     body = MAGIC + len(text).to_bytes(8, "little") + text + chunks
     return body + hashlib.sha256(body).digest()
 
