@@ -26,11 +26,15 @@ from tuner.core.types import (
 __all__ = [
     "Backend",
     "BaselineReport",
+    "CostModel",
     "Evaluation",
+    "Guess",
+    "Known",
     "Observation",
     "Observer",
     "Replacement",
     "Replaces",
+    "Screening",
     "Searcher",
     "Session",
 ]
@@ -229,6 +233,77 @@ class Searcher(Protocol):
 
     def tell(self, observations: Sequence[Observation]) -> None:
         """Learns what became of trials."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """One finished trial as a cost model is told of it.
+
+    Attributes:
+        trial: its number.
+        features: by name, units in the names; what a trial has not is left out.
+        tried: whether it ran or failed; one that was pruned is known by its features only.
+        score: as in :class:`Observation`; ``None`` for one that failed or was not tried.
+        raced: whether the score is rough.
+    """
+
+    trial: int
+    features: Mapping[str, float]
+    tried: bool
+    score: float | None = None
+    raced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """What a cost model thinks of one candidate.
+
+    Attributes:
+        place: which part of the candidates is expected to be better, from 0 (none) to 1.
+        failing: the chance that it fails to build, verify or run; 0 where nothing is known of failures.
+    """
+
+    place: float
+    failing: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screening:
+    """A cost model's answer. It ranks or abstains; it never accepts.
+
+    Attributes:
+        guesses: of the candidates in order; empty where the model has nothing to say.
+        cut: places above it need not be tried; ``None``: the model abstains from pruning by place.
+        failing_cut: chances above it need not be tried; ``None``: it abstains from pruning by failure.
+        fitted: how many tried trials it has learnt from.
+        why: why it abstains, one line; empty where it does not.
+    """
+
+    guesses: tuple[Guess, ...] = ()
+    cut: float | None = None
+    failing_cut: float | None = None
+    fitted: int = 0
+    why: str = ""
+
+
+class CostModel(Protocol):
+    """Guesses before paying. What it answers is a pure function of the arguments, however calls were split."""
+
+    def screen(
+        self,
+        known: Sequence[Known],
+        candidates: Sequence[Mapping[str, float]],
+        pool: Sequence[Mapping[str, float]],
+    ) -> Screening:
+        """Ranks candidates.
+
+        Args:
+            known: every finished trial in the order of completion: of a later call the same and more.
+            candidates: features of those to judge.
+            pool: features of what may be proposed, drawn evenly; empty where that cannot be drawn. The same at
+                every call.
+        """
         ...
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "Decide",
     "Final",
     "Finished",
+    "Judge",
     "Measure",
     "Propose",
     "Reduce",
@@ -54,6 +55,14 @@ class Reduce:
 class BuildTrials:
     """Compile these trials; leads to one ``build`` for each, in order."""
 
+    trials: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """Ask the cost model about these trials at a stage, ``ask`` or ``build``; leads to ``judge``."""
+
+    stage: str
     trials: tuple[int, ...]
 
 
@@ -131,6 +140,7 @@ Action = (
     | Propose
     | Reduce
     | BuildTrials
+    | Judge
     | SetBaseline
     | Verify
     | Measure

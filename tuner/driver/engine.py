@@ -24,6 +24,7 @@ from tuner.driver.actions import (
     Decide,
     Final,
     Finished,
+    Judge,
     Measure,
     Propose,
     Reduce,
@@ -142,6 +143,8 @@ class Engine:
                 return self._ask(action)
             case Propose() | Reduce():
                 return self._breed(action)
+            case Judge():
+                return self._judge(action), {}
             case BuildTrials():
                 return self._build(action)
             case SetBaseline():
@@ -198,6 +201,12 @@ class Engine:
             "clock_s": self._now_s(),
         }
         return [Event(kind="variant", body=body)], blobs if made is not None else {}
+
+    def _judge(self, action: Judge) -> list[Event]:
+        started = self._clock()
+        body = self._lineup.judge(action)
+        body |= {"fit_s": self._clock() - started, "clock_s": self._now_s()}
+        return [Event(kind="judge", body=body)]
 
     def _build(self, action: BuildTrials) -> tuple[list[Event], dict[str, bytes]]:
         builds = self._compile(action.trials)

@@ -15,9 +15,10 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.core.protocols import Searcher
 from tuner.core.streams import stream
-from tuner.core.types import Configuration, Kernel, Resolved, Variant
-from tuner.driver.actions import Propose, Reduce
+from tuner.core.types import Configuration, Kernel, Launch, Resolved, Variant
+from tuner.driver.actions import Judge, Propose, Reduce
 from tuner.driver.lineage import ORIGINAL, Judgement, VariantState
+from tuner.driver.screening import Screener
 from tuner.driver.settings import Evolution as Settings
 from tuner.driver.state import RunState, pack_text
 from tuner.search.evolution import Evolution, Judged
@@ -41,6 +42,7 @@ class Lineup:
         kernel: as given.
         numerics: of the spec.
         make: makes a fresh searcher of a space; for the source as given (``None``) one that may be warm.
+        launch: of the kernel, where the backend has launches.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Lineup:
         kernel: Kernel,
         numerics: str,
         make: Callable[[Space | None], Searcher],
+        launch: Launch | None = None,
     ) -> None:
         self._state = state
         self._space = space
@@ -60,6 +63,7 @@ class Lineup:
         self._searchers: dict[int, Searcher] = {}
         self._evolution: Evolution | None = None
         self._told = 0
+        self._screener = Screener(state, space, launch)
 
     def variant(self, number: int) -> Variant:
         """A variant's texts and edits."""
@@ -82,6 +86,10 @@ class Lineup:
         trial = self._state.trials[number]
         resolved = self.space(trial.variant).resolve(trial.proposal.configuration)
         return self.variant(trial.variant), resolved
+
+    def judge(self, action: Judge) -> dict[str, Any]:
+        """What the cost model thinks of trials, as a ``judge`` event holds it without its clocks."""
+        return self._screener.judge(action)
 
     def searcher(self, number: int) -> Searcher:
         """A variant's searcher, told of all but what :meth:`RunState.untold` has for it, proposals adopted."""

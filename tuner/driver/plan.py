@@ -12,7 +12,7 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.types import BASELINE, Stage, Status
-from tuner.driver import evolving, final
+from tuner.driver import evolving, final, pruning
 from tuner.driver.actions import (
     Action,
     Ask,
@@ -44,14 +44,25 @@ def next_action(state: RunState) -> Action:
     if state.end is not None:
         return Finished()
     if state.queue:
-        # A batch is built whole before its first trial goes on: builds run in parallel, timing does not.
-        unbuilt = tuple(n for n in state.queue if state.trials[n].build is None)
-        if unbuilt:
-            return BuildTrials(trials=unbuilt)
-        return _trial_action(state, state.trials[state.queue[0]])
+        return _queue_action(state)
     if state.search_stop is None:
         return _search_action(state)
     return final.next_action(state)
+
+
+def _queue_action(state: RunState) -> Action:
+    judge = pruning.to_judge(state)
+    if judge is not None:
+        return judge
+    unbuilt = tuple(n for n in state.queue if state.trials[n].build is None)
+    for number in unbuilt:
+        message = pruning.why_not_built(state, state.trials[number])
+        if message:
+            return _close(state, state.trials[number], Status.PRUNED, message=message)
+    # A batch is built whole before its first trial goes on: builds run in parallel, timing does not.
+    if unbuilt:
+        return BuildTrials(trials=unbuilt)
+    return _trial_action(state, state.trials[state.queue[0]])
 
 
 def _search_action(state: RunState) -> Action:
@@ -70,7 +81,7 @@ def _search_action(state: RunState) -> Action:
         return action
     left = math.inf if state.settings.evaluations is None else state.settings.evaluations - state.evaluations
     count = int(min(state.settings.batch, left, state.settings.proposals - state.next_trial))
-    return Ask(first=state.next_trial, count=count)
+    return Ask(first=state.next_trial, count=pruning.pool_size(state, count))
 
 
 def _stop_reason(state: RunState) -> str | None:
@@ -102,6 +113,9 @@ def _trial_action(state: RunState, trial: TrialState) -> Action:
         and trial.verify is None
     ):
         return _close(state, trial, Status.PRUNED, message="the time for searching was over")
+    message = pruning.why_not_run(trial)
+    if message and trial.verify is None:
+        return _close(state, trial, Status.PRUNED, message=message)
     if trial.verify is None:
         return Verify(trial=trial.number)
     if trial.verify["status"] != Status.OK:

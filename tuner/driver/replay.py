@@ -19,6 +19,7 @@ from tuner.driver.actions import (
     Control,
     Decide,
     Final,
+    Judge,
     Measure,
     Propose,
     Reduce,
@@ -28,6 +29,7 @@ from tuner.driver.actions import (
 from tuner.driver.lineage import ORIGINAL
 from tuner.driver.lineup import Lineup
 from tuner.driver.plan import next_action
+from tuner.driver.screening import near
 from tuner.driver.state import RunState, proposal_from_json, proposal_to_json
 from tuner.recorders.record import Recorded
 
@@ -80,6 +82,8 @@ def replay_events(state: RunState, lineup: Lineup, events: Iterable[Recorded], b
             _replay_ask(state, lineup, action, event, found, blob)
         elif isinstance(action, Propose | Reduce) and event.kind == "variant":
             _replay_variant(state, lineup, action, event, found)
+        elif isinstance(action, Judge) and event.kind == "judge":
+            _replay_judge(state, lineup, action, event, found)
         else:
             problem = _mismatch(action, event)
             if isinstance(action, Decide):
@@ -141,6 +145,23 @@ def _replay_variant(
     if from_json(canonical_json(derived)) != body["made"]:
         message = "another variant follows from the same judgements"
         found.differences.append(Difference(seq=event.seq, kind="variant", message=message))
+
+
+def _replay_judge(state: RunState, lineup: Lineup, action: Judge, event: Recorded, found: Replay) -> None:
+    body = event.body
+    if (body["stage"], tuple(body["trials"])) != (action.stage, action.trials):
+        message = f"the plan judges {len(action.trials)} trials after {action.stage}"
+        found.differences.append(Difference(seq=event.seq, kind="judge", message=message))
+        return
+    _check_seen(state, event, found)
+    found.decisions += 1
+    derived = from_json(canonical_json(lineup.judge(action)))
+    recorded = {name: body.get(name) for name in derived}
+    if derived == recorded:
+        return
+    message = "the cost model judges otherwise from the same trials"
+    difference = Difference(seq=event.seq, kind="judge", message=message)
+    (found.ties if near(derived, recorded, TIE) else found.differences).append(difference)
 
 
 def _plain(proposals: list[Proposal]) -> list[Any]:

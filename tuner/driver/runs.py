@@ -179,6 +179,7 @@ def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
         batch=workers_of(options),
         weights=tuple(p.weight / total for p in spec.task.problems),
         compare=tuple(shlex.join(words) for words in spec.compare),
+        cost_model=search.cost_model,
         **{**more, **dict(options.settings or {})},
     )
 
@@ -375,7 +376,7 @@ def make_lineup(
             return begin_searcher(strategy, space, start, lambda r: fetch_text(record, r))
         return searchers.create(strategy, own)
 
-    return Lineup(state, space, spec.task.kernel, spec.task.verify.numerics, make)
+    return Lineup(state, space, spec.task.kernel, spec.task.verify.numerics, make, spec.task.launch)
 
 
 def open_lineup(record: RunRecord) -> tuple[RunState, LoadedSpec, Lineup]:

@@ -76,6 +76,7 @@ class RunSettings:
         compare: commands of other compilers whose code is timed beside the baseline at the end.
         compare_processes: fresh processes for each of them.
         lost_retries: how often a trial that the machine lost is tried again.
+        cost_model: ``auto`` prunes what a learned model thinks little of, ``off`` tries everything.
         evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
     """
 
@@ -98,6 +99,7 @@ class RunSettings:
     lost_retries: int = 2
     compare: tuple[str, ...] = ()
     compare_processes: int = 8
+    cost_model: str = "off"
     evolution: Evolution | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from tuner.core.protocols import Observation
 from tuner.core.types import BASELINE, Configuration, Proposal, Stage, Status
 from tuner.driver.lineage import ORIGINAL, Judgement, Reduction, VariantState
+from tuner.driver.pruning import KEEP, Judged
 from tuner.driver.settings import RunSettings
 from tuner.recorders.record import Recorded
 
@@ -78,6 +79,7 @@ class TrialState:
     score: float | None = None
     of: int | None = None
     message: str = ""
+    judged: dict[str, Judged] = field(default_factory=dict)
 
     def forget(self) -> None:
         """Starts over: what an unfinished attempt found does not count."""
@@ -141,6 +143,9 @@ class RunState:
         self.barren = 0
         self.judgements: list[Judgement] = []
         self.reduction: Reduction | None = None
+        self.tried = 0
+        self.screens = False
+        self.kept: list[bool] = []
 
     @property
     def next_trial(self) -> int:
@@ -271,6 +276,19 @@ class RunState:
         else:
             reduction.refuse()
 
+    def _apply_judge(self, _: int | None, body: Mapping[str, Any]) -> None:
+        judged = {number: Judged.from_json(one) for number, one in zip(body["trials"], body["judged"], strict=True)}
+        for number, one in judged.items():
+            self.trials[number].judged[body["stage"]] = one
+        if body["stage"] != Stage.ASK:
+            return
+        self.screens = body["cut"] is not None or body["failing_cut"] is not None
+        if self.screens:
+            self.kept += [one.verdict == KEEP for one in judged.values()]
+            # The most promising first: a run may end before all are tried.
+            rest = [n for n in self.queue if n not in judged]
+            self.queue = rest + sorted(judged, key=lambda n: (judged[n].place, n))
+
     def _apply_build(self, number: int | None, body: Mapping[str, Any]) -> None:
         assert number is not None
         trial = self.trials[number]
@@ -317,6 +335,7 @@ class RunState:
             self._reduced(trial, self.reduction)
         if trial.status not in (Status.DUPLICATE, Status.PRUNED):
             self.evaluations += 1
+            self.tried += trial.status is not Status.LOST
             if trial.build is not None and trial.build["key"]:
                 self.keys.setdefault(trial.build["key"], number)
         if trial.rounds:
@@ -382,6 +401,7 @@ _APPLY = {
     "variant": RunState._apply_variant,
     "promote": RunState._apply_promote,
     "minimise": RunState._apply_minimise,
+    "judge": RunState._apply_judge,
     "build": RunState._apply_build,
     "baseline": RunState._apply_baseline,
     "verify": RunState._apply_verify,

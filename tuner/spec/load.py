@@ -68,6 +68,7 @@ class SearchSettings:
         evaluations: builds or runs that may be started.
         minutes: of active time.
         usd, tokens, calls: for LLM calls; nothing else spends them.
+        cost_model: ``auto`` or ``off``.
     """
 
     strategy: str
@@ -77,6 +78,7 @@ class SearchSettings:
     usd: float | None = None
     tokens: int | None = None
     calls: int | None = None
+    cost_model: str = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,7 +279,10 @@ class _Loader:
             digest=digest_json({"spec": _plain(view.data), "files": files}),
             task=task,
             search=SearchSettings(
-                strategy=model.search.strategy, seed=model.search.seed, **model.search.budget.model_dump()
+                strategy=model.search.strategy,
+                seed=model.search.seed,
+                cost_model=model.search.cost_model,
+                **model.search.budget.model_dump(),
             ),
             compare=make_compare(model, view),
             objective=model.objective,

@@ -263,6 +263,8 @@ class SearchModel(_Model):
     """A searcher by name."""
     seed: Annotated[int, Field(ge=0, le=(1 << 63) - 1)] = 0
     """Of every random stream of the run."""
+    cost_model: Literal["auto", "off"] = "auto"
+    """Whether a model learnt from the trials so far may prune candidates before they are built or run."""
     budget: BudgetModel = BudgetModel()
     llm: LlmModel | None = None
     """Remix operators only when left out."""

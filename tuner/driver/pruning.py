@@ -1,0 +1,115 @@
+"""What the plan does with the cost model's word: when it is asked, what is not tried, how many are proposed.
+
+Pure, like the plan: reads ``judge`` events from the state, fits nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tuner.core.types import BASELINE, Stage, Status
+from tuner.cost_models.screen import FIRST
+from tuner.driver.actions import Judge
+
+if TYPE_CHECKING:
+    from tuner.driver.state import RunState, TrialState
+
+__all__ = ["AUDIT", "KEEP", "PRUNE", "Judged", "pool_size", "to_judge", "why_not_built", "why_not_run"]
+
+KEEP, PRUNE, AUDIT = "keep", "prune", "audit"
+
+POOL_FACTOR = 16
+"""Proposals for each that is to be built, at most."""
+
+POOL_MOST = 128
+WINDOW = 96
+"""How many of the last judged proposals say which part of them is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What a ``judge`` event says of one trial.
+
+    Attributes:
+        verdict: ``keep``, ``prune``, or ``audit`` for one that would be pruned but is measured to see what that costs.
+        place, failing: the cost model's guess.
+        why: what speaks against it, one line.
+    """
+
+    verdict: str
+    place: float
+    failing: float
+    why: str = ""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Judged:
+        """From an event."""
+        return cls(**value)
+
+
+def to_judge(state: RunState) -> Judge | None:
+    """The trials that the cost model has to look at before the queue goes on."""
+    settings = state.settings
+    if settings.cost_model == "off" or state.tried < FIRST:
+        return None
+    if settings.evolution is None:
+        # A variant's own configurations are few; what its edits do shows in its code.
+        asked = tuple(n for n in state.queue if _open(state, n, Stage.ASK) and state.trials[n].build is None)
+        if asked:
+            return Judge(stage=Stage.ASK.value, trials=asked)
+    built = tuple(n for n in state.queue if _open(state, n, Stage.BUILD) and _runs(state, state.trials[n]))
+    if built:
+        return Judge(stage=Stage.BUILD.value, trials=built)
+    return None
+
+
+def _open(state: RunState, number: int, stage: Stage) -> bool:
+    reduces = state.variant_of(number).purpose == "reduce"
+    return number != BASELINE and not reduces and stage.value not in state.trials[number].judged
+
+
+def _runs(state: RunState, trial: TrialState) -> bool:
+    """Whether a trial is built, by code that no other trial has, and has not run yet."""
+    build = trial.build
+    if build is None or build["status"] != Status.OK or trial.verify is not None or not build["features"]:
+        return False
+    return state.keys.get(build["key"], trial.number) == trial.number
+
+
+def why_not_built(state: RunState, trial: TrialState) -> str:
+    """Why a trial is not worth its build; empty where it is built."""
+    if trial.number == BASELINE:
+        return ""
+    against = _against(trial, Stage.ASK)
+    limit = state.settings.evaluations
+    if against or limit is None:
+        return against
+    # Those before it in the queue come first, built or not.
+    before = state.queue.index(trial.number)
+    return "the evaluations were used up" if state.evaluations + before >= limit else ""
+
+
+def why_not_run(trial: TrialState) -> str:
+    """Why a built trial is not worth running; empty where it is."""
+    return _against(trial, Stage.BUILD)
+
+
+def _against(trial: TrialState, stage: Stage) -> str:
+    judged = trial.judged.get(stage.value)
+    return judged.why if judged is not None and judged.verdict == PRUNE else ""
+
+
+def pool_size(state: RunState, count: int) -> int:
+    """How many proposals to ask for so that about ``count`` of them are kept.
+
+    A searcher that proposes nothing but what the model likes is asked for no more than before.
+    """
+    if not state.screens or count < 1:
+        return count
+    recent = state.kept[-WINDOW:]
+    share = (sum(recent) + 2) / (len(recent) + 2)
+    wanted = min(math.ceil(count / share), POOL_FACTOR * count, POOL_MOST)
+    return int(min(max(count, wanted), state.settings.proposals - state.next_trial))
