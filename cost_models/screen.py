@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 FIRST = 30
 """Tried trials at which the first fit happens."""
 
-_GROWTH = 1.4
+_GROWTH = 1.25
 _TIMED = 20
 _FAILED = 6
 _MEMBERS = 8
@@ -188,9 +188,7 @@ def _answer(fit: _Fit, candidates: Sequence[Mapping[str, float]]) -> Screening:
     found = np.zeros(count) if fit.ranker is None else places(fit.ranker.predict(rows), fit.reference)
     chances = np.zeros(count) if fit.failing is None else _chance(fit.failing.predict(rows)).mean(axis=0)
     return Screening(
-        guesses=tuple(
-            Guess(place=float(p), failing=float(c)) for p, c in zip(found, chances, strict=True)
-        ),
+        guesses=tuple(Guess(place=float(p), failing=float(c)) for p, c in zip(found, chances, strict=True)),
         cut=fit.cut,
         failing_cut=fit.failing_cut,
         fitted=fit.size,

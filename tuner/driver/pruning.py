@@ -6,7 +6,7 @@ Pure, like the plan: reads ``judge`` events from the state, fits nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +21,11 @@ __all__ = ["AUDIT", "KEEP", "PRUNE", "Judged", "pool_size", "to_judge", "why_not
 
 KEEP, PRUNE, AUDIT = "keep", "prune", "audit"
 
-POOL_FACTOR = 16
+POOL_FACTOR = 64
 """Proposals for each that is to be built, at most."""
 
-POOL_MOST = 128
+POOL_MOST = 256
+PASSED = 4
 WINDOW = 96
 """How many of the last judged proposals say which part of them is kept."""
 
@@ -109,7 +110,17 @@ def pool_size(state: RunState, count: int) -> int:
     """
     if not state.screens or count < 1:
         return count
-    recent = state.kept[-WINDOW:]
+    return int(min(wanted(count, state.kept), state.settings.proposals - state.next_trial))
+
+
+def wanted(count: int, kept: Sequence[bool]) -> int:
+    """Proposals of which about ``count * PASSED`` stay after the cut, by what became of the last ones."""
+    recent = kept[-WINDOW:]
     share = (sum(recent) + 2) / (len(recent) + 2)
-    wanted = min(math.ceil(count / share), POOL_FACTOR * count, POOL_MOST)
-    return int(min(max(count, wanted), state.settings.proposals - state.next_trial))
+    return max(count, min(math.ceil(PASSED * count / share), POOL_FACTOR * count, POOL_MOST))
+
+
+def passed_over(judged: Sequence[Judged], count: int) -> set[int]:
+    """Positions of those that are kept by the cut but give way to the ``count`` best of the same pool."""
+    ranked = sorted((one.place, i) for i, one in enumerate(judged) if one.verdict == KEEP)
+    return {i for _, i in ranked[count:]}

@@ -6,6 +6,7 @@ Made from the state alone, so a replay makes the same. May not build or run anyt
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,13 +17,13 @@ from tuner.core.types import Launch, Stage, Status
 from tuner.cost_models.configurations import configuration_features, edit_features, geometry_features
 from tuner.cost_models.screen import Screen
 from tuner.driver.actions import Judge
-from tuner.driver.pruning import AUDIT, KEEP, PRUNE
+from tuner.driver.pruning import AUDIT, KEEP, PRUNE, Judged
 from tuner.driver.state import RunState, TrialState
 from tuner.search.history import FAILURES
 from tuner.spaces.launch import geometry
 from tuner.spaces.space import Space
 
-__all__ = ["Screener", "near"]
+__all__ = ["Screener", "near", "verdict_of"]
 
 AUDITED = 0.125
 """The part of what would be pruned that is measured all the same."""
@@ -54,6 +55,13 @@ class Screener:
             self._evenly() if action.stage == Stage.ASK else [],
         )
         guesses = found.guesses or (Guess(place=0.0),) * len(trials)
+        seed, role = self._state.settings.seed, f"audit/{action.stage}"
+        # A pool stands for as many proposals as will be tried of it.
+        share = min(1.0, self._state.settings.batch / len(trials))
+        judged = [
+            verdict_of(guess, found, stream(seed, role, n).random() / share)
+            for n, guess in zip(action.trials, guesses, strict=True)
+        ]
         return {
             "stage": action.stage,
             "trials": list(action.trials),
@@ -62,23 +70,8 @@ class Screener:
             "cut": found.cut,
             "failing_cut": found.failing_cut,
             "why": found.why,
-            "judged": [
-                self._verdict(action.stage, n, guess, found)
-                for n, guess in zip(action.trials, guesses, strict=True)
-            ],
+            "judged": [asdict(one) for one in judged],
         }
-
-    def _verdict(self, stage: str, number: int, guess: Guess, found: Screening) -> dict[str, Any]:
-        why = ""
-        if found.failing_cut is not None and guess.failing > found.failing_cut:
-            why = f"would fail with a chance of {guess.failing:.0%}"
-        elif found.cut is not None and guess.place > found.cut:
-            why = f"ranked at {guess.place:.0%} of the candidates; the best {found.cut:.0%} are tried"
-        verdict = KEEP
-        if why:
-            drawn = stream(self._state.settings.seed, f"audit/{stage}", number).random()
-            verdict = AUDIT if drawn < AUDITED else PRUNE
-        return {"verdict": verdict, "place": guess.place, "failing": guess.failing, "why": why}
 
     def _known(self, stage: str) -> list[Known]:
         """Every finished trial that says something at a stage, in the order of completion."""
@@ -130,6 +123,19 @@ class Screener:
                 drawn = self._space.sample(stream(self._state.settings.seed, "pool"), POOL)
             self._pool = [self._of(c) for c in drawn]
         return self._pool
+
+
+def verdict_of(guess: Guess, found: Screening, drawn: float) -> Judged:
+    """What a guess comes to; ``drawn``, evenly from 0 to 1 or more, says which of those against which it speaks are measured."""
+    why = ""
+    if found.failing_cut is not None and guess.failing > found.failing_cut:
+        why = f"would fail with a chance of {guess.failing:.0%}"
+    elif found.cut is not None and guess.place > found.cut:
+        why = f"ranked at {guess.place:.0%} of the candidates; the best {found.cut:.0%} are tried"
+    verdict = KEEP
+    if why:
+        verdict = AUDIT if drawn < AUDITED else PRUNE
+    return Judged(verdict=verdict, place=guess.place, failing=guess.failing, why=why)
 
 
 def near(one: Any, other: Any, least: float) -> bool:

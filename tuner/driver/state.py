@@ -277,7 +277,9 @@ class RunState:
             reduction.refuse()
 
     def _apply_judge(self, _: int | None, body: Mapping[str, Any]) -> None:
-        judged = {number: Judged.from_json(one) for number, one in zip(body["trials"], body["judged"], strict=True)}
+        judged = {
+            number: Judged.from_json(one) for number, one in zip(body["trials"], body["judged"], strict=True)
+        }
         for number, one in judged.items():
             self.trials[number].judged[body["stage"]] = one
         if body["stage"] != Stage.ASK:
