@@ -214,7 +214,7 @@ def _split(
     ridge: float,
 ) -> Whole:
     """The best question for each member, as feature times (bins - 1) plus bin."""
-    members, count = leaf.shape
+    members = len(leaf)
     cells = width * bins
     base = (np.arange(members)[:, None] * size + leaf) * cells
     place = (base[:, :, None] + flat[None]).ravel()

@@ -35,6 +35,7 @@ class PassSearcher(SearcherBase):
     """
 
     name = "passes"
+    cheap = True
 
     def __init__(self, space: Space) -> None:
         super().__init__(space)

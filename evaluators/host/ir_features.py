@@ -9,12 +9,15 @@ change a module. One pass over the instructions, so that it stays under 2 ms for
 | ``ir_dK_CLASS_count`` | the same at loop depth K from 1 to 3; 3 is three and deeper | instructions |
 | ``ir_vector_width_bits`` | the widest vector | bits |
 | ``ir_dK_vector_bits`` | mean width of the values computed at that depth | bits |
-| ``ir_walk_KIND_count`` | loads and stores in loops by how the address follows the loop: ``unit`` (an induction value is the index), ``strided`` (it is multiplied or shifted first), ``gathered`` (it is loaded), ``fixed`` (it does not change) | instructions |
+| ``ir_walk_KIND_count`` | loads and stores in loops by how the address follows the loop | instructions |
 | ``ir_loops_count``, ``ir_loop_depth`` | natural loops; the deepest | loops |
 | ``ir_blocks_count`` | basic blocks | blocks |
 | ``ir_loop_block_instructions`` | of the largest block at the greatest depth | instructions |
 | ``ir_loop_carried_count`` | phis of a loop's header, the most | values |
 | ``ir_live_values`` | values alive at once in that largest block, the most | values |
+
+An address walks by ``unit`` where an induction value is the index, ``strided`` where that is multiplied or shifted
+first, ``gathered`` where the index is loaded, ``fixed`` where it does not change.
 
 Source: opcodes and calls of llvm-c/Core.h; natural loops after Aho, Lam, Sethi and Ullman, Compilers (2006), 9.6.
 """
@@ -153,7 +156,7 @@ class _Found:
 
     def _walk(self, module: Module, block: Sequence[Line], opcodes: dict[int, int]) -> None:
         for handle, opcode, _, _, _ in block:
-            if opcode == _LOAD or opcode == _STORE:
+            if opcode in (_LOAD, _STORE):
                 self.walks[_walk_of(module, module.operand(handle, opcode == _STORE), opcodes)] += 1
 
     def features(self) -> dict[str, float]:

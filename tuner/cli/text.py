@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tuner.driver.comparison import Comparison
     from tuner.driver.doctor import Finding
     from tuner.driver.result import Lineage
+    from tuner.driver.savings import Savings
 
 __all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_result"]
 
@@ -39,6 +40,8 @@ def print_result(result: Result) -> None:
         print(f"  compare    {other.command}: {_compared(other)}")
     if summary.evolution is not None:
         print(f"  variants   {_variants(summary.evolution)}")
+    if summary.savings is not None:
+        print(f"  cost model {_savings(summary.savings)}")
     counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)
     print(f"  trials     {summary.trials['total']}: {counts}")
     print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s")
@@ -69,6 +72,24 @@ def _answer(result: Result) -> str:
 def _variants(lineage: Lineage) -> str:
     failed = f", {lineage.failed} of which failed" if lineage.failed else ""
     return f"{lineage.total} of the source, by remix operators (no LLM){failed}"
+
+
+def _savings(found: Savings) -> str:
+    """How many evaluations the model saved and what that may have cost; or why it did nothing."""
+    skipped = sum(found.pruned.values())
+    if not skipped and not found.passed_over:
+        reasons = "; ".join(sorted({why for why in found.why.values() if why}))
+        return f"pruned nothing{': ' + reasons if reasons else ''}"
+    parts = [f"{n} not {'built' if stage == 'ask' else 'run'}" for stage, n in found.pruned.items() if n]
+    if found.passed_over:
+        parts.append(f"{found.passed_over} passed over")
+    text = f"{', '.join(parts)}, for {found.fit_s:.1f} s of its own"
+    if not found.audits:
+        return f"{text}; not audited yet"
+    return (
+        f"{text}; of {found.audits} measured all the same {found.losses} beat the best before "
+        f"(at most {found.loss_bound:.0%} would have)"
+    )
 
 
 def _print_edits(result: Result) -> None:

@@ -17,15 +17,29 @@ from tuner.driver.actions import Judge
 if TYPE_CHECKING:
     from tuner.driver.state import RunState, TrialState
 
-__all__ = ["AUDIT", "KEEP", "PRUNE", "Judged", "pool_size", "to_judge", "why_not_built", "why_not_run"]
+__all__ = [
+    "AUDIT",
+    "KEEP",
+    "PASS",
+    "PRUNE",
+    "Judged",
+    "passed_over",
+    "pool_size",
+    "to_judge",
+    "wanted",
+    "why_not_built",
+    "why_not_run",
+]
 
-KEEP, PRUNE, AUDIT = "keep", "prune", "audit"
+KEEP, PRUNE, AUDIT, PASS = "keep", "prune", "audit", "pass"
 
-POOL_FACTOR = 64
+POOL_FACTOR = 12
 """Proposals for each that is to be built, at most."""
 
-POOL_MOST = 256
+POOL_MOST = 64
 PASSED = 4
+"""How many of a pool stay after the cut for each that is tried."""
+
 WINDOW = 96
 """How many of the last judged proposals say which part of them is kept."""
 
@@ -35,7 +49,8 @@ class Judged:
     """What a ``judge`` event says of one trial.
 
     Attributes:
-        verdict: ``keep``, ``prune``, or ``audit`` for one that would be pruned but is measured to see what that costs.
+        verdict: ``keep``; ``prune``; ``audit`` for one that would be pruned but is measured to see what pruning costs;
+            ``pass`` for one that better ones of the same pool take the place of.
         place, failing: the cost model's guess.
         why: what speaks against it, one line.
     """
@@ -56,8 +71,9 @@ def to_judge(state: RunState) -> Judge | None:
     settings = state.settings
     if settings.cost_model == "off" or state.tried < FIRST:
         return None
-    if settings.evolution is None:
-        # A variant's own configurations are few; what its edits do shows in its code.
+    if settings.evolution is None and settings.pool > 1:
+        # A searcher with a model of its own has ranked already. A variant's configurations are few, and what its edits
+        # do shows in its code.
         asked = tuple(n for n in state.queue if _open(state, n, Stage.ASK) and state.trials[n].build is None)
         if asked:
             return Judge(stage=Stage.ASK.value, trials=asked)
@@ -100,7 +116,7 @@ def why_not_run(trial: TrialState) -> str:
 
 def _against(trial: TrialState, stage: Stage) -> str:
     judged = trial.judged.get(stage.value)
-    return judged.why if judged is not None and judged.verdict == PRUNE else ""
+    return judged.why if judged is not None and judged.verdict in (PRUNE, PASS) else ""
 
 
 def pool_size(state: RunState, count: int) -> int:
@@ -108,7 +124,7 @@ def pool_size(state: RunState, count: int) -> int:
 
     A searcher that proposes nothing but what the model likes is asked for no more than before.
     """
-    if not state.screens or count < 1:
+    if not state.screens or count < 1 or state.settings.pool == 1:
         return count
     return int(min(wanted(count, state.kept), state.settings.proposals - state.next_trial))
 

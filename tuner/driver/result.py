@@ -11,6 +11,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.comparison import Comparison, comparisons
+from tuner.driver.savings import Savings, savings
 from tuner.driver.state import RunState, TrialState
 
 __all__ = ["SCHEMA_VERSION", "Summary", "summarise"]
@@ -63,6 +64,7 @@ class Summary:
         measured: value and interval of the candidate even where nothing is claimed; ``None`` when not confirmed.
         variant: digest of the best trial's source.
         evolution: what came of the variants; ``None`` where the source stays as it is given.
+        savings: what the cost model saved; ``None`` where it was not asked.
         baseline_s, best_s: seconds of one call with 95% interval (weighted geometric mean over problems).
     """
 
@@ -82,6 +84,7 @@ class Summary:
     variant: str
     compared: tuple[Comparison, ...] = ()
     evolution: Lineage | None = None
+    savings: Savings | None = None
 
     @property
     def configuration(self) -> Configuration:
@@ -121,6 +124,7 @@ class Summary:
             "stopped_by": self.stopped_by,
             "message": self.message,
             **evolution,
+            "cost_model": None if self.savings is None else self.savings.to_json(),
         }
 
     def _candidate_json(self) -> dict[str, Any] | None:
@@ -180,6 +184,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         wall_s=state.clock_s,
         variant=state.variants[best.variant].digest or variant,
         compared=comparisons(state),
+        savings=savings(state) if state.judgings else None,
         evolution=_lineage(state, best) if state.settings.evolution is not None else None,
     )
 

@@ -17,6 +17,7 @@ from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.errors import MachineError, RecordError, UsageError
 from tuner.core.protocols import Backend, Evaluation, Observer, Searcher
 from tuner.core.types import Proposal, Status
+from tuner.driver import pruning
 from tuner.driver.engine import Engine, Interruption
 from tuner.driver.lineup import Lineup, describe_original
 from tuner.driver.result import Summary, summarise
@@ -245,7 +246,10 @@ def begin(
         body[KEY] = [_store(text, blobs) for text in options.warm_start]
     texts = {name: data.decode() for name, data in blobs.items()}
     # A strategy that cannot be made is said before anything is written.
-    begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
+    searcher = begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
+    if settings.cost_model != "off" and getattr(searcher, "cheap", False):
+        settings = replace(settings, pool=pruning.POOL_FACTOR)
+        body["settings"] = settings.to_json()
     if settings.evolution is not None:
         body["variant"] = describe_original(task.kernel, task.verify.numerics, settings.evolution)
     evaluation = backend.prepare(task, workers=workers_of(options))

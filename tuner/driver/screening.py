@@ -6,8 +6,8 @@ Made from the state alone, so a replay makes the same. May not build or run anyt
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
 from tuner.core.errors import SpecError
@@ -17,7 +17,7 @@ from tuner.core.types import Launch, Stage, Status
 from tuner.cost_models.configurations import configuration_features, edit_features, geometry_features
 from tuner.cost_models.screen import Screen
 from tuner.driver.actions import Judge
-from tuner.driver.pruning import AUDIT, KEEP, PRUNE, Judged
+from tuner.driver.pruning import AUDIT, KEEP, PASS, PRUNE, Judged, passed_over
 from tuner.driver.state import RunState, TrialState
 from tuner.search.history import FAILURES
 from tuner.spaces.launch import geometry
@@ -62,6 +62,9 @@ class Screener:
             verdict_of(guess, found, stream(seed, role, n).random() / share)
             for n, guess in zip(action.trials, guesses, strict=True)
         ]
+        if action.stage == Stage.ASK:
+            for i in passed_over(judged, self._state.settings.batch):
+                judged[i] = replace(judged[i], verdict=PASS, why="better ones of the same pool are tried")
         return {
             "stage": action.stage,
             "trials": list(action.trials),
@@ -126,7 +129,9 @@ class Screener:
 
 
 def verdict_of(guess: Guess, found: Screening, drawn: float) -> Judged:
-    """What a guess comes to; ``drawn``, evenly from 0 to 1 or more, says which of those against which it speaks are measured."""
+    """What a guess comes to; ``drawn``, evenly from 0 to 1 or more, says which are measured
+    although the guess speaks against them.
+    """
     why = ""
     if found.failing_cut is not None and guess.failing > found.failing_cut:
         why = f"would fail with a chance of {guess.failing:.0%}"

@@ -9,7 +9,7 @@ from typing import Any
 from tuner.core.protocols import Observation
 from tuner.core.types import BASELINE, Configuration, Proposal, Stage, Status
 from tuner.driver.lineage import ORIGINAL, Judgement, Reduction, VariantState
-from tuner.driver.pruning import KEEP, Judged
+from tuner.driver.pruning import KEEP, PASS, Judged
 from tuner.driver.settings import RunSettings
 from tuner.recorders.record import Recorded
 
@@ -146,6 +146,8 @@ class RunState:
         self.tried = 0
         self.screens = False
         self.kept: list[bool] = []
+        self.judgings: dict[str, Mapping[str, Any]] = {}
+        self.fit_s = 0.0
 
     @property
     def next_trial(self) -> int:
@@ -282,11 +284,13 @@ class RunState:
         }
         for number, one in judged.items():
             self.trials[number].judged[body["stage"]] = one
+        self.judgings[body["stage"]] = body
+        self.fit_s += float(body["fit_s"])
         if body["stage"] != Stage.ASK:
             return
         self.screens = body["cut"] is not None or body["failing_cut"] is not None
         if self.screens:
-            self.kept += [one.verdict == KEEP for one in judged.values()]
+            self.kept += [one.verdict in (KEEP, PASS) for one in judged.values()]
             # The most promising first: a run may end before all are tried.
             rest = [n for n in self.queue if n not in judged]
             self.queue = rest + sorted(judged, key=lambda n: (judged[n].place, n))
