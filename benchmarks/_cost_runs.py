@@ -5,23 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from _search_runs import Case
 
 from tuner.core.protocols import Known, Observation, Searcher
 from tuner.core.streams import stream
-from tuner.core.types import Proposal, Status
+from tuner.core.types import Proposal, Stage, Status
 from tuner.cost_models.configurations import configuration_features
 from tuner.cost_models.screen import FIRST, Screen
 from tuner.driver import pruning
-from tuner.driver.screening import POOL, verdict_of
+from tuner.driver.runs import open_state
+from tuner.driver.screening import POOL, Screener, verdict_of
 from tuner.evaluators.recorded.spaces import key_of
+from tuner.recorders.record import RunRecord
 from tuner.search import registry
 from tuner.search.base import SearcherBase
 from tuner.spaces.space import Space
 
-__all__ = ["Evolution", "Searched", "make_searcher", "search"]
+__all__ = ["Evolution", "Searched", "make_searcher", "recorded_runs", "search"]
 
 Features = Mapping[str, float]
 
@@ -153,3 +156,10 @@ def search(
         features_of = configuration_features(proposal.configuration) if model else {}
         known.append(Known(trial=len(made.rows), features=features_of, tried=True, score=score))
     return made
+
+
+def recorded_runs(path: Path) -> list[Known]:
+    """The trials of a run record as the cost model sees them after the build."""
+    with RunRecord.read(path) as record:
+        state, spec, space = open_state(record)
+    return Screener(state, space, spec.task.launch).known(Stage.BUILD)

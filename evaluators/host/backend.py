@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tuner.core.errors import MachineError, SpecError, UsageError
-from tuner.core.protocols import BaselineReport
+from tuner.core.protocols import BaselineReport, Peaks
 from tuner.core.streams import seed_for, stream
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task
 from tuner.evaluators.host.bundles import Bundle
@@ -28,6 +28,7 @@ from tuner.evaluators.host.freshness import Freshness
 from tuner.evaluators.host.harness import Signature, harness_text
 from tuner.evaluators.host.objects import Object
 from tuner.evaluators.host.other_compilers import build_with
+from tuner.evaluators.host.peaks import host_peaks
 from tuner.evaluators.host.process import Ended, Zygote
 from tuner.evaluators.host.reference import BaselineFailed, Oracle
 from tuner.evaluators.host.runner import CandidateFailed, Limits, Runner
@@ -99,6 +100,10 @@ class HostBackend:
         """The passes of this LLVM, probed once and kept in the user's cache folder."""
         catalogue: Mapping[str, Any] = pass_catalogue(self._tools()).to_json()
         return catalogue
+
+    def peaks(self, target: str, threads: int, *, measure: bool) -> Peaks | None:
+        """Bandwidth and operations at best of one core times ``threads``; kept in the user's cache folder."""
+        return host_peaks(self, target, threads, measure=measure)
 
     def prepare(self, task: Task, *, workers: int) -> HostEvaluation:
         """Starts the compile workers and compiles the harness.

@@ -40,6 +40,8 @@ def print_result(result: Result) -> None:
         print(f"  compare    {other.command}: {_compared(other)}")
     if summary.evolution is not None:
         print(f"  variants   {_variants(summary.evolution)}")
+    if summary.light is not None and summary.light[1] is not None:
+        print(f"  light      the best took {summary.light[1]:.2f} times what this machine needs at least")
     if summary.savings is not None:
         print(f"  cost model {_savings(summary.savings)}")
     counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)

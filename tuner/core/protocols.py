@@ -30,8 +30,10 @@ __all__ = [
     "Evaluation",
     "Guess",
     "Known",
+    "KnowsPeaks",
     "Observation",
     "Observer",
+    "Peaks",
     "Replacement",
     "Replaces",
     "Screening",
@@ -206,6 +208,32 @@ class Replaces(Protocol):
 
         Raises:
             UsageError: the winner cannot be put in place.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peaks:
+    """The most that a device was seen to do, measured once.
+
+    Attributes:
+        bandwidths: bytes a second by the bytes that were walked over again and again, smallest first.
+        operations: floating-point operations a second, by dtype.
+    """
+
+    bandwidths: tuple[tuple[int, float], ...]
+    operations: Mapping[str, float]
+
+
+@runtime_checkable
+class KnowsPeaks(Protocol):
+    """A backend that can say how fast its device is at best."""
+
+    def peaks(self, target: str, threads: int, *, measure: bool) -> Peaks | None:
+        """Measured once for each machine and kept; ``None`` where it is not known yet and may not be measured.
+
+        Raises:
+            MachineError: it cannot be measured.
         """
         ...
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.types import BASELINE, Stage, Status
-from tuner.driver import evolving, final, pruning
+from tuner.driver import evolving, final, light, pruning
 from tuner.driver.actions import (
     Action,
     Ask,
@@ -70,6 +70,8 @@ def _search_action(state: RunState) -> Action:
         return Decide(kind="end", body=_end_body(state, "baseline"))
     evolves = state.settings.evolution is not None
     reason = evolving.search_over(state) if evolves else _stop_reason(state)
+    if reason is None and light.reached(state):
+        reason = "speed_of_light"
     if reason is not None:
         last = evolving.minimise_action(state, reason) if evolves else None
         return last or Decide(kind="stop", body={"reason": reason, "finalists": final.finalists(state)})
@@ -210,6 +212,10 @@ def _close(
     state: RunState, trial: TrialState, status: Status, *, message: str = "", raced: bool = False
 ) -> Decide:
     medians = _medians(state, trial) if status is Status.OK else None
+    if medians is not None:
+        cheats = light.impossible(state, trial, medians)
+        if cheats:
+            status, message, medians = Status.REFUSED, cheats, None
     score: float | None = None
     if medians is not None:
         score = 0.0 if trial.number == BASELINE else _score(state, medians)

@@ -11,6 +11,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.comparison import Comparison, comparisons
+from tuner.driver.light import ratio_to_light
 from tuner.driver.savings import Savings, savings
 from tuner.driver.state import RunState, TrialState
 
@@ -64,6 +65,8 @@ class Summary:
         measured: value and interval of the candidate even where nothing is claimed; ``None`` when not confirmed.
         variant: digest of the best trial's source.
         evolution: what came of the variants; ``None`` where the source stays as it is given.
+        light: seconds that a call takes at least (geometric mean over problems), and how many times that the best
+            trial took; ``None`` where nothing is known, the second one where the bound was disproved.
         savings: what the cost model saved; ``None`` where it was not asked.
         baseline_s, best_s: seconds of one call with 95% interval (weighted geometric mean over problems).
     """
@@ -85,6 +88,7 @@ class Summary:
     compared: tuple[Comparison, ...] = ()
     evolution: Lineage | None = None
     savings: Savings | None = None
+    light: tuple[float, float | None] | None = None
 
     @property
     def configuration(self) -> Configuration:
@@ -124,8 +128,14 @@ class Summary:
             "stopped_by": self.stopped_by,
             "message": self.message,
             **evolution,
+            "light": self._light_json(),
             "cost_model": None if self.savings is None else self.savings.to_json(),
         }
+
+    def _light_json(self) -> dict[str, float | None] | None:
+        if self.light is None:
+            return None
+        return {"bound_s": self.light[0], "best_over_bound": self.light[1]}
 
     def _candidate_json(self) -> dict[str, Any] | None:
         if self.candidate is None:
@@ -184,9 +194,20 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         wall_s=state.clock_s,
         variant=state.variants[best.variant].digest or variant,
         compared=comparisons(state),
+        light=_light(state),
         savings=savings(state) if state.judgings else None,
         evolution=_lineage(state, best) if state.settings.evolution is not None else None,
     )
+
+
+def _light(state: RunState) -> tuple[float, float | None] | None:
+    found = (state.start or {}).get("light")
+    if found is None or any(p["bound_s"] <= 0 for p in found["problems"]):
+        return None
+    pairs = zip(state.settings.weights, found["problems"], strict=True)
+    bound_s = math.exp(sum(w * math.log(p["bound_s"]) for w, p in pairs))
+    best = None if state.best is None else state.trials[state.best].medians_s
+    return bound_s, ratio_to_light(state, best)
 
 
 def _lineage(state: RunState, best: TrialState) -> Lineage:

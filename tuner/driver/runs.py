@@ -19,6 +19,7 @@ from tuner.core.protocols import Backend, Evaluation, Observer, Searcher
 from tuner.core.types import Proposal, Status
 from tuner.driver import pruning
 from tuner.driver.engine import Engine, Interruption
+from tuner.driver.light import light_of
 from tuner.driver.lineup import Lineup, describe_original
 from tuner.driver.result import Summary, summarise
 from tuner.driver.settings import EVOLVING_CALLS, Evolution, RunSettings
@@ -242,6 +243,9 @@ def begin(
         "backend": backend.name,
         "clock_s": 0.0,
     }
+    bound = light_of(task, backend)
+    if bound is not None:
+        body["light"] = bound
     if options.warm_start:
         body[KEY] = [_store(text, blobs) for text in options.warm_start]
     texts = {name: data.decode() for name, data in blobs.items()}

@@ -50,7 +50,7 @@ class Screener:
         """The body of a ``judge`` event, without its clocks."""
         trials = [self._state.trials[n] for n in action.trials]
         found = self._models[action.stage].screen(
-            self._known(action.stage),
+            self.known(action.stage),
             [self._features(t, action.stage) for t in trials],
             self._evenly() if action.stage == Stage.ASK else [],
         )
@@ -76,7 +76,7 @@ class Screener:
             "judged": [asdict(one) for one in judged],
         }
 
-    def _known(self, stage: str) -> list[Known]:
+    def known(self, stage: str) -> list[Known]:
         """Every finished trial that says something at a stage, in the order of completion."""
         found = []
         for number in self._state.finished:

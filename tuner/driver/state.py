@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.core.protocols import Observation
 from tuner.core.types import BASELINE, Configuration, Proposal, Stage, Status
+from tuner.driver import light
 from tuner.driver.lineage import ORIGINAL, Judgement, Reduction, VariantState
 from tuner.driver.pruning import KEEP, PASS, Judged
 from tuner.driver.settings import RunSettings
@@ -80,6 +81,7 @@ class TrialState:
     of: int | None = None
     message: str = ""
     judged: dict[str, Judged] = field(default_factory=dict)
+    medians_s: tuple[float, ...] | None = None
 
     def forget(self) -> None:
         """Starts over: what an unfinished attempt found does not count."""
@@ -148,6 +150,7 @@ class RunState:
         self.kept: list[bool] = []
         self.judgings: dict[str, Mapping[str, Any]] = {}
         self.fit_s = 0.0
+        self.light_disproved = False
 
     @property
     def next_trial(self) -> int:
@@ -329,6 +332,10 @@ class RunState:
         trial.score = body["score"]
         trial.of = body["of"]
         trial.message = body["message"]
+        medians = body["medians_s"]
+        trial.medians_s = None if medians is None else tuple(medians)
+        if light.disproves((self.start or {}).get("light"), number, trial.status, medians):
+            self.light_disproved = True
         if body["again"]:
             trial.forget()
             return

@@ -264,7 +264,12 @@ class _Loader:
             arguments=arguments,
             problems=problems,
             verify=verify,
-            measure=MeasurePolicy(cache=model.measure.cache, threads=model.measure.threads),
+            measure=MeasurePolicy(
+                cache=model.measure.cache,
+                threads=model.measure.threads,
+                bytes=model.measure.bytes,
+                operations=model.measure.operations,
+            ),
             launch=launch,
             seed=model.search.seed,
         )

@@ -221,6 +221,10 @@ class MeasureModel(_Model):
     """Whether buffers are touched or flushed before each call."""
     threads: Annotated[int, Field(ge=1, le=4096)] = 1
     """Threads that the kernel starts; with several wall time decides."""
+    bytes: Arithmetic | None = None
+    """Bytes that one call has to read and write at least; a candidate faster than that allows is refused."""
+    operations: Arithmetic | None = None
+    """Floating-point operations of one call at least, a multiplication with an addition being two."""
 
 
 class BudgetModel(_Model):
