@@ -23,7 +23,7 @@ Whole = NDArray[np.intp]
 Gradient = Callable[[Floats, Floats], tuple[Floats, Floats]]
 """Predictions and weights ``[members, n]`` in; descent directions and curvatures of the same shape out."""
 
-_BINS = 24
+_BINS = 16
 _RIDGE = 1.0
 _TOP = 24
 

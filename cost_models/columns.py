@@ -11,15 +11,15 @@ __all__ = ["Columns"]
 
 Floats = NDArray[np.float64]
 
-_MOST = 96
+_MOST = 48
 _ABSENT = -1.0
 
 
 class Columns:
     """Chooses columns from what is known and puts further rows into the same columns.
 
-    A feature becomes a column where rows differ in it and no earlier one says the same; of more than 96 those with
-    the most different values. One that a row lacks counts as -1, below every count and size.
+    A feature becomes a column where rows differ in it and no earlier one says the same; of more than 48 those in which
+    the most rows differ from the commonest value. One that a row lacks counts as -1, below every count and size.
 
     Args:
         known: features of the rows that are learnt from.
@@ -36,8 +36,10 @@ class Columns:
             column = np.ascontiguousarray(whole[:, j])
             if column.size and np.any(column != column[0]):
                 found.setdefault(column.tobytes(), j)
-        kinds = {j: len(np.unique(whole[:, j])) for j in found.values()}
-        kept = sorted(sorted(kinds, key=lambda j: (-kinds[j], j))[:_MOST])
+        odd = {
+            j: len(whole) - int(np.unique(whole[:, j], return_counts=True)[1].max()) for j in found.values()
+        }
+        kept = sorted(sorted(odd, key=lambda j: (-odd[j], j))[:_MOST])
         self.names = tuple(names[j] for j in kept)
 
     def rows(self, features: Sequence[Mapping[str, float]]) -> Floats:

@@ -35,7 +35,6 @@ class PassSearcher(SearcherBase):
     """
 
     name = "passes"
-    cheap = True
 
     def __init__(self, space: Space) -> None:
         super().__init__(space)

@@ -2,8 +2,8 @@
 
 Started as ``python -m tuner.evaluators.host.compile_worker LIBRARY`` with a Unix socket as standard input. Imports
 the standard library, :mod:`tuner.evaluators.host.llvm` with its features and the sandbox only, as its start is paid
-for at every run. May not execute what it makes. LLVM may end or block a worker at any time: the pool in the parent sees to that, so
-nothing here defends against it.
+for at every run. May not execute what it makes. LLVM may end or block a worker at any time: the pool in the parent
+sees to that, so nothing here defends against it.
 
 A message is two big-endian 32-bit lengths, a JSON header and one run of bytes; the header's ``sizes`` cut the
 bytes into blobs.

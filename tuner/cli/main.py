@@ -60,6 +60,12 @@ def tune(
             help="A run elsewhere to learn from (strategy surrogate).",
         ),
     ] = None,
+    library: Annotated[
+        bool,
+        typer.Option(
+            help="Try first what earlier runs of similar kernels found, and keep this one for later runs."
+        ),
+    ] = True,
     t4: Annotated[Path | None, typer.Option("--t4", help="Also write the run in the T4 format.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -68,6 +74,7 @@ def tune(
     from tuner.cli import text
     from tuner.cli.progress import LiveProgress, PlainProgress
     from tuner.core.errors import UsageError
+    from tuner.cost_models.library import library_folder
     from tuner.driver.engine import Interruption
     from tuner.driver.export import check_writable
     from tuner.driver.imports import read_sources, write_t4
@@ -82,6 +89,7 @@ def tune(
         workers=workers,
         require_sandbox=require_sandbox,
         warm_start=tuple(read_sources(warm_start or ())),
+        library=library_folder() if library else None,
     )
     loaded = [spec for path in specs for spec in load_spec(path)]
     if t4 is not None and len(loaded) != 1:

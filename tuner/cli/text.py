@@ -40,6 +40,9 @@ def print_result(result: Result) -> None:
         print(f"  compare    {other.command}: {_compared(other)}")
     if summary.evolution is not None:
         print(f"  variants   {_variants(summary.evolution)}")
+    if summary.recalled:
+        near = ", ".join(f"{source['kernel']} ({source['speedup']:.2f}x)" for source in summary.recalled)
+        print(f"  library    tried first what runs of similar kernels had found: {near}")
     if summary.light is not None and summary.light[1] is not None:
         print(f"  light      the best took {summary.light[1]:.2f} times what this machine needs at least")
     if summary.savings is not None:

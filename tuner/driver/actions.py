@@ -19,6 +19,7 @@ __all__ = [
     "Judge",
     "Measure",
     "Propose",
+    "Recall",
     "Reduce",
     "SetBaseline",
     "Verify",
@@ -64,6 +65,13 @@ class Judge:
 
     stage: str
     trials: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recall:
+    """Look what earlier runs of similar kernels found, numbered from ``first``; leads to ``recall``."""
+
+    first: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +149,7 @@ Action = (
     | Reduce
     | BuildTrials
     | Judge
+    | Recall
     | SetBaseline
     | Verify
     | Measure

@@ -27,12 +27,14 @@ from tuner.driver.actions import (
     Judge,
     Measure,
     Propose,
+    Recall,
     Reduce,
     SetBaseline,
     Verify,
 )
 from tuner.driver.lineup import Lineup
 from tuner.driver.plan import next_action
+from tuner.driver.remembering import Memory
 from tuner.driver.state import RunState, proposal_to_json
 from tuner.recorders.record import Event, RunRecord
 
@@ -73,7 +75,9 @@ class Engine:
         observers: Sequence[Observer] = (),
         clock: Callable[[], float] = time.monotonic,
         interruption: Interruption | None = None,
+        memory: Memory | None = None,
     ) -> None:
+        self._memory = memory
         self._record = record
         self.state = state
         self._evaluation = evaluation
@@ -143,6 +147,8 @@ class Engine:
                 return self._ask(action)
             case Propose() | Reduce():
                 return self._breed(action)
+            case Recall():
+                return self._recall(action)
             case Judge():
                 return self._judge(action), {}
             case BuildTrials():
@@ -201,6 +207,17 @@ class Engine:
             "clock_s": self._now_s(),
         }
         return [Event(kind="variant", body=body)], blobs if made is not None else {}
+
+    def _recall(self, action: Recall) -> tuple[list[Event], dict[str, bytes]]:
+        sources, proposals = ([], []) if self._memory is None else self._memory.recall(self.state)
+        blobs: dict[str, bytes] = {}
+        body = {
+            "first": action.first,
+            "sources": sources,
+            "proposals": [proposal_to_json(p, blobs, digest) for p in proposals],
+            "clock_s": self._now_s(),
+        }
+        return [Event(kind="recall", body=body)], blobs
 
     def _judge(self, action: Judge) -> list[Event]:
         started = self._clock()

@@ -21,6 +21,7 @@ from tuner.driver.actions import (
     Decide,
     Finished,
     Measure,
+    Recall,
     SetBaseline,
     Verify,
 )
@@ -51,7 +52,7 @@ def next_action(state: RunState) -> Action:
 
 
 def _queue_action(state: RunState) -> Action:
-    judge = pruning.to_judge(state)
+    judge = pruning.judge_asked(state)
     if judge is not None:
         return judge
     unbuilt = tuple(n for n in state.queue if state.trials[n].build is None)
@@ -62,12 +63,17 @@ def _queue_action(state: RunState) -> Action:
     # A batch is built whole before its first trial goes on: builds run in parallel, timing does not.
     if unbuilt:
         return BuildTrials(trials=unbuilt)
+    judge = pruning.judge_built(state)
+    if judge is not None:
+        return judge
     return _trial_action(state, state.trials[state.queue[0]])
 
 
 def _search_action(state: RunState) -> Action:
     if state.trials[BASELINE].status is not Status.OK:
         return Decide(kind="end", body=_end_body(state, "baseline"))
+    if state.settings.recall and state.recalled is None:
+        return Recall(first=state.next_trial)
     evolves = state.settings.evolution is not None
     reason = evolving.search_over(state) if evolves else _stop_reason(state)
     if reason is None and light.reached(state):

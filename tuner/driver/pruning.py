@@ -23,9 +23,10 @@ __all__ = [
     "PASS",
     "PRUNE",
     "Judged",
+    "judge_asked",
+    "judge_built",
     "passed_over",
     "pool_size",
-    "to_judge",
     "wanted",
     "why_not_built",
     "why_not_run",
@@ -66,21 +67,30 @@ class Judged:
         return cls(**value)
 
 
-def to_judge(state: RunState) -> Judge | None:
-    """The trials that the cost model has to look at before the queue goes on."""
+def judge_asked(state: RunState) -> Judge | None:
+    """The trials that the cost model has to look at before they are built.
+
+    A searcher with a model of its own has ranked already. A variant's configurations are few, and what its edits do
+    shows in its code.
+    """
     settings = state.settings
-    if settings.cost_model == "off" or state.tried < FIRST:
+    if (
+        settings.cost_model == "off"
+        or state.tried < FIRST
+        or settings.evolution is not None
+        or settings.pool == 1
+    ):
         return None
-    if settings.evolution is None and settings.pool > 1:
-        # A searcher with a model of its own has ranked already. A variant's configurations are few, and what its edits
-        # do shows in its code.
-        asked = tuple(n for n in state.queue if _open(state, n, Stage.ASK) and state.trials[n].build is None)
-        if asked:
-            return Judge(stage=Stage.ASK.value, trials=asked)
+    asked = tuple(n for n in state.queue if _open(state, n, Stage.ASK) and state.trials[n].build is None)
+    return Judge(stage=Stage.ASK.value, trials=asked) if asked else None
+
+
+def judge_built(state: RunState) -> Judge | None:
+    """The trials that the cost model has to look at before they run; only when the whole batch is built."""
+    if state.settings.cost_model == "off" or state.tried < FIRST:
+        return None
     built = tuple(n for n in state.queue if _open(state, n, Stage.BUILD) and _runs(state, state.trials[n]))
-    if built:
-        return Judge(stage=Stage.BUILD.value, trials=built)
-    return None
+    return Judge(stage=Stage.BUILD.value, trials=built) if built else None
 
 
 def _open(state: RunState, number: int, stage: Stage) -> bool:

@@ -22,6 +22,7 @@ from tuner.driver.actions import (
     Judge,
     Measure,
     Propose,
+    Recall,
     Reduce,
     SetBaseline,
     Verify,
@@ -191,6 +192,8 @@ def _mismatch(action: Action, event: Recorded) -> str:
             return "" if wanted == got else f"the rules decide {_short(wanted)}"
         case BuildTrials():
             wanted_event: tuple[str, int | None, Mapping[str, Any]] = ("build", action.trials[0], {})
+        case Recall():
+            wanted_event = ("recall", None, {"first": action.first})
         case SetBaseline():
             wanted_event = ("baseline", None, {})
         case Verify():

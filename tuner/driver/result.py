@@ -67,6 +67,7 @@ class Summary:
         evolution: what came of the variants; ``None`` where the source stays as it is given.
         light: seconds that a call takes at least (geometric mean over problems), and how many times that the best
             trial took; ``None`` where nothing is known, the second one where the bound was disproved.
+        recalled: near runs of the library; ``None`` where it was not looked at.
         savings: what the cost model saved; ``None`` where it was not asked.
         baseline_s, best_s: seconds of one call with 95% interval (weighted geometric mean over problems).
     """
@@ -88,6 +89,7 @@ class Summary:
     compared: tuple[Comparison, ...] = ()
     evolution: Lineage | None = None
     savings: Savings | None = None
+    recalled: tuple[Mapping[str, Any], ...] | None = None
     light: tuple[float, float | None] | None = None
 
     @property
@@ -129,6 +131,7 @@ class Summary:
             "message": self.message,
             **evolution,
             "light": self._light_json(),
+            "library": None if self.recalled is None else [dict(source) for source in self.recalled],
             "cost_model": None if self.savings is None else self.savings.to_json(),
         }
 
@@ -195,6 +198,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         variant=state.variants[best.variant].digest or variant,
         compared=comparisons(state),
         light=_light(state),
+        recalled=None if state.recalled is None else tuple(state.recalled),
         savings=savings(state) if state.judgings else None,
         evolution=_lineage(state, best) if state.settings.evolution is not None else None,
     )

@@ -17,10 +17,12 @@ from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.errors import MachineError, RecordError, UsageError
 from tuner.core.protocols import Backend, Evaluation, Observer, Searcher
 from tuner.core.types import Proposal, Status
+from tuner.cost_models.library import Library
 from tuner.driver import pruning
 from tuner.driver.engine import Engine, Interruption
 from tuner.driver.light import light_of
 from tuner.driver.lineup import Lineup, describe_original
+from tuner.driver.remembering import Memory
 from tuner.driver.result import Summary, summarise
 from tuner.driver.settings import EVOLVING_CALLS, Evolution, RunSettings
 from tuner.driver.state import RunState, proposal_to_json
@@ -56,6 +58,7 @@ class Options:
     """What the command line or a library call says beside the spec; ``None`` leaves it to the spec.
 
     ``require_sandbox`` refuses to run where a protection from generated code is missing.
+    ``library`` is the folder of finished runs to learn from and add to.
     ``warm_start`` holds what :func:`tuner.driver.imports.read_sources` gives.
     """
 
@@ -67,6 +70,7 @@ class Options:
     settings: Mapping[str, Any] | None = None
     require_sandbox: bool = False
     warm_start: tuple[str, ...] = ()
+    library: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +186,7 @@ def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
         weights=tuple(p.weight / total for p in spec.task.problems),
         compare=tuple(shlex.join(words) for words in spec.compare),
         cost_model=search.cost_model,
+        recall=options.library is not None,
         **{**more, **dict(options.settings or {})},
     )
 
@@ -243,6 +248,8 @@ def begin(
         "backend": backend.name,
         "clock_s": 0.0,
     }
+    library = None if options.library is None else Library(options.library)
+    memory = Memory(library, task.kernel, space)
     bound = light_of(task, backend)
     if bound is not None:
         body["light"] = bound
@@ -251,7 +258,8 @@ def begin(
     texts = {name: data.decode() for name, data in blobs.items()}
     # A strategy that cannot be made is said before anything is written.
     searcher = begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
-    if settings.cost_model != "off" and getattr(searcher, "cheap", False):
+    # What a pass sequence does shows only in the code that it leads to, and many lead to the same.
+    if settings.cost_model != "off" and space.passes is None and getattr(searcher, "cheap", False):
         settings = replace(settings, pool=pruning.POOL_FACTOR)
         body["settings"] = settings.to_json()
     if settings.evolution is not None:
@@ -272,10 +280,12 @@ def begin(
                 observers=observers,
                 clock=clock,
                 interruption=interruption,
+                memory=memory,
             )
             for observer in observers:
                 observer.event("start", body)
             engine.run()
+            memory.keep(state)
     finally:
         evaluation.close()
     result = outcome(path, state)

@@ -77,6 +77,7 @@ class RunSettings:
         compare_processes: fresh processes for each of them.
         lost_retries: how often a trial that the machine lost is tried again.
         cost_model: ``auto`` prunes what a learned model thinks little of, ``off`` tries everything.
+        recall: whether earlier runs of similar kernels are looked at before the search.
         pool: proposals asked for at most for each that is tried, where the searcher draws without a model of its own;
             with 1 the cost model does not look at proposals before they are built.
         evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
@@ -103,6 +104,7 @@ class RunSettings:
     compare_processes: int = 8
     cost_model: str = "off"
     pool: int = 1
+    recall: bool = False
     evolution: Evolution | None = None
 
     def to_json(self) -> dict[str, Any]:

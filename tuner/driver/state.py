@@ -151,6 +151,7 @@ class RunState:
         self.judgings: dict[str, Mapping[str, Any]] = {}
         self.fit_s = 0.0
         self.light_disproved = False
+        self.recalled: Sequence[Mapping[str, Any]] | None = None
 
     @property
     def next_trial(self) -> int:
@@ -223,6 +224,15 @@ class RunState:
         own.exhausted = not body["proposals"]
         self.exhausted = own.exhausted and self.settings.evolution is None
         self._judge(own)
+
+    def _apply_recall(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.recalled = body["sources"]
+        own = self.variants[ORIGINAL]
+        for offset, value in enumerate(body["proposals"]):
+            number = body["first"] + offset
+            self.trials[number] = TrialState(number=number, proposal=proposal_from_json(value, self._blob))
+            self.queue.append(number)
+            own.trials.append(number)
 
     def _apply_variant(self, _: int | None, body: Mapping[str, Any]) -> None:
         self.proposed += 1
@@ -414,6 +424,7 @@ _APPLY = {
     "variant": RunState._apply_variant,
     "promote": RunState._apply_promote,
     "minimise": RunState._apply_minimise,
+    "recall": RunState._apply_recall,
     "judge": RunState._apply_judge,
     "build": RunState._apply_build,
     "baseline": RunState._apply_baseline,
