@@ -44,7 +44,9 @@ def main() -> int:
         "screen": lambda: _screen(cases, arguments.seeds, shuffled=False),
         "shuffled": lambda: _screen(cases, arguments.seeds, shuffled=True),
         "search": lambda: _search(cases, arguments.seeds, arguments.evaluations),
-        "transfer": lambda: _transfer(cases, arguments.seeds, arguments.evaluations),
+        "transfer": lambda: _transfer(
+            cases, arguments.strategies.split(","), arguments.seeds, arguments.evaluations
+        ),
         "host": lambda: _host(sorted(Path(arguments.runs).glob("*.run")), arguments.seeds),
     }
     result: dict[str, Any] = {"schema_version": 1, "machine": machine(), "seeds": arguments.seeds}
@@ -67,6 +69,7 @@ def _arguments() -> Any:
     )
     made.add_argument("--match", default="", help="only spaces whose file name contains this")
     made.add_argument("--parts", default="screen,shuffled,search,transfer", help="and host")
+    made.add_argument("--strategies", default="random,surrogate", help="of the part transfer")
     made.add_argument("--seeds", type=int, default=20, help="repetitions on each space")
     made.add_argument("--evaluations", type=int, default=400, help="of one search at most")
     return made.parse_args()
@@ -224,6 +227,7 @@ def _search(cases: list[Case], seeds: int, evaluations: int) -> dict[str, Any]:
                 "unfound": [sum(c >= evaluations for c in counts[m]) / seeds for m in (False, True)],
                 "seconds": [round(float(np.mean(seconds[m])), 2) for m in (False, True)],
             }
+            print(json.dumps({strategy: {case.name: rows[case.name]}}), file=sys.stderr, flush=True)
             if rare < 0.01:
                 ratios[case.name] = [screened / plain]
                 slower[case.name] = [float(np.mean(seconds[True]) / np.mean(seconds[False]))]
@@ -231,7 +235,7 @@ def _search(cases: list[Case], seeds: int, evaluations: int) -> dict[str, Any]:
     return made
 
 
-def _transfer(cases: list[Case], seeds: int, evaluations: int) -> dict[str, Any]:
+def _transfer(cases: list[Case], strategies: list[str], seeds: int, evaluations: int) -> dict[str, Any]:
     """Goal 5: the best configurations of the same kernel on another card first; a source turned upside down."""
     from tuner.cost_models.library import TRIED
 
@@ -240,7 +244,7 @@ def _transfer(cases: list[Case], seeds: int, evaluations: int) -> dict[str, Any]
     for case in cases:
         by_kernel.setdefault(case.name.split("__")[0], []).append(case)
     pairs = [(s, t) for group in by_kernel.values() for s in group for t in group if s is not t]
-    for strategy in ("surrogate", "random"):
+    for strategy in strategies:
         total: dict[str, dict[str, list[float]]] = {"helped": {}, "misled": {}}
         rows: dict[str, Any] = {}
         for source, target in pairs:
@@ -296,7 +300,7 @@ def _host(paths: list[Path], seeds: int) -> dict[str, Any]:
                 half = len(ones) // 2
                 learnt, rest = order[:half], order[half:]
 
-                def shown(i: int, keep: Any = keep) -> dict[str, float]:
+                def shown(i: int, keep: Any = keep, ones: list[Known] = ones) -> dict[str, float]:
                     return {n: v for n, v in ones[i].features.items() if keep is None or keep(n)}
 
                 known = [
