@@ -16,7 +16,7 @@ from tuner.core.types import Proposal, Stage, Status
 from tuner.cost_models.configurations import configuration_features
 from tuner.cost_models.screen import FIRST, Screen
 from tuner.driver import pruning
-from tuner.driver.runs import open_state
+from tuner.driver.opening import open_state
 from tuner.driver.screening import POOL, Screener, verdict_of
 from tuner.evaluators.recorded.spaces import key_of
 from tuner.recorders.record import RunRecord

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tuner.core.canonical import digest_json
+from tuner.core.files import write_atomically
 from tuner.core.types import Configuration, Value
 from tuner.spaces.space import PASSES, Space
 
@@ -111,9 +111,7 @@ class Library:
         path = self._folder / f"{digest_json(entry.to_json())[:24]}{_SUFFIX}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=self._folder, delete=False, encoding="utf-8") as file:
-                file.write(text)
-            os.replace(file.name, path)
+            write_atomically(path, text.encode())
             self._forget()
         except OSError:
             return False

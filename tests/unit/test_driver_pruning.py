@@ -204,8 +204,8 @@ def test_a_killed_run_goes_on(write: Callable[..., LoadedSpec], tmp_path: Path) 
 
 
 def test_a_changed_judgement_is_a_difference(write: Callable[..., LoadedSpec], tmp_path: Path) -> None:
+    from tuner.driver.opening import make_lineup, spec_of
     from tuner.driver.replay import replay_events
-    from tuner.driver.runs import make_lineup, spec_of
     from tuner.driver.state import RunState
 
     found = begin(write(), tmp_path / "a.run", Options(seed=5, workers=1), backend=backend())
