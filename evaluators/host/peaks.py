@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import json
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError
 from tuner.core.expressions import parse
-from tuner.core.files import write_atomically
 from tuner.core.protocols import Backend, Peaks
 from tuner.core.types import (
     BASELINE,
@@ -35,7 +33,7 @@ from tuner.core.types import (
     Variant,
     VerifyPolicy,
 )
-from tuner.evaluators.host.toolchain import cache_folder
+from tuner.evaluators.host.toolchain import cache_folder, write_fact
 from tuner.evaluators.lane import cache_sizes
 
 __all__ = ["host_peaks"]
@@ -103,9 +101,7 @@ def host_peaks(backend: Backend, target: str, threads: int, *, measure: bool) ->
         if not measure:
             return None
         found = _measure(backend, target)
-        with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, json.dumps(found).encode())
+        write_fact(path, json.dumps(found))
     return Peaks(
         bandwidths=tuple((int(size), threads * float(rate)) for size, rate in found["bandwidths"]),
         operations={name: threads * float(rate) for name, rate in found["operations"].items()},

@@ -14,9 +14,10 @@ from zlib import crc32
 import pytest
 import yaml
 
-from tuner.core.types import Resolved, Status
+from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.audit import audit
 from tuner.driver.engine import Interruption
+from tuner.driver.opening import open_state
 from tuner.driver.runs import Options, begin, resume
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
@@ -228,3 +229,58 @@ def _with_body(event: Any, body: Mapping[str, Any]) -> Any:
     from dataclasses import replace
 
     return replace(event, body=body)
+
+
+PRODUCT = """
+void product(const float *a, const float *b, float *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            float sum = 0.0f;
+            for (int k = 0; k < n; k++)
+                sum += a[i * n + k] * b[k * n + j];
+            c[i * n + j] = sum;
+        }
+}
+"""
+PRODUCT_SPEC = """\
+kernel: {source: product.c, entry: product}
+problem: {n: 64}
+arguments:
+  - {name: a, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
+  - {name: b, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
+  - {name: c, dtype: float32, shape: [n, n], role: output}
+  - {name: n, dtype: int32, value: n}
+space:
+  parameters: {WIDTH: [1, 2, 3, 4, 5, 6, 7, 8]}
+  passes: off
+  source: {evolve: true}
+verify: {numerics: reassociate}
+search: {strategy: random, budget: {evaluations: 90}}
+"""
+
+
+def test_variants_are_judged_by_their_code_only_and_the_last_ones_are_measured(tmp_path: Path) -> None:
+    (tmp_path / "product.c").write_text(PRODUCT)
+    (tmp_path / "product.yaml").write_text(PRODUCT_SPEC)
+    (spec,) = load_spec(tmp_path / "product.yaml")
+
+    def time_s(resolved: Resolved) -> float:
+        return 1e-3 * (1 + abs(int(resolved.macros["WIDTH"]) - 3))
+
+    def worth(variant: Variant, resolved: Resolved) -> float:
+        return 0.5 if any(e["op"] == "interchange" for e in variant.edits) else 1.0
+
+    simulated = SimulatedBackend(
+        seconds=time_s, of_variant=worth, features=lambda r: {"loads_count": 1e3 * time_s(r)}
+    )
+    found = begin(spec, tmp_path / "a.run", Options(seed=1, workers=2), backend=simulated)
+    assert {body["stage"] for body in events(found.path, "judge")} == {"build"}
+    assert found.path is not None
+    assert audit(found.path, backend=simulated).clean
+    with RunRecord.read(found.path) as record:
+        state = open_state(record)[0]
+    reduced = {n for v in state.variants.values() if v.purpose == "reduce" for n in v.trials}
+    assert all(not state.trials[n].judged for n in reduced)
+    assert found.summary.savings is not None
+    assert found.summary.savings.pruned["build"] > 0
