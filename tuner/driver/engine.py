@@ -222,7 +222,7 @@ class Engine:
     def _judge(self, action: Judge) -> list[Event]:
         started = self._clock()
         body = self._lineup.judge(action)
-        body |= {"fit_s": self._clock() - started, "clock_s": self._now_s()}
+        body |= {"cost_s": self._clock() - started, "clock_s": self._now_s()}
         return [Event(kind="judge", body=body)]
 
     def _build(self, action: BuildTrials) -> tuple[list[Event], dict[str, bytes]]:

@@ -298,7 +298,7 @@ class RunState:
         for number, one in judged.items():
             self.trials[number].judged[body["stage"]] = one
         self.judgings[body["stage"]] = body
-        self.fit_s += float(body["fit_s"])
+        self.fit_s += float(body["cost_s"])
         if body["stage"] != Stage.ASK:
             return
         self.screens = body["cut"] is not None or body["failing_cut"] is not None
