@@ -15,7 +15,7 @@ from tuner.core.streams import stream
 from tuner.core.types import Proposal, Stage, Status
 from tuner.cost_models.configurations import configuration_features
 from tuner.cost_models.screen import FIRST, Screen
-from tuner.driver import pruning
+from tuner.driver import judged, pruning
 from tuner.driver.opening import open_state
 from tuner.driver.screening import POOL, Screener, verdict_of
 from tuner.evaluators.recorded.spaces import key_of
@@ -123,14 +123,14 @@ def search(
                 ]
                 screens = found.cut is not None or found.failing_cut is not None
                 if screens:
-                    kept += [v.verdict == pruning.KEEP for v in verdicts]
+                    kept += [v.verdict == judged.KEEP for v in verdicts]
                     passed = pruning.passed_over(verdicts, 1)
                     ranked = sorted(range(len(queue)), key=lambda i: verdicts[i].place)
                     rest, dropped = [], []
                     for i in ranked:
-                        out = verdicts[i].verdict == pruning.PRUNE or i in passed
+                        out = verdicts[i].verdict == judged.PRUNE or i in passed
                         (dropped if out else rest).append(queue[i])
-                        made.audited += verdicts[i].verdict == pruning.AUDIT
+                        made.audited += verdicts[i].verdict == judged.AUDIT
                     made.pruned += len(dropped)
                     searcher.tell(
                         [Observation(trial=asked, proposal=p, status=Status.PRUNED) for p in dropped]

@@ -6,23 +6,15 @@ Pure, like the plan: reads ``judge`` events from the state, fits nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 from tuner.core.types import BASELINE, Stage, Status
 from tuner.cost_models.screen import FIRST
 from tuner.driver.actions import Judge
-
-if TYPE_CHECKING:
-    from tuner.driver.state import RunState, TrialState
+from tuner.driver.judged import KEEP, PASS, PRUNE, Judged
+from tuner.driver.state import RunState, TrialState
 
 __all__ = [
-    "AUDIT",
-    "KEEP",
-    "PASS",
-    "PRUNE",
-    "Judged",
     "judge_asked",
     "judge_built",
     "passed_over",
@@ -31,8 +23,6 @@ __all__ = [
     "why_not_built",
     "why_not_run",
 ]
-
-KEEP, PRUNE, AUDIT, PASS = "keep", "prune", "audit", "pass"
 
 POOL_FACTOR = 12
 """Proposals for each that is to be built, at most."""
@@ -43,28 +33,6 @@ PASSED = 4
 
 WINDOW = 96
 """How many of the last judged proposals say which part of them is kept."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """What a ``judge`` event says of one trial.
-
-    Attributes:
-        verdict: ``keep``; ``prune``; ``audit`` for one that would be pruned but is measured to see what pruning costs;
-            ``pass`` for one that better ones of the same pool take the place of.
-        place, failing: the cost model's guess.
-        why: what speaks against it, one line.
-    """
-
-    verdict: str
-    place: float
-    failing: float
-    why: str = ""
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Judged:
-        """From an event."""
-        return cls(**value)
 
 
 def judge_asked(state: RunState) -> Judge | None:

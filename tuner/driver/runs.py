@@ -19,9 +19,9 @@ from tuner.core.protocols import Backend, Evaluation, Observer
 from tuner.core.types import Proposal, Status
 from tuner.cost_models.library import Library
 from tuner.driver import pruning
+from tuner.driver.bounds import light_of
 from tuner.driver.engine import Engine, Interruption
 from tuner.driver.environment import changed, check_flags, require_sandbox, toolchain
-from tuner.driver.light import light_of
 from tuner.driver.lineup import describe_original
 from tuner.driver.opening import make_lineup, open_state
 from tuner.driver.remembering import Memory

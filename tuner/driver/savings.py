@@ -12,7 +12,7 @@ from typing import Any
 from scipy.special import betaincinv
 
 from tuner.core.types import Stage, Status
-from tuner.driver.pruning import AUDIT, PASS, PRUNE
+from tuner.driver.judged import AUDIT, PASS, PRUNE
 from tuner.driver.state import RunState
 
 __all__ = ["Savings", "savings"]

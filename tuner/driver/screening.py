@@ -17,7 +17,8 @@ from tuner.core.types import Launch, Stage, Status
 from tuner.cost_models.configurations import configuration_features, edit_features, geometry_features
 from tuner.cost_models.screen import Screen
 from tuner.driver.actions import Judge
-from tuner.driver.pruning import AUDIT, KEEP, PASS, PRUNE, Judged, passed_over
+from tuner.driver.judged import AUDIT, KEEP, PASS, PRUNE, Judged
+from tuner.driver.pruning import passed_over
 from tuner.driver.state import RunState, TrialState
 from tuner.search.history import FAILURES
 from tuner.spaces.launch import geometry

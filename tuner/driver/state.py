@@ -8,9 +8,9 @@ from typing import Any
 
 from tuner.core.protocols import Observation
 from tuner.core.types import BASELINE, Configuration, Proposal, Stage, Status
-from tuner.driver import light
+from tuner.driver.bounds import disproves
+from tuner.driver.judged import KEEP, PASS, Judged
 from tuner.driver.lineage import ORIGINAL, Judgement, Reduction, VariantState
-from tuner.driver.pruning import KEEP, PASS, Judged
 from tuner.driver.settings import RunSettings
 from tuner.recorders.record import Recorded
 
@@ -344,7 +344,7 @@ class RunState:
         trial.message = body["message"]
         medians = body["medians_s"]
         trial.medians_s = None if medians is None else tuple(medians)
-        if light.disproves((self.start or {}).get("light"), number, trial.status, medians):
+        if disproves((self.start or {}).get("light"), number, trial.status, medians):
             self.light_disproved = True
         if body["again"]:
             trial.forget()
