@@ -33,6 +33,7 @@ from tuner.recorders.record import Event, RunRecord
 from tuner.spec.load import LoadedSpec
 
 __all__ = [
+    "MakeExecutor",
     "Options",
     "Outcome",
     "begin",
@@ -48,6 +49,7 @@ CONFIRM_S = 30.0
 SUFFIX = ".run"
 
 MakeExecutor = Callable[[Task], Executor]
+"""Makes what runs a task on several devices of one kind; closed by who asked for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
