@@ -17,9 +17,8 @@ import os
 import random
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -164,6 +163,24 @@ def driver_limit(trials: int) -> dict[str, float]:
     }
 
 
+class Trouble:
+    """Takes a node away in the middle of a run, and adds another."""
+
+    def __init__(self, cluster: Any, nodes: list[Any], count: int) -> None:
+        self.cluster, self.nodes, self.count = cluster, nodes, count
+        self.killed = 0
+        self.rng = random.Random(0)
+
+    def event(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Ray adds nodes from the main thread only, which is where observers are told."""
+        if kind == "trial" and self.killed < self.count and self.rng.random() < 1 / 40:
+            self.cluster.remove_node(
+                self.nodes.pop(self.rng.randrange(len(self.nodes))), allow_graceful=False
+            )
+            self.killed += 1
+            self.nodes.append(self.cluster.add_node(num_cpus=1, resources={"timing": 2}))
+
+
 def kills(count: int) -> dict[str, Any]:
     """Nodes killed at random instants of a run; nothing is lost and the result is the same."""
     backend = SimulatedBackend(seconds=landscape, on_event=Pause(0.05))
@@ -177,31 +194,15 @@ def kills(count: int) -> dict[str, Any]:
         (folder / "scale.yaml").write_text(text.replace("random", "exhaustive").replace("100}}", "700}}"))
         (spec,) = load_spec(folder / "scale.yaml")
         nodes = [made.add_node(num_cpus=1, resources={"timing": 2}) for _ in range(3)]
-        stop, killed = threading.Event(), 0
-
-        def trouble() -> None:
-            nonlocal killed
-            rng = random.Random(0)
-            while killed < count and not stop.wait(rng.uniform(0.5, 2.0)):
-                made.remove_node(nodes.pop(rng.randrange(len(nodes))), allow_graceful=False)
-                killed += 1
-                nodes.append(made.add_node(num_cpus=1, resources={"timing": 2}))
-
-        thread = threading.Thread(target=trouble)
-        thread.start()
-        try:
-            path = folder / "a.run"
-            many = begin(
-                spec, path, Options(seed=3), backend=plain, executor=over_cluster(backend, made.address)
-            )
-        finally:
-            stop.set()
-            thread.join()
+        trouble = Trouble(made, nodes, count)
+        path = folder / "a.run"
+        executor = over_cluster(backend, made.address)
+        many = begin(spec, path, Options(seed=3), backend=plain, executor=executor, observers=[trouble])
         alone = begin(spec, folder / "alone.run", Options(seed=3), backend=plain)
         with RunRecord.read(path) as record:
             lost = sum(e.kind == "lane_lost" for e in record.events())
         return {
-            "killed": killed,
+            "killed": trouble.killed,
             "devices_lost": lost,
             "same_trials": many.summary.trials == alone.summary.trials,
             "same_winner": many.summary.configuration == alone.summary.configuration,

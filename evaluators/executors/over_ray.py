@@ -1,14 +1,15 @@
 """Devices of a Ray cluster: an actor for each, compile workers on every node, nodes that come and go.
 
 A node has a device for each of its GPUs where the backend is ``cuda``, else one where it has processors for Ray; a
-custom resource ``timing`` of the node says another number. An actor holds its device as long as it lives. Task and files go to a node once, through the
-object store. May be imported without Ray.
+custom resource ``timing`` of the node says another number. An actor holds its device as long as it lives. Task and files
+go to a node once, through the object store. May be imported without Ray.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -61,18 +62,39 @@ def connect(address: str | None) -> Any:
     if ray.is_initialized():
         return ray
     own = address in (None, "local")
+    if address is not None and not own:
+        _reachable(address)
     more: dict[str, Any] = {"include_dashboard": False} if own else {}
     try:
         ray.init(
             address="local" if own else address, log_to_driver=False, logging_level=logging.ERROR, **more
         )
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise MachineError(
-            f"there is no Ray cluster at {address or 'this machine'}: {line}",
-            "ray start --head starts one; its output names the address",
-        ) from None
+    except (ConnectionError, OSError, RuntimeError, ValueError, SystemExit) as error:
+        raise _no_cluster(address, _first_line(error)) from None
     return ray
+
+
+def _reachable(address: str) -> None:
+    """Ray tries for minutes, and ends the process when it finds nobody."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, str(error)) from None
+
+
+def _no_cluster(address: str | None, reason: str) -> MachineError:
+    return MachineError(
+        f"there is no Ray cluster at {address or 'this machine'}: {reason}",
+        "ray start --head starts one; its output names the address",
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 class _Remote:
@@ -227,8 +249,7 @@ class RayExecutor(Executor):
             result = self._ray.get(reference)
         except Exception as error:
             # Whatever took the actor: a node, a signal, memory. What it was doing is done elsewhere.
-            line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            self._drop(actor, line, job)
+            self._drop(actor, _first_line(error), job)
             return
         if starting is not None:
             self._started(starting, result)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import os
 import random
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -88,30 +87,33 @@ def test_two_nodes_give_the_result_of_one_machine(cluster: Any, spec: LoadedSpec
     assert report.clean, report.differences
 
 
+class Trouble:
+    """Takes a node away in the middle of the run, and adds another, a few times."""
+
+    def __init__(self, cluster: Any, nodes: list[Any]) -> None:
+        self.cluster, self.nodes = cluster, nodes
+        self.killed = self.trials = 0
+        self.rng = random.Random(0)
+
+    def event(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Ray adds nodes from the main thread only, which is where observers are told."""
+        self.trials += kind == "trial"
+        if kind == "trial" and self.trials % 25 == 20 and self.killed < 3:
+            self.cluster.remove_node(
+                self.nodes.pop(self.rng.randrange(len(self.nodes))), allow_graceful=False
+            )
+            self.killed += 1
+            self.nodes.append(self.cluster.add_node(num_cpus=1, resources={"timing": 2}))
+
+
 def test_nodes_killed_and_added_cost_nothing(cluster: Any, spec: LoadedSpec, tmp_path: Path) -> None:
     nodes = [cluster.add_node(num_cpus=1, resources={"timing": 2}) for _ in range(3)]
-    stop = threading.Event()
-    killed = 0
-
-    def trouble() -> None:
-        nonlocal killed
-        rng = random.Random(0)
-        while not stop.wait(rng.uniform(1.0, 3.0)) and killed < 10:
-            cluster.remove_node(nodes.pop(rng.randrange(len(nodes))), allow_graceful=False)
-            killed += 1
-            nodes.append(cluster.add_node(num_cpus=1, resources={"timing": 2}))
-
-    thread = threading.Thread(target=trouble)
     path = tmp_path / "a.run"
-    thread.start()
-    try:
-        executor = over_cluster(backend(), cluster.address)
-        many = begin(spec, path, Options(seed=3), backend=backend(), executor=executor)
-    finally:
-        stop.set()
-        thread.join()
+    trouble = Trouble(cluster, nodes)
+    executor = over_cluster(backend(), cluster.address)
+    many = begin(spec, path, Options(seed=3), backend=backend(), executor=executor, observers=[trouble])
     alone = begin(spec, tmp_path / "alone.run", Options(seed=3), backend=backend())
-    assert killed >= 1
+    assert trouble.killed >= 2
     assert many.summary.configuration == alone.summary.configuration
     assert many.summary.trials == alone.summary.trials
     assert audit(path, backend=backend()).clean
