@@ -1,8 +1,8 @@
 """Devices of a Ray cluster: an actor for each, compile workers on every node, nodes that come and go.
 
 A node has a device for each of its GPUs where the backend is ``cuda``, else one where it has processors for Ray; a
-custom resource ``timing`` of the node says another number. An actor holds its device as long as it lives. Task and files
-go to a node once, through the object store. May be imported without Ray.
+custom resource ``timing`` of the node says another number. An actor holds its device as long as it lives. Task and
+files go to a node once, through the object store. May be imported without Ray.
 """
 
 from __future__ import annotations
