@@ -117,6 +117,63 @@ static uint64_t mix(uint64_t hash, const void *data, size_t size)
     return hash;
 }
 
+/* ---- what is known of the application's handles ---- */
+
+typedef struct { void *key; void *value; } Entry;
+typedef struct { Entry *entries; size_t room, used; } Table;
+
+static int lock;
+
+static Entry *find(Table *table, void *key)
+{
+    if (!table->room) return NULL;
+    size_t at = ((uintptr_t)key >> 4) * 0x9E3779B97F4A7C15u;
+    for (size_t i = 0; i < table->room; i++) {
+        Entry *entry = &table->entries[(at + i) & (table->room - 1)];
+        if (entry->key == key || !entry->key) return entry;
+    }
+    return NULL;
+}
+
+static void *get(Table *table, void *key)
+{
+    acquire(&lock);
+    Entry *entry = key ? find(table, key) : NULL;
+    void *value = entry && entry->key ? entry->value : NULL;
+    release(&lock);
+    return value;
+}
+
+/* A value of NULL forgets the key, which keeps its place. */
+static void put(Table *table, void *key, void *value)
+{
+    if (!key) return;
+    acquire(&lock);
+    if (2 * (table->used + 1) > table->room) {
+        Table bigger = {calloc(table->room ? 2 * table->room : 64, sizeof(Entry)), table->room ? 2 * table->room : 64, 0};
+        for (size_t i = 0; bigger.entries && i < table->room; i++)
+            if (table->entries[i].key && table->entries[i].value) {
+                *find(&bigger, table->entries[i].key) = table->entries[i];
+                bigger.used++;
+            }
+        if (bigger.entries) { free(table->entries); *table = bigger; }
+    }
+    Entry *entry = find(table, key);
+    if (entry) {
+        if (!entry->key) table->used++;
+        entry->key = key;
+        entry->value = value;
+    }
+    release(&lock);
+}
+
+static char *copy_of(const void *data, size_t size)
+{
+    char *copy = malloc(size + 1);
+    if (copy) { memcpy(copy, data, size); copy[size] = 0; }
+    return copy;
+}
+
 /* ---- one capture: a file of named fields, put in its place when it is whole ---- */
 
 typedef struct { int file, failed; char path[4096]; } Capture;

@@ -27,6 +27,7 @@ from tuner.spec.record import write_spec
 __all__ = ["Listing", "RecordReport", "interposer", "list_launches", "record_kernel", "record_spec"]
 
 FOLDER = "recordings"
+_PARTS = ("opencl_api.c", "opencl_objects.c", "opencl_launches.c", "lookup.c")
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -87,12 +88,12 @@ class RecordReport:
 
 
 def interposer() -> Path:
-    """The library that stands before OpenCL, made where it is missing.
+    """The library that stands before OpenCL and the CUDA driver, made where it is missing.
 
     Raises:
         MachineError: it cannot be made.
     """
-    return _library(_packaged("interposer.c"), "opencl-interposer")
+    return _library("\n".join(map(_packaged, _PARTS)), "interposer")
 
 
 def _packaged(name: str) -> str:
