@@ -29,7 +29,7 @@ __all__ = ["Application", "KernelUse", "Ran", "RawCapture", "read_raw"]
 _HEAD = struct.Struct("<QQ")
 _NAME_BYTES = 256
 _WITHOUT_VALUE = {0: "empty", 0x119C: "local"}
-_SOURCES_ASKED = {"PYOPENCL_NO_CACHE": "1"}
+_SOURCES_ASKED = {"PYOPENCL_NO_CACHE": "1", "CUPY_CACHE_IN_MEMORY": "1"}
 """What makes libraries build programs from source as at their first run, not from binaries that they kept."""
 _ENVIRONMENT = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "POCL_DEVICES", "CUDA_VISIBLE_DEVICES")
 _DECIMAL = re.compile(r"\d+(\.\d+)?")
@@ -210,7 +210,7 @@ class RawCapture:
 
 @contextmanager
 def read_raw(path: Path) -> Iterator[RawCapture]:
-    """Opens a launch as the OpenCL library wrote it.
+    """Opens a launch as the library wrote it.
 
     Raises:
         MachineError: the file is not whole.
@@ -264,7 +264,8 @@ def _recording(fields: Mapping[str, memoryview], path: Path) -> Recording:
 
     form = text("form")
     try:
-        program = bytes(fields["text"]).hex() if form == "il" else bytes(fields["text"]).decode("utf-8")
+        coded = form in ("il", "image")
+        program = bytes(fields["text"]).hex() if coded else bytes(fields["text"]).decode("utf-8")
         entry, options = text("kernel"), text("options")
     except UnicodeDecodeError:
         raise MachineError("the program's source or options are not UTF-8", "it cannot be recorded") from None
@@ -287,6 +288,8 @@ def _recording(fields: Mapping[str, memoryview], path: Path) -> Recording:
         local_size=sizes("local"),
         offset=sizes("offset") or (0,) * len(sizes("global")),
         suggested=sizes("suggested"),
+        shared_bytes=int(fields["shared"].cast("Q")[0]) if "shared" in fields else 0,
+        inner=bool(fields["inner"].cast("Q")[0]) if "inner" in fields else False,
         device=shown("device"),
         platform=shown("platform"),
         driver=shown("driver"),
@@ -297,7 +300,15 @@ def _recording(fields: Mapping[str, memoryview], path: Path) -> Recording:
 
 
 def _argument(fields: Mapping[str, memoryview], number: int, roots: dict[int, int]) -> RecordedArgument:
-    address = int(fields[f"{number}/address"].cast("Q")[0])
+    if f"{number}/memory" in fields:
+        place, size = fields[f"{number}/memory"].cast("Q")
+        name = bytes(fields.get(f"{number}/name", b"")).decode("utf-8", "replace")
+        return RecordedArgument(kind="buffer", size_bytes=size, root=number, place=place, name=name)
+    if f"{number}/points" in fields:
+        memory, offset = fields[f"{number}/points"].cast("Q")
+        value = bytes(fields[f"{number}/value"])
+        return RecordedArgument(kind="pointer", value=value, size_bytes=len(value), root=memory, offset=offset)
+    address = int(fields[f"{number}/address"].cast("Q")[0]) if f"{number}/address" in fields else 0
     if f"{number}/buffer" in fields:
         root, offset, size, flags = fields[f"{number}/buffer"].cast("Q")
         return RecordedArgument(

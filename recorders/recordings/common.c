@@ -117,6 +117,9 @@ static uint64_t mix(uint64_t hash, const void *data, size_t size)
     return hash;
 }
 
+/* A function that is stood before, or called: its name, what stands before it, and the place of the real one. */
+typedef struct { const char *name; void *wrapper; void **slot; } Name;
+
 /* ---- what is known of the application's handles ---- */
 
 typedef struct { void *key; void *value; } Entry;

@@ -17,9 +17,10 @@ __all__ = ["RecordedArgument", "Recording", "parse_header"]
 _MOST_BYTES = 1 << 40
 _MOST_ARGUMENTS = 4096
 _LARGEST_SCALAR = 1 << 16
-_KINDS = ("scalar", "buffer", "local", "null", "empty")
-_FORMS = ("source", "il", "none")
-_APIS = ("opencl", "c")
+_MOST_SHARED = 1 << 32
+_KINDS = ("scalar", "pointer", "buffer", "local", "null", "empty")
+_FORMS = ("source", "il", "image", "none")
+_APIS = ("opencl", "cuda", "c")
 _HINT = "record it again"
 
 
@@ -29,13 +30,17 @@ class RecordedArgument:
 
     Attributes:
         kind: ``scalar`` (passed by value), ``buffer``, ``local`` (memory of a work-group, without content),
-            ``null``, or ``empty``: one of these two, and only the program tells which.
-        value: a scalar's bytes.
+            ``null``, or ``empty``: one of these two, and only the program tells which. CUDA has ``pointer``: the
+            address of something in memory; its buffers follow the kernel's parameters and are no parameters.
+        value: a scalar's or a pointer's bytes.
         size_bytes: of the value, or of what the argument reaches.
-        root: equal for arguments that lie in one allocation; -1 for no buffer.
-        offset: where a buffer's first byte lies in its allocation.
+        root: equal for arguments that lie in one allocation; of a pointer, and of CUDA's buffers, the number of the
+            buffer that holds it; -1 for no buffer.
+        offset: where a buffer's first byte, or what a pointer points to, lies in its allocation.
         flags: of the allocation, as the API counts them.
         address: the parameter's address space, as the API counts it; 0 where it does not say.
+        place: where a buffer began in the device's memory; 0 where the API does not say.
+        name: of the module's variable that a buffer is; empty for any other.
     """
 
     kind: str
@@ -45,6 +50,8 @@ class RecordedArgument:
     offset: int = 0
     flags: int = 0
     address: int = 0
+    place: int = 0
+    name: str = ""
 
     def overlaps(self, other: RecordedArgument) -> bool:
         """Whether two buffers share bytes."""
@@ -58,14 +65,17 @@ class Recording:
     """What a recording says, without the contents of its buffers.
 
     Attributes:
-        api: ``opencl``, or ``c`` for a function of a library or an executable.
+        api: ``opencl``, ``cuda``, or ``c`` for a function of a library or an executable.
         entry: the kernel.
-        form: what ``text`` is: ``source``, ``il`` (hexadecimal), or ``none``.
+        form: what ``text`` is: ``source``, ``il`` or ``image`` (a cubin, fat binary or PTX), both hexadecimal, or
+            ``none``.
         text: the program.
         options: it was built with.
         arguments: in call order.
         global_size, local_size, offset: of the launch; empty where there is none. ``local_size`` is empty where the
             application left it to the driver; ``suggested`` is then what the driver says that it takes.
+        shared_bytes: of dynamic shared memory that the launch gives a block; OpenCL's stands in the arguments.
+        inner: whether something in memory, or inside a structure, points to memory: it has to lie where it lay.
         device, platform, driver: where it ran.
         signature: equal for launches of one program with one geometry and equal scalars and sizes.
         count: launches with this signature that the application made.
@@ -83,6 +93,8 @@ class Recording:
     local_size: tuple[int, ...] = ()
     offset: tuple[int, ...] = ()
     suggested: tuple[int, ...] = ()
+    shared_bytes: int = 0
+    inner: bool = False
     device: str = ""
     platform: str = ""
     driver: str = ""
@@ -109,11 +121,15 @@ class Recording:
                 "offset": a.offset,
                 "flags": a.flags,
                 "address": a.address,
+                "place": a.place,
+                "name": a.name,
             }
             for a in self.arguments
         ]
         return data | {
             "arguments": arguments,
+            "shared_bytes": self.shared_bytes,
+            "inner": self.inner,
             "count": self.count,
             "seconds": self.seconds,
             "environment": dict(self.environment),
@@ -157,6 +173,9 @@ def parse_header(data: Any, origin: str) -> Recording:
     count, seconds = data.get("count"), data.get("seconds")
     need(type(count) is int and count >= 1, "count is no number of launches")
     need(type(seconds) in (int, float) and math.isfinite(seconds) and seconds >= 0, "seconds is no time")
+    shared_bytes, inner = data.get("shared_bytes", 0), data.get("inner", False)
+    need(type(shared_bytes) is int and 0 <= shared_bytes <= _MOST_SHARED, "shared_bytes is no size")
+    need(type(inner) is bool, "inner is neither true nor false")
     environment = data.get("environment")
     need(
         isinstance(environment, dict) and all(_is_text(v) for pair in environment.items() for v in pair),
@@ -164,9 +183,16 @@ def parse_header(data: Any, origin: str) -> Recording:
     )
     plain: dict[str, Any] = {name: data[name] for name in _TEXTS}
     plain |= {name: tuple(data[name]) for name in _SIZES}
+    made = tuple(_argument(a, i, need) for i, a in enumerate(arguments))
+    for i, one in enumerate(made):
+        if one.kind == "pointer":
+            held = one.root < len(made) and made[one.root].kind == "buffer"
+            need(held and one.offset < made[one.root].size_bytes, f"argument {i} points to nothing")
     return Recording(
         **plain,
-        arguments=tuple(_argument(a, i, need) for i, a in enumerate(arguments)),
+        arguments=made,
+        shared_bytes=shared_bytes,
+        inner=inner,
         count=count,
         seconds=float(seconds),
         environment=environment,
@@ -191,7 +217,11 @@ def _argument(data: Any, number: int, need: Any) -> RecordedArgument:
         value = bytes.fromhex(data["value"])
     except ValueError:
         value = b"?" * (_LARGEST_SCALAR + 1)
-    scalar = data["kind"] == "scalar"
+    scalar = data["kind"] in ("scalar", "pointer")
+    place, name = data.get("place", 0), data.get("name", "")
+    need(type(place) is int and 0 <= place < 1 << 64 and _is_text(name), what)
     need(len(value) == (data["size_bytes"] if scalar else 0) and len(value) <= _LARGEST_SCALAR, what)
-    need((data["root"] >= 0) == (data["kind"] == "buffer"), what)
-    return RecordedArgument(kind=data["kind"], value=value, **{n: data[n] for n in numbers})
+    need((data["root"] >= 0) == (data["kind"] in ("buffer", "pointer")), what)
+    return RecordedArgument(
+        kind=data["kind"], value=value, place=place, name=name, **{n: data[n] for n in numbers}
+    )

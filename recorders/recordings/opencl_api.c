@@ -87,7 +87,7 @@ FUNCTIONS(DECLARE)
 static struct { FUNCTIONS(SLOT) NEEDED(SLOT) } real;
 #define WRAPPED(R, NAME, P) {#NAME, (void *)NAME, (void **)&real.NAME},
 #define PLAIN(R, NAME, P) {#NAME, NULL, (void **)&real.NAME},
-static const struct { const char *name; void *wrapper; void **slot; } names[] = {FUNCTIONS(WRAPPED) NEEDED(PLAIN)};
+static const Name names[] = {FUNCTIONS(WRAPPED) NEEDED(PLAIN)};
 #define NAMES (sizeof names / sizeof *names)
 
 /* ---- state ---- */

@@ -27,7 +27,11 @@ from tuner.spec.record import write_spec
 __all__ = ["Listing", "RecordReport", "interposer", "list_launches", "record_kernel", "record_spec"]
 
 FOLDER = "recordings"
-_PARTS = ("opencl_api.c", "opencl_objects.c", "opencl_launches.c", "lookup.c")
+_PARTS = (
+    *("opencl_api.c", "opencl_objects.c", "opencl_launches.c"),
+    *("cuda_api.c", "cuda_memory.c", "cuda_modules.c", "cuda_launches.c"),
+    "lookup.c",
+)
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 

@@ -1,0 +1,55 @@
+// A stand-in for libnvrtc: a "cubin" is a shared object that this host's compiler makes of the source as C, with the
+// options that begin with -D. Its kernels are what the stand-in driver calls.
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct { char *text, *code; size_t size; char name[256]; } Program;
+
+int nvrtcCreateProgram(Program **program, const char *text, const char *name, int count, const char *const *headers,
+                       const char *const *names) {
+    *program = calloc(1, sizeof **program);
+    (*program)->text = strdup(text);
+    return 0;
+}
+int nvrtcAddNameExpression(Program *program, const char *expression) {
+    snprintf(program->name, sizeof program->name, "%s", expression);
+    return 0;
+}
+int nvrtcGetLoweredName(Program *program, const char *expression, const char **symbol) {
+    // As if mangled: the part before the template's arguments.
+    static char name[256];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(expression, "<"), expression);
+    *symbol = name;
+    return 0;
+}
+int nvrtcCompileProgram(Program *program, int count, const char *const *options) {
+    char source[] = "/tmp/nvrtc-XXXXXX.c", object[64], command[4096] = "cc -O1 -w -shared -fPIC";
+    int file = mkstemps(source, 2);
+    if (write(file, program->text, strlen(program->text)) < 0) return 6;
+    close(file);
+    snprintf(object, sizeof object, "%s.so", source);
+    for (int i = 0; i < count; i++)
+        if (!strncmp(options[i], "-D", 2)) strcat(strcat(command, " "), options[i]);
+    snprintf(command + strlen(command), sizeof command - strlen(command), " -o %s %s", object, source);
+    // What is preloaded into this process is none of the compiler's business.
+    unsetenv("LD_PRELOAD");
+    int failed = system(command);
+    FILE *made = failed ? NULL : fopen(object, "rb");
+    if (made) {
+        fseek(made, 0, SEEK_END);
+        program->size = ftell(made);
+        rewind(made);
+        program->code = malloc(program->size);
+        program->size = fread(program->code, 1, program->size, made);
+        fclose(made);
+    }
+    unlink(source);
+    unlink(object);
+    return made ? 0 : 6;
+}
+int nvrtcGetCUBINSize(Program *program, size_t *size) { *size = program->size; return 0; }
+int nvrtcGetCUBIN(Program *program, char *code) { memcpy(code, program->code, program->size); return 0; }
+int nvrtcDestroyProgram(Program **program) { free((*program)->text); free((*program)->code); free(*program); return 0; }
