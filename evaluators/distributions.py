@@ -169,10 +169,14 @@ class ArrayMaker:
         options, dtype = argument.initial.options, dtype_of(argument)
         number = self.sizes["recording"] - 1
         path = Path(self.folder, options["paths"][number])
-        index, first, size = options["parts"][number] if "parts" in options else (options["argument"], 0, None)
+        index, first, size = (
+            options["parts"][number] if "parts" in options else (options["argument"], 0, None)
+        )
         try:
             with RecordingFile(path) as file:
-                value = file.recording.arguments[index].value if index < len(file.recording.arguments) else b""
+                value = (
+                    file.recording.arguments[index].value if index < len(file.recording.arguments) else b""
+                )
                 data: bytes | bytearray = value or (file.after if after else file.before)(index)
                 data = data if size is None else data[first : first + size]
         except UsageError as error:

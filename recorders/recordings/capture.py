@@ -307,7 +307,9 @@ def _argument(fields: Mapping[str, memoryview], number: int, roots: dict[int, in
     if f"{number}/points" in fields:
         memory, offset = fields[f"{number}/points"].cast("Q")
         value = bytes(fields[f"{number}/value"])
-        return RecordedArgument(kind="pointer", value=value, size_bytes=len(value), root=memory, offset=offset)
+        return RecordedArgument(
+            kind="pointer", value=value, size_bytes=len(value), root=memory, offset=offset
+        )
     address = int(fields[f"{number}/address"].cast("Q")[0]) if f"{number}/address" in fields else 0
     if f"{number}/buffer" in fields:
         root, offset, size, flags = fields[f"{number}/buffer"].cast("Q")

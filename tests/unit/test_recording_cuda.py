@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tuner.core.errors import UsageError
+from tuner.core.protocols import BaselineReport
+from tuner.core.types import BuildRequest, Status
 from tuner.driver.recording import RecordReport, list_launches, record_kernel
 from tuner.recorders.recordings.format import RecordingFile
+from tuner.spec.load import load_spec
 
 
 def load(path: Path) -> Any:
@@ -121,7 +123,12 @@ def test_a_launch_is_captured_with_everything_that_makes_it(record: Record) -> N
         assert recording.shared_bytes == 96
         assert recording.device == "stand-in"
         assert recording.seconds > 0.0004
-        assert [a.kind for a in recording.arguments] == ["scalar", *["pointer"] * 3, "scalar", *["buffer"] * 3]
+        assert [a.kind for a in recording.arguments] == [
+            "scalar",
+            *["pointer"] * 3,
+            "scalar",
+            *["buffer"] * 3,
+        ]
         assert recording.arguments[0].value == np.float32(0.5).tobytes()
         assert not recording.inner
         memory = [recording.arguments[i].root for i in (1, 2, 3)]
@@ -144,3 +151,99 @@ def test_the_list_names_kernels_with_their_share(applications: Applications) -> 
     assert (kernel["name"], kernel["launches"], kernel["recordable"]) == ("axpy", 1, 1)
     assert kernel["share"] == pytest.approx(1.0)
     assert kernel["seconds"] > 0.0004
+
+
+def replay(spec: Path, folder: Path) -> BaselineReport:
+    """The recorded kernel, built and run on its recordings as a run begins with."""
+    (loaded,) = load_spec(spec)
+    evaluation = stand_in.StandInBackend(folder).prepare(loaded.task, workers=1)
+    try:
+        space = loaded.space(None)
+        resolved = space.resolve(space.default())
+        request = BuildRequest(trial=0, variant=loaded.task.kernel.variant, resolved=resolved)
+        (build,) = evaluation.build([request])
+        assert build.status is Status.OK, build.message
+        report: BaselineReport = evaluation.set_baseline(build, resolved)
+        if report.status is Status.OK:
+            session = evaluation.open(build, resolved, purpose="search", number=0)
+            assert session.verify().status is Status.OK, session.verify().message
+            assert session.measure(problem=0, calls=8).status is Status.OK
+            session.close()
+        return report
+    finally:
+        evaluation.close()
+
+
+def test_a_recorded_launch_is_replayed_and_timed(record: Record, tmp_path: Path) -> None:
+    report = record(LAUNCH)
+    assert not report.notes
+    (spec,) = load_spec(report.specs[0])
+    assert [(a.name, a.dtype, a.role.value) for a in spec.task.arguments] == [
+        ("a", "float32", "input"),
+        ("x", "float32", "input"),
+        ("y", "float32", "inout"),
+        ("z", "float32", "inout"),
+        ("n", "int32", "input"),
+    ]
+    found = replay(report.specs[0], tmp_path)
+    assert found.status is Status.OK, found.message
+
+
+STRUCT_KERNEL = """
+typedef struct node { float value; struct node *next; } node;
+typedef struct { const float *x; float *y; node *list; int n; } view;
+#ifdef __CUDACC__
+__constant__ float factor;
+extern "C" __global__ void axpy(view v) { walk(v, factor); }
+#else
+int usleep(unsigned);
+float factor = 1;
+const unsigned long axpy_layout[] = {sizeof(view), 0};
+int axpy(void **args, const unsigned *grid, const unsigned *block, unsigned shared)
+{
+    view v = *(view *)args[0];
+    usleep(500);
+    for (int i = 0; i < v.n; i++) v.y[i] += factor * v.x[i];
+    for (node *at = v.list; at; at = at->next) { v.y[0] += at->value; at->value *= 2; }
+    return 0;
+}
+#endif
+"""
+
+STRUCT_LAUNCH = """
+    module = compiled(kernel, 1, options);
+    CU(cuModuleGetFunction, &function, module, "axpy");
+    typedef struct { float value; int pad; uint64_t next; } node;
+    struct { uint64_t x, y, list; int n; } view = {floats(256, 0, 1), floats(256, 3, 0.5f), 0, 250};
+    for (int i = 0; i < 5; i++) {
+        node one = {1.5f + i, 0, view.list};
+        CU(cuMemAlloc, &view.list, sizeof one);
+        CU(cuMemcpyHtoD, view.list, &one, sizeof one);
+    }
+    uint64_t at;
+    size_t size;
+    float factor = 4;
+    CU(cuModuleGetGlobal, &at, &size, module, "factor");
+    CU(cuMemcpyHtoD, at, &factor, 4);
+    void *arguments[] = {&view};
+    CU(cuLaunchKernel, function, 2, 1, 1, 128, 1, 1, 0, stream, arguments, NULL);
+"""
+
+
+def test_pointers_in_structures_and_in_memory_stay_right(record: Record, tmp_path: Path) -> None:
+    report = record(STRUCT_LAUNCH, STRUCT_KERNEL)
+    with RecordingFile(report.recordings[0]) as file:
+        memory = [a for a in file.recording.arguments if a.kind == "buffer"]
+        assert file.recording.inner
+        assert sorted(m.size_bytes for m in memory) == [4, *[16] * 5, 1024, 1024]
+        assert [m.name for m in memory if m.name] == ["factor"]
+    (spec,) = load_spec(report.specs[0])
+    assert spec.task.arguments[0].passing == "value"
+    assert {a.passing for a in spec.task.arguments[1:]} == {"memory", "global"}
+    found = replay(report.specs[0], tmp_path)
+    assert found.status is Status.OK, found.message
+    source = report.specs[0].with_suffix(".cu")
+    source.write_text(source.read_text().replace("at->value *= 2", "at->value *= 3"))
+    found = replay(report.specs[0], tmp_path)
+    assert found.status is Status.WRONG_RESULT
+    assert "disagrees with the recording" in found.message

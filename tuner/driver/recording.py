@@ -23,6 +23,7 @@ from tuner.recorders.recordings.format import Recording
 from tuner.recorders.recordings.function import function_library
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.spec.record import write_spec
+from tuner.spec.record_cuda import write_cuda_spec
 
 __all__ = ["Listing", "RecordReport", "interposer", "list_launches", "record_kernel", "record_spec"]
 
@@ -112,7 +113,7 @@ def list_launches(command: Sequence[str], *, aside: bool = False) -> Listing:
     """Runs a command and lists its launches.
 
     Raises:
-        UsageError: there is no such command, or it never called OpenCL.
+        UsageError: there is no such command, or it never called OpenCL or CUDA.
         MachineError: the library cannot be made.
     """
     with tempfile.TemporaryDirectory(prefix="tuner-record-") as scratch:
@@ -159,10 +160,11 @@ def record_kernel(
             pattern = f"{FOLDER}/{name}/*.rec"
         paths += [path for path, _ in entries]
         if entries[0][1].form != "source":
-            notes.append(f"{name} was captured without its source: it cannot be tuned")
+            notes.append(f"{name} was captured without its source ({entries[0][1].form}): it cannot be tuned")
             continue
-        source, spec = write_spec([r for _, r in entries], name=name, pattern=pattern)
-        write_atomically(folder / f"{name}.cl", source.encode())
+        write, suffix = (write_cuda_spec, ".cu") if entries[0][1].api == "cuda" else (write_spec, ".cl")
+        source, spec = write([r for _, r in entries], name=name, pattern=pattern)
+        write_atomically(folder / f"{name}{suffix}", source.encode())
         write_atomically(folder / f"{name}.yaml", spec.encode())
         specs.append(folder / f"{name}.yaml")
         try:
@@ -188,7 +190,7 @@ def record_spec(
         sizes = spec.task.problems[0].sizes
         text = function_library(kernel.entry, spec.task.arguments, kernel.returns, sizes)
         library = _library(text, f"record-{_file_name(kernel.entry)}")
-    elif kernel.language != "opencl":
+    elif kernel.language not in ("opencl", "cuda"):
         raise UsageError(
             f"functions of {kernel.language} cannot be recorded yet", 'give it extern "C" and a C source'
         )
@@ -218,7 +220,7 @@ def _must_have_run(ran: Ran, command: Sequence[str]) -> None:
     if not ran.kernels:
         ended = f" ({ran.ended_badly})" if ran.ended_badly else ""
         raise UsageError(
-            f"{shown!r} launched no OpenCL kernel{ended}",
+            f"{shown!r} launched no OpenCL or CUDA kernel{ended}",
             "a program with the OpenCL loader linked in statically cannot be recorded",
         )
 
