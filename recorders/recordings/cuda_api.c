@@ -8,7 +8,7 @@ typedef int CuStatus;
 typedef uint64_t CuPointer;
 typedef struct { char bytes[64]; } CuIpcHandle;
 
-enum { CU_SUCCESS = 0, CU_NOT_FOUND = 500, CU_PER_THREAD_STREAM = 2, CU_NEWEST_OLD_VERSION = 12000, NVRTC_MISSING = 11 };
+enum { CU_SUCCESS = 0, CU_INVALID_VALUE = 1, CU_NOT_FOUND = 500, CU_PER_THREAD_STREAM = 2, CU_NEWEST_OLD_VERSION = 12000, NVRTC_MISSING = 11 };
 
 #define CU_LOAD_OPTIONS int *c, void **d, unsigned e, int *f, void **g, unsigned h
 

@@ -95,25 +95,28 @@ EXPORT CuStatus cuGraphAddKernelNode_v2(void **a, void *b, const void **c, size_
 
 /* ---- what a launch can reach ---- */
 
+static const char *const no_layout = "a driver before CUDA 12.4, which does not tell the layout of parameters";
+
 static const char *lay_out(const CuLaunch *launch, const Function *function, CuFacts *facts)
 {
     const unsigned char *packed = NULL;
     size_t room = 0;
     CuStatus (*info)(void *, size_t, size_t *, size_t *) = function->kernel ? cu.cuKernelGetParamInfo : cu.cuFuncGetParamInfo;
-    if (!info) return "a driver before CUDA 12.4, which does not tell the layout of parameters";
+    if (!info) return no_layout;
     for (void **extra = launch->parameters ? NULL : launch->extra; extra && *extra; extra += 2) {
         if (*extra == (void *)1) packed = extra[1];
         else if (*extra == (void *)2) memcpy(&room, extra[1], sizeof room);
         else return "launch options that are not known";
     }
     size_t offset, size, i = 0;
-    for (; info(launch->function, i, &offset, &size) == CU_SUCCESS; i++) {
+    CuStatus status;
+    for (; (status = info(launch->function, i, &offset, &size)) == CU_SUCCESS; i++) {
         if (i == MOST_PARAMETERS) return "more parameters than can be recorded";
         if (!launch->parameters && (!packed || offset + size > room)) return "parameters that are shorter than the kernel's";
         facts->parameters[i] = (CuParameter){offset, size, launch->parameters ? launch->parameters[i] : packed + offset};
     }
     facts->parameter_count = i;
-    return NULL;
+    return status == CU_INVALID_VALUE ? NULL : no_layout;
 }
 
 /* Takes in the memory that an address lies in; the reason where that cannot be captured. */

@@ -32,6 +32,8 @@ static uint64_t floats(size_t count, float first, float step) {
     return at;
 }
 
+static const char *expression; // of a template, where the test names one
+
 static void *source_of(const char *path) {
     static char text[1 << 16];
     FILE *file = fopen(path, "r");
@@ -45,6 +47,7 @@ static void *compiled(const char *path, int count, const char *const *options) {
     void *program, *module, *code;
     size_t size;
     RTC(nvrtcCreateProgram, &program, source_of(path), "k.cu", 0, NULL, NULL);
+    if (expression) RTC(nvrtcAddNameExpression, program, expression);
     RTC(nvrtcCompileProgram, program, count, options);
     RTC(nvrtcGetCUBINSize, program, &size);
     code = malloc(size);

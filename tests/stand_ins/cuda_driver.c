@@ -151,7 +151,7 @@ static int layout_of(Function *function, size_t number, size_t *offset, size_t *
     return 1;
 }
 int cuFuncGetParamInfo(Function *function, size_t number, size_t *offset, size_t *size) {
-    return getenv("STAND_IN_OLD") ? 1 : layout_of(function, number, offset, size);
+    return getenv("STAND_IN_OLD") ? 801 : layout_of(function, number, offset, size);
 }
 int cuLaunchKernel(Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, void *stream, void **arguments, void **extra) {

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tuner.core.errors import UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.recording import RecordReport, list_launches, record_kernel
@@ -247,3 +248,229 @@ def test_pointers_in_structures_and_in_memory_stay_right(record: Record, tmp_pat
     found = replay(report.specs[0], tmp_path)
     assert found.status is Status.WRONG_RESULT
     assert "disagrees with the recording" in found.message
+
+
+def pointer_to(call: str) -> str:
+    """The usual launch with one buffer made by another call."""
+    return LAUNCH.replace("z = floats(1024, 7, 0);", f"z; {call}")
+
+
+GRAPH_NODE = """
+    struct { void *function; unsigned shape[7]; void *arguments, *extra; } node = {function};
+    void *made;
+    CU(cuGraphAddKernelNode, &made, stream, NULL, (size_t)0, &node);
+"""
+ATTRIBUTE = """
+    struct { int id, pad; unsigned value[16]; } attribute = {ID, 0, {2, 2, 1}};
+    struct { unsigned grid[3], block[3], shared; void *stream, *attributes; unsigned count; } config =
+        {{8, 1, 1}, {128, 1, 1}, 96, stream, &attribute, 1};
+    CU(cuLaunchKernelEx, &config, function, arguments, NULL);
+"""
+PLAIN = "CU(cuLaunchKernel, function, 8, 1, 1, 128, 1, 1, 96, stream, arguments, NULL);"
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (pointer_to("CU(cuMemAllocManaged, &z, (size_t)4096, 1);"), "managed memory"),
+        (pointer_to("CU(cuMemHostAlloc, &z, (size_t)4096, 2);"), "host memory that the device reaches"),
+        (
+            pointer_to(
+                "CU(cuMemAddressReserve, &z, (size_t)2 << 20, 0l, 0l, 0l); uint64_t h;"
+                "CU(cuMemCreate, &h, (size_t)2 << 20, NULL, 0l); CU(cuMemMap, z, (size_t)2 << 20, 0l, h, 0l);"
+            ),
+            "memory mapped with cuMemMap",
+        ),
+        (pointer_to("CU(cuMemAllocNobodyKnows, &z, (size_t)4096);"), "made in a way that is not followed"),
+        (
+            pointer_to("z = floats(1024, 7, 0); CU(cuCtxCreate, &context, 0, 1);"),
+            "memory of another device .peer memory.",
+        ),
+        (LAUNCH.replace("float a", 'void *t; CU(cuModuleGetTexRef, &t, module, "t"); float a'), "a texture"),
+        (
+            pointer_to("z = 0; CU(cuTexObjectCreate, &z, NULL, NULL, NULL); n = 0;"),
+            "a texture",
+        ),
+        (pointer_to("z = 0; CU(cuSurfObjectCreate, &z, NULL); n = 0;"), "a surface"),
+        (
+            LAUNCH.replace(
+                "float a", 'size_t w; uint64_t m; CU(cuLibraryGetManaged, &m, &w, module, "axpy"); float a'
+            ),
+            "managed memory",
+        ),
+        (
+            LAUNCH.replace(
+                PLAIN,
+                f"CU(cuStreamBeginCapture, stream, 0); {PLAIN} void *g; CU(cuStreamEndCapture, stream, &g);",
+            ),
+            "it becomes part of a graph",
+        ),
+        (LAUNCH.replace(PLAIN, GRAPH_NODE), "it becomes part of a graph"),
+        (LAUNCH.replace(PLAIN, ATTRIBUTE.replace("ID", "2")), "a cooperative launch"),
+        (LAUNCH.replace(PLAIN, ATTRIBUTE.replace("ID", "4")), "a launch with clusters"),
+        (LAUNCH.replace(PLAIN, ATTRIBUTE.replace("ID", "77")), "a launch attribute that is not known"),
+        (
+            LAUNCH.replace("cuLaunchKernel,", "cuLaunchCooperativeKernel,").replace(
+                "arguments, NULL);", "arguments);"
+            ),
+            "a cooperative launch",
+        ),
+    ],
+    ids=[
+        *(
+            "managed",
+            "host",
+            "mapped",
+            "unknown",
+            "peer",
+            "texture reference",
+            "texture",
+            "surface",
+            "managed variable",
+        ),
+        *(
+            "stream capture",
+            "graph node",
+            "cooperative attribute",
+            "cluster",
+            "unknown attribute",
+            "cooperative",
+        ),
+    ],
+)
+def test_what_cannot_be_captured_is_refused_by_name(
+    record: Record, tmp_path: Path, body: str, why: str
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        record(body)
+    assert not list((tmp_path / "out").rglob("*.rec"))
+
+
+def test_memory_that_kernels_allocate_is_refused(record: Record) -> None:
+    kernel = KERNEL.replace(
+        "int usleep(unsigned);", "int usleep(unsigned); void *malloc(unsigned long); void *kept;"
+    )
+    kernel = kernel.replace("usleep(500);", "usleep(500); kept = malloc(n);")
+    with pytest.raises(UsageError, match="memory that kernels allocate themselves"):
+        record(LAUNCH, kernel)
+
+
+def test_a_driver_that_tells_no_layout_is_refused(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN_OLD", "1")
+    with pytest.raises(UsageError, match="before CUDA 12.4"):
+        record(LAUNCH)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pointer_to('CU(cuMemAllocAsync, &z, (size_t)4096, stream); CU(cuMemcpyHtoD, z, "", (size_t)1);'),
+        pointer_to("CU(cuMemAllocFromPoolAsync, &z, (size_t)4096, NULL, stream);"),
+        "    flags = 2;" + LAUNCH,
+        LAUNCH.replace(
+            PLAIN,
+            "struct { float a; uint64_t x, y, z; int n; } packed = {a, x, y, z, n}; size_t size = sizeof packed;"
+            "void *extra[] = {(void *)1, &packed, (void *)2, &size, NULL};"
+            "CU(cuLaunchKernel, function, 8, 1, 1, 128, 1, 1, 96, stream, NULL, extra);",
+        ),
+        LAUNCH.replace(PLAIN, ATTRIBUTE.replace("ID", "8")),
+    ],
+    ids=["async", "pool", "per-thread stream", "packed", "with a configuration"],
+)
+def test_other_ways_to_allocate_and_to_launch(record: Record, body: str) -> None:
+    (path,) = record(body).recordings
+    with RecordingFile(path) as file:
+        recording = file.recording
+        assert [a.kind for a in recording.arguments] == [
+            "scalar",
+            *["pointer"] * 3,
+            "scalar",
+            *["buffer"] * 3,
+        ]
+        x, z = (np.frombuffer(file.after(recording.arguments[i].root), "f4") for i in (1, 3))
+        assert recording.arguments[4].value == np.int32(1000).tobytes()
+    assert x[999] == 999
+    assert z[10] == 0.5 * 10 + 3 + 5
+
+
+IMAGE = """
+    FILE *file = fopen(kernel, "rb");
+    static char image[1 << 20] __attribute__((aligned(8)));
+    struct { unsigned magic, version; void *data; void *none; } wrapper = {0x466243b1, 1, image, NULL};
+    size_t size = fread(image + 16, 1, sizeof image - 16, file);
+    unsigned head[2] = {0xba55ed50, 1 | 16 << 16};
+    memcpy(image, head, 8);
+    memcpy(image + 8, &size, 8);
+    void *library;
+    CU(cuLibraryLoadData, &library, &wrapper, NULL, NULL, 0, NULL, NULL, 0);
+    CU(cuLibraryGetKernel, &function, library, "axpy");
+"""
+
+
+def test_a_statically_linked_runtime_is_recorded_and_not_tuned(
+    applications: Applications, tmp_path: Path
+) -> None:
+    stand_in.compile_shared(tmp_path / "kernel.so", KERNEL)
+    body = IMAGE + LAUNCH[LAUNCH.index("    float a") :]
+    command = [*applications.command(body)[:-1], str(tmp_path / "kernel.so")]
+    data = list_launches(command).to_json()
+    assert [(k["name"], k["recordable"]) for k in data["kernels"]] == [("axpy", 1)]
+    report = record_kernel(command, "axpy", tmp_path / "out", instances=1)
+    assert not report.specs
+    assert any("without its source" in note for note in report.notes)
+    with RecordingFile(report.recordings[0]) as file:
+        assert file.recording.form == "image"
+        assert (tmp_path / "kernel.so").read_bytes() in bytes.fromhex(file.recording.text)
+
+
+def test_a_kernel_of_a_template_is_known_by_its_expression(
+    applications: Applications, tmp_path: Path
+) -> None:
+    kernel = KERNEL.replace('extern "C" __global__', "template <typename T, int N> __global__")
+    kernel = kernel.replace("const float *x", "const T *x", 1)
+    command = applications.command('    expression = "axpy<float, 4>";' + LAUNCH, kernel)
+    report = record_kernel(command, "axpy<float, 4>", tmp_path / "out", instances=1)
+    (spec,) = load_spec(report.specs[0])
+    assert spec.task.kernel.entry == "axpy<float, 4>"
+    assert [a.dtype for a in spec.task.arguments] == ["float32"] * 4 + ["int32"]
+
+
+def test_a_pointer_into_the_middle_and_one_memory_for_all(record: Record, tmp_path: Path) -> None:
+    report = record(LAUNCH.replace("z = floats(1024, 7, 0);", "z = y; y = x + 2048; n = 100;"))
+    (spec,) = load_spec(report.specs[0])
+    by_name = {a.name: a for a in spec.task.arguments}
+    assert by_name["y"].address is not None
+    size = {n: by_name[n].shape[0].integer(spec.task.problems[0].sizes) for n in ("x", "y", "z")}  # type: ignore[index]
+    assert size == {"x": 512, "y": 512, "z": 1024}
+    # What shares an allocation with something that is written to may be written to through it.
+    assert by_name["x"].role.value == "inout"
+    found = replay(report.specs[0], tmp_path)
+    assert found.status is Status.OK, found.message
+
+
+def test_what_was_launched_before_a_crash_is_recorded(record: Record) -> None:
+    report = record(LAUNCH + "    abort();\n")
+    assert any("SIGABRT" in note for note in report.notes)
+    assert len(report.recordings) == 1
+
+
+def test_a_kernel_that_fails_leaves_no_recording(record: Record, tmp_path: Path) -> None:
+    kernel = KERNEL.replace("return 0;", "return 700;")
+    with pytest.raises(UsageError):
+        record(LAUNCH, kernel)
+    assert not list((tmp_path / "out").rglob("*.rec"))
+
+
+def test_a_full_disk_loses_the_recording_and_not_the_application(record: Record, tmp_path: Path) -> None:
+    first = "#include <sys/resource.h>\n#include <signal.h>\n"
+    limit = (
+        "    struct rlimit most = {1000, 1000}; signal(SIGXFSZ, SIG_IGN); setrlimit(RLIMIT_FSIZE, &most);\n"
+    )
+    done = "    float out; CU(cuMemcpyDtoH, &out, z, (size_t)4); if (out != 3) abort();\n"
+    done += f'    if (mkdir("{tmp_path}/done", 0700)) abort();\n'
+    body = LAUNCH.replace("    float a", limit + "    float a") + done
+    command = Applications(tmp_path).command(body, first=first)
+    with pytest.raises(UsageError, match="the recording cannot be written"):
+        record_kernel(command, "axpy", tmp_path / "out", instances=1)
+    assert not list((tmp_path / "out").rglob("*.rec"))
+    assert (tmp_path / "done").exists()
