@@ -24,7 +24,7 @@ from pathlib import Path
 from tuner.core.errors import MachineError, UsageError
 from tuner.recorders.recordings.format import Captured, RecordedArgument, Recording, write_recording
 
-__all__ = ["Application", "KernelUse", "Ran", "RawCapture", "read_raw"]
+__all__ = ["Application", "KernelUse", "Ran", "RawCapture", "allocations", "read_logs", "read_raw"]
 
 _HEAD = struct.Struct("<QQ")
 _NAME_BYTES = 256
@@ -126,10 +126,11 @@ class Application:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise UsageError(f"{self.command[0]!r} cannot be run: {reason}", "name a program") from None
-        return _read_logs(folder, done.returncode, time.perf_counter() - begin)
+        return read_logs(folder, done.returncode, time.perf_counter() - begin)
 
 
-def _read_logs(folder: Path, status: int, wall_s: float) -> Ran:
+def read_logs(folder: Path, status: int, wall_s: float) -> Ran:
+    """What the library wrote down of an application that ended with a status after a while."""
     uses: dict[tuple[str, str], KernelUse] = {}
     lost: list[str] = []
     problems: list[str] = []
@@ -275,7 +276,7 @@ def _recording(fields: Mapping[str, memoryview], path: Path) -> Recording:
     )
     api = text("api") if "api" in fields else "opencl"
     if api == "c":
-        arguments = _allocations(arguments, {place: address for address, place in roots.items()})
+        arguments = allocations(arguments, {place: address for address, place in roots.items()})
     seconds = float(fields["seconds"].cast("d")[0])
     return Recording(
         api=api,
@@ -328,7 +329,7 @@ def _argument(fields: Mapping[str, memoryview], number: int, roots: dict[int, in
     return RecordedArgument(kind=_WITHOUT_VALUE.get(address, "null"), size_bytes=size, address=address)
 
 
-def _allocations(
+def allocations(
     arguments: Sequence[RecordedArgument], addresses: Mapping[int, int]
 ) -> tuple[RecordedArgument, ...]:
     """Arrays whose bytes overlap get one root: of addresses alone nothing else can be told."""

@@ -22,10 +22,12 @@ extern char *getenv(const char *);
 extern int open(const char *, int, ...);
 extern ssize_t read(int, void *, size_t);
 extern ssize_t write(int, const void *, size_t);
+extern ssize_t pread(int, void *, size_t, long);
 extern int close(int);
 extern int fsync(int);
 extern int ftruncate(int, long);
 extern void *mmap(void *, size_t, int, int, int, long);
+extern int mprotect(void *, size_t, int);
 extern int rename(const char *, const char *);
 extern int unlink(const char *);
 extern int getpid(void);
@@ -44,7 +46,8 @@ extern void *dlvsym(void *, const char *, const char *);
 extern int dl_iterate_phdr(int (*)(struct loaded *, size_t, void *), void *);
 
 #define NEXT ((void *)-1L)
-#define EXPORT __attribute__((visibility("default")))
+/* Protected: what is named here is this library's own also where another of that name comes first. */
+#define EXPORT __attribute__((visibility("protected")))
 
 enum { READ_ONLY = 0, WRITE_ONLY = 1, READ_WRITE = 2, CREATE = 0100, TRUNCATE = 01000, APPEND = 02000, CLOEXEC = 02000000 };
 
@@ -54,6 +57,7 @@ static int launch_lock;
 static __thread int inside;
 static void *(*real_dlsym)(void *, const char *);
 static int ready, mode_list, mode_record, log_file = -1;
+static int embedded; /* loaded into a process that was running */
 static const char *out_folder, *wanted;
 static size_t instances, serial;
 
@@ -84,6 +88,13 @@ __attribute__((constructor)) static void begin(void)
     acquire(&starting);
     if (!ready) {
         const char *versions[] = {"GLIBC_2.2.5", "GLIBC_2.34", "GLIBC_2.17"};
+        /* By name: what comes next means nothing for a library that was loaded late. */
+        const char *libraries[] = {"libc.so.6", "libdl.so.2"};
+        for (int l = 0; l < 2; l++) {
+            void *library = dlopen(libraries[l], 0x1 | 0x4);
+            for (int i = 0; library && !real_dlsym && i < 3; i++)
+                *(void **)&real_dlsym = dlvsym(library, "dlsym", versions[i]);
+        }
         for (int i = 0; !real_dlsym && i < 3; i++) *(void **)&real_dlsym = dlvsym(NEXT, "dlsym", versions[i]);
         const char *mode = getenv("TUNER_RECORD_MODE"), *count = getenv("TUNER_RECORD_INSTANCES");
         out_folder = getenv("TUNER_RECORD_OUT");

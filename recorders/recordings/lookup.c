@@ -12,9 +12,12 @@ static const Name *known_name(const char *name)
     return NULL;
 }
 
+static void follow(void);
+
 EXPORT void *dlsym(void *handle, const char *name)
 {
     begin();
+    if (!inside) follow();
     const Name *known = inside ? NULL : known_name(name);
     if (known) {
         void *found = real_dlsym(handle, name);

@@ -12,9 +12,9 @@ enum {
     SUCCESS = 0,
     QUEUE_CONTEXT = 0x1090, QUEUE_DEVICE = 0x1091, QUEUE_REFERENCES = 0x1092,
     MEM_TYPE = 0x1100, MEM_FLAGS = 0x1101, MEM_SIZE = 0x1102, MEM_REFERENCES = 0x1105, MEM_PARENT = 0x1107, MEM_OFFSET = 0x1108,
-    PROGRAM_CONTEXT = 0x1161, PROGRAM_SOURCE = 0x1164, PROGRAM_OPTIONS = 0x1182, KERNEL_PROGRAM = 0x1194,
+    PROGRAM_CONTEXT = 0x1161, PROGRAM_DEVICES = 0x1163, PROGRAM_SOURCE = 0x1164, PROGRAM_OPTIONS = 0x1182, KERNEL_PROGRAM = 0x1194,
     KERNEL_NAME = 0x1190, KERNEL_ARGUMENTS = 0x1191, KERNEL_REFERENCES = 0x1192,
-    ARGUMENT_ADDRESS = 0x1196, ADDRESS_GLOBAL = 0x119B, ADDRESS_LOCAL = 0x119C, ADDRESS_CONSTANT = 0x119D, ADDRESS_PRIVATE = 0x119E,
+    ARGUMENT_ADDRESS = 0x1196, ADDRESS_LOCAL = 0x119C, ADDRESS_PRIVATE = 0x119E,
     TYPE_BUFFER = 0x10F0, TYPE_PIPE = 0x10F7,
     DEVICE_NAME = 0x102B, DEVICE_PLATFORM = 0x1031, DRIVER_VERSION = 0x102D, PLATFORM_NAME = 0x0902,
     MEM_READ_WRITE = 1
@@ -68,6 +68,7 @@ enum {
     F(Status, clRetainCommandQueue, (Handle a))                                                                       \
     F(Status, clRetainMemObject, (Handle a))                                                                          \
     F(Status, clGetProgramInfo, (Handle a, Count b, size_t c, void *d, size_t *e))                                    \
+    F(Status, clGetProgramBuildInfo, (Handle a, Handle b, Count c, size_t d, void *e, size_t *f))                     \
     F(Status, clReleaseProgram, (Handle a))                                                                           \
     F(Status, clGetCommandQueueInfo, (Handle a, Count b, size_t c, void *d, size_t *e))                               \
     F(Status, clGetMemObjectInfo, (Handle a, Count b, size_t c, void *d, size_t *e))                                  \
@@ -188,7 +189,7 @@ static void resolve(void)
     dl_iterate_phdr(is_loader, &loader);
     for (size_t i = 0; i < NAMES; i++) {
         void *found = loader ? real_dlsym(loader, names[i].name) : NULL;
-        if (!found || found == names[i].wrapper) found = real_dlsym(NEXT, names[i].name);
+        if (!embedded && (!found || found == names[i].wrapper)) found = real_dlsym(NEXT, names[i].name);
         if (found && found != names[i].wrapper && !*names[i].slot) *names[i].slot = found;
     }
     __atomic_store_n(&done, loader || real.clFinish, __ATOMIC_RELEASE);

@@ -78,7 +78,7 @@ static const char *refusal(const Launch *launch, const Kernel *kernel, int waiti
     if (waiting || any_pending()) return "it may wait for a user event";
     for (Count i = 0; i < kernel->count; i++) {
         const Argument *argument = &kernel->arguments[i];
-        if (!argument->set) return "an argument was never set";
+        if (!argument->set) return "an argument was never set, or before recording began";
         if (argument->svm) return "shared virtual memory";
         int kind = kind_of(argument);
         if (kind == IMAGE) return "an image";

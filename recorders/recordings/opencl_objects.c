@@ -163,6 +163,10 @@ EXPORT Status clCompileProgram(
     return real.clCompileProgram(a, b, c, d, e, f, g, h, i);
 }
 
+static Program *adopted_program(Handle handle);
+
+static Program *known_program(Handle handle) { return embedded ? adopted_program(handle) : get(&programs, handle); }
+
 static void kernel_made(Handle handle, Program *program)
 {
     Kernel *kernel = handle && !inside ? calloc(1, sizeof *kernel) : NULL;
@@ -185,7 +189,7 @@ static void kernel_made(Handle handle, Program *program)
 EXPORT Handle clCreateKernel(Handle a, const char *b, Status *c)
 {
     Handle handle = PASS(clCreateKernel, a, b, c);
-    if (!inside) kernel_made(handle, get(&programs, a));
+    if (!inside) kernel_made(handle, known_program(a));
     return handle;
 }
 
@@ -195,7 +199,7 @@ EXPORT Status clCreateKernelsInProgram(Handle a, Count b, Handle *c, Count *d)
     Status status = PASS(clCreateKernelsInProgram, a, b, c, &count);
     if (d) *d = count;
     if (status == SUCCESS && c && !inside)
-        for (Count i = 0; i < count; i++) kernel_made(c[i], get(&programs, a));
+        for (Count i = 0; i < count; i++) kernel_made(c[i], known_program(a));
     return status;
 }
 
@@ -271,11 +275,68 @@ EXPORT Status clReleaseKernel(Handle a)
     return real.clReleaseKernel(a);
 }
 
+/* What was made before this library was loaded, by what the driver says of it. */
+static Program *adopted_program(Handle handle)
+{
+    Program *program = get(&programs, handle);
+    Handle devices[64] = {NULL};
+    size_t size = 0;
+    if (program) return program;
+    if (real.clGetProgramInfo(handle, PROGRAM_SOURCE, 0, NULL, &size) != SUCCESS) return NULL;
+    char *text = malloc(size + 1);
+    if (!text || (size && real.clGetProgramInfo(handle, PROGRAM_SOURCE, size, text, NULL) != SUCCESS)) return NULL;
+    text[size] = 0;
+    size = strlen(text);
+    program = program_made(handle, size ? "source" : "binary", text, size);
+    if (!program || real.clGetProgramInfo(handle, PROGRAM_DEVICES, sizeof devices, devices, NULL) != SUCCESS) return program;
+    size = 0;
+    if (real.clGetProgramBuildInfo(handle, devices[0], PROGRAM_OPTIONS, 0, NULL, &size) != SUCCESS) return program;
+    char *options = calloc(1, size + 1);
+    if (options && size) real.clGetProgramBuildInfo(handle, devices[0], PROGRAM_OPTIONS, size, options, NULL);
+    program->options = options;
+    return program;
+}
+
+static Kernel *adopted_kernel(Handle handle)
+{
+    Handle program = NULL;
+    Kernel *kernel = get(&kernels, handle);
+    if (kernel || !embedded) return kernel;
+    if (real.clGetKernelInfo(handle, KERNEL_PROGRAM, sizeof program, &program, NULL) == SUCCESS)
+        kernel_made(handle, adopted_program(program));
+    return get(&kernels, handle);
+}
+
+/* What an address holds, asked of the system: it may be a number. */
+static void *first_word(const void *at)
+{
+    static int memory = -1;
+    void *word = NULL;
+    if (memory < 0) memory = open("/proc/self/mem", READ_ONLY | CLOEXEC);
+    if (memory < 0 || pread(memory, &word, sizeof word, (long)(uintptr_t)at) != sizeof word) return NULL;
+    return word;
+}
+
+/* An object that was made where nobody looked: every object of a platform begins with its table of functions (cl_khr_icd). */
+static void adopt_object(Handle kernel, size_t size, const void *value)
+{
+    Handle object;
+    Count type = 0;
+    if (size != sizeof object || !value) return;
+    memcpy(&object, value, sizeof object);
+    if ((uintptr_t)object < 4096 || get(&objects, object)) return;
+    void *table = first_word(object);
+    if (!table || table != *(void **)kernel) return;
+    if (real.clGetMemObjectInfo(object, MEM_TYPE, sizeof type, &type, NULL) != SUCCESS) type = 0;
+    made(object, type == TYPE_BUFFER ? BUFFER : type == TYPE_PIPE ? PIPE : type ? IMAGE : SAMPLER);
+}
+
 EXPORT Status clSetKernelArg(Handle a, Count b, size_t c, const void *d)
 {
     Status status = PASS(clSetKernelArg, a, b, c, d);
-    Kernel *kernel = inside || status != SUCCESS ? NULL : get(&kernels, a);
+    Kernel *kernel = inside || status != SUCCESS ? NULL : adopted_kernel(a);
     if (!kernel) return status;
+    adopt_object(a, c, d);
     set_argument(kernel, b, c, d, 0);
     if (kernel->other) {
         Status other = real.clSetKernelArg(kernel->other, b, c, d);

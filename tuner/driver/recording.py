@@ -25,13 +25,27 @@ from tuner.spec.load import LoadedSpec, load_spec
 from tuner.spec.record import write_spec
 from tuner.spec.record_cuda import write_cuda_spec
 
-__all__ = ["Listing", "RecordReport", "interposer", "list_launches", "record_kernel", "record_spec"]
+__all__ = [
+    "FOLDER",
+    "Listing",
+    "RecordReport",
+    "collect",
+    "file_name",
+    "interposer",
+    "list_launches",
+    "notes_of",
+    "nothing_found",
+    "record_kernel",
+    "record_spec",
+    "scratch_folder",
+    "write_specs",
+]
 
 FOLDER = "recordings"
 _PARTS = (
     *("opencl_api.c", "opencl_objects.c", "opencl_launches.c"),
     *("cuda_api.c", "cuda_memory.c", "cuda_modules.c", "cuda_launches.c"),
-    "lookup.c",
+    *("lookup.c", "embedded.c"),
 )
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -141,14 +155,19 @@ def record_kernel(
         MachineError: the library cannot be made, or a recording not be written.
     """
     ran, found = _capture(command, kernel, folder / FOLDER, instances=instances, aside=aside)
+    return write_specs(ran, found, kernel, folder)
+
+
+def write_specs(ran: Ran, found: Sequence[tuple[Path, Recording]], kernel: str, folder: Path) -> RecordReport:
+    """Writes a spec for each program among the recordings of a kernel, which lie in the folder's own."""
     by_program: dict[tuple[str, str], list[tuple[Path, Recording]]] = {}
     for path, recording in found:
         by_program.setdefault((recording.text, recording.options), []).append((path, recording))
     specs: list[Path] = []
     paths: list[Path] = []
-    notes: list[str] = _notes(ran)
+    notes: list[str] = notes_of(ran)
     for number, entries in enumerate(by_program.values()):
-        name = _file_name(kernel) + (f"-{number + 1}" if number else "")
+        name = file_name(kernel) + (f"-{number + 1}" if number else "")
         # One program's recordings are told from another's by a name of their own.
         pattern = f"{FOLDER}/{name}-*.rec" if len(by_program) == 1 else ""
         if not pattern:
@@ -189,16 +208,16 @@ def record_spec(
     if kernel.language == "c":
         sizes = spec.task.problems[0].sizes
         text = function_library(kernel.entry, spec.task.arguments, kernel.returns, sizes)
-        library = _library(text, f"record-{_file_name(kernel.entry)}")
+        library = _library(text, f"record-{file_name(kernel.entry)}")
     elif kernel.language not in ("opencl", "cuda"):
         raise UsageError(
             f"functions of {kernel.language} cannot be recorded yet", 'give it extern "C" and a C source'
         )
     ran, found = _capture(command, kernel.entry, folder, instances=instances, aside=aside, library=library)
-    notes = _notes(ran)
+    notes = notes_of(ran)
     if len({(r.text, r.options) for _, r in found}) > 1:
         notes.append(f"several programs have a kernel {kernel.entry}; tuner record --kernel keeps them apart")
-    pattern = f"{FOLDER}/{_file_name(kernel.entry)}-*.rec"
+    pattern = f"{FOLDER}/{file_name(kernel.entry)}-*.rec"
     instead = "beside arguments" if library else "in the place of arguments and problem"
     notes.append(f"write workload: {pattern} {instead} to tune on them")
     return RecordReport(ran=ran, recordings=tuple(path for path, _ in found), notes=tuple(notes))
@@ -239,18 +258,23 @@ def _capture(
         "TUNER_RECORD_KERNEL": kernel,
         "TUNER_RECORD_INSTANCES": str(instances),
     }
-    with _scratch(folder) as name:
+    with scratch_folder(folder) as name:
         scratch = Path(name)
         ran = _application(command, aside=aside, library=library).run(scratch, variables)
-        raws = sorted(scratch.glob("*.raw"))
-        if not raws:
-            raise _nothing(ran, command, kernel)
-        uses = {use.program: use for use in ran.kernels if use.name == kernel}
-        found = [_write(raw, folder, kernel, uses) for raw in raws]
-    return ran, list(dict(found).items())
+        found = collect(ran, scratch, folder, kernel)
+        if not found:
+            raise nothing_found(ran, command, kernel)
+    return ran, found
 
 
-def _scratch(folder: Path) -> tempfile.TemporaryDirectory[str]:
+def collect(ran: Ran, scratch: Path, folder: Path, kernel: str) -> list[tuple[Path, Recording]]:
+    """Writes the recordings of what the library left in a folder; none where it left none."""
+    uses = {use.program: use for use in ran.kernels if use.name == kernel}
+    found = [_write(raw, folder, kernel, uses) for raw in sorted(scratch.glob("*.raw"))]
+    return list(dict(found).items())
+
+
+def scratch_folder(folder: Path) -> tempfile.TemporaryDirectory[str]:
     """A folder on the file system of the recordings: the machine's own for temporary files may be small."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -263,12 +287,13 @@ def _write(raw: Path, folder: Path, kernel: str, uses: Mapping[str, KernelUse]) 
     with read_raw(raw) as capture:
         sign = capture.recording.signature
         use = next((u for u in uses.values() if sign in u.signatures), None)
-        path = capture.write(folder, name=_file_name(kernel), use=use)
+        path = capture.write(folder, name=file_name(kernel), use=use)
         count, seconds = use.signatures[sign] if use else (1, capture.recording.seconds)
         return path, replace(capture.recording, count=count, seconds=seconds / count)
 
 
-def _nothing(ran: Ran, command: Sequence[str], kernel: str) -> UsageError:
+def nothing_found(ran: Ran, command: Sequence[str], kernel: str) -> UsageError:
+    """Why there is no recording."""
     if ran.lost:
         return UsageError(
             f"nothing could be recorded: {ran.lost[0]}", "make room on the disk, or name another with -o"
@@ -288,7 +313,8 @@ def _nothing(ran: Ran, command: Sequence[str], kernel: str) -> UsageError:
     )
 
 
-def _notes(ran: Ran) -> list[str]:
+def notes_of(ran: Ran) -> list[str]:
+    """What a person should know of a recorded application."""
     notes = [f"some launches were not recorded: {why}" for why in dict.fromkeys(ran.lost)]
     if ran.ended_badly:
         notes.append(f"the application {ran.ended_badly}; what it had launched until then is recorded")
@@ -299,5 +325,6 @@ def _notes(ran: Ran) -> list[str]:
     return notes
 
 
-def _file_name(kernel: str) -> str:
+def file_name(kernel: str) -> str:
+    """A kernel's name as part of a file's."""
     return _NAME.sub("_", kernel).strip("_.-") or "kernel"
