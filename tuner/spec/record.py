@@ -28,7 +28,11 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _GROUPS = {1: ("GROUP_X",), 2: ("GROUP_X", "GROUP_Y"), 3: ("GROUP_X", "GROUP_Y", "GROUP_Z")}
 _MOST_ITEMS = 1024
 _EXTRA = ("-cl-mad-enable", "-cl-no-signed-zeros")
-_PLATFORMS = {"Portable Computing Language": "pocl"}
+_PLATFORMS = {
+    "Portable Computing Language": "pocl",
+    # A simulator: nothing is timed on it.
+    "Oclgrind": "native",
+}
 
 
 def write_spec(recordings: Sequence[Recording], *, name: str, pattern: str) -> tuple[str, str]:
