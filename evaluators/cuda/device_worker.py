@@ -85,8 +85,13 @@ class _Worker:
         return {}
 
     def _unload(self, header: Header, blobs: Sequence[bytes], handles: list[int]) -> Header:
+        pinned = any(slab.pinned for slab in self._sets.values())
         for number in list(self._sets):
             self._free(number)
+        for name in ("_flush", "_scratch") if pinned else ():
+            # They may lie where the next recording has to.
+            self._driver.free(getattr(self, name)[0])
+            setattr(self, name, (0, 0))
         if self._function is not None:
             self._driver.unload(self._function)
             self._function = None

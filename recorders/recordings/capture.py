@@ -22,7 +22,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tuner.core.errors import MachineError, UsageError
-from tuner.recorders.recordings.format import Captured, RecordedArgument, Recording, write_recording
+from tuner.recorders.recordings.format import (
+    Captured,
+    RecordedArgument,
+    Recording,
+    parse_header,
+    write_recording,
+)
 
 __all__ = ["Application", "KernelUse", "Ran", "RawCapture", "allocations", "read_logs", "read_raw"]
 
@@ -144,6 +150,8 @@ def read_logs(folder: Path, status: int, wall_s: float) -> Ran:
                 lost.append(words[0])
             elif kind == "problem" and words:
                 problems.append(words[0])
+    if any(folder.glob("launch-*.part")):
+        lost.append("the application ended in the launch that was being recorded")
     replaced, left = _counters(folder)
     return Ran(
         status=status,
@@ -222,20 +230,32 @@ def read_raw(path: Path) -> Iterator[RawCapture]:
         memoryview(view) as data,
     ):
         fields = _fields(data, path)
-        captured: dict[int, Captured] = {}
         try:
-            recording = _recording(fields, path)
-            for number, argument in enumerate(recording.arguments):
-                if argument.kind == "buffer":
-                    captured[number] = Captured(
-                        before=fields[f"{number}/before"], after=fields[f"{number}/after"]
-                    )
-            yield RawCapture(recording=recording, contents=captured)
-        except KeyError as missing:
-            raise MachineError(f"{path.name} has no {missing}", "record it again") from None
+            yield _capture_of(fields, path)
         finally:
             for part in fields.values():
                 part.release()
+
+
+def _capture_of(fields: Mapping[str, memoryview], path: Path) -> RawCapture:
+    """Raises ``MachineError`` for bytes that the library does not write."""
+    try:
+        recording = _recording(fields, path)
+        contents = {
+            number: Captured(before=fields[f"{number}/before"], after=fields[f"{number}/after"])
+            for number, argument in enumerate(recording.arguments)
+            if argument.kind == "buffer"
+        }
+        sizes = {n: recording.arguments[n].size_bytes for n in contents}
+        whole = all(len(c.before) == len(c.after) == sizes[n] for n, c in contents.items())
+        parse_header(recording.to_json(), path.name)
+    except KeyError as missing:
+        raise MachineError(f"{path.name} has no {missing}", "record it again") from None
+    except (ValueError, TypeError, IndexError, OverflowError, UsageError):
+        whole = False
+    if not whole:
+        raise MachineError(f"{path.name} is damaged", "record it again")
+    return RawCapture(recording=recording, contents=contents)
 
 
 def _fields(data: memoryview, path: Path) -> dict[str, memoryview]:
@@ -249,6 +269,9 @@ def _fields(data: memoryview, path: Path) -> dict[str, memoryview]:
         fields[bytes(data[at + _HEAD.size : start]).decode("ascii", "replace")] = data[start : start + size]
         at = start + size
     if "end" not in fields:
+        # The file cannot be closed while a part of it is held.
+        for part in fields.values():
+            part.release()
         raise MachineError(f"{path.name} is not whole", "record it again")
     return fields
 
@@ -271,9 +294,10 @@ def _recording(fields: Mapping[str, memoryview], path: Path) -> Recording:
     except UnicodeDecodeError:
         raise MachineError("the program's source or options are not UTF-8", "it cannot be recorded") from None
     roots: dict[int, int] = {}
-    arguments = tuple(
-        _argument(fields, number, roots) for number in range(int(fields["arguments"].cast("Q")[0]))
-    )
+    count = int(fields["arguments"].cast("Q")[0])
+    if count > len(fields):
+        raise ValueError(count)
+    arguments = tuple(_argument(fields, number, roots) for number in range(count))
     api = text("api") if "api" in fields else "opencl"
     if api == "c":
         arguments = allocations(arguments, {place: address for address, place in roots.items()})

@@ -361,6 +361,7 @@ static CuStatus captured(const CuLaunch *launch, const Function *function, CuFac
     if (capturing) {
         if (good) cu_contents(&capture, facts, "after");
         close_capture(&capture, seconds, good, sign);
+        if (!good) say("lost\tthe launch failed");
     } else if (mode_record && !*why && kept_count < instances) {
         say("lost\tthe recording cannot be written");
     }

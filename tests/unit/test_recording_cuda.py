@@ -357,7 +357,7 @@ def test_memory_that_kernels_allocate_is_refused(record: Record) -> None:
 
 def test_a_driver_that_tells_no_layout_is_refused(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN_OLD", "1")
-    with pytest.raises(UsageError, match="before CUDA 12.4"):
+    with pytest.raises(UsageError, match=r"before CUDA 12\.4"):
         record(LAUNCH)
 
 
@@ -454,10 +454,18 @@ def test_what_was_launched_before_a_crash_is_recorded(record: Record) -> None:
     assert len(report.recordings) == 1
 
 
+def test_a_crash_in_the_middle_of_a_recording_leaves_none(record: Record, tmp_path: Path) -> None:
+    kernel = KERNEL.replace("int usleep(unsigned);", "int usleep(unsigned); void abort(void);")
+    with pytest.raises(UsageError, match="ended in the launch that was being recorded"):
+        record(LAUNCH, kernel.replace("usleep(500);", "abort();"))
+    assert not list((tmp_path / "out").rglob("*.rec"))
+    assert not list((tmp_path / "out").rglob("*.part"))
+
+
 def test_a_kernel_that_fails_leaves_no_recording(record: Record, tmp_path: Path) -> None:
     kernel = KERNEL.replace("return 0;", "return 700;")
-    with pytest.raises(UsageError):
-        record(LAUNCH, kernel)
+    with pytest.raises(UsageError, match="the launch failed"):
+        record(LAUNCH.replace("CU(cuStreamSynchronize, stream);", ""), kernel)
     assert not list((tmp_path / "out").rglob("*.rec"))
 
 

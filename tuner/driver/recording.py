@@ -295,9 +295,9 @@ def _write(raw: Path, folder: Path, kernel: str, uses: Mapping[str, KernelUse]) 
 def nothing_found(ran: Ran, command: Sequence[str], kernel: str) -> UsageError:
     """Why there is no recording."""
     if ran.lost:
-        return UsageError(
-            f"nothing could be recorded: {ran.lost[0]}", "make room on the disk, or name another with -o"
-        )
+        full = "written" in ran.lost[0]
+        hint = "make room on the disk, or name another with -o" if full else "run it as it is first"
+        return UsageError(f"nothing could be recorded: {ran.lost[0]}", hint)
     uses = [use for use in ran.kernels if use.name == kernel]
     reasons = [why for use in uses for why in use.refused]
     if reasons:
