@@ -176,7 +176,9 @@ static const char *reach_parameters(CuFacts *facts)
 static const char *reach_further(CuFacts *facts)
 {
     size_t room = 16u << 20;
+    CuPointer low, high;
     unsigned char *part = malloc(room);
+    memory_bounds(&low, &high);
     const char *why = part ? NULL : "no memory to look through";
     for (size_t i = 0; !why && i < facts->reached_count; i++)
         for (size_t at = 0; !why && at < facts->reached[i].size; at += room) {
@@ -184,7 +186,9 @@ static const char *reach_further(CuFacts *facts)
             if (cu.cuMemcpyDtoH_v2(part, facts->reached[i].start + at, length) != CU_SUCCESS) why = "memory that cannot be read";
             for (size_t in = 0; !why && in + 8 <= length; in += 8) {
                 int known = 0;
-                why = reach(facts, word(part + in, 8), 0, &known);
+                CuPointer value = word(part + in, 8);
+                if (value < low || value >= high) continue;
+                why = reach(facts, value, 0, &known);
                 facts->inner |= known;
             }
         }

@@ -35,6 +35,17 @@ static int memory_of(CuPointer at, Memory *found)
     return known;
 }
 
+/* Where memory lies at all: most words are no address, and are told so without a search. */
+static void memory_bounds(CuPointer *low, CuPointer *high)
+{
+    *low = *high = 0;
+    acquire(&lock);
+    if (memory_count) *low = memories[0].start;
+    for (size_t i = 0; i < memory_count; i++)
+        if (memories[i].start + memories[i].size > *high) *high = memories[i].start + memories[i].size;
+    release(&lock);
+}
+
 static void memory_gone(CuPointer start)
 {
     acquire(&lock);

@@ -73,8 +73,8 @@ def write_recording(path: Path, recording: Recording, contents: Mapping[int, Cap
         contents: of each buffer, by the argument's number.
 
     Returns:
-        The hash of what the launch is: program, arguments, contents and geometry; times, counts and the environment
-        do not count.
+        The hash of what the launch is: program, arguments, contents and geometry; times, counts, the environment
+        and addresses that nothing depends on do not count.
 
     Raises:
         MachineError: it cannot be written.
@@ -91,8 +91,8 @@ def write_recording(path: Path, recording: Recording, contents: Mapping[int, Cap
                 }
                 for number, captured in sorted(contents.items())
             }
-            plain = replace(recording, count=1, seconds=0.0, environment={}).to_json()
-            identity = {**plain, "buffers": buffers, "names": [row[0] for row in pool.table]}
+            plain = replace(recording, count=1, seconds=0.0, environment={}, arguments=_apart(recording))
+            identity = {**plain.to_json(), "buffers": buffers, "names": [row[0] for row in pool.table]}
             digest = hashlib.sha256(canonical_json(identity).encode()).hexdigest()
             header = {
                 "version": VERSION,
@@ -112,6 +112,16 @@ def write_recording(path: Path, recording: Recording, contents: Mapping[int, Cap
         Path(name).unlink(missing_ok=True)
         raise
     return digest
+
+
+def _apart(recording: Recording) -> tuple[RecordedArgument, ...]:
+    """The arguments without addresses, which differ from run to run, where nothing in memory holds one."""
+    if recording.inner:
+        return recording.arguments
+    return tuple(
+        replace(a, place=0, value=bytes(len(a.value)) if a.kind == "pointer" else a.value)
+        for a in recording.arguments
+    )
 
 
 def _parts(data: memoryview) -> Iterator[memoryview]:

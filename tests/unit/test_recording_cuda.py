@@ -146,6 +146,11 @@ def test_a_launch_is_captured_with_everything_that_makes_it(record: Record) -> N
     np.testing.assert_array_equal(after[1][:1000], 2 * z[:1000])
 
 
+def test_the_same_launch_recorded_again_is_the_same_recording(record: Record) -> None:
+    first, again = record(LAUNCH), record(LAUNCH)
+    assert first.recordings == again.recordings
+
+
 def test_the_list_names_kernels_with_their_share(applications: Applications) -> None:
     data = list_launches(applications.command(LAUNCH)).to_json()
     (kernel,) = data["kernels"]
@@ -248,6 +253,26 @@ def test_pointers_in_structures_and_in_memory_stay_right(record: Record, tmp_pat
     found = replay(report.specs[0], tmp_path)
     assert found.status is Status.WRONG_RESULT
     assert "disagrees with the recording" in found.message
+
+
+def test_recordings_with_memory_at_different_addresses_are_tuned_together(
+    record: Record, tmp_path: Path
+) -> None:
+    again = STRUCT_LAUNCH[STRUCT_LAUNCH.index("    void *arguments") :].replace(
+        "void *arguments[] = {&view};", ""
+    )
+    second = "    view.x = floats(512, 1, 1); view.y = floats(128, 2, 2); view.n = 100;\n"
+    report = record(STRUCT_LAUNCH + second + again, STRUCT_KERNEL, instances=2)
+    assert len(report.recordings) == 2
+    (spec,) = load_spec(report.specs[0])
+    shapes = {
+        a.name: [a.shape[0].integer(p.sizes) for p in spec.task.problems]
+        for a in spec.task.arguments
+        if a.shape is not None
+    }
+    assert sorted(shapes["memory0"]) == [1024, 2048]
+    found = replay(report.specs[0], tmp_path)
+    assert found.status is Status.OK, found.message
 
 
 def pointer_to(call: str) -> str:
