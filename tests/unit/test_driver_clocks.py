@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status
 from tuner.driver.audit import audit
 from tuner.driver.opening import open_state
-from tuner.driver.runs import Options, begin
+from tuner.driver.runs import Options, begin, resume
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
@@ -97,6 +98,31 @@ def test_a_machine_that_sleeps_costs_no_trial(scale_spec: SpecWriter, tmp_path: 
     with RunRecord.read(path) as record:
         state, _, _ = open_state(record)
     assert {t.status for t in state.trials.values()} <= {Status.OK, Status.DUPLICATE}
+
+
+def test_a_device_that_is_gone_ends_the_run_with_a_line_and_it_goes_on_later(
+    scale_spec: SpecWriter, tmp_path: Path
+) -> None:
+    (spec,) = load_spec(scale_spec(evaluations=12))
+    options = Options(seed=4, workers=1)
+    whole = begin(spec, tmp_path / "whole.run", options, backend=SimulatedBackend(seconds=landscape))
+    verified = 0
+
+    def fall_off(what: str) -> None:
+        nonlocal verified
+        verified += what == "verify"
+        if verified == 7:
+            raise MachineError("the device cannot be opened: it is gone", "see nvidia-smi")
+
+    path = tmp_path / "a.run"
+    with pytest.raises(
+        MachineError, match="it is gone; see nvidia-smi; what is committed is kept, and --resume"
+    ):
+        begin(spec, path, options, backend=SimulatedBackend(seconds=landscape, on_event=fall_off))
+    later = resume(path, backend=SimulatedBackend(seconds=landscape))
+    assert later.summary.speedup == whole.summary.speedup
+    assert later.summary.trials == whole.summary.trials
+    assert audit(path, backend=SimulatedBackend(seconds=landscape)).clean
 
 
 def _family(pid: int) -> list[int]:
