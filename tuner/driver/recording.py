@@ -44,7 +44,7 @@ __all__ = [
 FOLDER = "recordings"
 _PARTS = (
     *("opencl_api.c", "opencl_objects.c", "opencl_launches.c"),
-    *("cuda_api.c", "cuda_memory.c", "cuda_modules.c", "cuda_launches.c"),
+    *("cuda_api.c", "cuda_memory.c", "cuda_modules.c", "cuda_reach.c", "cuda_launches.c"),
     *("lookup.c", "embedded.c"),
 )
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
