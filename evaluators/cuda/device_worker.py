@@ -106,7 +106,7 @@ class _Worker:
         memory = mmap.mmap(handles[0], size)
         host = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         pinned = None
-        if header["stretches"]:
+        if header.get("stretches"):
             pinned = self._pinned.make(header["stretches"], size, self._function)
         device = 0 if pinned is not None else self._driver.allocate(size)
         base = pinned.address if pinned is not None else device.__add__

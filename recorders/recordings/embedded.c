@@ -114,7 +114,7 @@ EXPORT void tuner_follow(void)
     follow();
 }
 
-/* From here on launches of a kernel are recorded into a folder; a kernel of "" lists all. */
+/* From here on launches of a kernel are recorded into a folder. */
 EXPORT int tuner_start(const char *folder, const char *kernel, size_t most)
 {
     char path[4096];
@@ -128,8 +128,7 @@ EXPORT int tuner_start(const char *folder, const char *kernel, size_t most)
     snprintf(path, sizeof path, "%s/log-%d", folder, getpid());
     log_file = open(path, WRITE_ONLY | CREATE | APPEND | CLOEXEC, 0600);
     say("seen");
-    mode_list = !*kernel;
-    mode_record = !mode_list;
+    mode_record = 1;
     release(&launch_lock);
     return log_file < 0;
 }
@@ -137,7 +136,7 @@ EXPORT int tuner_start(const char *folder, const char *kernel, size_t most)
 EXPORT void tuner_stop(void)
 {
     acquire(&launch_lock);
-    mode_list = mode_record = 0;
+    mode_record = 0;
     if (log_file >= 0) close(log_file);
     log_file = -1;
     release(&launch_lock);

@@ -47,7 +47,7 @@ int cuMemAllocNobodyKnows(uint64_t *at, size_t size) { return cuMemAlloc_v2(at, 
 
 int cuMemGetAllocationGranularity(size_t *size, const void *properties, int option) { *size = 2 << 20; return 0; }
 int cuMemAddressReserve(uint64_t *at, size_t size, size_t alignment, uint64_t wanted, uint64_t flags) {
-    void *hint = wanted ? (void *)wanted : device_memory();
+    void *hint = wanted && !getenv("STAND_IN_TAKEN") ? (void *)wanted : device_memory();
     void *memory = mmap(hint, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     *at = (uint64_t)memory;
     return memory == MAP_FAILED ? 2 : 0;

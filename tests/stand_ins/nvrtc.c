@@ -26,14 +26,18 @@ int nvrtcGetLoweredName(Program *program, const char *expression, const char **s
     return 0;
 }
 int nvrtcCompileProgram(Program *program, int count, const char *const *options) {
-    char source[] = "/tmp/nvrtc-XXXXXX.c", object[64], command[4096] = "cc -O1 -w -shared -fPIC";
-    int file = mkstemps(source, 2);
-    if (write(file, program->text, strlen(program->text)) < 0) return 6;
-    close(file);
-    snprintf(object, sizeof object, "%s.so", source);
+    // One name for all sources: what is made of equal ones is equal.
+    char folder[] = "/tmp/nvrtc-XXXXXX", source[64], object[64], command[4096];
+    if (!mkdtemp(folder)) return 6;
+    snprintf(source, sizeof source, "%s/k.c", folder);
+    snprintf(object, sizeof object, "%s/k.so", folder);
+    snprintf(command, sizeof command, "cd %s && cc -O1 -w -shared -fPIC", folder);
+    FILE *written = fopen(source, "w");
+    fputs(program->text, written);
+    fclose(written);
     for (int i = 0; i < count; i++)
         if (!strncmp(options[i], "-D", 2)) strcat(strcat(command, " "), options[i]);
-    snprintf(command + strlen(command), sizeof command - strlen(command), " -o %s %s", object, source);
+    snprintf(command + strlen(command), sizeof command - strlen(command), " -o k.so k.c");
     // What is preloaded into this process is none of the compiler's business.
     unsetenv("LD_PRELOAD");
     int failed = system(command);
@@ -48,6 +52,7 @@ int nvrtcCompileProgram(Program *program, int count, const char *const *options)
     }
     unlink(source);
     unlink(object);
+    rmdir(folder);
     return made ? 0 : 6;
 }
 int nvrtcGetCUBINSize(Program *program, size_t *size) { *size = program->size; return 0; }

@@ -9,16 +9,18 @@ import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tuner.core.errors import UsageError
+from tuner.core.errors import SpecError, UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.recording import RecordReport, list_launches, record_kernel
+from tuner.evaluators.cuda.backend import CudaBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec
 
@@ -253,6 +255,28 @@ def test_pointers_in_structures_and_in_memory_stay_right(record: Record, tmp_pat
     found = replay(report.specs[0], tmp_path)
     assert found.status is Status.WRONG_RESULT
     assert "disagrees with the recording" in found.message
+
+
+def test_what_cannot_be_put_in_place_again_is_no_replay(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = record(STRUCT_LAUNCH, STRUCT_KERNEL)
+    with monkeypatch.context() as patched:
+        patched.setenv("STAND_IN_TAKEN", "1")
+        found = replay(report.specs[0], tmp_path)
+    assert "the recorded address is taken" in found.message
+    source = report.specs[0].with_suffix(".cu")
+    source.write_text(source.read_text().replace("factor", "scaling"))
+    found = replay(report.specs[0], tmp_path)
+    assert found.status is Status.REFUSED
+    assert "a variable of the module is gone" in found.message
+
+
+def test_a_recording_that_needs_its_addresses_needs_a_gpu(record: Record) -> None:
+    (spec,) = load_spec(record(STRUCT_LAUNCH, STRUCT_KERNEL).specs[0])
+    backend = CudaBackend(driver="no-such-library.so")
+    with pytest.raises(SpecError, match="which only a GPU gives"):
+        backend.prepare(replace(spec.task, target="sm_90"), workers=1)
 
 
 def test_recordings_with_memory_at_different_addresses_are_tuned_together(

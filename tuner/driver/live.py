@@ -89,6 +89,8 @@ def record(
     """
     if (spec is None) == (kernel is None):
         raise UsageError("record() takes a spec or a kernel", 'tuner.record(kernel="name", out="folder")')
+    if kernel is not None and not kernel.strip():
+        raise UsageError("the kernel has no name", 'tuner.record(kernel="name", out="folder")')
     if instances < 1:
         raise UsageError(f"instances is {instances}", "1 or more")
     live = Live()
