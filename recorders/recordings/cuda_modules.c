@@ -214,19 +214,29 @@ static Module *module_made(const void *given)
     return module;
 }
 
-#define MODULE_MADE(IMAGE) if (status == CU_SUCCESS && !inside) put(&modules, *a, module_made(IMAGE)); return status
+static Module *module_of_file(const char *path)
+{
+    size_t size = 0;
+    char *data = path ? read_file(*path == '/' ? "" : ".", path, &size) : NULL;
+    Module *module = module_made(data && size > 64 ? data : NULL);
+    free(data);
+    return module;
+}
 
-EXPORT CuStatus cuModuleLoad(void **a, const char *b) { CuStatus status = CU_PASS(cuModuleLoad, a, b); MODULE_MADE(NULL); }
+#define MODULE_MADE(MODULE) if (status == CU_SUCCESS && !inside) put(&modules, *a, MODULE); return status
+
+EXPORT CuStatus cuModuleLoad(void **a, const char *b)
+{ CuStatus status = CU_PASS(cuModuleLoad, a, b); MODULE_MADE(module_of_file(b)); }
 EXPORT CuStatus cuModuleLoadData(void **a, const void *b)
-{ CuStatus status = CU_PASS(cuModuleLoadData, a, b); MODULE_MADE(b); }
+{ CuStatus status = CU_PASS(cuModuleLoadData, a, b); MODULE_MADE(module_made(b)); }
 EXPORT CuStatus cuModuleLoadDataEx(void **a, const void *b, unsigned c, int *d, void **e)
-{ CuStatus status = CU_PASS(cuModuleLoadDataEx, a, b, c, d, e); MODULE_MADE(b); }
+{ CuStatus status = CU_PASS(cuModuleLoadDataEx, a, b, c, d, e); MODULE_MADE(module_made(b)); }
 EXPORT CuStatus cuModuleLoadFatBinary(void **a, const void *b)
-{ CuStatus status = CU_PASS(cuModuleLoadFatBinary, a, b); MODULE_MADE(b); }
+{ CuStatus status = CU_PASS(cuModuleLoadFatBinary, a, b); MODULE_MADE(module_made(b)); }
 EXPORT CuStatus cuLibraryLoadData(void **a, const void *b, CU_LOAD_OPTIONS)
-{ CuStatus status = CU_PASS(cuLibraryLoadData, a, b, c, d, e, f, g, h); MODULE_MADE(b); }
+{ CuStatus status = CU_PASS(cuLibraryLoadData, a, b, c, d, e, f, g, h); MODULE_MADE(module_made(b)); }
 EXPORT CuStatus cuLibraryLoadFromFile(void **a, const char *b, CU_LOAD_OPTIONS)
-{ CuStatus status = CU_PASS(cuLibraryLoadFromFile, a, b, c, d, e, f, g, h); MODULE_MADE(NULL); }
+{ CuStatus status = CU_PASS(cuLibraryLoadFromFile, a, b, c, d, e, f, g, h); MODULE_MADE(module_of_file(b)); }
 
 /* What is remembered stays: its kernels may be known by other handles. */
 EXPORT CuStatus cuModuleUnload(void *a) { put(&modules, a, NULL); return CU_PASS(cuModuleUnload, a); }

@@ -4,6 +4,14 @@
 int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options, void **values) {
     return cuModuleLoadData(module, image);
 }
+int cuModuleLoad(void **module, const char *path) {
+    static char image[1 << 20] __attribute__((aligned(8)));
+    FILE *file = fopen(path, "rb");
+    if (!file) return 301;
+    size_t size = fread(image, 1, sizeof image, file);
+    fclose(file);
+    return size ? cuModuleLoadData(module, image) : 301;
+}
 int cuModuleLoadFatBinary(void **module, const void *image) { return cuModuleLoadData(module, image); }
 int cuModuleGetTexRef(void **reference, Module *module, const char *name) { *reference = module; return 0; }
 int cuLibraryLoadData(void **library, const void *image, int *a, void **b, unsigned c, int *d, void **e, unsigned f) {

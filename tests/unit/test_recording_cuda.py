@@ -19,7 +19,7 @@ import pytest
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BuildRequest, Status
-from tuner.driver.recording import RecordReport, list_launches, record_kernel
+from tuner.driver.recording import RecordReport, list_launches, record_kernel, record_spec
 from tuner.evaluators.cuda.backend import CudaBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec
@@ -470,6 +470,33 @@ def test_a_statically_linked_runtime_is_recorded_and_not_tuned(
     with RecordingFile(report.recordings[0]) as file:
         assert file.recording.form == "image"
         assert (tmp_path / "kernel.so").read_bytes() in bytes.fromhex(file.recording.text)
+
+
+def test_a_module_from_a_file_is_recorded(applications: Applications, tmp_path: Path) -> None:
+    image = stand_in.compile_shared(tmp_path / "kernel.so", KERNEL)
+    body = LAUNCH.replace("module = compiled(kernel, 1, options);", "CU(cuModuleLoad, &module, kernel);")
+    command = [*applications.command(body)[:-1], image]
+    report = record_kernel(command, "axpy", tmp_path / "out", instances=1)
+    with RecordingFile(report.recordings[0]) as file:
+        assert bytes.fromhex(file.recording.text) == Path(image).read_bytes()
+
+
+def test_launches_are_recorded_for_a_spec(record: Record, applications: Applications) -> None:
+    (spec,) = load_spec(record(LAUNCH).specs[0])
+    changed = LAUNCH.replace("float a = 0.5f", "float a = 0.25f")
+    report = record_spec(applications.command(changed), spec, instances=1)
+    with RecordingFile(report.recordings[0]) as file:
+        assert file.recording.arguments[0].value == np.float32(0.25).tobytes()
+    assert report.recordings[0].parent.name == "recordings"
+
+
+def test_nan_and_infinity_come_out_of_the_replay_again(record: Record, tmp_path: Path) -> None:
+    report = record(LAUNCH.replace("x = floats(1024, 0, 1)", "x = floats(1024, -1 / 0.0f, 1)"))
+    with RecordingFile(report.recordings[0]) as file:
+        after = np.frombuffer(file.after(file.recording.arguments[3].root), "f4")
+    assert np.isinf(after[:1000]).all()
+    found = replay(report.specs[0], tmp_path)
+    assert found.status is Status.OK, found.message
 
 
 def test_a_kernel_of_a_template_is_known_by_its_expression(
