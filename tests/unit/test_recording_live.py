@@ -150,8 +150,18 @@ except KeyError:
     assert answer["kept"] == 1
 
 
+LINKED = """
+int cuLaunchKernel(void *, int, int, int, int, int, int, int, void *, void **, void **);
+int launch(void *function, void **words)
+{
+    return cuLaunchKernel(function, 1, 1, 1, 16, 1, 1, 0, 0, words, 0);
+}
+"""
+
+
 @pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
-def test_a_cuda_driver_that_is_reached_from_python(script: Script, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["by name", "linked", "linked lazily"])
+def test_a_cuda_driver_that_is_reached_from_python(script: Script, tmp_path: Path, way: str) -> None:
     driver, nvrtc = stand_in.build_driver(tmp_path), stand_in.build_nvrtc(tmp_path)
     kernel = """
 #ifdef __CUDACC__
@@ -166,6 +176,14 @@ int axpy(void **args, const unsigned *g, const unsigned *b, unsigned s)
 }
 #endif
 """
+    launch = "cu.cuLaunchKernel(function, 1, 1, 1, 16, 1, 1, 0, None, words, None)"
+    if way != "by name":
+        # A table of addresses that is sealed once the library is loaded, and one that is filled at the first call.
+        seal = "-Wl,-z,relro,-z,now" if way == "linked" else "-Wl,-z,lazy"
+        linked = stand_in.compile_shared(
+            tmp_path / "liblinked.so", LINKED, seal, "-Wl,--no-as-needed", driver
+        )
+        launch = f"ctypes.CDLL({linked!r}).launch(function, words)"
     script(
         f"""
 import ctypes
@@ -186,7 +204,7 @@ with tuner.record(kernel="axpy", out="out", instances=1) as live:
     cu.cuMemcpyHtoD_v2(at, host, c_size_t(64))
     n = ctypes.c_int(10)
     words = (c_void_p * 2)(ctypes.addressof(at), ctypes.addressof(n))
-    assert cu.cuLaunchKernel(function, 1, 1, 1, 16, 1, 1, 0, None, words, None) == 0
+    assert {launch} == 0
 """
     )
     (path,) = (tmp_path / "out" / "recordings").glob("*.rec")
