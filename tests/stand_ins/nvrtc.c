@@ -36,7 +36,7 @@ int nvrtcCompileProgram(Program *program, int count, const char *const *options)
     fputs(program->text, written);
     fclose(written);
     for (int i = 0; i < count; i++)
-        if (!strncmp(options[i], "-D", 2)) strcat(strcat(command, " "), options[i]);
+        if (!strncmp(options[i], "-D", 2) && options[i][2]) strcat(strcat(command, " "), options[i]);
     snprintf(command + strlen(command), sizeof command - strlen(command), " -o k.so k.c");
     // What is preloaded into this process is none of the compiler's business.
     unsetenv("LD_PRELOAD");

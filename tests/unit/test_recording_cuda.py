@@ -499,6 +499,31 @@ def test_nan_and_infinity_come_out_of_the_replay_again(record: Record, tmp_path:
     assert found.status is Status.OK, found.message
 
 
+@pytest.mark.parametrize(
+    ("kernel", "body", "why"),
+    [
+        (KERNEL.replace("#else", '#include "own.h"\n#else'), LAUNCH, "includes own.h, which is not captured"),
+        (KERNEL, '    options[0] = "-G";' + LAUNCH, "-G cannot be honoured"),
+    ],
+    ids=["header", "option"],
+)
+def test_what_no_spec_can_say_is_recorded_and_said(record: Record, kernel: str, body: str, why: str) -> None:
+    report = record(body, kernel)
+    assert len(report.recordings) == 1
+    assert not report.specs
+    assert any(why in note for note in report.notes)
+
+
+def test_options_as_nvrtc_takes_them_become_the_specs(record: Record) -> None:
+    body = LAUNCH.replace(
+        "module = compiled(kernel, 1, options);",
+        'const char *all[] = {"-arch=sm_90", "-I/usr/include/cupy", "--std=c++17", "-D", "NAME=a b", "-use_fast_math"};'
+        "module = compiled(kernel, 6, all);",
+    )
+    (spec,) = load_spec(record(body).specs[0])
+    assert spec.tunables.flags["recorded"] == ("--std=c++17 '-DNAME=a b' -use_fast_math",)
+
+
 def test_a_kernel_of_a_template_is_known_by_its_expression(
     applications: Applications, tmp_path: Path
 ) -> None:

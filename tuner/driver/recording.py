@@ -15,7 +15,7 @@ from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
 
-from tuner.core.errors import MachineError, TunerError, UsageError
+from tuner.core.errors import MachineError, SpecError, TunerError, UsageError
 from tuner.core.files import write_atomically
 from tuner.evaluators.host.shared import shared_library
 from tuner.recorders.recordings.capture import Application, KernelUse, Ran, read_raw
@@ -182,7 +182,12 @@ def write_specs(ran: Ran, found: Sequence[tuple[Path, Recording]], kernel: str, 
             notes.append(f"{name} was captured without its source ({entries[0][1].form}): it cannot be tuned")
             continue
         write, suffix = (write_cuda_spec, ".cu") if entries[0][1].api == "cuda" else (write_spec, ".cl")
-        source, spec = write([r for _, r in entries], name=name, pattern=pattern)
+        try:
+            source, spec = write([r for _, r in entries], name=name, pattern=pattern)
+        except SpecError as error:
+            # What was recorded is there, and may be tuned with a spec that a person writes.
+            notes.append(f"{name} gets no spec: {error}")
+            continue
         write_atomically(folder / f"{name}{suffix}", source.encode())
         write_atomically(folder / f"{name}.yaml", spec.encode())
         specs.append(folder / f"{name}.yaml")
