@@ -15,11 +15,12 @@ from typing import Any
 from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task, Value, Variant
-from tuner.evaluators.cuda.device_passes import OWN_PIPELINE, DevicePasses
+from tuner.evaluators.cuda.device_passes import DevicePasses
 from tuner.evaluators.cuda.entries import entry_expression
 from tuner.evaluators.cuda.flags import VALUE_CHANGING, nvrtc_options, short_names
 from tuner.evaluators.cuda.limits import Architecture, Usage, architecture, occupancy, over_limit
 from tuner.evaluators.cuda.nvrtc import find_headers, find_library
+from tuner.evaluators.device_code.pipelines import OWN_PIPELINE, chosen_pipeline
 from tuner.evaluators.distributions import dtype_of
 from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome
 from tuner.evaluators.host.frontend import macro_flags
@@ -183,10 +184,10 @@ class CudaCompiler:
             MachineError: one has a pass pipeline and there is nothing here that runs it.
         """
         jobs: list[Job | Build | None] = [
-            None if _by_llvm(r.resolved) else self._job(task, r.variant, r.resolved) for r in requests
+            None if chosen_pipeline(r.resolved.pipeline) else self._job(task, r.variant, r.resolved) for r in requests
         ]
         own = iter(self._pool.run([j for j in jobs if isinstance(j, Job)]))
-        work = [(r, r.resolved.pipeline or "") for r in requests if _by_llvm(r.resolved)]
+        work = [(r, p) for r in requests if (p := chosen_pipeline(r.resolved.pipeline))]
         by_llvm = iter(self.passes.compile(task, work) if work else ())
         return [
             job
@@ -299,10 +300,6 @@ class CudaCompiler:
             seconds=dict(header["seconds"]),
             artifacts={"ptx": ptx.decode(), "log": str(header["log"])},
         )
-
-
-def _by_llvm(resolved: Resolved) -> bool:
-    return resolved.pipeline not in (None, OWN_PIPELINE)
 
 
 def _program(variant: Variant) -> tuple[list[str], list[str]]:

@@ -130,6 +130,8 @@ def _describe(index: int, platform: Any, device: Any) -> dict[str, Any]:
         "cache_bytes": int(ask("GLOBAL_MEM_CACHE_SIZE", 0)),
         "doubles": "cl_khr_fp64" in device.extensions or bool(ask("DOUBLE_FP_CONFIG", 0)),
         "il": str(ask("IL_VERSION", "")).strip(" \0"),
+        "address_bits": int(device.address_bits),
+        "extensions": sorted(device.extensions.split()),
     }
 
 
