@@ -126,7 +126,7 @@ def one(path: Path, given: Any, device: Device, until: float, folder: Path) -> d
     best, row["run"] = own_best(spec, left / runs / 60, given.seed, folder)
     chosen["best"] = best
     if wide.passes is None:
-        missing["passes"] = CudaBackend().passes_missing
+        missing["passes"] = CudaBackend().passes_missing()
     else:
         best, row["run_with_passes"] = own_best(
             with_passes, left / runs / 60, given.seed, folder / f"{path.stem}-passes"

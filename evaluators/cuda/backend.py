@@ -83,7 +83,7 @@ class CudaBackend:
         """Raises ``SpecError`` for a flag that NVRTC cannot honour."""
         check_flags(flags)
 
-    def pass_catalogue(self) -> Mapping[str, Any] | None:
+    def pass_catalogue(self, target: str = _NATIVE) -> Mapping[str, Any] | None:
         """The passes of the LLVM in use, where there is also something that makes PTX and cubins of its IR.
 
         The pipeline ``default<O3>`` alone stands for NVRTC's own code, every other one for clang and LLVM.
@@ -93,8 +93,7 @@ class CudaBackend:
         catalogue: Mapping[str, Any] = device_catalogue().to_json()
         return catalogue
 
-    @property
-    def passes_missing(self) -> str:
+    def passes_missing(self, target: str = _NATIVE) -> str:
         """What :meth:`pass_catalogue` lacks here, with the cure; empty where it lacks nothing."""
         return missing_parts()
 

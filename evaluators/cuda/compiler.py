@@ -184,7 +184,8 @@ class CudaCompiler:
             MachineError: one has a pass pipeline and there is nothing here that runs it.
         """
         jobs: list[Job | Build | None] = [
-            None if chosen_pipeline(r.resolved.pipeline) else self._job(task, r.variant, r.resolved) for r in requests
+            None if chosen_pipeline(r.resolved.pipeline) else self._job(task, r.variant, r.resolved)
+            for r in requests
         ]
         own = iter(self._pool.run([j for j in jobs if isinstance(j, Job)]))
         work = [(r, p) for r in requests if (p := chosen_pipeline(r.resolved.pipeline))]

@@ -145,7 +145,7 @@ class Library:
         return self._machines[options]
 
     def fresh_machine(self, options: MachineOptions, triple: str) -> int:
-        """A target machine that nothing was emitted with; ``DisposeTargetMachine`` frees it. Raises as :meth:`machine`."""
+        """One that nothing was emitted with; ``DisposeTargetMachine`` frees it. Raises as :meth:`machine`."""
         target, message = c_void_p(), c_void_p()
         if self.GetTargetFromTriple(triple.encode(), byref(target), byref(message)):
             raise LLVMError(self.take(message.value))

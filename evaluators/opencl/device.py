@@ -56,8 +56,8 @@ class Device:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Device:
         """The inverse of :meth:`to_json`."""
-        values = {f.name: data[f.name] for f in fields(cls)}
-        lists = {name: tuple(values[name]) for name in ("max_block", "extensions")}
+        values = {f.name: data[f.name] for f in fields(cls) if f.name in data}
+        lists = {name: tuple(values.get(name, ())) for name in ("max_block", "extensions")}
         return cls(**{**values, **lists})
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The process that runs pass pipelines over OpenCL's IR and makes SPIR-V: libLLVM and llvmlite loaded once, then forked.
+"""The process that runs pass pipelines over OpenCL's IR and makes SPIR-V: LLVM and llvmlite loaded once, then forked.
 
 Started as ``python -m tuner.evaluators.opencl.pass_worker LLVM``; the talk is that of
 :mod:`tuner.evaluators.host.compile_worker`. May not load pyopencl or a driver: those bring an LLVM of their own.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from tuner.core.errors import SpecError
 from tuner.core.types import Source, Value, Variant
@@ -20,14 +20,13 @@ from tuner.evaluators.host.toolchain import Toolchain
 from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.program import Program
 
-__all__ = ["SpirvFrontEnd", "clang_options", "il_options", "spirv_source", "triple_of"]
+__all__ = ["SpirvFrontEnd", "clang_options", "spirv_source", "triple_of"]
 
 _VERSION = re.compile(r"SPIR-V_1\.(\d+)")
 _NEWEST = 4
 """Minor version of SPIR-V beyond which nothing is asked for: kernels need nothing of later ones."""
 _PLATFORM = re.compile(r"OpenCL (\d)\.(\d)")
 _DRIVERS_OWN = ("-cl-nv-", "-cl-intel-")
-_FOR_THE_FRONT_END = ("-D", "-I", "-cl-std=", "-cl-single-precision-constant", "-w", "-Werror")
 
 
 def triple_of(device: Device) -> str:
@@ -53,14 +52,9 @@ def clang_options(options: Sequence[str]) -> tuple[str, ...]:
     return tuple(o for o in options if not o.startswith(_DRIVERS_OWN))
 
 
-def il_options(options: Sequence[str]) -> tuple[str, ...]:
-    """What of them the driver is given with SPIR-V: preprocessing and the language are over by then."""
-    return tuple(o for o in options if not o.startswith(_FOR_THE_FRONT_END))
-
-
 def spirv_source(program: Program) -> front.Source:
     """What clang is given: all sources as one text, then the headers."""
-    job = program.job()
+    job = program.source.job()
     first = PurePath(program.files[0].name).name
     headers = [Source(name=name, text=text) for name, text in job["headers"]]
     return front.Source(
@@ -94,5 +88,5 @@ class SpirvFrontEnd(front.FrontEnd):
             words.append(f"-D__OPENCL_VERSION__={version[1]}{version[2]}0")
         words += ["-fno-color-diagnostics", "-fno-caret-diagnostics", *flags.frontend]
         for folder in source.folders:
-            words += ["-I", str(Path(folder))]
+            words += ["-I", folder]
         return words

@@ -243,7 +243,7 @@ class _Loader:
         if workload is not None and called_function:
             arguments = bind(arguments, workload, view)
         tunables = make_tunables(model, parameters, arguments, problems, view)
-        passless = self._without_passes(backend, tunables)
+        passless = self._without_passes(backend, model.target, tunables)
         if passless or not self.live:
             tunables = replace(tunables, passes_asked=False)
         files = {**sources.files, **self._further_files(model, view), **(self.recorded or {})}
@@ -332,14 +332,15 @@ class _Loader:
             raise view.error(path, f"there is no backend {backend!r}", hint)
         return backend
 
-    def _without_passes(self, backend: str, tunables: Tunables) -> tuple[str, ...]:
+    def _without_passes(self, backend: str, target: str, tunables: Tunables) -> tuple[str, ...]:
         """What to say where passes are asked for and the device's compiler takes none; the rest is tuned."""
         if not self.live or not tunables.passes_asked or backend == "host":
             return ()
         made = backends.create(backend)
-        if made.pass_catalogue() is not None:
+        if made.pass_catalogue(target) is not None:
             return ()
-        reason = getattr(made, "passes_missing", "")
+        missing = getattr(made, "passes_missing", None)
+        reason = missing(target) if callable(missing) else ""
         why = f" ({reason})" if reason else ""
         return (
             f"space.passes: pass orders are not available on the {backend} backend here{why}; the rest is tuned",
