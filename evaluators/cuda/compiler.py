@@ -17,7 +17,7 @@ from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task, Value, Variant
 from tuner.evaluators.cuda.device_passes import DevicePasses
 from tuner.evaluators.cuda.entries import entry_expression
-from tuner.evaluators.cuda.flags import VALUE_CHANGING, nvrtc_options, short_names
+from tuner.evaluators.cuda.flags import VALUE_CHANGING, include_folders, nvrtc_options, short_names
 from tuner.evaluators.cuda.limits import Architecture, Usage, architecture, occupancy, over_limit
 from tuner.evaluators.cuda.nvrtc import find_headers, find_library
 from tuner.evaluators.device_code.pipelines import OWN_PIPELINE, chosen_pipeline
@@ -134,16 +134,9 @@ class CudaCompiler:
         self.limits = limits or architecture(arch)
         self.library = nvrtc_library()
         self._headers = find_headers()
-        try:
-            self._pool = CompilePool(
-                self.library,
-                workers=max(1, workers),
-                timeout_s=timeout_s,
-                program=_WORKER,
-                read=(*map(str, self._headers), *read),
-            )
-        except MachineError as error:
-            raise MachineError(f"NVRTC cannot be used: {self.library}", _INSTALL) from error
+        self._timeout_s = timeout_s
+        self._readable = {*map(str, self._headers), *read}
+        self._pool = self._start()
         self.version = str(self._pool.host["version"])
         self._made: dict[str, Made] = {}
         try:
@@ -151,6 +144,32 @@ class CudaCompiler:
         except SpecError:
             self.close()
             raise
+
+    def _start(self) -> CompilePool:
+        try:
+            return CompilePool(
+                self.library,
+                workers=self._workers,
+                timeout_s=self._timeout_s,
+                program=_WORKER,
+                read=sorted(self._readable),
+            )
+        except MachineError as error:
+            raise MachineError(f"NVRTC cannot be used: {self.library}", _INSTALL) from error
+
+    def _let_read(self, task: Task, requests: Sequence[BuildRequest]) -> None:
+        """Workers that may read what the candidates' flags name; a worker's rights cannot grow, so others are begun."""
+        wanted: set[str] = set()
+        for request in requests:
+            try:
+                wanted |= set(include_folders(request.resolved.flags, folder=task.kernel.folder))
+            except SpecError:
+                # The candidate that has it fails by it.
+                continue
+        if not wanted <= self._readable:
+            self._readable |= wanted
+            self._pool.close()
+            self._pool = self._start()
 
     def close(self) -> None:
         """Ends the workers; safe to call twice."""
@@ -183,6 +202,7 @@ class CudaCompiler:
         Raises:
             MachineError: one has a pass pipeline and there is nothing here that runs it.
         """
+        self._let_read(task, requests)
         jobs: list[Job | Build | None] = [
             None if chosen_pipeline(r.resolved.pipeline) else self._job(task, r.variant, r.resolved)
             for r in requests
