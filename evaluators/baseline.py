@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.core.errors import UsageError
+from tuner.core.errors import SpecError, UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.streams import seed_for, stream
 from tuner.core.types import Build, Resolved, Status, Task
@@ -24,7 +24,7 @@ from tuner.evaluators.sensitivity import check_expectations
 from tuner.evaluators.verification import AcceptedOutputs
 from tuner.evaluators.workloads import Workload
 
-__all__ = ["Baseline", "Look"]
+__all__ = ["Baseline", "Look", "refuse_constants"]
 
 _FLUSH_FACTOR = 2.25
 _PAGE = 4096
@@ -162,3 +162,13 @@ class Baseline:
             "partly_written": sorted(findings.untouched),
             "inputs": self._inputs,
         }
+
+
+def refuse_constants(task: Task) -> None:
+    """Raises ``SpecError`` where an argument is to fill a variable: bundles hold what is passed."""
+    for argument in task.arguments:
+        if argument.constant:
+            raise SpecError(
+                f"the argument {argument.name} is constant, which the {task.backend} backend does not have",
+                "remove constant: a pointer is passed",
+            )

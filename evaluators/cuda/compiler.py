@@ -6,6 +6,7 @@ May not load or run what it makes. A candidate's failure is a status.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -278,6 +279,7 @@ class CudaCompiler:
             "names": names,
             "entry": entry_expression(task.kernel.entry, values),
             "options": options,
+            "constants": [a.name for a in task.arguments if a.constant],
         }
         return Job(header=header, modules=tuple(t.encode() for t in texts), log_bytes=_LOG_BYTES)
 
@@ -294,8 +296,12 @@ class CudaCompiler:
         header = outcome.header
         cubin, ptx = outcome.blobs
         wrong = _disagreement(task, header["parameters"], wide=wide)
+        wrong = wrong or _missing_variable(task, header["constants"])
         if wrong:
             return Build(status=Status.BUILD_ERROR, message=wrong)
+        small = _small_variable(task, resolved, header["constants"], wide=wide)
+        if small:
+            return Build(status=Status.OUT_OF_RESOURCES, message=small)
         found: Mapping[str, int] = header["resources"]
         usage = Usage(
             registers=found["registers"],
@@ -335,9 +341,10 @@ def _program(variant: Variant) -> tuple[list[str], list[str]]:
 
 def _disagreement(task: Task, found: Sequence[Sequence[Any]], *, wide: bool) -> str:
     """How the kernel's parameters differ from the spec's arguments, one line; empty where they do not."""
-    if len(found) != len(task.arguments):
-        return f"the kernel takes {len(found)} arguments, the spec lists {len(task.arguments)}"
-    for argument, (kind, size) in zip(task.arguments, found, strict=True):
+    passed = [a for a in task.arguments if not a.constant]
+    if len(found) != len(passed):
+        return f"the kernel takes {len(found)} arguments, the spec lists {len(passed)}"
+    for argument, (kind, size) in zip(passed, found, strict=True):
         if argument.is_array:
             if (kind, size) != ("u", _POINTER_BYTES):
                 return f"argument {argument.name!r} has a shape in the spec, in the source it is no pointer"
@@ -349,6 +356,32 @@ def _disagreement(task: Task, found: Sequence[Sequence[Any]], *, wide: bool) -> 
         if size != wanted or (kind == "f") != floating:
             what = {"f": "a floating number", "b": "a struct"}.get(kind, "a whole number")
             return f"argument {argument.name!r} is {what} of {size} bytes in the source, {dtype} in the spec"
+    return ""
+
+
+def _missing_variable(task: Task, found: Mapping[str, int]) -> str:
+    """Which constant argument has no variable to fill, one line; empty where all have."""
+    for argument in task.arguments:
+        if argument.constant and argument.name not in found:
+            return (
+                f"the kernel uses no __constant__ variable {argument.name!r}, which the spec's argument is to fill; "
+                "it has to stand outside of namespaces and without static"
+            )
+    return ""
+
+
+def _small_variable(task: Task, resolved: Resolved, found: Mapping[str, int], *, wide: bool) -> str:
+    """Which constant argument does not fit into its variable on some problem, one line; empty where all do."""
+    for argument in task.arguments:
+        if not argument.constant or argument.shape is None:
+            continue
+        item = dtype_of(argument).itemsize * (2 if wide and argument.dtype == "float32" else 1)
+        for problem in (*task.problems, *task.verify.problems):
+            env = {**resolved.macros, **resolved.scalars, **problem.sizes}
+            size = item * math.prod(extent.integer(env) for extent in argument.shape)
+            if size > found[argument.name]:
+                room = found[argument.name]
+                return f"{argument.name} takes {size} bytes, its __constant__ variable has {room}"
     return ""
 
 

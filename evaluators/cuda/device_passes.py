@@ -126,13 +126,17 @@ class DevicePasses:
             flags = clang_flags(resolved.flags, folder=task.kernel.folder)
         except SpecError as error:
             return Outcome(status=Status.BUILD_ERROR, message=error.message)
+        constants = [a.name for a in task.arguments if a.constant]
         entry = entry_expression(task.kernel.entry, {**resolved.macros, **resolved.scalars})
         return Plan(
             source=device_source(task, request.variant, flags, entry=entry, macros=resolved.macros),
             flags=Flags(frontend=flags.clang),
             macros={},
-            prepare={"reflection": {**flags.reflection, "__CUDA_ARCH": self._capability}},
-            compile={"arch": self._arch, "assembler": list(flags.assembler)},
+            prepare={
+                "reflection": {**flags.reflection, "__CUDA_ARCH": self._capability},
+                "constants": constants,
+            },
+            compile={"arch": self._arch, "assembler": list(flags.assembler), "constants": constants},
         )
 
     @property

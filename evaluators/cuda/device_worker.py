@@ -44,6 +44,7 @@ class _Set:
     touch: list[list[int]]
     restore: list[tuple[int, int, int]]
     golden: int
+    constants: list[tuple[str, int, int]]
 
 
 class _Worker:
@@ -74,8 +75,10 @@ class _Worker:
         return {}
 
     def _load(self, header: Header, blobs: Sequence[bytes], handles: list[int]) -> Header:
-        self._function = self._driver.load(blobs[0], header["symbol"], header["shared_bytes"])
-        return {}
+        self._function = self._driver.load(
+            blobs[0], header["symbol"], header["shared_bytes"], header["constants"]
+        )
+        return {"rooms": {name: size for name, (_, size) in self._function.variables.items()}}
 
     def _unload(self, header: Header, blobs: Sequence[bytes], handles: list[int]) -> Header:
         for number in list(self._sets):
@@ -113,6 +116,7 @@ class _Worker:
             touch=header["touch"],
             restore=restore,
             golden=golden,
+            constants=[(name, device + at, length) for name, at, length in header["constants"]],
         )
         self._upload(self._sets[number])
         return {}
@@ -158,6 +162,7 @@ class _Worker:
         for number in header["order"]:
             slab = self._sets[number]
             self._prepare(slab)
+            self._fill_constants(slab)
             if header["calls"]:
                 self._driver.launch(
                     self._function, header["grid"], header["block"], header["shared_bytes"], slab.arguments
@@ -176,6 +181,11 @@ class _Worker:
         for at, length in slab.poison:
             self._driver.fill(slab.device + at, _POISON, length)
 
+    def _fill_constants(self, slab: _Set) -> None:
+        assert self._function is not None
+        for name, at, length in slab.constants:
+            self._driver.copy(self._function.variables[name][0], at, length)
+
     def _touch(self, slab: _Set) -> None:
         """Brings inputs into the second-level cache by copying them elsewhere."""
         longest = max((length for _, length in slab.touch), default=0)
@@ -187,6 +197,7 @@ class _Worker:
         assert self._function is not None
         assert self._events is not None
         start, end = self._events
+        self._fill_constants(slab)
         self._driver.record(start)
         self._driver.launch(
             self._function, header["grid"], header["block"], header["shared_bytes"], slab.arguments

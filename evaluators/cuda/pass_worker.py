@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from tuner.evaluators.cuda.cubin import code_key, resources
+from tuner.evaluators.cuda.cubin import code_key, resources, variable_sizes
 from tuner.evaluators.cuda.nvjitlink import NvJitLink, NvJitLinkError
 from tuner.evaluators.cuda.nvptx import TRIPLE, NvptxModule
 from tuner.evaluators.cuda.ptx import instruction_mix, parameters
@@ -51,7 +51,7 @@ class _Worker:
         module = NvptxModule(self._library, modules[0])
         try:
             symbol = module.take_entry()
-            module.keep_only(symbol)
+            module.keep_only(symbol, *header["constants"])
             module.resolve_reflection(header["reflection"])
             missing = module.undefined()
             if missing:
@@ -96,6 +96,7 @@ class _Worker:
             "resources": {name: getattr(found, name) for name in found.__slots__},
             "mix": instruction_mix(ptx, symbol),
             "parameters": parameters(ptx, symbol),
+            "constants": variable_sizes(cubin, header["constants"]),
             "seconds": {
                 "passes": passed - started,
                 "codegen": coded - passed,

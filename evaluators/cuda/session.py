@@ -107,9 +107,13 @@ class Loaded:
         # Sizes that are made up later are never larger than the main ones.
         sizes = [p.sizes for p in (*task.problems, *task.verify.problems)]
         shared = max(self._shape(s)["shared_bytes"] for s in sizes)
-        worker.ask(
-            {"op": "load", "symbol": made.symbol, "shared_bytes": shared}, [code], during="loading the code"
-        )
+        header = {
+            "op": "load",
+            "symbol": made.symbol,
+            "shared_bytes": shared,
+            "constants": [a.name for a in task.arguments if a.constant],
+        }
+        self._rooms: dict[str, int] = worker.ask(header, [code], during="loading the code")["rooms"]
 
     def place(self, number: int, workload: Workload, *, byte: int | None = None) -> Slab:
         """Puts a workload's buffers on the device, in the place of an earlier one with the number."""
@@ -125,7 +129,13 @@ class Loaded:
             "restore": slab.spans(ArgumentRole.INOUT),
             "poison": slab.spans(*_POISONED),
             "touch": slab.spans(ArgumentRole.INPUT, ArgumentRole.INOUT),
+            "constants": slab.constants(),
         }
+        for name, _, size in slab.constants():
+            room = self._rooms[name]
+            if size > room:
+                text = f"{name} takes {size} bytes on {workload.name}, its __constant__ variable has {room}"
+                raise CandidateFailed(Status.OUT_OF_RESOURCES, text)
         label = workload.name
         self.worker.ask(
             header, handle=slab.descriptor, timeout_s=_copy_s(slab.size), during=f"copying {label}"

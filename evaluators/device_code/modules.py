@@ -22,9 +22,10 @@ class DeviceModule(Module):
         """All functions with a body, the ones that nobody outside sees among them."""
         return [self.name(f) for f in self.functions() if not self._lib.IsDeclaration(f)]
 
-    def keep_only(self, symbol: str) -> None:
-        """Hides everything but one kernel, and drops what it does not need."""
-        self.run_passes(f"internalize<preserve-gv={symbol}>,globaldce", 0, PassOptions())
+    def keep_only(self, *symbols: str) -> None:
+        """Hides everything but a kernel and the variables that are filled from outside; drops what nothing needs."""
+        kept = ";".join(f"preserve-gv={symbol}" for symbol in symbols)
+        self.run_passes(f"internalize<{kept}>,globaldce", 0, PassOptions())
 
     def undefined(self) -> list[str]:
         """Functions that are called and have no body, but LLVM's own."""

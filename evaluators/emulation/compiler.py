@@ -22,7 +22,7 @@ from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status, Task, Variant
 from tuner.evaluators.emulation.launch import ENTRY, MOST_STATICS, SharedVariable, emulated_source
 from tuner.evaluators.emulation.limits import architecture_macro
-from tuner.evaluators.emulation.rewriting import GAP_BYTES, SECTION, mark_lines, place_shared
+from tuner.evaluators.emulation.rewriting import GAP_BYTES, SECTION, make_fillable, mark_lines, place_shared
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.objects import Object, refusal
 from tuner.evaluators.host.toolchain import Toolchain
@@ -164,6 +164,7 @@ class EmulationCompiler:
         words += ["-include", "tuner_emulation.h", "-include", _MACROS, *self._includes(task)]
         _run(self._clang, [*words, name, "-o", "device.ll"], scratch)
         text = folder.joinpath("device.ll").read_text(encoding="utf-8")
+        text = make_fillable(text, [a.name for a in task.arguments if a.constant])
         folder.joinpath("placed.ll").write_text(place_shared(text, ENTRY), encoding="utf-8")
         _run(self._clang, [*_INSTRUMENT, "placed.ll", "-o", "checked.ll"], scratch)
         text = folder.joinpath("checked.ll").read_text(encoding="utf-8")

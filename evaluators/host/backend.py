@@ -20,7 +20,7 @@ import numpy as np
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task
-from tuner.evaluators.baseline import Baseline
+from tuner.evaluators.baseline import Baseline, refuse_constants
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.catalogue import pass_catalogue
 from tuner.evaluators.host.compiler import HostCompiler
@@ -106,6 +106,7 @@ class HostBackend:
             )
         if task.launch is not None:
             raise SpecError("a function on the host has no launch geometry", "remove `launch`")
+        refuse_constants(task)
         return HostEvaluation(task, workers=workers)
 
     def _tools(self) -> HostCompiler:

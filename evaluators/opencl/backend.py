@@ -16,6 +16,7 @@ import numpy as np
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.protocols import Replacement
 from tuner.core.types import Resolved, Task
+from tuner.evaluators.baseline import refuse_constants
 from tuner.evaluators.opencl.device import Device, choose
 from tuner.evaluators.opencl.device_passes import missing_parts, parts_environment, spirv_catalogue
 from tuner.evaluators.opencl.evaluation import OpenClEvaluation
@@ -123,6 +124,7 @@ class OpenClBackend:
                     f"the argument {argument.name} has the dtype {argument.dtype}, which no kernel takes by value",
                     "use an integer or floating type",
                 )
+        refuse_constants(task)
         device = self.device(task.target)
         if any(a.dtype == "float64" for a in task.arguments) and not device.doubles:
             raise SpecError(f"{device.text} has no double precision", "use float32, or another target")

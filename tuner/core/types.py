@@ -119,7 +119,10 @@ class Initial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """One argument of the kernel, in call order: an array when it has a shape, else a scalar with a value."""
+    """One argument of the kernel, in call order: an array when it has a shape, else a scalar with a value.
+
+    An array with ``constant`` is no parameter: it fills the source's variable of its name in constant memory.
+    """
 
     name: str
     dtype: str
@@ -128,6 +131,7 @@ class Argument:
     role: ArgumentRole = ArgumentRole.INPUT
     initial: Initial = field(default_factory=Initial)
     fixed: bool = False
+    constant: bool = False
 
     @property
     def is_array(self) -> bool:
