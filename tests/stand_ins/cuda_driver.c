@@ -4,6 +4,7 @@
 // A module may export `double clock_scale`: what events say is multiplied by it, as if the clock had been tampered with.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <link.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +80,16 @@ int cuModuleGetFunction(void **function, Module *module, const char *name) {
     Function *made = malloc(sizeof *made);
     *(void **)&made->call = found;
     *function = made;
+    return 0;
+}
+int cuModuleGetGlobal_v2(uint64_t *at, size_t *size, Module *module, const char *name) {
+    CHECK;
+    void *found = dlsym(module->library, name);
+    Dl_info place;
+    ElfW(Sym) *symbol;
+    if (!found || !dladdr1(found, &place, (void **)&symbol, RTLD_DL_SYMENT)) return 500;
+    *at = (uint64_t)found;
+    *size = symbol->st_size;
     return 0;
 }
 int cuFuncSetAttribute(Function *function, int attribute, int value) { CHECK; return value > 232448 ? 1 : 0; }
