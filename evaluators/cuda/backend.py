@@ -29,6 +29,7 @@ from tuner.evaluators.cuda.limits import architecture
 from tuner.evaluators.cuda.measured import DeviceRuns
 from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.cuda.nvrtc import Nvrtc
+from tuner.evaluators.cuda.other_compilers import build_with
 
 __all__ = ["CudaBackend", "CudaEvaluation"]
 
@@ -170,15 +171,9 @@ class CudaEvaluation:
                 self._runs.know(build, request.variant)
         return builds
 
-    def adopt(self, cubin: bytes, like: Build) -> Build:
-        """A build of a cubin that another compiler made of the kernel of ``like``, for comparisons."""
-        return self._compiler.adopt(cubin, like)
-
     def build_with(self, command: Sequence[str], resolved: Resolved) -> Build:
-        """Refused: only ``benchmarks/gpu.py`` times nvcc's code beside NVRTC's."""
-        return Build(
-            status=Status.REFUSED, message="other compilers are not timed for CUDA; see benchmarks/gpu.py"
-        )
+        """The source by nvcc, where it is installed, or by clang and LLVM."""
+        return build_with(self._compiler, self._task, command, resolved)
 
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         """Runs the baseline and the reference on everything that the search will use."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from tuner.evaluators.cuda.limits import Usage
 
-__all__ = ["Resources", "code_key", "resources", "variable_sizes"]
+__all__ = ["Resources", "code_key", "has_kernel", "resources", "variable_sizes"]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -102,6 +102,11 @@ def resources(cubin: bytes, symbol: str, log: str) -> Resources:
         barriers=_first(_BARRIERS, said),
         most_threads=_most_threads(_data(cubin, sections.get(f".nv.info.{symbol}"))),
     )
+
+
+def has_kernel(cubin: bytes, symbol: str) -> bool:
+    """Whether a cubin has the kernel of a symbol; raises ``ValueError`` for what is no cubin."""
+    return f".text.{symbol}" in _sections(cubin)
 
 
 def variable_sizes(cubin: bytes, names: Sequence[str]) -> dict[str, int]:

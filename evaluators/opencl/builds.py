@@ -12,7 +12,7 @@ from functools import cached_property
 from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import MachineError
 from tuner.core.types import Build, BuildRequest, Resolved, Status, Task
-from tuner.evaluators.device_code.pipelines import OWN_PIPELINE, chosen_pipeline
+from tuner.evaluators.device_code.pipelines import chosen_pipeline
 from tuner.evaluators.host.compile_pool import Outcome
 from tuner.evaluators.host.supply import runtime_of
 from tuner.evaluators.host.toolchain import find_toolchain
@@ -84,20 +84,18 @@ class Builder:
             self._compiler = Compiler(zygote, self._device, workers=self._workers)
         return self._compiler.compile(programs)
 
-    def build(self, requests: Sequence[BuildRequest], *, by_llvm: bool = False) -> list[Build]:
+    def build(self, requests: Sequence[BuildRequest], *, by_llvm: str = "") -> list[Build]:
         """One build for each candidate, in order; over a known limit is ``out_of_resources``.
 
         Args:
             requests: the candidates.
-            by_llvm: all go through LLVM, those without a pipeline with its own O3.
+            by_llvm: the pipeline of those that have none; empty: the driver's own compiler takes them.
 
         Raises:
             MachineError: one has a pass pipeline and there is nothing here that runs it.
         """
         programs = [Program.of(self._task.kernel, r.variant, r.resolved) for r in requests]
-        pipelines = [
-            chosen_pipeline(r.resolved.pipeline) or (OWN_PIPELINE if by_llvm else "") for r in requests
-        ]
+        pipelines = [chosen_pipeline(r.resolved.pipeline) or by_llvm for r in requests]
         work = [(p, pipeline) for p, pipeline in zip(programs, pipelines, strict=True) if pipeline]
         passed = iter(self.passes.compile(work) if work else ())
         outcomes = [next(passed) if pipeline else None for pipeline in pipelines]

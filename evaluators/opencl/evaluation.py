@@ -6,11 +6,15 @@ May not decide what to try next or whether a time is a gain.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tuner.core.canonical import digest
+from tuner.core.errors import MachineError, SpecError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task
 from tuner.evaluators.baseline import Baseline
+from tuner.evaluators.device_code.compared import clang_words, is_clang
+from tuner.evaluators.device_code.pipelines import OWN_PIPELINE
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.harness import Signature
 from tuner.evaluators.host.reference import Oracle
@@ -19,6 +23,7 @@ from tuner.evaluators.lane import TimingLane, cache_sizes
 from tuner.evaluators.opencl.builds import Builder
 from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.device_passes import missing_parts
+from tuner.evaluators.opencl.flags import check_flags
 from tuner.evaluators.opencl.launches import failing, launches_of
 from tuner.evaluators.opencl.oclgrind import oclgrind_version
 from tuner.evaluators.opencl.program import Program
@@ -70,10 +75,19 @@ class OpenClEvaluation:
         return self._builder.build(requests)
 
     def build_with(self, command: Sequence[str], resolved: Resolved) -> Build:
-        """Refused: a device takes the code of its own driver's compiler."""
-        return Build(
-            status=Status.REFUSED, message="only the device's own compiler makes code for an OpenCL device"
-        )
+        """The source by clang and LLVM, where the device takes SPIR-V; refused for any other compiler."""
+        if not is_clang(command):
+            text = f"{command[0]} makes no code for an OpenCL device: clang does, where it takes SPIR-V"
+            return Build(status=Status.REFUSED, message=text)
+        try:
+            pipeline, flags = clang_words(command)
+            check_flags(flags)
+            by_clang = replace(resolved, flags=flags, pipeline=None)
+            request = BuildRequest(trial=BASELINE, variant=self._task.kernel.variant, resolved=by_clang)
+            (build,) = self._builder.build([request], by_llvm=pipeline)
+        except (SpecError, MachineError) as error:
+            return Build(status=Status.BUILD_ERROR, message=error.message)
+        return build
 
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         """Runs the baseline and the reference on everything that the search will use."""
@@ -114,7 +128,7 @@ class OpenClEvaluation:
         if resolved.pipeline is None:
             return f"{self._device.il}; pass orders can be tuned, the spec does not ask for them"
         request = BuildRequest(trial=BASELINE, variant=self._task.kernel.variant, resolved=resolved)
-        (build,) = self._builder.build([request], by_llvm=True)
+        (build,) = self._builder.build([request], by_llvm=OWN_PIPELINE)
         if build.status is not Status.OK:
             return f"no pass pipeline will build ({build.message}); write passes: off"
         return self._builder.passes.describe
