@@ -6,7 +6,6 @@ May not load or run what it makes. A candidate's failure is a status.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,13 +15,13 @@ from typing import Any
 from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task, Value, Variant
+from tuner.evaluators.cuda.agreement import disagreement, missing_variable, small_variable
 from tuner.evaluators.cuda.device_passes import DevicePasses
 from tuner.evaluators.cuda.entries import entry_expression
 from tuner.evaluators.cuda.flags import VALUE_CHANGING, include_folders, nvrtc_options, short_names
 from tuner.evaluators.cuda.limits import Architecture, Usage, architecture, occupancy, over_limit
 from tuner.evaluators.cuda.nvrtc import find_headers, find_library
 from tuner.evaluators.device_code.pipelines import OWN_PIPELINE, chosen_pipeline
-from tuner.evaluators.distributions import dtype_of
 from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.spaces.launch import Geometry, geometry
@@ -39,8 +38,6 @@ _ERROR = re.compile(
 )
 _SOURCES = (".cu",)
 _NAME_MAP = "__nv_name_map"
-_POINTER_BYTES = 8
-_FLOAT_BYTES = 4
 _SAME_IN_DOUBLE = (
     *("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
     *("asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "pow", "fabs", "fmin", "fmax", "fma", "floor"),
@@ -295,11 +292,11 @@ class CudaCompiler:
             )
         header = outcome.header
         cubin, ptx = outcome.blobs
-        wrong = _disagreement(task, header["parameters"], wide=wide)
-        wrong = wrong or _missing_variable(task, header["constants"])
+        wrong = disagreement(task, header["parameters"], wide=wide)
+        wrong = wrong or missing_variable(task, header["constants"])
         if wrong:
             return Build(status=Status.BUILD_ERROR, message=wrong)
-        small = _small_variable(task, resolved, header["constants"], wide=wide)
+        small = small_variable(task, resolved, header["constants"], wide=wide)
         if small:
             return Build(status=Status.OUT_OF_RESOURCES, message=small)
         found: Mapping[str, int] = header["resources"]
@@ -337,52 +334,6 @@ def _program(variant: Variant) -> tuple[list[str], list[str]]:
         return [f.name for f in files], [f.text for f in files]
     text = "".join(f'#include "{f.name}"\n' for f in sources)
     return ["sources", *(f.name for f in files)], [text, *(f.text for f in files)]
-
-
-def _disagreement(task: Task, found: Sequence[Sequence[Any]], *, wide: bool) -> str:
-    """How the kernel's parameters differ from the spec's arguments, one line; empty where they do not."""
-    passed = [a for a in task.arguments if not a.constant]
-    if len(found) != len(passed):
-        return f"the kernel takes {len(found)} arguments, the spec lists {len(passed)}"
-    for argument, (kind, size) in zip(passed, found, strict=True):
-        if argument.is_array:
-            if (kind, size) != ("u", _POINTER_BYTES):
-                return f"argument {argument.name!r} has a shape in the spec, in the source it is no pointer"
-            continue
-        dtype = dtype_of(argument)
-        wanted = 2 * dtype.itemsize if wide and dtype.name == "float32" else dtype.itemsize
-        # Half and complex numbers are structs of their own size.
-        floating = dtype.kind == "f" and wanted >= _FLOAT_BYTES
-        if size != wanted or (kind == "f") != floating:
-            what = {"f": "a floating number", "b": "a struct"}.get(kind, "a whole number")
-            return f"argument {argument.name!r} is {what} of {size} bytes in the source, {dtype} in the spec"
-    return ""
-
-
-def _missing_variable(task: Task, found: Mapping[str, int]) -> str:
-    """Which constant argument has no variable to fill, one line; empty where all have."""
-    for argument in task.arguments:
-        if argument.constant and argument.name not in found:
-            return (
-                f"the kernel uses no __constant__ variable {argument.name!r}, which the spec's argument is to fill; "
-                "it has to stand outside of namespaces and without static"
-            )
-    return ""
-
-
-def _small_variable(task: Task, resolved: Resolved, found: Mapping[str, int], *, wide: bool) -> str:
-    """Which constant argument does not fit into its variable on some problem, one line; empty where all do."""
-    for argument in task.arguments:
-        if not argument.constant or argument.shape is None:
-            continue
-        item = dtype_of(argument).itemsize * (2 if wide and argument.dtype == "float32" else 1)
-        for problem in (*task.problems, *task.verify.problems):
-            env = {**resolved.macros, **resolved.scalars, **problem.sizes}
-            size = item * math.prod(extent.integer(env) for extent in argument.shape)
-            if size > found[argument.name]:
-                room = found[argument.name]
-                return f"{argument.name} takes {size} bytes, its __constant__ variable has {room}"
-    return ""
 
 
 def _message(log: str, entry: str, short: Sequence[str]) -> str:
