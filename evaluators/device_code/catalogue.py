@@ -19,7 +19,7 @@ from tuner.core.types import Status
 from tuner.evaluators.host.catalogue import alone, pass_catalogue
 from tuner.evaluators.host.compile_pool import Outcome
 from tuner.evaluators.host.compiler import HostCompiler
-from tuner.evaluators.host.toolchain import cache_folder, find_toolchain, write_atomically
+from tuner.evaluators.host.toolchain import cache_folder, find_toolchain, write_fact
 from tuner.spaces.catalogue import Catalogue
 
 __all__ = ["probed_catalogue"]
@@ -58,5 +58,5 @@ def probed_catalogue(
     outcomes = compile_sample([f"{_PREFIX},{alone(p, host)}" for p in passes])
     broken = {p.name for p, o in zip(passes, outcomes, strict=True) if o.status is not Status.OK}
     catalogue = replace(host, broken=host.broken | broken)
-    write_atomically(path, json.dumps(catalogue.to_json()))
+    write_fact(path, json.dumps(catalogue.to_json()))
     return catalogue

@@ -140,7 +140,7 @@ class Backend(Protocol):
         """Raises ``SpecError`` for a flag that this backend cannot honour."""
         ...
 
-    def pass_catalogue(self, target: str) -> Mapping[str, Any] | None:
+    def pass_catalogue(self, target: str = "native") -> Mapping[str, Any] | None:
         """The passes that can be run for a target (format: :class:`tuner.spaces.passes.Catalogue`), or ``None``.
 
         The pipeline ``default<O3>`` alone is what the backend's own compiler does at its highest level. A backend
