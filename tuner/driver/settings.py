@@ -81,6 +81,7 @@ class RunSettings:
         pool: proposals asked for at most for each that is tried, where the searcher draws without a model of its own;
             with 1 the cost model does not look at proposals before they are built.
         evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
+        fleet: whether several devices time candidates at once.
     """
 
     strategy: str
@@ -106,12 +107,15 @@ class RunSettings:
     pool: int = 1
     recall: bool = False
     evolution: Evolution | None = None
+    fleet: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; ``evolution`` is there only where it is set."""
+        """Plain JSON; ``evolution`` and ``fleet`` are there only where they are set."""
         plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
         if self.evolution is None:
             del plain["evolution"]
+        if not self.fleet:
+            del plain["fleet"]
         return plain
 
     @classmethod
