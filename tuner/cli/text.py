@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_result"]
 
 PIPELINE_SHOWN = 160
+LIGHT_SHOWN = 20.0
+"""A bound farther away says nothing: the kernel is bound by something else."""
 
 
 def print_result(result: Result) -> None:
@@ -43,7 +45,7 @@ def print_result(result: Result) -> None:
     if summary.recalled:
         near = ", ".join(f"{source['kernel']} ({source['speedup']:.2f}x)" for source in summary.recalled)
         print(f"  library    tried first what runs of similar kernels had found: {near}")
-    if summary.light is not None and summary.light[1] is not None:
+    if summary.light is not None and summary.light[1] is not None and summary.light[1] <= LIGHT_SHOWN:
         print(f"  light      the best took {summary.light[1]:.2f} times what this machine needs at least")
     if summary.savings is not None:
         print(f"  cost model {_savings(summary.savings)}")
