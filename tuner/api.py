@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import BaselineError, UsageError
+from tuner.core.executors import MakeExecutor
 from tuner.core.protocols import Backend, Observer
 from tuner.core.types import Configuration
 from tuner.driver import audit as audits
@@ -18,7 +19,6 @@ from tuner.driver.engine import Interruption
 from tuner.driver.imports import read_sources
 from tuner.driver.opening import open_state
 from tuner.driver.runs import (
-    MakeExecutor,
     Options,
     Outcome,
     begin,

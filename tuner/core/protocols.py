@@ -33,6 +33,7 @@ __all__ = [
     "Replaces",
     "Searcher",
     "Session",
+    "WorksApart",
 ]
 
 
@@ -204,6 +205,15 @@ class Replaces(Protocol):
         Raises:
             UsageError: the winner cannot be put in place.
         """
+        ...
+
+
+@runtime_checkable
+class WorksApart(Protocol):
+    """A backend whose device may work beside the host's processors, so that builds need not wait for timing."""
+
+    def works_apart(self, target: str) -> bool:
+        """Whether this machine's device for the target is one of these; ``False`` where there is none in reach."""
         ...
 
 

@@ -16,12 +16,13 @@ from typing import Any
 
 from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.errors import MachineError, UsageError
-from tuner.core.executors import Executor
+from tuner.core.executors import Executor, MakeExecutor
 from tuner.core.protocols import Backend, Evaluation, Observer
 from tuner.core.types import Proposal, Status, Task
 from tuner.driver.engine import Engine, Interruption
 from tuner.driver.environment import changed, check_flags, require_sandbox, toolchain
 from tuner.driver.fleet_engine import FleetEngine
+from tuner.driver.fleets import beside
 from tuner.driver.lineup import describe_original
 from tuner.driver.opening import make_lineup, open_state
 from tuner.driver.result import Summary, summarise
@@ -33,7 +34,6 @@ from tuner.recorders.record import Event, RunRecord
 from tuner.spec.load import LoadedSpec
 
 __all__ = [
-    "MakeExecutor",
     "Options",
     "Outcome",
     "begin",
@@ -47,9 +47,6 @@ CONFIRM_S = 30.0
 """Least seconds kept for choosing and confirming where the source evolves, as far as that is not most of the time."""
 
 SUFFIX = ".run"
-
-MakeExecutor = Callable[[Task], Executor]
-"""Makes what runs a task on several devices of one kind; closed by who asked for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +177,8 @@ def begin(
         observers: told of each committed event.
         interruption: looked at between two events.
         clock: seconds, monotonic.
-        executor: makes what runs the task on several devices, of one kind; ``None``: the one of this machine.
+        executor: makes what runs the task on several devices, of one kind; ``None``: the one of this machine, with
+            builds beside it where that disturbs no timing.
 
     Raises:
         SpecError: the spec cannot be run as it is; nothing is written.
@@ -191,6 +189,7 @@ def begin(
     backend = backend or backends.create(spec.task.backend)
     if options.require_sandbox:
         require_sandbox(backend, spec.task.target)
+    executor = executor or beside(backend, spec.task.target, workers_of(options))
     settings = replace(settings_of(spec, options), fleet=executor is not None)
     catalogue = backend.pass_catalogue(spec.task.target) if spec.wants_passes else None
     space = spec.space(catalogue)
@@ -297,6 +296,8 @@ def resume(
                 "resume it where it was begun, or force it with --force, which the record will show",
             )
         task = spec.task_with(seed=state.settings.seed)
+        if state.settings.fleet:
+            executor = executor or beside(backend, spec.task.target, workers or state.settings.batch)
         if state.settings.fleet and executor is None:
             raise UsageError(f"{path} ran over several devices", "give the --executor that it was begun with")
         executor = executor if state.settings.fleet else None
