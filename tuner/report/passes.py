@@ -1,0 +1,242 @@
+"""Pass pipelines: the winner's, and what single passes were worth.
+
+Two kinds of evidence, kept apart. A *pair* is two trials with the same source, parameters and flags whose pipelines
+differ by this pass alone: the ratio of their times is what the pass did there. An *association* is the coefficient of
+a pass's presence in a ridge regression of the log time on all passes and all settings, with an interval from bootstrap
+resamples of the trials: passes that were tried together cannot be told apart by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.core.canonical import canonical_json
+from tuner.core.errors import SpecError
+from tuner.core.types import BASELINE, Status
+from tuner.driver.state import RunState, TrialState
+from tuner.report.trials import rounded
+from tuner.spaces.pipeline import Leaf, Pipeline
+from tuner.spaces.space import PASSES
+
+__all__ = ["passes"]
+
+MOST_TRIALS = 2000
+RESAMPLES = 40
+LEAST = 3
+"""Trials with and without a pass below which no association is given."""
+
+RIDGE = 1.0
+SHOWN = 60
+"""Passes that the page lists."""
+
+Matrix = npt.NDArray[np.float64]
+
+
+def passes(state: RunState, starts: Sequence[Pipeline]) -> dict[str, Any] | None:
+    """The winner's pipeline against the baseline's and what each pass was worth; ``None`` where passes are off.
+
+    Args:
+        state: of the run.
+        starts: pipelines that the search starts from, the baseline's first; O3 spelt out may be one.
+    """
+    base = state.trials[BASELINE].proposal.configuration.get(PASSES)
+    if base is None:
+        return None
+    worked = [t for t in state.trials.values() if t.status in (Status.OK, Status.DUPLICATE)]
+    worked = [t for t in worked if t.score is not None and not t.raced]
+    pipelines = {t.number: _read(t) for t in worked}
+    best = state.chosen if state.chosen is not None else state.best
+    number = BASELINE if best is None else best
+    own = _read(state.trials[number])
+    pairs = _pairs(worked, pipelines)
+    rows = _associations(worked, pipelines)
+    names = sorted({*pairs, *rows})
+    table = [_row(name, pairs.get(name, []), rows.get(name)) for name in names]
+    table.sort(key=_weight, reverse=True)
+    return {
+        "base": str(base),
+        "best": {"trial": number, "text": state.trials[number].proposal.configuration.get(PASSES, "")},
+        **_steps(starts, own, pairs),
+        "table": table[:SHOWN],
+        "left_out": max(0, len(table) - SHOWN),
+        "trials": len(worked),
+        "pipelines": len({p.text for p in pipelines.values()}),
+    }
+
+
+def _read(trial: TrialState) -> Pipeline:
+    try:
+        return Pipeline.parse(str(trial.proposal.configuration.get(PASSES, "")))
+    except SpecError:
+        # Another version's notation is no reason to show nothing of the run.
+        return Pipeline(())
+
+
+def _label(leaf: Leaf) -> str:
+    return leaf.node.head
+
+
+def _steps(
+    starts: Sequence[Pipeline], own: Pipeline, pairs: Mapping[str, Sequence[tuple[float, bool]]]
+) -> dict[str, Any]:
+    """The winner's passes in order against the nearest start: which were put in, and which are gone."""
+    leaves = own.leaves()
+    mine = [_label(leaf) for leaf in leaves]
+    scripts = []
+    for index, start in enumerate(starts):
+        theirs = [_label(leaf) for leaf in start.leaves()]
+        matcher = SequenceMatcher(None, theirs, mine, autojunk=False)
+        scripts.append((len(theirs) + len(mine) - 2 * _matched(matcher), index, theirs, matcher.get_opcodes()))
+    _, nearest, theirs, codes = min(scripts, key=lambda s: s[:2])
+    steps: list[dict[str, Any]] = []
+    for kind, i, j, k, end in codes:
+        if kind in ("replace", "delete"):
+            steps += [{"name": name, "around": [], "state": "removed"} for name in theirs[i:j]]
+        state = "kept" if kind == "equal" else "added"
+        for leaf in leaves[k:end]:
+            steps.append({"name": _label(leaf), "around": list(leaf.containers), "state": state})
+    for step in steps:
+        found = pairs.get(step["name"], ())
+        step["pairs"] = len(found)
+        step["worth"] = rounded(math.exp(_middle([w for w, _ in found])), 4) if found else None
+    return {"steps": steps, "spelt_out": nearest > 0}
+
+
+def _matched(matcher: SequenceMatcher[str]) -> int:
+    return sum(block.size for block in matcher.get_matching_blocks())
+
+
+def _pairs(
+    trials: Sequence[TrialState], pipelines: Mapping[int, Pipeline]
+) -> dict[str, list[tuple[float, bool]]]:
+    """For each pass the log gain of having it, from trials that differ by it alone; whether the code was the same."""
+    groups: dict[str, dict[str, TrialState]] = defaultdict(dict)
+    for trial in trials:
+        rest = {k: v for k, v in trial.proposal.configuration.items() if k != PASSES}
+        groups[canonical_json([trial.variant, rest])].setdefault(pipelines[trial.number].text, trial)
+    found: dict[str, list[tuple[float, bool]]] = defaultdict(list)
+    for group in groups.values():
+        if len(group) < 2:
+            continue
+        for trial in group.values():
+            pipeline = pipelines[trial.number]
+            seen = set()
+            for leaf in pipeline.leaves():
+                without = pipeline.splice(leaf.path, 1, ()).text
+                other = group.get(without)
+                if other is None or (_label(leaf), without) in seen:
+                    continue
+                seen.add((_label(leaf), without))
+                assert trial.score is not None
+                assert other.score is not None
+                found[_label(leaf)].append((other.score - trial.score, _same_code(trial, other)))
+    return found
+
+
+def _same_code(one: TrialState, other: TrialState) -> bool:
+    return bool(one.build and other.build and one.build["key"] == other.build["key"])
+
+
+def _associations(
+    trials: Sequence[TrialState], pipelines: Mapping[int, Pipeline]
+) -> dict[str, dict[str, Any]]:
+    """For each pass its coefficient as a factor on the speed, its 90% interval, and how often it was there."""
+    if len(trials) > MOST_TRIALS:
+        step = len(trials) / MOST_TRIALS
+        trials = [trials[int(i * step)] for i in range(MOST_TRIALS)]
+    present = [{_label(leaf) for leaf in pipelines[t.number].leaves()} for t in trials]
+    counts = Counter(label for labels in present for label in labels)
+    labels = sorted(n for n, c in counts.items() if c >= LEAST and len(trials) - c >= LEAST)
+    labels, together = _merged(labels, present)
+    if not labels:
+        return {}
+    matrix = np.array([[label in row for label in labels] for row in present], dtype=np.float64)
+    design = np.hstack([matrix, _settings(trials)])
+    target = np.array([-(t.score or 0.0) for t in trials], dtype=np.float64)
+    rng = np.random.Generator(np.random.PCG64(0))
+    whole = _ridge(design, target)[: len(labels)]
+    drawn = []
+    for _ in range(RESAMPLES):
+        rows = rng.integers(len(trials), size=len(trials))
+        drawn.append(_ridge(design[rows], target[rows])[: len(labels)])
+    low, high = np.quantile(np.array(drawn), [0.05, 0.95], axis=0)
+    return {
+        label: {
+            "together": together[label],
+            "with": counts[label],
+            "without": len(trials) - counts[label],
+            "factor": rounded(math.exp(whole[i]), 4),
+            "low": rounded(math.exp(min(low[i], whole[i])), 4),
+            "high": rounded(math.exp(max(high[i], whole[i])), 4),
+        }
+        for i, label in enumerate(labels)
+    }
+
+
+def _merged(
+    labels: Sequence[str], present: Sequence[set[str]]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """One of those passes that were always there together, and the others by it: nothing can tell them apart."""
+    firsts: dict[bytes, str] = {}
+    together: dict[str, list[str]] = {}
+    for label in labels:
+        column = bytes(label in row for row in present)
+        first = firsts.setdefault(column, label)
+        together.setdefault(first, []).extend([label] if first != label else [])
+    return list(together), together
+
+
+def _settings(trials: Sequence[TrialState]) -> Matrix:
+    """One column for each setting that is not the pipeline, and each variant."""
+    keys: dict[tuple[str, str], int] = {}
+    rows = []
+    for trial in trials:
+        pairs = [("variant", str(trial.variant))]
+        pairs += [(n, repr(v)) for n, v in trial.proposal.configuration.items() if n != PASSES]
+        rows.append([keys.setdefault(p, len(keys)) for p in pairs])
+    matrix = np.zeros((len(trials), len(keys)))
+    for i, columns in enumerate(rows):
+        matrix[i, columns] = 1.0
+    return matrix
+
+
+def _ridge(design: Matrix, target: Matrix) -> Matrix:
+    centred = design - design.mean(axis=0)
+    gram = centred.T @ centred + RIDGE * np.eye(design.shape[1])
+    solved: Matrix = np.linalg.solve(gram, centred.T @ (target - target.mean()))
+    return solved
+
+
+def _middle(values: Sequence[float]) -> float:
+    return float(np.median(np.array(values)))
+
+
+def _row(
+    name: str, pairs: Sequence[tuple[float, bool]], association: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    gains = [gain for gain, _ in pairs]
+    row: dict[str, Any] = {
+        "name": name,
+        "together": [] if association is None else association["together"],
+        "pairs": len(pairs),
+        "association": association,
+    }
+    if gains:
+        row["worth"] = rounded(math.exp(_middle(gains)), 4)
+        row["least"], row["most"] = rounded(math.exp(min(gains)), 4), rounded(math.exp(max(gains)), 4)
+        row["same_code"] = sum(same for _, same in pairs)
+    return row
+
+
+def _weight(row: Mapping[str, Any]) -> tuple[bool, float]:
+    """Measured pairs first, then by how far the effect is from none."""
+    association = row["association"] or {}
+    effect = row.get("worth") or association.get("factor") or 1.0
+    return (row["pairs"] > 0, abs(math.log(effect)))

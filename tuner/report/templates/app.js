@@ -1,0 +1,104 @@
+// Tabs, theme, and the live page's polling.
+const TABS = [
+  { id: "answer", name: "Answer", view: answerView },
+  { id: "progress", name: "Progress", view: progressView },
+  { id: "parameters", name: "Parameters", view: parametersView, when: (d) => d.tunables.some((p) => p.values.length > 1) || d.importance },
+  { id: "passes", name: "Passes", view: passesView, when: (d) => d.passes },
+  { id: "source", name: "Source", view: variantsView, when: (d) => d.variants },
+  { id: "trials", name: "Trials", view: trialsView },
+  { id: "failures", name: "Failures", view: failuresView },
+  { id: "machine", name: "Roofline", view: machineView, when: (d) => d.result.speed_of_light },
+  { id: "costs", name: "Costs", view: costsView },
+  { id: "record", name: "Record", view: recordView },
+];
+
+const byId = (id) => document.getElementById(id);
+let DATA = null, CURRENT = null;
+const drawn = new Map();
+
+const selectTab = (id, focus = false) => {
+  CURRENT = id;
+  for (const tab of TABS) {
+    const button = byId(`tab-${tab.id}`), panel = byId(`panel-${tab.id}`);
+    if (!button) continue;
+    const on = tab.id === id;
+    button.setAttribute("aria-selected", String(on)); button.tabIndex = on ? 0 : -1; panel.hidden = !on;
+    if (on && (drawn.get(id) !== DATA || wantedTrial !== null)) { fill(panel, tab.view(DATA)); drawn.set(id, DATA); }
+    if (on && focus) button.focus();
+  }
+  redrawAll();
+  try { history.replaceState(null, "", `#${id}`); } catch { /* some viewers of local files forbid it */ }
+};
+
+const tabKeys = (event) => {
+  const ids = [...byId("tabs").children].map((b) => b.id.slice(4)), at = ids.indexOf(CURRENT);
+  const to = { ArrowRight: (at + 1) % ids.length, ArrowLeft: (at - 1 + ids.length) % ids.length, Home: 0, End: ids.length - 1 }[event.key];
+  if (to !== undefined) { event.preventDefault(); selectTab(ids[to], true); }
+};
+
+const heading = (data) => {
+  byId("heading").textContent = data.result.kernel;
+  byId("under").textContent = `${data.result.backend} · ${data.result.device || "no device named"} · ${data.result.run}`;
+  document.title = `${data.result.kernel}: ${data.answer.improved ? `${times(data.answer.speed[0])} as fast` : data.ended ? data.answer.claim.replaceAll("_", " ") : data.phase}`;
+};
+
+const render = (data) => {
+  DATA = data;
+  heading(data);
+  const tabs = TABS.filter((t) => !t.when || t.when(data)), main = byId("main"), bar = byId("tabs");
+  const before = [...bar.children].map((b) => b.id).join();
+  if (before !== tabs.map((t) => `tab-${t.id}`).join()) {
+    drawn.clear();
+    bar.replaceChildren(...tabs.map((t) => el("button", { type: "button", role: "tab", id: `tab-${t.id}`, "aria-controls": `panel-${t.id}`, tabindex: "-1", on: { click: () => selectTab(t.id) } }, t.name)));
+    main.replaceChildren(...tabs.map((t) => el("div", { role: "tabpanel", id: `panel-${t.id}`, "aria-labelledby": `tab-${t.id}`, hidden: true })));
+  }
+  const wanted = CURRENT || location.hash.slice(1);
+  selectTab(tabs.some((t) => t.id === wanted) ? wanted : "answer");
+};
+
+const theme = () => {
+  const root = document.documentElement, button = byId("theme"), media = matchMedia("(prefers-color-scheme: dark)");
+  let own = null;
+  try { own = localStorage.getItem("tuner-theme"); } catch { /* none where the page has no origin */ }
+  const apply = () => {
+    const dark = own ? own === "dark" : media.matches;
+    root.dataset.theme = dark ? "dark" : "light";
+    button.textContent = dark ? "Light" : "Dark"; button.setAttribute("aria-label", dark ? "Use the light theme" : "Use the dark theme");
+    redrawAll();
+  };
+  button.addEventListener("click", () => { own = root.dataset.theme === "dark" ? "light" : "dark"; try { localStorage.setItem("tuner-theme", own); } catch { /* as above */ } apply(); });
+  media.addEventListener("change", apply);
+  apply();
+};
+
+// The live page asks for what is new; a view that is being used (an open select, a chosen row) is drawn anew only with new data.
+const POLL_MS = 2000;
+const follow = (runs) => {
+  const live = byId("live");
+  let at = 0, seq = -1, timer = null;
+  const say = (text, on) => { live.className = `under live${on ? "" : " off"}`; live.textContent = text; };
+  const ask = async () => {
+    clearTimeout(timer);
+    const asked = at;
+    try {
+      const answer = await fetch(`data/${asked}?seq=${seq}`, { cache: "no-store" });
+      if (asked !== at) return;
+      if (answer.status === 200) { const data = await answer.json(); if (asked !== at) return; seq = data.seq; render(data); }
+      else if (answer.status !== 204) throw new Error(await answer.text());
+      const done = DATA && DATA.ended;
+      say(done ? "the run has ended" : `live: ${DATA ? DATA.phase : "waiting"}`, !done);
+    } catch (error) { say(`no answer: ${error.message}`, false); }
+    timer = setTimeout(ask, POLL_MS);
+  };
+  if (runs.length > 1) {
+    const choice = el("select", { "aria-label": "Run", on: { change: () => { at = Number(choice.value); seq = -1; drawn.clear(); ask(); } } }, runs.map((name, i) => el("option", { value: i }, name)));
+    byId("runs").append(choice);
+  }
+  ask();
+};
+
+theme();
+byId("tabs").addEventListener("keydown", tabKeys);
+const given = JSON.parse(byId("data").textContent);
+if (given.runs) follow(given.runs); else render(given);
+document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,106 @@
+// What was done to the source and to the passes: the lineage of variants with their differences, the winner's pipeline.
+const diffView = (text) => text === null || text === undefined ? soft("Its difference is left out of this page; the record has it.")
+  : text === "" ? soft("The text is the same.")
+  : el("pre", { class: "diff", tabindex: "0", role: "region", "aria-label": "Difference" }, text.split("\n").map((line) =>
+    el("span", { class: line.startsWith("@@") ? "at" : line.startsWith("+") ? "plus" : line.startsWith("-") ? "minus" : null }, line === "" ? " " : line)));
+
+const flatten = (rows) => {
+  const children = new Map(), known = new Set(rows.map((r) => r.number));
+  for (const r of rows) { const p = r.parents.length && known.has(r.parents[0]) ? r.parents[0] : null; if (!children.has(p)) children.set(p, []); children.get(p).push(r); }
+  const found = [], stack = (children.get(null) || []).map((r) => [r, 1]).reverse();
+  while (stack.length) {
+    const [row, depth] = stack.pop();
+    found.push({ row, depth, size: (children.get(row.number) || []).length });
+    for (const child of [...(children.get(row.number) || [])].reverse()) stack.push([child, depth + 1]);
+  }
+  return found;
+};
+
+const lastEdit = (row) => (row.number === 0 ? "the source as given" : row.purpose === "reduce" ? "an edit left out" : row.edits.length ? row.edits.at(-1).split("(")[0] : row.origin);
+
+const variantsView = (data) => {
+  const found = data.variants, flat = flatten(found.rows), line = new Set(found.ancestors);
+  const most = Math.max(...found.rows.map((r) => r.speed || 0), 1e-9);
+  const details = el("div", { "aria-live": "polite" });
+  const nodes = flat.map(({ row, depth, size }, i) => el("div", {
+    class: `leaf${line.has(row.number) ? " on" : ""}`, role: "treeitem", "aria-level": depth, "aria-selected": "false", tabindex: "-1", "aria-expanded": size ? "true" : null,
+    on: { click: () => choose(i) },
+  }, el("span", { class: "name", style: { "margin-left": `${Math.min(depth - 1, 14) * 1.1}rem` } }, `${row.number} · ${lastEdit(row)}${row.number === found.winner ? " ★" : ""}`),
+  meter((row.speed || 0) / most, row.failed ? "bad" : line.has(row.number) ? "good" : ""), el("span", { class: "n" }, row.speed === null ? "failed" : times(row.speed))));
+  let chosen = -1;
+  const choose = (i, focus = true) => {
+    if (i < 0 || i >= nodes.length) return;
+    if (chosen >= 0) { nodes[chosen].setAttribute("aria-selected", "false"); nodes[chosen].tabIndex = -1; }
+    chosen = i; nodes[i].setAttribute("aria-selected", "true"); nodes[i].tabIndex = 0;
+    if (focus) nodes[i].focus({ preventScroll: false });
+    const row = flat[i].row;
+    fill(details, el("h3", {}, `Variant ${row.number}${row.number === found.winner ? ", the winner" : ""}`),
+      el("dl", { class: "kv" }, [
+        ["made by", row.origin], ["of", row.parents.length ? row.parents.map((p) => `variant ${p}`).join(", ") : "–"], ["best", row.speed === null ? "nothing worked" : `${factor(row.speed)} (trial ${row.best})`],
+        ["trials", `${row.trials}, ${row.duplicates} of the same code as before`], ["island", row.island], ["edits", row.edits.length ? el("ol", { class: "list" }, row.edits.map((e) => el("li", {}, code(e)))) : "none"],
+      ].map(([k, v]) => [el("dt", {}, k), el("dd", {}, v)])),
+      row.number !== 0 && [el("h3", {}, `Against variant ${row.parents[0] ?? 0}`), diffView(row.diff)],
+      row.whole !== null && row.number !== 0 && el("details", {}, el("summary", {}, "Against the source as given"), diffView(row.whole)));
+  };
+  const keys = (event) => {
+    const depth = flat[chosen].depth;
+    const parent = () => { for (let k = chosen - 1; k >= 0; k--) if (flat[k].depth < depth) return k; return chosen; };
+    const child = flat[chosen + 1] && flat[chosen + 1].depth > depth ? chosen + 1 : chosen;
+    const to = { ArrowDown: chosen + 1, ArrowUp: chosen - 1, Home: 0, End: nodes.length - 1, ArrowLeft: parent(), ArrowRight: child }[event.key];
+    if (to !== undefined) { event.preventDefault(); choose(to); }
+  };
+  const tree = el("div", { role: "tree", class: "tree", "aria-label": "Variants by lineage", on: { keydown: keys } }, nodes);
+  const at = flat.findIndex((f) => f.row.number === found.winner);
+  if (nodes.length) choose(Math.max(0, at), false);
+  return [el("div", { class: "split" },
+    card("Lineage", soft(`${count(found.rows.length, "variant")} of the source. Green is the line of the winner (★); bars are the best speed over the baseline that the search saw.`), tree,
+      lazyTable("Variants", [{ label: "Variant" }, { label: "Of" }, { label: "Made by" }, { label: "Best", number: true }, { label: "Trials", number: true }], () => found.rows.map((r) => [r.number, r.parents.join(", ") || "–", r.origin, factor(r.speed), r.trials]))),
+    el("section", { class: "card" }, details)), editsCard(data)];
+};
+
+// What each edit of the winner is worth, where the record says.
+const leftOutCard = (found) => {
+  const winner = found.rows.find((r) => r.number === found.winner);
+  const rows = found.rows.filter((r) => r.purpose === "reduce" && r.parents[0] === found.winner && r.number !== found.winner);
+  if (!winner || !rows.length) return null;
+  const missing = (r) => { const rest = [...r.edits]; return winner.edits.filter((e) => { const k = rest.indexOf(e); if (k >= 0) rest.splice(k, 1); return k < 0; }).join(", ") || "an edit"; };
+  return card("What each edit is worth", soft("The winner with one edit left out, timed once in the search: how many times slower it then was. The winner's settings were found with the edit there, so this is an upper bound on what the edit alone gives."),
+    table("Edits of the winner", [{ label: "Left out" }, { label: "Worth", number: true }, { label: "Without it", number: true }],
+      rows.map((r) => [code(missing(r)), r.speed === null ? "fails without it" : factor(winner.speed / r.speed), factor(r.speed)])));
+};
+
+const editsCard = (data) => {
+  const gains = data.result.evolution && (data.result.evolution.gains || data.result.evolution.ablation);
+  if (!Array.isArray(gains) || !gains.length) return leftOutCard(data.variants);
+  return card("What each edit is worth", soft("The winner with one edit left out, as the run measured it."), plain(gains));
+};
+
+const passesView = (data) => {
+  const p = data.passes;
+  if (!p) return [card("Passes", soft("Computed when more trials are done."))];
+  const steps = [];
+  let kept = [];
+  const flush = () => {
+    if (kept.length > 6) steps.push(el("li", { class: "kept" }, `${kept[0].name} … ${kept.at(-1).name} (${kept.length} unchanged)`));
+    else kept.forEach((s) => steps.push(el("li", { class: "kept" }, s.name)));
+    kept = [];
+  };
+  for (const s of p.steps) {
+    if (s.state === "kept") { kept.push(s); continue; }
+    flush();
+    const around = s.around && s.around.length ? ` in ${s.around.join(" / ")}` : "";
+    steps.push(el("li", { class: s.state, title: around || null }, el("span", { class: "visually-hidden" }, `${s.state}: `), s.name, s.worth ? el("small", {}, ` ${factor(s.worth)}`) : null));
+  }
+  flush();
+  const against = p.spelt_out ? "the baseline's pipeline spelt out pass by pass" : "the baseline's";
+  const changed = p.steps.some((s) => s.state !== "kept");
+  return [card(data.answer.improved ? `The winner's pipeline (trial ${p.best.trial})` : `The pipeline of trial ${p.best.trial}`,
+    soft(changed ? `Against ${against} (${p.base}): green was put in, struck out is gone. A figure is what the pass was worth where two trials differ by it alone.` : `It is the baseline's: ${p.base}.`),
+    el("ol", { class: "steps", "aria-label": "Passes in order" }, steps), el("details", {}, el("summary", {}, "As LLVM reads it"), el("pre", {}, p.best.text))),
+  card("What passes were worth",
+    soft(`Over ${count(p.trials, "trial")} with ${count(p.pipelines, "pipeline")}. Measured: two trials with the same source and settings whose pipelines differ by this pass alone (median, range). Association: the factor on speed that goes with the pass in a regression on all passes and settings, with a 90% interval; passes tried together cannot be told apart by it, so it is no proof of cause.`),
+    p.table.length ? table("Passes, measured ones first", [{ label: "Pass" }, { label: "Measured", number: true }, { label: "Range", number: true }, { label: "Pairs", number: true }, { label: "Association", number: true }, { label: "90% interval", number: true }, { label: "With / without", number: true }],
+      p.table.map((r) => [r.together.length ? el("details", {}, el("summary", {}, code(r.name), ` and ${r.together.length} that only came with it`), code(r.together.join(", "))) : code(r.name), r.pairs ? factor(r.worth) : "–", r.pairs ? (r.same_code === r.pairs ? "same code" : `${factor(r.least)} to ${factor(r.most)}`) : "–", r.pairs || "–",
+        r.association ? factor(r.association.factor) : "–", r.association ? `${factor(r.association.low)} to ${factor(r.association.high)}` : "–", r.association ? `${r.association.with} / ${r.association.without}` : "–"])) : soft("Too few different pipelines."),
+    p.left_out > 0 && soft(`${p.left_out} passes with smaller effects are left out.`))];
+};
