@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tuner.cli import recording
+from tuner.cli import looking, recording
 from tuner.core.errors import TunerError
 
 __all__ = ["main", "main_tune"]
@@ -259,6 +259,7 @@ def export(
 
 
 recording.add_commands(app)
+looking.add_commands(app)
 
 
 @app.command()

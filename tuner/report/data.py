@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.core.errors import TunerError
 from tuner.core.types import BASELINE, Status
-from tuner.driver.audit import AuditReport
+from tuner.driver.audit import AuditReport, audit
 from tuner.report.costs import costs
 from tuner.report.follow import Follower
 from tuner.report.importance import importance
@@ -39,13 +39,13 @@ FAILURES = (
 
 
 def collect(
-    follower: Follower, *, audit: AuditReport | str | None = None, statistics: Mapping[str, Any] | None = None
+    follower: Follower, *, audited: AuditReport | str | None = None, statistics: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """The page's data.
 
     Args:
         follower: of the record, up to date.
-        audit: what a replay found, or why there was none; ``None`` while the run goes on.
+        audited: what a replay found, or why there was none; ``None`` while the run goes on.
         statistics: what :func:`statistics_of` gave earlier, which is slow to compute; computed now if left out.
     """
     state = follower.state
@@ -74,7 +74,6 @@ def collect(
         "passes": found["passes"],
         "costs": costs(follower),
         "record": {
-            "path": str(follower.path),
             "events": seq,
             "head": chain,
             "closed": follower.closed,
@@ -85,7 +84,7 @@ def collect(
             "spec_digest": follower.start["spec_digest"],
             "files": {name: _cut(text) for name, text in follower.spec.files.items()},
         },
-        "audit": _audit(audit),
+        "audit": _audit(audited),
     }
 
 
@@ -210,7 +209,7 @@ def _audit(found: AuditReport | str | None) -> dict[str, Any] | None:
         return None
     if isinstance(found, str):
         return {"clean": None, "message": found}
-    return {**found.to_json(), "message": ""}
+    return {**found.to_json(), "run": found.path.name, "message": ""}
 
 
 def _cut(text: str) -> str:
@@ -219,8 +218,6 @@ def _cut(text: str) -> str:
 
 def audit_or_reason(follower: Follower) -> AuditReport | str:
     """Replays the record without a compiler; a sentence where that cannot be done."""
-    from tuner.driver.audit import audit
-
     try:
         return audit(follower.path)
     except TunerError as error:

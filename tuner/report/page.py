@@ -51,7 +51,7 @@ def report_page(run: Path, *, audit: bool = True) -> str:
     follower.update()
     follower.start  # noqa: B018
     replayed = audit_or_reason(follower) if audit else "left out with --no-audit"
-    data = collect(follower, audit=replayed)
+    data = collect(follower, audited=replayed)
     result = data["result"]
     return _fill(
         data,

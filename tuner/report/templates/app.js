@@ -71,29 +71,43 @@ const theme = () => {
   apply();
 };
 
-// The live page asks for what is new; a view that is being used (an open select, a chosen row) is drawn anew only with new data.
-const POLL_MS = 2000;
-const follow = (runs) => {
-  const live = byId("live");
-  let at = 0, seq = -1, timer = null;
-  const say = (text, on) => { live.className = `under live${on ? "" : " off"}`; live.textContent = text; };
+// The live page asks for what is new every other second, and now and then which runs there are.
+const POLL_MS = 2000, LIST_EVERY = 5;
+const follow = (names) => {
+  const live = byId("live"), choice = el("select", { "aria-label": "Run" });
+  let known = [], at = null, seen = "", timer = null, turn = 0;
+  const say = (text, on) => { const kind = `under live${on ? "" : " off"}`; if (live.textContent !== text || live.className !== kind) { live.className = kind; live.textContent = text; } };
+  const list = (found) => {
+    if (found.join("/") === known.join("/")) return;
+    known = found;
+    fill(choice, known.map((name) => el("option", { value: name, selected: name === at }, name)));
+    if (at === null && known.length) at = known[0];
+    choice.value = at;
+    choice.hidden = known.length < 2;
+  };
+  const get = async (path) => {
+    const answer = await fetch(path, { cache: "no-store" });
+    if (!answer.ok) throw new Error(await answer.text());
+    return answer.status === 204 ? null : answer.json();
+  };
   const ask = async () => {
     clearTimeout(timer);
     const asked = at;
     try {
-      const answer = await fetch(`data/${asked}?seq=${seq}`, { cache: "no-store" });
-      if (asked !== at) return;
-      if (answer.status === 200) { const data = await answer.json(); if (asked !== at) return; seq = data.seq; render(data); }
-      else if (answer.status !== 204) throw new Error(await answer.text());
-      const done = DATA && DATA.ended;
-      say(done ? "the run has ended" : `live: ${DATA ? DATA.phase : "waiting"}`, !done);
+      if (turn++ % LIST_EVERY === LIST_EVERY - 1 || at === null) list(await get("runs"));
+      if (at === null) say("waiting for a first run", false);
+      else {
+        const data = await get(`data/${encodeURIComponent(at)}?seen=${seen}`);
+        if (asked !== at && asked !== null) return;
+        if (data) { seen = data.stamp; render(data); }
+        say(!DATA ? "waiting for the run to begin" : DATA.ended ? "the run has ended" : `live: ${DATA.phase}`, DATA && !DATA.ended);
+      }
     } catch (error) { say(`no answer: ${error.message}`, false); }
     timer = setTimeout(ask, POLL_MS);
   };
-  if (runs.length > 1) {
-    const choice = el("select", { "aria-label": "Run", on: { change: () => { at = Number(choice.value); seq = -1; drawn.clear(); ask(); } } }, runs.map((name, i) => el("option", { value: i }, name)));
-    byId("runs").append(choice);
-  }
+  choice.addEventListener("change", () => { at = choice.value; seen = ""; ask(); });
+  byId("runs").append(choice);
+  list(names);
   ask();
 };
 

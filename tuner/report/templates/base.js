@@ -59,6 +59,7 @@ const meter = (share, kind = "") =>
 
 // Nested plain values as a description list.
 const plain = (value) => {
+  if (typeof value === "string" && value.length > 160) return el("details", { style: { margin: "0" } }, el("summary", {}, `${value.slice(0, 60)}…`), code(value));
   if (value === null || typeof value !== "object") return el("span", {}, shown(value));
   const items = Array.isArray(value) ? value.map((v, i) => [String(i), v]) : Object.entries(value);
   if (items.length === 0) return el("span", { class: "soft" }, "none");

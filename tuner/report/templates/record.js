@@ -58,7 +58,7 @@ const recordView = (data) => {
   const r = data.record, absent = TABS.filter((t) => t.when && !t.when(data)).map((t) => t.name);
   const settings = Object.fromEntries(Object.entries(data.settings).filter(([, v]) => v !== null));
   return [el("div", { class: "grid" }, auditCard(data),
-    card("Record", el("dl", { class: "kv" }, [["file", r.path], ["events", r.events.toLocaleString("en")], ["chain ends in", r.head], ["closed", r.closed ? "yes" : "no: it is being written, or its writer was killed"], ["written by", `remix-tuner ${r.tool}`], ["spec", r.spec_digest]].map(([k, v]) => [el("dt", {}, k), el("dd", {}, k === "file" || k === "chain ends in" || k === "spec" ? code(v) : v)])),
+    card("Record", el("dl", { class: "kv" }, [["file", data.result.run], ["events", r.events.toLocaleString("en")], ["chain ends in", r.head], ["closed", r.closed ? "yes" : "no: it is being written, or its writer was killed"], ["written by", `remix-tuner ${r.tool}`], ["spec", r.spec_digest]].map(([k, v]) => [el("dt", {}, k), el("dd", {}, k === "file" || k === "chain ends in" || k === "spec" ? code(v) : v)])),
       absent.length > 0 && soft(`Not part of this run: ${absent.join(", ").toLowerCase()}.`)),
     card("Environment", plain(Object.fromEntries([...ENVIRONMENT_FIRST.map((k) => [k, r.environment[k]]), ...Object.entries(r.environment).filter(([k]) => !ENVIRONMENT_FIRST.includes(k))]))),
     card("Settings", plain(settings))),

@@ -16,16 +16,22 @@ const flatten = (rows) => {
   return found;
 };
 
-const lastEdit = (row) => (row.number === 0 ? "the source as given" : row.purpose === "reduce" ? "an edit left out" : row.edits.length ? row.edits.at(-1).split("(")[0] : row.origin);
+const lastEdit = (row, parent) => {
+  if (row.number === 0) return "the source as given";
+  if (row.purpose === "reduce") return "an edit left out";
+  const before = [...(parent ? parent.edits : [])];
+  const added = row.edits.filter((e) => { const k = before.indexOf(e); if (k >= 0) before.splice(k, 1); return k < 0; }).map((e) => e.split("(")[0]);
+  return [added.length ? added[0] : row.origin, added.length > 1 ? ` and ${added.length - 1} more` : ""].join("");
+};
 
 const variantsView = (data) => {
-  const found = data.variants, flat = flatten(found.rows), line = new Set(found.ancestors);
+  const found = data.variants, byNumber = new Map(found.rows.map((r) => [r.number, r])), flat = flatten(found.rows), line = new Set(found.ancestors);
   const most = Math.max(...found.rows.map((r) => r.speed || 0), 1e-9);
   const details = el("div", { "aria-live": "polite" });
   const nodes = flat.map(({ row, depth, size }, i) => el("div", {
     class: `leaf${line.has(row.number) ? " on" : ""}`, role: "treeitem", "aria-level": depth, "aria-selected": "false", tabindex: "-1", "aria-expanded": size ? "true" : null,
     on: { click: () => choose(i) },
-  }, el("span", { class: "name", style: { "margin-left": `${Math.min(depth - 1, 14) * 1.1}rem` } }, `${row.number} · ${lastEdit(row)}${row.number === found.winner ? " ★" : ""}`),
+  }, el("span", { class: "name", style: { "margin-left": `${Math.min(depth - 1, 14) * 1.1}rem` } }, `${row.number} · ${lastEdit(row, byNumber.get(row.parents[0]))}${row.number === found.winner ? " ★" : ""}`),
   meter((row.speed || 0) / most, row.failed ? "bad" : line.has(row.number) ? "good" : ""), el("span", { class: "n" }, row.speed === null ? "failed" : times(row.speed))));
   let chosen = -1;
   const choose = (i, focus = true) => {
@@ -64,7 +70,7 @@ const leftOutCard = (found) => {
   const rows = found.rows.filter((r) => r.purpose === "reduce" && r.parents[0] === found.winner && r.number !== found.winner);
   if (!winner || !rows.length) return null;
   const missing = (r) => { const rest = [...r.edits]; return winner.edits.filter((e) => { const k = rest.indexOf(e); if (k >= 0) rest.splice(k, 1); return k < 0; }).join(", ") || "an edit"; };
-  return card("What each edit is worth", soft("The winner with one edit left out, timed once in the search: how many times slower it then was. The winner's settings were found with the edit there, so this is an upper bound on what the edit alone gives."),
+  return card("What each edit is worth", soft("The winner with one edit left out, timed once in the search: how many times slower it then was. The winner's settings were found with the edit there, which can overstate what the edit gives by itself."),
     table("Edits of the winner", [{ label: "Left out" }, { label: "Worth", number: true }, { label: "Without it", number: true }],
       rows.map((r) => [code(missing(r)), r.speed === null ? "fails without it" : factor(winner.speed / r.speed), factor(r.speed)])));
 };

@@ -46,7 +46,7 @@ const trialsView = (data) => {
         el("tbody", {}, rows.slice(state.page * PAGE, state.page * PAGE + PAGE).map((i) => {
           const row = el("tr", { class: "pick", "aria-selected": "false" },
             el("th", { scope: "row", class: "n" }, el("button", { type: "button", on: { click: (e) => { e.stopPropagation(); pick(i, row); } } }, String(t.number[i]))),
-            el("td", {}, said(t.statuses[t.status[i]]), t.raced[i] ? " (raced out)" : ""), el("td", { class: "n" }, factor(t.speed[i])), el("td", { class: "n" }, t.variant[i]),
+            el("td", {}, said(t.statuses[t.status[i]]), t.raced[i] ? " · raced out" : ""), el("td", { class: "n" }, factor(t.speed[i])), el("td", { class: "n" }, t.variant[i]),
             el("td", {}, t.origins[t.origin[i]]), el("td", { class: "n" }, span(t.clock_s[i])), el("td", { class: "n" }, span(t.cost_s[i])));
           row.addEventListener("click", () => pick(i, row));
           return row;
@@ -62,7 +62,7 @@ const trialsView = (data) => {
     wantedTrial = null;
   }
   draw();
-  return [el("div", { class: "split" }, el("section", { class: "card" }, el("h2", {}, "Trials"), el("div", { class: "controls" }, el("label", {}, "Status", status), el("label", {}, "Contains", text)), place), details)];
+  return [el("div", { class: "split left" }, el("section", { class: "card" }, el("h2", {}, "Trials"), el("div", { class: "controls" }, el("label", {}, "Status", status), el("label", {}, "Contains", text)), place), details)];
 };
 
 const failuresView = (data) => {

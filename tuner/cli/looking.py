@@ -1,0 +1,52 @@
+"""``tuner report`` and ``tuner serve``: parse, call, print."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["add_commands"]
+
+NICE = 10
+"""Drawing gives way to the runs that it draws."""
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Adds the commands to the program's."""
+    app.command()(report)
+    app.command()(serve)
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="A run record.", show_default=False)],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The HTML file; beside the record if left out.")
+    ] = None,
+    audit: Annotated[bool, typer.Option(help="Replay the record first and say what that found.")] = True,
+) -> None:
+    """Write a run as one HTML file that needs no network."""
+    from tuner.report import write_report
+
+    target = output or run.with_suffix(".html")
+    size = write_report(run, target, audit=audit)
+    print(f"wrote {target} ({size / 1e3:.0f} kB); open it in a browser")
+
+
+def serve(
+    place: Annotated[
+        Path, typer.Argument(metavar="[RUN|DIR]", help="A run record, or a folder of them.", show_default=False)
+    ] = Path("tuner-runs"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0 takes any that is free.")] = 8765,
+) -> None:
+    """Show runs live in a browser: on this machine only, for reading only."""
+    from tuner.report.server import serve as serve_place
+
+    def begun(url: str) -> None:
+        print(f"{place} is shown at {url} until Ctrl-C", file=sys.stderr, flush=True)
+
+    os.nice(NICE)
+    serve_place(place, port=port, begun=begun)
