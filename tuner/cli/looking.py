@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-__all__ = ["add_commands"]
+if TYPE_CHECKING:
+    from tuner.api import Result
+
+__all__ = ["add_commands", "write_trials"]
 
 NICE = 10
 """Drawing gives way to the runs that it draws."""
@@ -19,6 +22,19 @@ def add_commands(app: typer.Typer) -> None:
     """Adds the commands to the program's."""
     app.command()(report)
     app.command()(serve)
+
+
+def write_trials(result: Result, *, optuna: Path | None, parquet: Path | None) -> None:
+    """Writes the trials of a run in the formats of other tools; what was written is said on stderr."""
+    if optuna is not None:
+        from tuner.driver.journal import write_journal
+
+        count = write_journal(result.path, optuna, name=result.outcome.kernel)
+        print(f"wrote {count} trials to {optuna}; optuna-dashboard {optuna} shows them", file=sys.stderr)
+    if parquet is not None:
+        from tuner.driver.frames import write_parquet
+
+        print(f"wrote {write_parquet(result.path, parquet)} trials to {parquet}", file=sys.stderr)
 
 
 def report(
@@ -38,9 +54,12 @@ def report(
 
 def serve(
     place: Annotated[
-        Path, typer.Argument(metavar="[RUN|DIR]", help="A run record, or a folder of them.", show_default=False)
+        Path,
+        typer.Argument(metavar="[RUN|DIR]", help="A run record, or a folder of them.", show_default=False),
     ] = Path("tuner-runs"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0 takes any that is free.")] = 8765,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0 takes any that is free.")
+    ] = 8765,
 ) -> None:
     """Show runs live in a browser: on this machine only, for reading only."""
     from tuner.report.server import serve as serve_place

@@ -217,12 +217,25 @@ def replay(
 
 
 @app.command()
-def show(run: Run, as_json: Json = False) -> None:
-    """Print the result of a run."""
+def show(
+    run: Run,
+    optuna: Annotated[
+        Path | None, typer.Option("--optuna", metavar="JOURNAL", help="Write it for optuna-dashboard.")
+    ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", metavar="FILE", help="Write its trials as Parquet.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the result of a run; or write its trials for other tools."""
     from tuner.api import load
     from tuner.cli import text
 
     result = load(run)
+    if optuna is not None or parquet is not None:
+        looking.write_trials(result, optuna=optuna, parquet=parquet)
+        if not as_json:
+            return
     if as_json:
         print(json.dumps(result.to_json()))
     else:

@@ -19,7 +19,9 @@ def costs(follower: Follower) -> dict[str, Any]:
     """
     state = follower.state
     done = follower.finished.values()
-    final_s = sum(s.cost_s for s in (*follower.chosen_from, *state.finals["choose"], *state.finals["confirm"]))
+    final_s = sum(
+        s.cost_s for s in (*follower.chosen_from, *state.finals["choose"], *state.finals["confirm"])
+    )
     if follower.chosen_from and state.chosen is None:
         final_s = sum(s.cost_s for s in state.finals["choose"])
     parts = {
@@ -41,7 +43,9 @@ def costs(follower: Follower) -> dict[str, Any]:
 def _duplicates(follower: Follower) -> dict[str, Any]:
     """How many trials needed no run because their code was known, and what running them would have cost."""
     trials = follower.state.trials.values()
-    ran = [follower.finished[t.number] for t in trials if t.status is Status.OK and t.number in follower.finished]
+    ran = [
+        follower.finished[t.number] for t in trials if t.status is Status.OK and t.number in follower.finished
+    ]
     each_s = sum(f.verify_s + f.timed_s for f in ran) / len(ran) if ran else 0.0
     count = sum(t.status is Status.DUPLICATE for t in trials)
     return {"count": count, "saved_s": rounded(count * each_s, 3)}

@@ -39,7 +39,10 @@ FAILURES = (
 
 
 def collect(
-    follower: Follower, *, audited: AuditReport | str | None = None, statistics: Mapping[str, Any] | None = None
+    follower: Follower,
+    *,
+    audited: AuditReport | str | None = None,
+    statistics: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The page's data.
 

@@ -93,7 +93,9 @@ def _steps(
     for index, start in enumerate(starts):
         theirs = [_label(leaf) for leaf in start.leaves()]
         matcher = SequenceMatcher(None, theirs, mine, autojunk=False)
-        scripts.append((len(theirs) + len(mine) - 2 * _matched(matcher), index, theirs, matcher.get_opcodes()))
+        scripts.append(
+            (len(theirs) + len(mine) - 2 * _matched(matcher), index, theirs, matcher.get_opcodes())
+        )
     _, nearest, theirs, codes = min(scripts, key=lambda s: s[:2])
     steps: list[dict[str, Any]] = []
     for kind, i, j, k, end in codes:
@@ -180,9 +182,7 @@ def _associations(
     }
 
 
-def _merged(
-    labels: Sequence[str], present: Sequence[set[str]]
-) -> tuple[list[str], dict[str, list[str]]]:
+def _merged(labels: Sequence[str], present: Sequence[set[str]]) -> tuple[list[str], dict[str, list[str]]]:
     """One of those passes that were always there together, and the others by it: nothing can tell them apart."""
     firsts: dict[bytes, str] = {}
     together: dict[str, list[str]] = {}

@@ -47,7 +47,8 @@ class ReportServer(ThreadingHTTPServer):
             super().__init__((LOOPBACK, port), _Handler)
         except (OSError, OverflowError) as error:
             raise MachineError(
-                f"port {port} cannot be listened on: {error}", "name another with --port; 0 takes any that is free"
+                f"port {port} cannot be listened on: {error}",
+                "name another with --port; 0 takes any that is free",
             ) from error
 
     @property
