@@ -69,12 +69,12 @@ class Result:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Every trial as a plain row, in order of their numbers; :func:`tuner.driver.frames.read_rows` says what is there."""
+        """Every trial as a plain row, as :func:`tuner.driver.frames.read_rows` says."""
         return frames.read_rows(self.path)
 
     @property
     def trials(self) -> pandas.DataFrame:
-        """Every trial as a line of a pandas DataFrame; :func:`tuner.driver.frames.trials_frame` says what the columns are.
+        """Every trial as a line of a DataFrame, with columns as :func:`tuner.driver.frames.trials_frame` says.
 
         Raises:
             MachineError: pandas is not installed (extra ``frames``); :attr:`rows` needs nothing.

@@ -27,10 +27,10 @@ INSTALL = "pip install 'remix-tuner[frames]'"
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Every trial as a plain row, in order of their numbers.
 
-    Each holds ``trial``, ``status``, ``stage``, ``raced``, ``score`` (log of the time over the baseline's), ``time_s``
-    (all timed calls), ``interval_s`` (median of one call with 95% interval within its process; over several problems the
-    weighted geometric mean), ``clock_s`` (active seconds of the run when it was done), ``compile_s``, ``verify_s``, ``variant``,
-    ``origin``, ``configuration``, ``features`` and ``message``.
+    Each holds ``trial``, ``status``, ``stage``, ``raced``, ``score`` (log of the time over the baseline's),
+    ``time_s`` (all timed calls), ``interval_s`` (median of one call with 95% interval within its process; over
+    several problems the weighted geometric mean), ``clock_s`` (active seconds of the run when it was done),
+    ``compile_s``, ``verify_s``, ``variant``, ``origin``, ``configuration``, ``features`` and ``message``.
     """
     clocks: dict[int, float] = {}
     with RunRecord.read(path) as record:
@@ -67,9 +67,9 @@ def _row(state: RunState, trial: TrialState, clock_s: float | None) -> dict[str,
 def trials_frame(rows: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
     """Rows as a DataFrame: a line for each trial.
 
-    ``speedup`` is a ratio to the baseline as the search saw it; ``time_s`` the median of one call, between ``time_low_s``
-    and ``time_high_s`` (95%, within one process; over several problems the weighted geometric mean). Tunables stand in
-    columns ``parameter.NAME``, static features of the code in ``feature.NAME``.
+    ``speedup`` is a ratio to the baseline as the search saw it; ``time_s`` the median of one call, between
+    ``time_low_s`` and ``time_high_s`` (95%, within one process; over several problems the weighted geometric mean).
+    Tunables stand in columns ``parameter.NAME``, static features of the code in ``feature.NAME``.
 
     Raises:
         MachineError: pandas is not installed.

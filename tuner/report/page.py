@@ -1,8 +1,8 @@
 """Puts the page together: one file with everything in it, which may load nothing and talk to nobody.
 
-What comes from a record is data: it stands in a JSON block in which no markup can begin, and the scripts show it as text
-only. The page's own policy allows this one script and this one style sheet by their hashes, so even text that did become
-markup could neither run nor load anything.
+What comes from a record is data: it stands in a JSON block in which no markup can begin, and the scripts show it as
+text only. The page's own policy allows this one script and this one style sheet by their hashes, so even text that did
+become markup could neither run nor load anything.
 """
 
 from __future__ import annotations
