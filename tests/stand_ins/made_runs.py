@@ -36,7 +36,9 @@ def _row(values: tuple[Any, ...]) -> Row:
     if layout == "blocked" and stages == 5 and tile % 3 == 0:
         return Row(status=Status.WRONG_RESULT, times_s=(), compile_s=0.4, run_s=0.1)
     cost = 1 + 0.25 * abs(math.log2(x / 64)) + 0.15 * abs(math.log2(y / 4)) + 0.08 * abs(tile - 4)
-    cost += 0.05 * abs(unroll - 4) + (0.0 if layout == "rows" else 0.3) + (0.2 if cached and tile > 4 else 0.0)
+    cost += (
+        0.05 * abs(unroll - 4) + (0.0 if layout == "rows" else 0.3) + (0.2 if cached and tile > 4 else 0.0)
+    )
     base = 1e-3 * (cost + 0.03 * abs(stages - 3))
     times = tuple(base * (1 + 0.004 * ((7 * i + tile) % 5)) for i in range(8))
     return Row(status=Status.OK, times_s=times, compile_s=0.4, run_s=0.02)

@@ -47,7 +47,7 @@ class Figures:
     def take(self, kind: str, body: Mapping[str, Any]) -> None:
         """One event."""
         self.clock_s = max(self.clock_s, float(body.get("clock_s") or 0.0))
-        if "usd" in body or "prompt_tokens" in body:
+        if "prompt_tokens" in body:
             self.calls += 1
             self.tokens += int(body.get("prompt_tokens") or 0) + int(body.get("completion_tokens") or 0)
             self.usd += float(body.get("usd") or 0.0)

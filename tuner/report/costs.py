@@ -7,6 +7,7 @@ from typing import Any
 
 from tuner.core.types import Status
 from tuner.report.follow import Follower
+from tuner.report.screening import screening
 from tuner.report.trials import rounded
 
 __all__ = ["costs"]
@@ -36,6 +37,7 @@ def costs(follower: Follower) -> dict[str, Any]:
         "parts": {name: rounded(value, 4) for name, value in parts.items()},
         "duplicates": _duplicates(follower),
         "pruned": sum(t.status is Status.PRUNED for t in state.trials.values()),
+        "screening": screening(follower),
         "llm": _llm(follower),
     }
 

@@ -12,7 +12,8 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.errors import RecordError
 from tuner.core.types import Status
-from tuner.driver.runs import Outcome, catalogue_of, outcome, spec_of
+from tuner.driver.opening import catalogue_of, spec_of
+from tuner.driver.runs import Outcome, outcome
 from tuner.driver.state import FinalSample, RunState, TrialState
 from tuner.recorders.record import Recorded, RunRecord
 from tuner.spaces.space import Space
@@ -57,6 +58,8 @@ class Follower:
         self.ask_s = 0.0
         self.control_s: list[float] = []
         self.exchanges: list[Mapping[str, Any]] = []
+        self.judgements: list[Mapping[str, Any]] = []
+        self._asked: dict[Any, str] = {}
         self.kinds: Counter[str] = Counter()
         self._record = RunRecord.read(path)
         self.state = RunState(self._record.blob)
@@ -86,8 +89,12 @@ class Follower:
             self.chosen_from = tuple(self.state.finals["choose"])
         elif event.kind == "control":
             self.control_s.append(float(body["clock_s"]))
-        elif "prompt_tokens" in body or "usd" in body:
-            self.exchanges.append({"kind": event.kind, **body})
+        elif event.kind == "judge":
+            self.judgements.append(body)
+        elif "prompt_tokens" in body:
+            self.exchanges.append({"model": self._asked.get(body.get("call"), "unknown"), **body})
+        elif "model" in body and "number" in body:
+            self._asked[body["number"]] = str(body["model"])
         self.state.apply(event)
         if event.kind == "trial" and event.trial is not None and not body["again"]:
             self.finished[event.trial] = self._finished(self.state.trials[event.trial])

@@ -17,7 +17,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from tuner.driver.export import check_writable, write_atomically
+from tuner.core.files import write_atomically
+from tuner.driver.export import check_writable
 from tuner.report.data import audit_or_reason, collect
 from tuner.report.follow import Follower
 

@@ -14,8 +14,12 @@ const costsView = (data) => {
 };
 
 const modelCard = (data) => {
-  const found = data.result.cost_model || data.result.model;
-  return found ? card("Cost model", soft("How well it ranked candidates before they were paid for, and what that saved."), plain(found)) : null;
+  const rows = data.costs.screening, said = data.result.cost_model;
+  if (!rows.length && !said) return null;
+  return card("Cost model", soft("How it ranked candidates before they were paid for. Some that it speaks against are measured all the same, to see what pruning costs; one within 5% of the best would have been missed."),
+    rows.length > 0 && table("By the stage at which it was asked", [{ label: "Before the" }, { label: "Kept", number: true }, { label: "Pruned", number: true }, { label: "Audited", number: true }, { label: "Missed", number: true }, { label: "Rank correlation", number: true }, { label: "Saved", number: true }],
+      rows.map((r) => [r.stage === "ask" ? "build" : "run", r.verdicts.keep || 0, (r.verdicts.prune || 0) + (r.verdicts.pass || 0), r.verdicts.audit || 0, r.audited ? `${r.missed} of ${r.audited}` : "–", r.rank_correlation === null ? "–" : digits(r.rank_correlation, 2), span(r.saved_s)])),
+    said && plain(said));
 };
 
 // Roofline: attainable operations a second over operations for each byte, with the baseline's and the best's place.
