@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from tuner.api import Result, tune
-from tuner.core.types import Status
+from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.imports import import_file
+from tuner.driver.runs import Options, begin
 from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of
 from tuner.recorders.record import Event, RunRecord
+from tuner.spaces.passes import Catalogue
+from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
 
 PARAMETERS: Mapping[str, tuple[Any, ...]] = {
     "BLOCK_X": (16, 32, 64, 128, 256),
@@ -55,6 +59,77 @@ def made_run(folder: Path, trials: int, *, strategy: str = "random", seed: int =
     data.write_bytes(gzip.compress(space.to_text().encode(), compresslevel=1))
     spec = import_file(data, folder / "space").spec
     return tune(spec, evaluations=trials, strategy=strategy, seed=seed, workers=4, out=folder / "runs")
+
+
+KERNEL = """
+void product(const float *a, const float *b, float *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            float sum = 0.0f;
+            for (int k = 0; k < n; k++)
+                sum += a[i * n + k] * b[k * n + j];
+            c[i * n + j] = sum;
+        }
+}
+"""
+
+SPEC = """\
+kernel: {source: product.c, entry: product}
+problem: {n: 64}
+arguments:
+  - {name: a, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
+  - {name: b, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
+  - {name: c, dtype: float32, shape: [n, n], role: output}
+  - {name: n, dtype: int32, value: n}
+space:
+  parameters: {WIDTH: [1, 2, 3, 4]}
+  flags: {vector: ["", "-fno-vectorize"]}
+  passes: {base: "default<O3>", max_edits: 10}
+  source: {evolve: EVOLVE}
+verify: {numerics: reassociate}
+search:
+  strategy: auto
+  budget: {evaluations: 60}
+"""
+
+PASSES = {"loop-interchange": 0.8}
+"""What a pass does to the time; the others change nothing."""
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def _seconds(resolved: Resolved) -> float:
+    text = resolved.pipeline or ""
+    effect = math.prod(gain for name, gain in PASSES.items() if name in text)
+    return 1e-3 * effect * (1.0 + 0.05 * abs(int(resolved.macros["WIDTH"]) - 3))
+
+
+def _of_variant(variant: Variant, resolved: Resolved) -> float | Status:
+    ops = [e["op"] for e in variant.edits]
+    if "reverse" in ops or "fuse" in ops:
+        return Status.WRONG_RESULT
+    return math.prod(gain for op, gain in (("interchange", 0.6), ("restrict", 0.8)) if op in ops)
+
+
+def simulated_run(
+    folder: Path, *, evolve: bool, evaluations: int = 60, strategy: str = "auto", kernel: str = KERNEL
+) -> Path:
+    """A finished run over passes, and over variants of the source where asked, with times from a formula."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "product.c").write_text(kernel)
+    (folder / "product.yaml").write_text(SPEC.replace("EVOLVE", str(evolve).lower()))
+    (spec,) = load_spec(folder / "product.yaml")
+    listing, o3 = (GOLDEN / "llvm23_passes.txt").read_text(), (GOLDEN / "llvm23_o3.txt").read_text().strip()
+    backend = SimulatedBackend(
+        seconds=_seconds,
+        of_variant=_of_variant,
+        catalogue=Catalogue.from_listing(listing, o3, "23.1.4").to_json(),
+    )
+    options = Options(seed=1, workers=2, evaluations=evaluations, strategy=strategy)
+    path = folder / "product.run"
+    begin(spec, path, options, backend=backend)
+    return path
 
 
 Change = Callable[[str, dict[str, Any]], dict[str, Any]]

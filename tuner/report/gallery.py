@@ -48,12 +48,14 @@ class LiveRun:
                 # The audit takes as long as the proposals took; the page does not wait for it.
                 self._auditing = threading.Thread(target=self._audit, daemon=True)
                 self._auditing.start()
-            stamp = f"{self._follower.state.seq}.{int(ended)}.{int(self._audited is not None)}"
+            # One look: the audit may end while the data are put together.
+            audited = self._audited
+            stamp = f"{self._follower.state.seq}.{int(ended)}.{int(audited is not None)}"
             if stamp == seen:
                 return None
             if stamp != self._drawn or self._data is None:
                 self._count(ended)
-                found = collect(self._follower, audited=self._audited, statistics=self._statistics)
+                found = collect(self._follower, audited=audited, statistics=self._statistics)
                 self._data, self._drawn = {**found, "stamp": stamp}, stamp
             return self._data
 

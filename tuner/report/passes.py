@@ -1,9 +1,10 @@
 """Pass pipelines: the winner's, and what single passes were worth.
 
 Two kinds of evidence, kept apart. A *pair* is two trials with the same source, parameters and flags whose pipelines
-differ by this pass alone: the ratio of their times is what the pass did there. An *association* is the coefficient of
-a pass's presence in a ridge regression of the log time on all passes and all settings, with an interval from bootstrap
-resamples of the trials: passes that were tried together cannot be told apart by it.
+differ by one pass alone: the ratio of their times is what the pass did there. An *association* is the coefficient of an
+edit (a pass put in or taken out, against the nearest pipeline that the search starts from) in a ridge regression of the
+log time on all edits and all settings, with an interval from bootstrap resamples of the trials: edits that were tried
+together cannot be told apart by it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ SHOWN = 60
 """Passes that the page lists."""
 
 Matrix = npt.NDArray[np.float64]
+Edit = tuple[str, str]
+"""``added`` or ``removed``, and the pass."""
 
 
 def passes(state: RunState, starts: Sequence[Pipeline]) -> dict[str, Any] | None:
@@ -56,16 +59,15 @@ def passes(state: RunState, starts: Sequence[Pipeline]) -> dict[str, Any] | None
     number = BASELINE if best is None else best
     own = _read(state.trials[number])
     pairs = _pairs(worked, pipelines)
-    rows = _associations(worked, pipelines)
-    names = sorted({*pairs, *rows})
-    table = [_row(name, pairs.get(name, []), rows.get(name)) for name in names]
-    table.sort(key=_weight, reverse=True)
+    measured = sorted((_measured(n, p) for n, p in pairs.items()), key=_effect, reverse=True)
+    associated = sorted(_associations(worked, pipelines, starts), key=_effect, reverse=True)
     return {
         "base": str(base),
         "best": {"trial": number, "text": state.trials[number].proposal.configuration.get(PASSES, "")},
         **_steps(starts, own, pairs),
-        "table": table[:SHOWN],
-        "left_out": max(0, len(table) - SHOWN),
+        "pairs": measured[:SHOWN],
+        "associations": associated[:SHOWN],
+        "left_out": max(0, len(measured) - SHOWN) + max(0, len(associated) - SHOWN),
         "trials": len(worked),
         "pipelines": len({p.text for p in pipelines.values()}),
     }
@@ -147,39 +149,55 @@ def _same_code(one: TrialState, other: TrialState) -> bool:
 
 
 def _associations(
-    trials: Sequence[TrialState], pipelines: Mapping[int, Pipeline]
-) -> dict[str, dict[str, Any]]:
-    """For each pass its coefficient as a factor on the speed, its 90% interval, and how often it was there."""
+    trials: Sequence[TrialState], pipelines: Mapping[int, Pipeline], starts: Sequence[Pipeline]
+) -> list[dict[str, Any]]:
+    """For each edit its coefficient as a factor on the speed, its 90% interval, and how often it was there."""
     if len(trials) > MOST_TRIALS:
         step = len(trials) / MOST_TRIALS
         trials = [trials[int(i * step)] for i in range(MOST_TRIALS)]
-    present = [{_label(leaf) for leaf in pipelines[t.number].leaves()} for t in trials]
-    counts = Counter(label for labels in present for label in labels)
-    labels = sorted(n for n, c in counts.items() if c >= LEAST and len(trials) - c >= LEAST)
-    labels, together = _merged(labels, present)
-    if not labels:
-        return {}
-    matrix = np.array([[label in row for label in labels] for row in present], dtype=np.float64)
+    counted = [Counter(_label(leaf) for leaf in start.leaves()) for start in starts]
+    present = [_edits(pipelines[t.number], counted) for t in trials]
+    counts = Counter(edit for edits in present for edit in edits)
+    edits = sorted(e for e, c in counts.items() if c >= LEAST and len(trials) - c >= LEAST)
+    edits, together = _merged(edits, present)
+    if not edits:
+        return []
+    matrix = np.array([[edit in row for edit in edits] for row in present], dtype=np.float64)
     design = np.hstack([matrix, _settings(trials)])
     target = np.array([-(t.score or 0.0) for t in trials], dtype=np.float64)
     rng = np.random.Generator(np.random.PCG64(0))
-    whole = _ridge(design, target)[: len(labels)]
+    whole = _ridge(design, target)[: len(edits)]
     drawn = []
     for _ in range(RESAMPLES):
         rows = rng.integers(len(trials), size=len(trials))
-        drawn.append(_ridge(design[rows], target[rows])[: len(labels)])
+        drawn.append(_ridge(design[rows], target[rows])[: len(edits)])
     low, high = np.quantile(np.array(drawn), [0.05, 0.95], axis=0)
-    return {
-        label: {
-            "together": together[label],
-            "with": counts[label],
-            "without": len(trials) - counts[label],
-            "factor": rounded(math.exp(whole[i]), 4),
-            "low": rounded(math.exp(min(low[i], whole[i])), 4),
-            "high": rounded(math.exp(max(high[i], whole[i])), 4),
+    return [
+        {
+            "name": edit[1],
+            "change": edit[0],
+            "together": [f"{change} {name}".strip() for change, name in together[edit]],
+            "with": counts[edit],
+            "without": len(trials) - counts[edit],
+            "worth": rounded(math.exp(whole[i]), 4),
+            "least": rounded(math.exp(min(low[i], whole[i])), 4),
+            "most": rounded(math.exp(max(high[i], whole[i])), 4),
         }
-        for i, label in enumerate(labels)
-    }
+        for i, edit in enumerate(edits)
+    ]
+
+
+def _edits(pipeline: Pipeline, starts: Sequence[Counter[str]]) -> set[Edit]:
+    """What was put in and taken out against the nearest start, and which start that was if not the first."""
+    own = Counter(_label(leaf) for leaf in pipeline.leaves())
+    found = []
+    for index, start in enumerate(starts):
+        added, removed = own - start, start - own
+        edits: set[Edit] = {("added", name) for name in added} | {("removed", name) for name in removed}
+        if index:
+            edits.add(("", "the base spelt out pass by pass"))
+        found.append((added.total() + removed.total(), index, edits))
+    return min(found, key=lambda f: f[:2])[2]
 
 
 def _merged(labels: Sequence[str], present: Sequence[set[str]]) -> tuple[list[str], dict[str, list[str]]]:
@@ -218,25 +236,19 @@ def _middle(values: Sequence[float]) -> float:
     return float(np.median(np.array(values)))
 
 
-def _row(
-    name: str, pairs: Sequence[tuple[float, bool]], association: Mapping[str, Any] | None
-) -> dict[str, Any]:
+def _measured(name: str, pairs: Sequence[tuple[float, bool]]) -> dict[str, Any]:
     gains = [gain for gain, _ in pairs]
-    row: dict[str, Any] = {
+    return {
         "name": name,
-        "together": [] if association is None else association["together"],
         "pairs": len(pairs),
-        "association": association,
+        "worth": rounded(math.exp(_middle(gains)), 4),
+        "least": rounded(math.exp(min(gains)), 4),
+        "most": rounded(math.exp(max(gains)), 4),
+        "same_code": sum(same for _, same in pairs),
     }
-    if gains:
-        row["worth"] = rounded(math.exp(_middle(gains)), 4)
-        row["least"], row["most"] = rounded(math.exp(min(gains)), 4), rounded(math.exp(max(gains)), 4)
-        row["same_code"] = sum(same for _, same in pairs)
-    return row
 
 
-def _weight(row: Mapping[str, Any]) -> tuple[bool, float]:
-    """Measured pairs first, then by how far the effect is from none."""
-    association = row["association"] or {}
-    effect = row.get("worth") or association.get("factor") or 1.0
-    return (row["pairs"] > 0, abs(math.log(effect)))
+def _effect(row: Mapping[str, Any]) -> float:
+    """How far from no effect, by the end of the range nearer to none: what surely does something comes first."""
+    low, high = math.log(row["least"] or 1.0), math.log(row["most"] or 1.0)
+    return max(low, -high, 1e-3 * abs(math.log(row["worth"] or 1.0)))

@@ -1,7 +1,7 @@
 """How well the cost model of a run ranked what it was asked about, and what it saved; from its ``judge`` events.
 
-Only candidates that were measured all the same can say how right it was: those that it kept, and the sample of the others
-that the run measures to see what pruning costs.
+Only candidates that were measured all the same can say how right it was: those that it kept, and the sample of the
+others that the run measures to see what pruning costs.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ const selectTab = (id, focus = false) => {
     if (on && (drawn.get(id) !== DATA || wantedTrial !== null)) { fill(panel, tab.view(DATA)); drawn.set(id, DATA); }
     if (on && focus) button.focus();
   }
-  redrawAll();
   try { history.replaceState(null, "", `#${id}`); } catch { /* some viewers of local files forbid it */ }
 };
 

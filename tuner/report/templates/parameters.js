@@ -5,7 +5,7 @@ const importanceView = (data) => {
   const most = Math.max(...found.main.map((m) => m.share), 1e-9);
   const trust = found.fit > 0.7 ? "good" : found.fit > 0.3 ? "fair" : "poor: take what follows as a hint at most";
   const card1 = card("What moved the time",
-    soft(`Functional ANOVA of a random forest over ${count(found.trials, "trial")}: the share of the variance in log time that each tunable explains alone, averaged over what the search tried of the others. The forest explains ${percent(Math.max(0, found.fit), 0)} of trials it was not fitted to (${trust}).`),
+    soft(`Functional ANOVA of a random forest over ${count(found.trials, "trial")}: the share of the variance in log time that each tunable explains alone, averaged over what the search tried of the others. It explains ${percent(Math.max(0, found.fit), 0)} of the variance among trials that it was not fitted to (${trust}).`),
     table("Share of variance explained alone", [{ label: "Tunable" }, { label: "Share", number: true }, { label: "", class: "meterbox" }], found.main.map((m) => [m.name, percent(m.share), meter(m.share / most)])));
   const card2 = card("What each value does", soft("Mean predicted speed over the baseline with everything else as the search tried it."), found.main.slice(0, 8).map((m, k) => {
     const high = Math.max(...m.speed);
@@ -34,7 +34,10 @@ const pairsCard = (found) => {
   return card("Interactions", soft("What two tunables do together beyond what each does alone, as a share of the variance; the grid is the predicted speed."), el("div", { class: "controls" }, el("label", {}, "Pair", choice)), place);
 };
 
-const AXES_MOST = 12;
+const AXES_MOST = 12, LINES_MOST = 2500;
+
+// Every so-manieth of a list that is in order of speed; the last, which are the fastest, all.
+const thinned = (rows) => { const step = Math.ceil(rows.length / LINES_MOST); return step < 2 ? rows : rows.filter((_, k) => k % step === 0 || k >= rows.length - 100); };
 
 const parallelCard = (data) => {
   const t = data.trials;
@@ -61,8 +64,8 @@ const parallelCard = (data) => {
       pen.lineTo(right, ySpeed(t.speed[i]));
     };
     pen.clearRect(0, 0, width, 380);
-    const live = wanted.size ? matches() : rows, set = new Set(live);
-    if (wanted.size) { pen.strokeStyle = css("--line"); pen.globalAlpha = 0.35; pen.beginPath(); rows.forEach((i, k) => { if (!set.has(i) && (rows.length < 2000 || k % 5 === 0)) path(i); }); pen.stroke(); }
+    const all = wanted.size ? matches() : rows, live = thinned(all), set = new Set(all);
+    if (wanted.size) { pen.strokeStyle = css("--line"); pen.globalAlpha = 0.35; pen.beginPath(); thinned(rows).forEach((i) => { if (!set.has(i)) path(i); }); pen.stroke(); }
     const bins = 24;
     pen.globalAlpha = live.length > 2000 ? 0.12 : live.length > 300 ? 0.3 : 0.6;
     for (let b = 0; b < bins; b++) {
@@ -83,7 +86,7 @@ const parallelCard = (data) => {
       else ticksOf(ySpeed.low, ySpeed.high, true, 6).forEach((v) => label(pen, times(v), x + 5, ySpeed(v)));
       pen.textAlign = "center";
     });
-    readout.textContent = `${count(live.length, "trial")}${wanted.size ? " match" : ""}; the best, drawn dark, is ${live.length ? `trial ${t.number[live.at(-1)]} at ${factor(t.speed[live.at(-1)])}` : "none"}.`;
+    readout.textContent = `${count(all.length, "trial")}${wanted.size ? " match" : ""}${live.length < all.length ? `, ${live.length.toLocaleString("en")} of which are drawn` : ""}; the best, drawn thick, is ${live.length ? `trial ${t.number[live.at(-1)]} at ${factor(t.speed[live.at(-1)])}` : "none"}.`;
   };
   attend(canvas, draw);
   const selects = axes.map((p, k) => {

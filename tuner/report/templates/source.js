@@ -103,10 +103,14 @@ const passesView = (data) => {
   return [card(data.answer.improved ? `The winner's pipeline (trial ${p.best.trial})` : `The pipeline of trial ${p.best.trial}`,
     soft(changed ? `Against ${against} (${p.base}): green was put in, struck out is gone. A figure is what the pass was worth where two trials differ by it alone.` : `It is the baseline's: ${p.base}.`),
     el("ol", { class: "steps", "aria-label": "Passes in order" }, steps), el("details", {}, el("summary", {}, "As LLVM reads it"), el("pre", {}, p.best.text))),
-  card("What passes were worth",
-    soft(`Over ${count(p.trials, "trial")} with ${count(p.pipelines, "pipeline")}. Measured: two trials with the same source and settings whose pipelines differ by this pass alone (median, range). Association: the factor on speed that goes with the pass in a regression on all passes and settings, with a 90% interval; passes tried together cannot be told apart by it, so it is no proof of cause.`),
-    p.table.length ? table("Passes, measured ones first", [{ label: "Pass" }, { label: "Measured", number: true }, { label: "Range", number: true }, { label: "Pairs", number: true }, { label: "Association", number: true }, { label: "90% interval", number: true }, { label: "With / without", number: true }],
-      p.table.map((r) => [r.together.length ? el("details", {}, el("summary", {}, code(r.name), ` and ${r.together.length} that only came with it`), code(r.together.join(", "))) : code(r.name), r.pairs ? factor(r.worth) : "–", r.pairs ? (r.same_code === r.pairs ? "same code" : `${factor(r.least)} to ${factor(r.most)}`) : "–", r.pairs || "–",
-        r.association ? factor(r.association.factor) : "–", r.association ? `${factor(r.association.low)} to ${factor(r.association.high)}` : "–", r.association ? `${r.association.with} / ${r.association.without}` : "–"])) : soft("Too few different pipelines."),
-    p.left_out > 0 && soft(`${p.left_out} passes with smaller effects are left out.`))];
+  el("div", { class: "grid" }, card("What single passes did",
+    soft("Pairs of trials with the same source and settings whose pipelines differ by this pass alone: how many times as fast with it. One pair is one measurement; its noise is that of two trials."),
+    p.pairs.length ? table("Passes by measured effect", [{ label: "Pass" }, { label: "With it", number: true }, { label: "Range", number: true }, { label: "Pairs", number: true }],
+      p.pairs.map((r) => [code(r.name), factor(r.worth), r.same_code === r.pairs ? "same code" : r.pairs > 1 ? `${factor(r.least)} to ${factor(r.most)}` : "–", r.pairs])) : soft("No two trials differ by one pass alone.")),
+  card("What goes with faster code",
+    soft(`Association, not cause: the factor on speed that goes with an edit in a regression over ${count(p.trials, "trial")} with ${count(p.pipelines, "pipeline")} on all edits and settings, with a 90% interval. Edits that were tried together cannot be told apart by it.`),
+    p.associations.length ? table("Edits by association", [{ label: "Edit" }, { label: "Factor", number: true }, { label: "90% interval", number: true }, { label: "With / without", number: true }],
+      p.associations.map((r) => [[r.together.length ? el("details", { style: { margin: "0" } }, el("summary", {}, `${r.change} `, code(r.name), ` and ${r.together.length} more that only came with it`), code(r.together.join(", "))) : [r.change, " ", code(r.name)]],
+        factor(r.worth), `${factor(r.least)} to ${factor(r.most)}`, `${r.with} / ${r.without}`])) : soft("Too few trials with and without any one edit."))),
+  p.left_out > 0 && soft(`${p.left_out} rows with smaller effects are left out.`)];
 };
