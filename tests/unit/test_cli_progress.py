@@ -141,3 +141,41 @@ def test_sparklines() -> None:
     assert len(sparkline([1.0 + i for i in range(1000)], 37)) == 37
     assert clock(0) == "0:00"
     assert clock(3599.9) == "59:59"
+
+
+def test_a_resumed_run_shows_what_it_had(tmp_path: Path) -> None:
+    """The best and the counts of before the interruption are there from the first moment on."""
+    from tuner.driver.engine import Interruption
+    from tuner.driver.runs import Options, begin, resume
+    from tuner.spec.load import load_spec
+    from tuner.testing import SimulatedBackend
+
+    (tmp_path / "product.c").write_text(made.KERNEL)
+    text = made.SPEC.replace("EVOLVE", "false").replace(
+        'passes: {base: "default<O3>", max_edits: 10}', "passes: off"
+    )
+    (tmp_path / "product.yaml").write_text(text)
+    (spec,) = load_spec(tmp_path / "product.yaml")
+    backend = SimulatedBackend(seconds=lambda r: 1e-3 / int(r.macros["WIDTH"]))
+    interruption = Interruption()
+
+    class Watch:
+        def __init__(self) -> None:
+            self.figures = Figures()
+            self.totals: list[int] = []
+
+        def event(self, kind: str, body: Any) -> None:
+            self.figures.take(kind, body)
+            self.totals.append(self.figures.total)
+            if self.figures.total == 4:
+                interruption.set()
+
+    first, second = Watch(), Watch()
+    options = Options(evaluations=8, strategy="random", workers=1)
+    begin(spec, tmp_path / "a.run", options, backend=backend, observers=[first], interruption=interruption)
+    resume(tmp_path / "a.run", backend=backend, observers=[second])
+    with RunRecord.read(tmp_path / "a.run") as record:
+        trials = sum(1 for _ in record.events(kind="trial"))
+    assert second.figures.total == trials > first.figures.total
+    assert second.totals[: len(first.totals)] == first.totals
+    assert second.figures.best_score <= first.figures.best_score

@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 
 from tuner.recorders.record import Event, RunRecord
-from tuner.report import write_report
+from tuner.report import Follower, write_report
+from tuner.report.data import collect
 from tuner.report.gallery import Gallery
+from tuner.report.page import page_of
 from tuner.report.server import ReportServer
 
 CHROMIUM = next(
@@ -226,6 +228,49 @@ def test_what_a_screen_reader_needs(browser: Any, report: str) -> None:
             }"""
         )
         assert problems == []
+
+
+def test_what_only_some_runs_have(browser: Any, run: Path, tmp_path: Path) -> None:
+    """Simpler searches, gains of edits, a front, a bound, a cost model, spend: each shown where it is known."""
+    follower = Follower(run)
+    follower.update()
+    data = collect(follower)
+    speedup = {"value": 1.2, "ci95": [1.1, 1.3]}
+    rival = {"claim": "improved", "speedup": speedup, "trials": {"total": 60}, "wall_s": 3.0}
+    light = {"bytes": 1e6, "operations": 4e6, "bound_s": 1e-4}
+    rates = {"bandwidth_bytes_per_s": 1e10, "operations_per_s": 1e11}
+    edits = next(r for r in data["variants"]["rows"] if r["number"] == data["variants"]["winner"])["edits"]
+    data["result"] |= {
+        "baselines": [{"name": "parameters", **rival}, {"name": "samples", **rival, "claim": "none"}],
+        "pareto": [{"trial": 3, "values": {"time_s": 1e-3}, "configuration": {"A": 1}}],
+        "light": {"bound_s": 1e-4, "best_over_bound": 3.5},
+        "cost_model": {"audits": 7, "losses": 1, "loss_bound": 0.25, "fit_s": 0.5},
+    }
+    data["result"]["evolution"]["gains"] = [{"ratio": 1.5, "needed": False}, *[None] * (len(edits) - 1)]
+    data["light"] = {"declared": True, "problems": [{**light, **rates}]}
+    data["costs"]["screening"] = [
+        {"stage": "ask", "verdicts": {"keep": 5}, "measured": 5, "rank_correlation": 0.75, "saved_s": 2.0}
+    ]
+    data["costs"]["llm"] = {
+        "models": [{"model": "m-1", "calls": 2, "prompt_tokens": 1000, "completion_tokens": 10, "usd": 0.5}]
+    }
+    target = tmp_path / "more.html"
+    target.write_text(page_of(data))
+    with tab(browser) as opened:
+        opened.open(target.as_uri())
+        text = opened.text()
+        for words in ("simpler searches", "parameters", "1.100× to 1.300×", "every objective"):
+            assert words in text
+        opened.show("tab-progress")
+        assert "parameters, confirmed" in opened.text()
+        opened.show("tab-source")
+        assert "1.500×" in opened.text()
+        opened.show("tab-machine")
+        for words in ("Roofline", "4 operations for each byte", "vouches"):
+            assert words in opened.text()
+        opened.show("tab-costs")
+        for words in ("0.75", "25.0%", "m-1", "0.5000"):
+            assert words in opened.text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

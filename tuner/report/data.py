@@ -75,6 +75,7 @@ def collect(
         "variants": variants(state, follower.spec.task.kernel.variant.files),
         "importance": found["importance"],
         "passes": found["passes"],
+        "light": follower.start.get("light"),
         "costs": costs(follower),
         "record": {
             "events": seq,

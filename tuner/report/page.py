@@ -22,7 +22,7 @@ from tuner.driver.export import check_writable
 from tuner.report.data import audit_or_reason, collect
 from tuner.report.follow import Follower
 
-__all__ = ["encode", "live_page", "policy", "report_page", "write_report"]
+__all__ = ["encode", "live_page", "page_of", "policy", "report_page", "write_report"]
 
 SCRIPTS = (
     "base.js",
@@ -52,7 +52,11 @@ def report_page(run: Path, *, audit: bool = True) -> str:
     follower.update()
     follower.start  # noqa: B018
     replayed = audit_or_reason(follower) if audit else "left out with --no-audit"
-    data = collect(follower, audited=replayed)
+    return page_of(collect(follower, audited=replayed))
+
+
+def page_of(data: Mapping[str, Any]) -> str:
+    """The page around what :func:`tuner.report.data.collect` gave."""
     result = data["result"]
     return _fill(
         data,

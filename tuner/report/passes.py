@@ -200,10 +200,12 @@ def _edits(pipeline: Pipeline, starts: Sequence[Counter[str]]) -> set[Edit]:
     return min(found, key=lambda f: f[:2])[2]
 
 
-def _merged(labels: Sequence[str], present: Sequence[set[str]]) -> tuple[list[str], dict[str, list[str]]]:
-    """One of those passes that were always there together, and the others by it: nothing can tell them apart."""
-    firsts: dict[bytes, str] = {}
-    together: dict[str, list[str]] = {}
+def _merged(
+    labels: Sequence[Edit], present: Sequence[set[Edit]]
+) -> tuple[list[Edit], dict[Edit, list[Edit]]]:
+    """One of those edits that were always there together, and the others by it: nothing can tell them apart."""
+    firsts: dict[bytes, Edit] = {}
+    together: dict[Edit, list[Edit]] = {}
     for label in labels:
         column = bytes(label in row for row in present)
         first = firsts.setdefault(column, label)

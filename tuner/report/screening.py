@@ -6,7 +6,6 @@ others that the run measures to see what pruning costs.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,9 +20,6 @@ __all__ = ["screening"]
 
 LEAST = 8
 """Measured candidates below which no rank correlation is given."""
-
-NEAR = 0.05
-"""An audited candidate within so much of the best log time would have been missed."""
 
 
 def screening(follower: Follower) -> list[dict[str, Any]]:
@@ -42,17 +38,12 @@ def _row(follower: Follower, stage: str, judged: Mapping[int, Mapping[str, Any]]
     for number, one in judged.items():
         trial = state.trials.get(number)
         if trial is not None and trial.status is Status.OK and trial.score is not None:
-            measured.append((float(one["place"]), trial.score, str(one["verdict"])))
-    best = None if state.best is None else state.trials[state.best].score
-    audited = [score for _, score, verdict in measured if verdict == "audit"]
+            measured.append((float(one["place"]), trial.score))
     return {
         "stage": stage,
         "verdicts": dict(counts),
         "measured": len(measured),
         "rank_correlation": rounded(_spearman([m[0] for m in measured], [m[1] for m in measured]), 3),
-        "audited": len(audited),
-        "audited_best": rounded(math.exp(-min(audited))) if audited else None,
-        "missed": sum(best is not None and score <= best + NEAR for score in audited),
         "saved_s": rounded(counts["prune"] * _each_s(follower, stage), 4),
     }
 

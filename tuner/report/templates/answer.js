@@ -103,26 +103,27 @@ const compareCard = (data) => {
       rows.map((r) => [code(r.command), r.speedup ? factor(r.speedup.value) : said(r.status), r.speedup ? r.speedup.ci95.map((v) => factor(v)).join(" to ") : shown(r.message)])));
 };
 
-const answerView = (data) => [hero(data), el("div", { class: "grid" }, changedCard(data), sureCard(data), processesCard(data), briefCard(data), compareCard(data), baselinesCard(data))];
+const answerView = (data) => [hero(data), el("div", { class: "grid" }, changedCard(data), sureCard(data), processesCard(data), briefCard(data), compareCard(data), baselinesCard(data)), frontCard(data)];
 
-// Searches of other kinds at the same budget, where the record has them.
-const baselinesOf = (data) => {
-  const found = data.result.baselines;
-  if (!found) return [];
-  const rows = Array.isArray(found) ? found : Object.entries(found).map(([name, value]) => ({ name, ...(typeof value === "object" ? value : { speedup: value }) }));
-  return rows.filter((r) => r && typeof r === "object").map((r) => {
-    const s = r.speedup ?? r.search_speedup ?? null;
-    const value = s && typeof s === "object" && !Array.isArray(s) ? s.value : Array.isArray(s) ? s[0] : s;
-    const interval = (s && s.ci95) || r.ci95 || (Array.isArray(s) ? s.slice(1) : null);
-    return { name: String(r.name ?? r.kind ?? r.strategy ?? "baseline"), speed: Number.isFinite(value) ? value : null, interval, evaluations: r.evaluations ?? r.trials ?? null, curve: r.curve };
-  });
-};
+// Searches of other kinds at the same budget, where the run was asked for them.
+const baselinesOf = (data) => data.result.baselines || [];
 
 const baselinesCard = (data) => {
   const rows = baselinesOf(data);
   if (!rows.length) return null;
-  return card("Against other searches at the same budget", table("Speed over the baseline",
-    [{ label: "Search" }, { label: "Speed", number: true }, { label: "Interval", number: true }, { label: "Evaluations", number: true }],
-    [["this run", data.answer.improved ? factor(data.answer.speed[0]) : "1, nothing claimed", data.answer.improved ? data.answer.speed.slice(1).map(factor).join(" to ") : "–", data.evaluations],
-      ...rows.map((r) => [r.name, factor(r.speed), r.interval ? r.interval.map(factor).join(" to ") : "–", shown(r.evaluations)])]));
+  const row = (name, claim, speed, trials, wall) => [name, claim === "improved" ? factor(speed[0]) : said(claim), claim === "improved" ? `${factor(speed[1])} to ${factor(speed[2])}` : "–", trials, span(wall)];
+  return card("Against simpler searches with the same budget", soft("Runs of their own with the budget, seed and verification of this one, each confirmed as this one is."),
+    table("Speed over the baseline", [{ label: "Search" }, { label: "Speed", number: true }, { label: "95% interval", number: true }, { label: "Trials", number: true }, { label: "Time", number: true }],
+      [row("this run", data.answer.claim, data.answer.speed, data.result.trials.total, data.clock_s),
+        ...rows.map((r) => row(r.name, r.claim, [r.speedup.value, ...r.speedup.ci95], r.trials.total, r.wall_s))]));
+};
+
+// Trials that no other beats in every objective, where a run has several.
+const frontCard = (data) => {
+  const rows = data.result.pareto || [];
+  if (!rows.length) return null;
+  const flat = (v) => (v !== null && typeof v === "object" ? plain(v) : typeof v === "number" ? digits(v, 4) : shown(v));
+  const names = Object.keys(rows[0]);
+  return card("What no other trial beats in every objective", soft("As the search saw it; the claim is about time alone."),
+    table("The front, fastest first", names.map((name) => ({ label: name })), rows.map((r) => names.map((name) => flat(r[name])))));
 };

@@ -34,7 +34,7 @@ const pairsCard = (found) => {
   return card("Interactions", soft("What two tunables do together beyond what each does alone, as a share of the variance; the grid is the predicted speed."), el("div", { class: "controls" }, el("label", {}, "Pair", choice)), place);
 };
 
-const AXES_MOST = 12, LINES_MOST = 2500;
+const AXES_MOST = 12, LINES_MOST = 1500;
 
 // Every so-manieth of a list that is in order of speed; the last, which are the fastest, all.
 const thinned = (rows) => { const step = Math.ceil(rows.length / LINES_MOST); return step < 2 ? rows : rows.filter((_, k) => k % step === 0 || k >= rows.length - 100); };

@@ -39,7 +39,8 @@ const progressChart = (data, by, height = 400) => {
     series.push({ kind: "line", colour: "--warn", label: "confirmed, with 95% interval", dash: [6, 4], x, y: x.map(() => data.answer.speed[0]) });
   }
   for (const other of baselinesOf(data)) {
-    if (other.speed !== null) series.push({ kind: "line", colour: "--teal", dash: [2, 4], label: other.name, x: [0, last], y: [other.speed, other.speed] });
+    const speed = other.claim === "improved" ? other.speedup.value : 1;
+    series.push({ kind: "line", colour: "--teal", dash: [2, 4], label: `${other.name}, confirmed`, x: [0, last], y: [speed, speed] });
   }
   return chart({
     title: "Every trial", description: "Speed over the baseline as the search saw it; choosing and confirming come after. Failures stand at the bottom.",

@@ -14,36 +14,43 @@ const costsView = (data) => {
 };
 
 const modelCard = (data) => {
-  const rows = data.costs.screening, said = data.result.cost_model;
-  if (!rows.length && !said) return null;
-  return card("Cost model", soft("How it ranked candidates before they were paid for. Some that it speaks against are measured all the same, to see what pruning costs; one within 5% of the best would have been missed."),
-    rows.length > 0 && table("By the stage at which it was asked", [{ label: "Before the" }, { label: "Kept", number: true }, { label: "Pruned", number: true }, { label: "Audited", number: true }, { label: "Missed", number: true }, { label: "Rank correlation", number: true }, { label: "Saved", number: true }],
-      rows.map((r) => [r.stage === "ask" ? "build" : "run", r.verdicts.keep || 0, (r.verdicts.prune || 0) + (r.verdicts.pass || 0), r.verdicts.audit || 0, r.audited ? `${r.missed} of ${r.audited}` : "–", r.rank_correlation === null ? "–" : digits(r.rank_correlation, 2), span(r.saved_s)])),
-    said && plain(said));
+  const rows = data.costs.screening, total = data.result.cost_model;
+  if (!rows.length) return null;
+  return card("Cost model", soft("How it ranked candidates before they were paid for: the rank correlation is between its guess and the time of those that were measured. Some that it speaks against are measured all the same, to see what pruning costs."),
+    table("By the stage at which it was asked", [{ label: "Before the" }, { label: "Kept", number: true }, { label: "Pruned", number: true }, { label: "Audited", number: true }, { label: "Rank correlation", number: true }, { label: "Saved", number: true }],
+      rows.map((r) => [r.stage === "ask" ? "build" : "run", r.verdicts.keep || 0, r.verdicts.prune || 0, r.verdicts.audit || 0, r.rank_correlation === null ? "–" : digits(r.rank_correlation, 2), span(r.saved_s)])),
+    total && facts([["Audits", total.audits], ["Losses among them", total.losses], ["Chance of a loss, at most", percent(total.loss_bound)], ["Time it took", span(total.fit_s)]]));
 };
 
-// Roofline: attainable operations a second over operations for each byte, with the baseline's and the best's place.
+// How near the machine's limit: the least time a call can take, and the roofline where its two rates are recorded.
 const machineView = (data) => {
-  const s = data.result.speed_of_light;
-  const bytes = s.bytes ?? s.bytes_moved, operations = s.operations ?? s.flops;
-  const bandwidth = s.bandwidth_bytes_per_s ?? s.bandwidth, peak = s.peak_operations_per_s ?? s.peak;
-  const parts = [];
-  if ([bytes, operations, bandwidth, peak].every((v) => Number.isFinite(v) && v > 0)) {
-    const at = operations / bytes, ridge = peak / bandwidth;
-    const x = [Math.min(at, ridge) / 16, ridge, Math.max(at, ridge) * 16];
-    const done = [["baseline", data.answer.baseline_s[0], "--grey"], data.answer.improved && ["best", data.answer.best_s[0], "--accent"]].filter((d) => d && d[1]);
-    parts.push(el("section", { class: "card" }, chart({
-      title: "Roofline", description: `${digits(at)} operations for each byte.`, height: 340,
-      axes: { x: { label: "operations for each byte", log: true }, y: { label: "operations a second", log: true, format: (v) => v.toExponential(0) } },
-      series: [{ kind: "line", colour: "--ink", label: "what the machine can do", x, y: x.map((v) => Math.min(peak, v * bandwidth)) },
-        ...done.map(([name, seconds, colour]) => ({ kind: "points", label: name, colour, radius: 6, x: [at], y: [operations / seconds], name }))],
-      say: (series, i) => `${series.name}: ${digits(series.y[i])} operations a second, ${percent(series.y[i] / Math.min(peak, at * bandwidth))} of what is attainable`,
-      columns: [{ label: "Candidate" }, { label: "Operations a second", number: true }, { label: "Of attainable", number: true }],
-      rows: done.map(([name, seconds]) => [name, digits(operations / seconds), percent(operations / seconds / Math.min(peak, at * bandwidth))]),
-    })));
-  }
-  parts.push(card("Speed of light", soft("The least time that the machine's bandwidth and arithmetic allow for this workload."), plain(s)));
-  return [el("div", { class: "grid" }, parts)];
+  const light = data.light, bound = data.result.light && data.result.light.bound_s, one = light.problems.length === 1 ? light.problems[0] : null;
+  const runs = [["baseline", data.answer.baseline_s[0], "--grey"], data.answer.improved && ["best", data.answer.best_s[0], "--accent"]].filter((r) => r && r[1]);
+  const rate = (work, seconds) => (one && work > 0 ? digits(work / seconds / 1e9, 3) : "–");
+  const cards = [card("How near the machine's limit",
+    soft(light.declared ? "The spec vouches for the bytes and operations of a call; a candidate clearly below this bound is refused." : "Every element of every array counted once. A kernel need not touch them all, so this bound refuses nothing.",
+      data.result.light && data.result.light.best_over_bound === null ? " A trial below it showed that it does not hold." : ""),
+    table("Time of a call against the least possible", [{ label: "" }, { label: "Time", number: true }, { label: "Times the bound", number: true }, { label: "10⁹ bytes/s", number: true }, { label: "10⁹ operations/s", number: true }, { label: "Of the limit", class: "meterbox" }],
+      [["bound", time(bound), "1", one ? rate(one.bytes, bound) : "–", one ? rate(one.operations, bound) : "–", meter(1)],
+        ...runs.map(([name, seconds]) => [name, time(seconds), bound ? digits(seconds / bound) : "–", one ? rate(one.bytes, seconds) : "–", one ? rate(one.operations, seconds) : "–", meter(bound ? bound / seconds : 0, "good")])])),
+  card("What a call has to do", table("By problem", [{ label: "Problem" }, { label: "Bytes", number: true }, { label: "Operations", number: true }, { label: "Operations for each byte", number: true }, { label: "Least time", number: true }],
+    light.problems.map((p, i) => [i, digits(p.bytes, 4), p.operations ? digits(p.operations, 4) : "–", p.operations && p.bytes ? digits(p.operations / p.bytes) : "–", time(p.bound_s)])))];
+  if (one && one.operations > 0 && one.bytes > 0 && one.bandwidth_bytes_per_s && one.operations_per_s) cards.unshift(rooflineCard(one, runs));
+  return [el("div", { class: "grid" }, cards)];
+};
+
+const rooflineCard = (p, runs) => {
+  const at = p.operations / p.bytes, ridge = p.operations_per_s / p.bandwidth_bytes_per_s, roof = (v) => Math.min(p.operations_per_s, v * p.bandwidth_bytes_per_s);
+  const x = [Math.min(at, ridge) / 16, ridge, Math.max(at, ridge) * 16];
+  return el("section", { class: "card" }, chart({
+    title: "Roofline", description: `${digits(at)} operations for each byte: ${at < ridge ? "bandwidth" : "arithmetic"} is the limit.`, height: 340,
+    axes: { x: { label: "operations for each byte", log: true }, y: { label: "operations a second", log: true, format: (v) => v.toExponential(0) } },
+    series: [{ kind: "line", colour: "--ink", label: "what the machine can do", x, y: x.map(roof) },
+      ...runs.map(([name, seconds, colour]) => ({ kind: "points", label: name, colour, radius: 6, x: [at], y: [p.operations / seconds], name }))],
+    say: (series, i) => `${series.name}: ${digits(series.y[i])} operations a second, ${percent(series.y[i] / roof(at))} of what is attainable`,
+    columns: [{ label: "Candidate" }, { label: "Operations a second", number: true }, { label: "Of attainable", number: true }],
+    rows: runs.map(([name, seconds]) => [name, digits(p.operations / seconds), percent(p.operations / seconds / roof(at))]),
+  }));
 };
 
 const auditCard = (data) => {

@@ -64,7 +64,16 @@ const variantsView = (data) => {
     el("section", { class: "card" }, details)), editsCard(data)];
 };
 
-// What each edit of the winner is worth, where the record says.
+// What each edit of the winner is worth: as the result says, else from the variants that were tried without one.
+const editsCard = (data) => {
+  const evolution = data.result.evolution || {}, gains = evolution.gains || [];
+  if (data.variants.winner !== evolution.variant || !gains.some((g) => g)) return leftOutCard(data.variants);
+  const winner = data.variants.rows.find((r) => r.number === evolution.variant);
+  return card("What each edit is worth", soft("How many times as long a call takes with this edit left out of the winner, by what the search timed."),
+    table("Edits of the winner", [{ label: "Left out" }, { label: "Worth", number: true }],
+      gains.map((g, i) => [code(winner.edits[i]), !g ? "not tried" : g.needed ? "nothing works without it" : factor(g.ratio)])));
+};
+
 const leftOutCard = (found) => {
   const winner = found.rows.find((r) => r.number === found.winner);
   const rows = found.rows.filter((r) => r.purpose === "reduce" && r.parents[0] === found.winner && r.number !== found.winner);
@@ -73,12 +82,6 @@ const leftOutCard = (found) => {
   return card("What each edit is worth", soft("The winner with one edit left out, timed once in the search: how many times slower it then was. The winner's settings were found with the edit there, which can overstate what the edit gives by itself."),
     table("Edits of the winner", [{ label: "Left out" }, { label: "Worth", number: true }, { label: "Without it", number: true }],
       rows.map((r) => [code(missing(r)), r.speed === null ? "fails without it" : factor(winner.speed / r.speed), factor(r.speed)])));
-};
-
-const editsCard = (data) => {
-  const gains = data.result.evolution && (data.result.evolution.gains || data.result.evolution.ablation);
-  if (!Array.isArray(gains) || !gains.length) return leftOutCard(data.variants);
-  return card("What each edit is worth", soft("The winner with one edit left out, as the run measured it."), plain(gains));
 };
 
 const passesView = (data) => {
