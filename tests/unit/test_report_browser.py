@@ -262,7 +262,7 @@ def test_what_only_some_runs_have(browser: Any, run: Path, tmp_path: Path) -> No
         for words in ("simpler searches", "parameters", "1.100× to 1.300×", "every objective"):
             assert words in text
         opened.show("tab-progress")
-        assert "parameters, confirmed" in opened.text()
+        assert "parameters: 1.20× confirmed" in opened.text()
         opened.show("tab-source")
         assert "1.500×" in opened.text()
         opened.show("tab-machine")
@@ -400,10 +400,16 @@ def test_the_live_page_follows_a_run(browser: Any, run: Path, tmp_path: Path) ->
             page.wait_for_selector("text=live: searching")
             opened.show("tab-trials")
             before = page.inner_text("#panel-trials caption")
+            page.fill("#panel-trials input", "loop")
+            filtered = page.inner_text("#panel-trials caption")
             with RunRecord.read(run) as source:
                 for event in events[half:]:
                     blobs = {n: source.blob(n) for n in made._references(dict(event.body))}
                     record.append([Event(kind=event.kind, body=event.body, trial=event.trial)], blobs)
+            page.wait_for_selector("text=this tab waits while you use it")
+            assert page.inner_text("#panel-trials caption") == filtered
+            assert page.input_value("#panel-trials input") == "loop"
+            page.focus("#theme")
             page.wait_for_selector("text=the run has ended")
             assert page.get_attribute("#tab-trials", "aria-selected") == "true"
             assert page.inner_text("#panel-trials caption") != before

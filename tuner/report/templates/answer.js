@@ -19,7 +19,7 @@ const bestSeen = (data) => {
 const sentenceOf = (data) => {
   const a = data.answer, best = bestSeen(data);
   if (a.improved) return `${data.result.kernel} runs ${times(a.speed[0])} as fast as the baseline; 95% interval ${times(a.speed[1])} to ${times(a.speed[2])}.`;
-  const seen = best === null ? "" : ` The best that the search saw is trial ${data.trials.number[best]} at ${times(data.trials.speed[best])}, which is no claim.`;
+  const seen = best === null || data.trials.number[best] === 0 ? "" : ` The best that the search saw is trial ${data.trials.number[best]} at ${times(data.trials.speed[best])}, which is no claim.`;
   if (!data.ended) return (data.interrupted ? "The run was interrupted; --resume goes on." : "The run goes on.") + seen;
   if (a.claim === "negligible") return "Faster by less than 1%: nothing worth having.";
   if (a.claim === "not_confirmed") return `Too little time was left to say anything for certain.${seen}`;
@@ -49,7 +49,7 @@ const hero = (data) => {
 const changedCard = (data) => {
   const a = data.answer;
   const title = a.improved ? "What changed" : a.trial ? `What trial ${a.trial} changes (not claimed)` : "What changed";
-  if (!a.changes.length && !a.edits.length) return card(title, soft("Nothing: the baseline is the best."));
+  if (!a.changes.length && !a.edits.length) return card(title, soft(data.ended ? "Nothing: the baseline is the best." : "Nothing so far."));
   const long = (value) => typeof value === "string" && value.length > 120
     ? el("details", {}, el("summary", {}, `${value.length.toLocaleString("en")} characters; the tab Passes takes it apart`), code(value)) : code(shown(value));
   return card(title,

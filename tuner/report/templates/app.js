@@ -41,9 +41,14 @@ const heading = (data) => {
   document.title = `${data.result.kernel}: ${data.answer.improved ? `${times(data.answer.speed[0])} as fast` : data.ended ? data.answer.claim.replaceAll("_", " ") : data.phase}`;
 };
 
+// Whether someone is using the panel: with an open select, a filter or a chosen row a new drawing would take it away.
+const inUse = () => { const panel = CURRENT && byId(`panel-${CURRENT}`); return Boolean(panel && panel.contains(document.activeElement)); };
+const catchUp = () => { if (DATA && drawn.get(CURRENT) !== DATA && !inUse()) render(DATA); };
+
 const render = (data) => {
   DATA = data;
   heading(data);
+  if (inUse()) return;
   const tabs = TABS.filter((t) => !t.when || t.when(data)), main = byId("main"), bar = byId("tabs");
   const before = [...bar.children].map((b) => b.id).join();
   if (before !== tabs.map((t) => `tab-${t.id}`).join()) {
@@ -99,7 +104,8 @@ const follow = (names) => {
         const data = await get(`data/${encodeURIComponent(at)}?seen=${seen}`);
         if (asked !== at && asked !== null) return;
         if (data) { seen = data.stamp; render(data); }
-        say(!DATA ? "waiting for the run to begin" : DATA.ended ? "the run has ended" : `live: ${DATA.phase}`, DATA && !DATA.ended);
+        const held = DATA && drawn.get(CURRENT) !== DATA ? "; this tab waits while you use it" : "";
+        say(!DATA ? "waiting for the run to begin" : DATA.ended ? `the run has ended${held}` : `live: ${DATA.phase}${held}`, DATA && !DATA.ended);
       }
     } catch (error) { say(`no answer: ${error.message}`, false); }
     timer = setTimeout(ask, POLL_MS);
@@ -112,6 +118,7 @@ const follow = (names) => {
 
 theme();
 byId("tabs").addEventListener("keydown", tabKeys);
+byId("main").addEventListener("focusout", () => setTimeout(catchUp, 0));
 const given = JSON.parse(byId("data").textContent);
 if (given.runs) follow(given.runs); else render(given);
 document.documentElement.dataset.ready = "yes";

@@ -40,11 +40,11 @@ const progressChart = (data, by, height = 400) => {
   }
   for (const other of baselinesOf(data)) {
     const speed = other.claim === "improved" ? other.speedup.value : 1;
-    series.push({ kind: "line", colour: "--teal", dash: [2, 4], label: `${other.name}, confirmed`, x: [0, last], y: [speed, speed] });
+    series.push({ kind: "line", colour: "--teal", dash: [2, 4], label: `${other.name}: ${times(speed)} confirmed`, x: [0, last], y: [speed, speed] });
   }
   return chart({
     title: "Every trial", description: "Speed over the baseline as the search saw it; choosing and confirming come after. Failures stand at the bottom.",
-    height, axes: { x: { label: by === "clock" ? "active seconds" : "trials done" }, y: { label: "times as fast as the baseline", log: true } }, series,
+    height, axes: { x: { label: by === "clock" ? "active seconds" : "trials done", range: [0, Math.max(last, 1)] }, y: { label: "times as fast as the baseline", log: true } }, series,
     say: (s, i) => describeTrial(data, s.list[i]), pick: (s, i) => openTrial(data.trials.number[s.list[i]]),
     columns: [{ label: "Trial" }, { label: "Best so far", number: true }, { label: "After", number: true }, { label: "By" }, { label: "Variant", number: true }],
     rows: () => best.map((i) => [t.number[i], factor(t.speed[i]), span(t.clock_s[i]), t.origins[t.origin[i]], t.variant[i]]),

@@ -30,7 +30,7 @@ const machineView = (data) => {
   const cards = [card("How near the machine's limit",
     soft(light.declared ? "The spec vouches for the bytes and operations of a call; a candidate clearly below this bound is refused." : "Every element of every array counted once. A kernel need not touch them all, so this bound refuses nothing.",
       data.result.light && data.result.light.best_over_bound === null ? " A trial below it showed that it does not hold." : ""),
-    table("Time of a call against the least possible", [{ label: "" }, { label: "Time", number: true }, { label: "Times the bound", number: true }, { label: "10⁹ bytes/s", number: true }, { label: "10⁹ operations/s", number: true }, { label: "Of the limit", class: "meterbox" }],
+    table("Time of a call against the least possible", [{ label: "" }, { label: "Time", number: true }, { label: "Over the bound", number: true }, { label: "GB/s", number: true }, { label: "Gop/s", number: true }, { label: "Of the limit", class: "meterbox" }],
       [["bound", time(bound), "1", one ? rate(one.bytes, bound) : "–", one ? rate(one.operations, bound) : "–", meter(1)],
         ...runs.map(([name, seconds]) => [name, time(seconds), bound ? digits(seconds / bound) : "–", one ? rate(one.bytes, seconds) : "–", one ? rate(one.operations, seconds) : "–", meter(bound ? bound / seconds : 0, "good")])])),
   card("What a call has to do", table("By problem", [{ label: "Problem" }, { label: "Bytes", number: true }, { label: "Operations", number: true }, { label: "Operations for each byte", number: true }, { label: "Least time", number: true }],
@@ -44,7 +44,7 @@ const rooflineCard = (p, runs) => {
   const x = [Math.min(at, ridge) / 16, ridge, Math.max(at, ridge) * 16];
   return el("section", { class: "card" }, chart({
     title: "Roofline", description: `${digits(at)} operations for each byte: ${at < ridge ? "bandwidth" : "arithmetic"} is the limit.`, height: 340,
-    axes: { x: { label: "operations for each byte", log: true }, y: { label: "operations a second", log: true, format: (v) => v.toExponential(0) } },
+    axes: { x: { label: "operations for each byte", log: true }, y: { label: "10⁹ operations a second", log: true, format: (v) => digits(v / 1e9) } },
     series: [{ kind: "line", colour: "--ink", label: "what the machine can do", x, y: x.map(roof) },
       ...runs.map(([name, seconds, colour]) => ({ kind: "points", label: name, colour, radius: 6, x: [at], y: [p.operations / seconds], name }))],
     say: (series, i) => `${series.name}: ${digits(series.y[i])} operations a second, ${percent(series.y[i] / roof(at))} of what is attainable`,
