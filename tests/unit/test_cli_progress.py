@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
-import sys
 from pathlib import Path
 from typing import Any
 
+import made_runs as made
 import pytest
 from rich.console import Console
 
 from tuner.cli.figures import Figures, clock, sparkline
 from tuner.cli.progress import LiveProgress, PlainProgress, panel
 from tuner.recorders.record import RunRecord
-
-
-def load(name: str) -> Any:
-    path = Path(__file__).parents[1] / "stand_ins" / name
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-made = load("made_runs.py")
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import made_runs as made
 import pytest
 
 from tuner.recorders.record import Event, RunRecord
@@ -34,20 +33,6 @@ pytestmark = [
 HOSTILE = "</script><img src=x onerror=\"document.title='taken'\"><svg onload=alert(1)>"
 READY = "[role=tabpanel]:not([hidden]) > *"
 STILL = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-
-
-def load(name: str) -> Any:
-    path = Path(__file__).parents[1] / "stand_ins" / name
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-made = load("made_runs.py")
 
 
 @pytest.fixture(scope="module")

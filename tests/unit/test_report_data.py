@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
+import made_runs as made
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,20 +15,6 @@ from tuner.core.errors import RecordError
 from tuner.recorders.record import RunRecord
 from tuner.report import Follower
 from tuner.report.data import collect
-
-
-def load(name: str) -> Any:
-    path = Path(__file__).parents[1] / "stand_ins" / name
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-made = load("made_runs.py")
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
 import json
 import re
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import made_runs as made
 import pytest
 
 from tuner.cli.main import main
@@ -20,20 +19,6 @@ from tuner.report import live_page, report_page, write_report
 from tuner.report.page import encode
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>{{script}}\u2028'\"&"
-
-
-def load(name: str) -> Any:
-    path = Path(__file__).parents[1] / "stand_ins" / name
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-made = load("made_runs.py")
 
 
 class Reader(HTMLParser):

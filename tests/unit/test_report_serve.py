@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import importlib.util
 import json
 import shutil
 import signal
@@ -16,26 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import made_runs as made
 import pytest
 
 from tuner.core.errors import MachineError, RecordError, UsageError
 from tuner.recorders.record import Event, RunRecord
 from tuner.report.gallery import Gallery
 from tuner.report.server import ReportServer
-
-
-def load(name: str) -> Any:
-    path = Path(__file__).parents[1] / "stand_ins" / name
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-made = load("made_runs.py")
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +169,24 @@ def test_runs_come_and_go(run: Path, tmp_path: Path) -> None:
         assert data(server, "one.run")[0] == 200
         (tmp_path / "one.run").unlink()
         assert data(server, "one.run")[0] == 404
+
+
+def test_another_run_may_take_the_name(run: Path, tmp_path: Path) -> None:
+    """A record goes when its baseline fails, and the next run has its name: the page shows that one from its start."""
+    target = tmp_path / "same.run"
+    with serving(tmp_path) as server:
+        made.rewritten(run, target, lambda kind, body: body, first=60)
+        _, before = data(server, "same.run")
+        for path in tmp_path.glob("same.run*"):
+            path.unlink()
+
+        def renamed(kind: str, body: dict[str, Any]) -> dict[str, Any]:
+            return {**body, "name": "other"} if kind == "start" else body
+
+        made.rewritten(run, target, renamed, first=40)
+        status, after = data(server, "same.run", before["stamp"])
+        assert (status, after["seq"], after["result"]["kernel"]) == (200, 40, "other")
+        assert len(after["trials"]["number"]) < len(before["trials"]["number"])
 
 
 def test_a_record_that_has_not_begun_is_waited_for(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import sys
@@ -10,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import made_runs as made
 import pytest
 
 import tuner
@@ -17,20 +17,6 @@ from tuner.cli.main import main
 from tuner.core.errors import MachineError, UsageError
 from tuner.driver.frames import read_rows, trials_frame, write_parquet
 from tuner.driver.journal import write_journal
-
-
-def load(name: str) -> Any:
-    path = Path(__file__).parents[1] / "stand_ins" / name
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-made = load("made_runs.py")
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def report(
 def serve(
     place: Annotated[
         Path,
-        typer.Argument(metavar="[RUN|DIR]", help="A run record, or a folder of them.", show_default=False),
+        typer.Argument(metavar="RUN|DIR", help="A run record, or a folder of them.", show_default=False),
     ] = Path("tuner-runs"),
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0 takes any that is free.")

@@ -127,16 +127,14 @@ def write_parquet(run: Path, output: Path) -> int:
     """
     check_writable(output)
     frame = trials_frame(read_rows(run))
-    handle, name = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
-    os.close(handle)
     try:
-        frame.to_parquet(name, index=False, engine="pyarrow")
-        os.chmod(name, 0o644)
-        os.replace(name, output)
+        # In the same folder, so that it is replaced whole or not at all.
+        with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as folder:
+            draft = Path(folder) / "trials.parquet"
+            frame.to_parquet(draft, index=False, engine="pyarrow")
+            os.replace(draft, output)
     except ImportError as error:
         raise MachineError("Parquet needs pyarrow", INSTALL) from error
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}", "name another file") from error
-    finally:
-        Path(name).unlink(missing_ok=True)
     return len(frame)

@@ -63,6 +63,7 @@ class Follower:
         self.kinds: Counter[str] = Counter()
         self._record = RunRecord.read(path)
         self.state = RunState(self._record.blob)
+        self._hash = ""
         self._spec: LoadedSpec | None = None
         self._space: Space | None = None
 
@@ -80,7 +81,19 @@ class Follower:
             self._take(event)
         return self.state.seq > before
 
+    @property
+    def replaced(self) -> bool:
+        """Whether another run stands in its place: a name is free again when a baseline fails.
+
+        Raises:
+            RecordError: nothing stands there.
+        """
+        seq = self.state.seq
+        last = next(self._record.events(after=seq - 1), None) if seq else None
+        return seq > 0 and (last is None or last.hash != self._hash)
+
     def _take(self, event: Recorded) -> None:
+        self._hash = event.hash
         self.kinds[event.kind] += 1
         body = event.body
         self.ask_s += float(body.get("ask_s") or 0.0)
@@ -110,6 +123,11 @@ class Follower:
             verify_s=float((trial.verify or {}).get("wall_s") or 0.0),
             timed_s=sum(float(m["wall_s"]) for m in timed),
         )
+
+    @property
+    def stamp(self) -> str:
+        """What has been taken in, as a short text that no other state of this or another run has."""
+        return f"{self.state.seq}-{self._hash[:16]}"
 
     @property
     def begun(self) -> bool:

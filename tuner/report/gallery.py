@@ -24,8 +24,12 @@ class LiveRun:
     """One record that may be growing. Safe to ask from several threads."""
 
     def __init__(self, path: Path) -> None:
-        self._follower = Follower(path)
+        self._path = path
         self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._follower = Follower(self._path)
         self._statistics: dict[str, Any] = {"importance": None, "passes": None}
         self._counted = 0
         self._drawn = ""
@@ -40,17 +44,19 @@ class LiveRun:
             RecordError, AuditError: the record went away or is damaged.
         """
         with self._lock:
+            if self._follower.replaced:
+                self._begin()
             self._follower.update()
             if not self._follower.begun:
                 return None
             ended = self._follower.state.end is not None
             if ended and self._auditing is None:
                 # The audit takes as long as the proposals took; the page does not wait for it.
-                self._auditing = threading.Thread(target=self._audit, daemon=True)
+                self._auditing = threading.Thread(target=self._audit, args=(self._follower,), daemon=True)
                 self._auditing.start()
             # One look: the audit may end while the data are put together.
             audited = self._audited
-            stamp = f"{self._follower.state.seq}.{int(ended)}.{int(audited is not None)}"
+            stamp = f"{self._follower.stamp}.{int(ended)}.{int(audited is not None)}"
             if stamp == seen:
                 return None
             if stamp != self._drawn or self._data is None:
@@ -66,8 +72,10 @@ class LiveRun:
             self._statistics = statistics_of(self._follower)
             self._counted = count
 
-    def _audit(self) -> None:
-        self._audited = audit_or_reason(self._follower)
+    def _audit(self, follower: Follower) -> None:
+        found = audit_or_reason(follower)
+        if follower is self._follower:
+            self._audited = found
 
 
 class Gallery:

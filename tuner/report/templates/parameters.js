@@ -39,60 +39,71 @@ const AXES_MOST = 12, LINES_MOST = 1500;
 // Every so-manieth of a list that is in order of speed; the last, which are the fastest, all.
 const thinned = (rows) => { const step = Math.ceil(rows.length / LINES_MOST); return step < 2 ? rows : rows.filter((_, k) => k % step === 0 || k >= rows.length - 100); };
 
-const parallelCard = (data) => {
-  const t = data.trials;
+const BINS = 24, TALL = 380, TOP = 34, BOTTOM = 360, LEFT = 60;
+
+// The lines of some trials: by rank from blue to orange, the best on top.
+const drawLines = (pen, live, path) => {
+  pen.globalAlpha = live.length > 2000 ? 0.12 : live.length > 300 ? 0.3 : 0.6;
+  for (let bin = 0; bin < BINS; bin++) {
+    const group = live.filter((_, k) => Math.floor((k / live.length) * BINS) === bin);
+    if (!group.length) continue;
+    pen.strokeStyle = heat(live.length > 1 ? bin / (BINS - 1) : 1); pen.lineWidth = 1.2; pen.beginPath(); group.forEach(path); pen.stroke();
+  }
+  pen.globalAlpha = 1; pen.lineWidth = 2.6; pen.strokeStyle = css("--ink");
+  if (live.length) { pen.beginPath(); path(live.at(-1)); pen.stroke(); }
+};
+
+// One axis: its line, its name above, its values beside.
+const drawAxis = (pen, x, name, raised, marks) => {
+  pen.strokeStyle = css("--line"); pen.lineWidth = 1; pen.beginPath(); pen.moveTo(x, TOP); pen.lineTo(x, BOTTOM); pen.stroke();
+  pen.fillStyle = css("--ink"); pen.textAlign = "center"; pen.textBaseline = "bottom";
+  pen.fillText(name.length > 15 ? `${name.slice(0, 14)}…` : name, x, raised ? TOP - 17 : TOP - 4);
+  pen.fillStyle = css("--soft"); pen.textAlign = "left"; pen.textBaseline = "middle";
+  for (const [text, y] of marks) label(pen, text, x + 5, y);
+};
+
+// The tunables that took several values, the most important first.
+const axesOf = (data) => {
   const ranked = data.importance ? data.importance.main.map((m) => m.name) : [];
-  const known = data.tunables.map((p, k) => ({ ...p, column: t.values[k] })).filter((p) => p.values.length > 1);
-  known.sort((a, b) => (ranked.indexOf(a.name) + 1 || 99) - (ranked.indexOf(b.name) + 1 || 99));
-  const axes = known.slice(0, AXES_MOST);
+  const known = data.tunables.map((p, k) => ({ ...p, column: data.trials.values[k] })).filter((p) => p.values.length > 1);
+  return known.sort((a, b) => (ranked.indexOf(a.name) + 1 || 99) - (ranked.indexOf(b.name) + 1 || 99));
+};
+
+const parallelCard = (data) => {
+  const t = data.trials, known = axesOf(data), axes = known.slice(0, AXES_MOST), wanted = new Map();
   if (!axes.length) return null;
   const rows = t.speed.flatMap((v, i) => (v !== null && t.statuses[t.status[i]] === "ok" ? [i] : [])).sort((a, b) => t.speed[a] - t.speed[b]);
-  const wanted = new Map();
   const canvas = el("canvas", { role: "img", "aria-label": "Parallel coordinates: a line for each timed trial across the tunables, coloured by speed. The selects above filter; the table below says the same." });
   const readout = el("div", { class: "readout", "aria-live": "polite" });
   const matches = () => rows.filter((i) => axes.every((p, k) => !wanted.has(k) || p.column[i] === wanted.get(k)));
+  const yOf = axes.map((p) => (place) => (place < 0 ? BOTTOM + 12 : BOTTOM - ((place + 0.5) / p.values.length) * (BOTTOM - TOP)));
+  const ySpeed = scale(...extent(rows.map((i) => t.speed[i]), true), true, BOTTOM, TOP);
+  // A little to the side, the same way at each drawing, so that lines on one another are seen to be many.
+  const aside = (i, p) => (((i * 7919) % 11) - 5) * Math.min(1.2, 60 / p.values.length / 11);
   const draw = () => {
-    const sized = fit(canvas, 380);
+    const sized = fit(canvas, TALL);
     if (!sized) return;
-    const [pen, width] = sized, top = 34, bottom = 360, left = 60, right = width - 74;
-    const xOf = (k) => left + (k / axes.length) * (right - left);
-    const yOf = axes.map((p) => (place) => (place < 0 ? bottom + 12 : bottom - ((place + 0.5) / p.values.length) * (bottom - top)));
-    const speeds = rows.map((i) => t.speed[i]);
-    const ySpeed = scale(...extent(speeds, true), true, bottom, top);
+    const [pen, width] = sized, right = width - 74, xOf = (k) => LEFT + (k / axes.length) * (right - LEFT);
     const path = (i) => {
-      axes.forEach((p, k) => { const y = yOf[k](p.column[i]) + ((i * 7919) % 11 - 5) * Math.min(1.2, 60 / p.values.length / 11); k ? pen.lineTo(xOf(k), y) : pen.moveTo(xOf(k), y); });
+      axes.forEach((p, k) => pen[k ? "lineTo" : "moveTo"](xOf(k), yOf[k](p.column[i]) + aside(i, p)));
       pen.lineTo(right, ySpeed(t.speed[i]));
     };
-    pen.clearRect(0, 0, width, 380);
-    const all = wanted.size ? matches() : rows, live = thinned(all), set = new Set(all);
-    if (wanted.size) { pen.strokeStyle = css("--line"); pen.globalAlpha = 0.35; pen.beginPath(); thinned(rows).forEach((i) => { if (!set.has(i)) path(i); }); pen.stroke(); }
-    const bins = 24;
-    pen.globalAlpha = live.length > 2000 ? 0.12 : live.length > 300 ? 0.3 : 0.6;
-    for (let b = 0; b < bins; b++) {
-      const group = live.filter((_, k) => Math.floor((k / live.length) * bins) === b);
-      if (!group.length) continue;
-      pen.strokeStyle = heat(live.length > 1 ? b / (bins - 1) : 1); pen.lineWidth = 1.2; pen.beginPath(); group.forEach(path); pen.stroke();
-    }
-    pen.globalAlpha = 1; pen.lineWidth = 2.6; pen.strokeStyle = css("--ink");
-    if (live.length) { pen.beginPath(); path(live.at(-1)); pen.stroke(); }
-    pen.fillStyle = css("--ink"); pen.strokeStyle = css("--line"); pen.lineWidth = 1; pen.textAlign = "center";
-    [...axes.map((p) => p.name), "speed"].forEach((name, k) => {
-      const x = k < axes.length ? xOf(k) : right;
-      pen.beginPath(); pen.moveTo(x, top); pen.lineTo(x, bottom); pen.stroke();
-      pen.fillStyle = css("--ink"); pen.textBaseline = "bottom"; pen.fillText(name.length > 15 ? `${name.slice(0, 14)}…` : name, x, k % 2 && axes.length > 7 ? top - 17 : top - 4);
-      pen.textBaseline = "middle"; pen.fillStyle = css("--soft");
-      pen.textAlign = "left";
-      if (k < axes.length) { const p = axes[k], step = Math.ceil(p.values.length / 14); p.values.forEach((v, j) => { if (j % step === 0) label(pen, shown(v), x + 5, yOf[k](j)); }); }
-      else ticksOf(ySpeed.low, ySpeed.high, true, 6).forEach((v) => label(pen, times(v), x + 5, ySpeed(v)));
-      pen.textAlign = "center";
+    const all = wanted.size ? matches() : rows, live = thinned(all), kept = new Set(all);
+    pen.clearRect(0, 0, width, TALL);
+    if (wanted.size) { pen.strokeStyle = css("--line"); pen.globalAlpha = 0.35; pen.beginPath(); thinned(rows).forEach((i) => { if (!kept.has(i)) path(i); }); pen.stroke(); }
+    drawLines(pen, live, path);
+    axes.forEach((p, k) => {
+      const step = Math.ceil(p.values.length / 14);
+      drawAxis(pen, xOf(k), p.name, k % 2 && axes.length > 7, p.values.flatMap((v, j) => (j % step === 0 ? [[shown(v), yOf[k](j)]] : [])));
     });
-    readout.textContent = `${count(all.length, "trial")}${wanted.size ? " match" : ""}${live.length < all.length ? `, ${live.length.toLocaleString("en")} of which are drawn` : ""}; the best, drawn thick, is ${live.length ? `trial ${t.number[live.at(-1)]} at ${factor(t.speed[live.at(-1)])}` : "none"}.`;
+    drawAxis(pen, right, "speed", false, ticksOf(ySpeed.low, ySpeed.high, true, 6).map((v) => [times(v), ySpeed(v)]));
+    const best = live.length ? `trial ${t.number[live.at(-1)]} at ${factor(t.speed[live.at(-1)])}` : "none";
+    readout.textContent = `${count(all.length, "trial")}${wanted.size ? " match" : ""}${live.length < all.length ? `, ${live.length.toLocaleString("en")} of which are drawn` : ""}; the best, drawn thick, is ${best}.`;
   };
   attend(canvas, draw);
-  const selects = axes.map((p, k) => {
-    const box = el("select", { on: { change: () => { box.value === "" ? wanted.delete(k) : wanted.set(k, Number(box.value)); draw(); } } }, el("option", { value: "" }, "all"), p.values.map((v, j) => el("option", { value: j }, shown(v))));
-    return el("label", {}, p.name, box);
-  });
+  const choose = (k, value) => { if (value === "") wanted.delete(k); else wanted.set(k, Number(value)); draw(); };
+  const selects = axes.map((p, k) => el("label", {}, p.name,
+    el("select", { on: { change: (event) => choose(k, event.target.value) } }, el("option", { value: "" }, "all"), p.values.map((v, j) => el("option", { value: j }, shown(v))))));
   return card("All trials across all tunables", soft(known.length > AXES_MOST ? `The ${AXES_MOST} most important of ${known.length} tunables. ` : "", "Orange is fast, blue is slow, by rank among the timed trials."), el("div", { class: "controls" }, selects), canvas, readout,
     lazyTable("Matching trials, best first", [{ label: "Trial" }, { label: "Speed", number: true }, ...axes.map((p) => ({ label: p.name }))],
       () => matches().reverse().map((i) => [t.number[i], factor(t.speed[i]), ...axes.map((p) => (p.column[i] < 0 ? "–" : shown(p.values[p.column[i]])))])));
