@@ -16,11 +16,14 @@ from tuner.recorders.record import RunRecord
 from tuner.report import Follower
 from tuner.report.data import collect
 
+NONE = {"importance": None, "passes": None}
+"""For tests that need neither: they take most of the time."""
 
-def read(path: Path) -> dict[str, Any]:
+
+def read(path: Path, statistics: dict[str, Any] | None = NONE) -> dict[str, Any]:
     follower = Follower(path)
     follower.update()
-    return collect(follower)
+    return collect(follower, statistics=statistics)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +64,7 @@ def test_the_answer_is_the_results(recorded: Path) -> None:
 
 def test_importance_finds_what_moves_the_time(recorded: Path) -> None:
     """Shares follow the formula of the times: the block's width and the layout first, the stages next to nothing."""
-    found = read(recorded)["importance"]
+    found = read(recorded, None)["importance"]
     shares = {row["name"]: row["share"] for row in found["main"]}
     assert {"BLOCK_X", "LAYOUT"} == set(sorted(shares, key=lambda n: -shares[n])[:2])
     assert shares["STAGES"] < 0.03 < shares["LAYOUT"]
@@ -75,7 +78,7 @@ def test_importance_finds_what_moves_the_time(recorded: Path) -> None:
 
 def test_too_few_trials_say_nothing(tmp_path: Path) -> None:
     """A forest over five trials would say something; it is not asked."""
-    data = read(made.made_run(tmp_path, 5).path)
+    data = read(made.made_run(tmp_path, 5).path, None)
     assert data["importance"] is None
     assert data["passes"] is None
 
@@ -111,7 +114,7 @@ def test_columns_hold_every_trial(recorded: Path) -> None:
 
 def test_a_pass_that_pays_is_seen_to(passes: Path) -> None:
     """One pass takes a fifth of the time: measured pairs and the regression both say so, and of no other."""
-    found = read(passes)["passes"]
+    found = read(passes, None)["passes"]
     pair = next(r for r in found["pairs"] if r["name"] == "loop-interchange")
     assert pair["worth"] == pytest.approx(1.25, rel=0.05)
     assert found["pairs"][0]["name"] == "loop-interchange"
@@ -167,7 +170,7 @@ def test_judgements_of_a_cost_model_are_scored(recorded: Path, tmp_path: Path) -
         {"stage": "ask", "trials": [n for n, _ in ranked], "judged": judged},
         {"stage": "ask", "trials": [10_000, 10_001], "judged": [{"verdict": "prune", "place": 1.0}] * 2},
     ]
-    (row,) = collect(follower)["costs"]["screening"]
+    (row,) = collect(follower, statistics=NONE)["costs"]["screening"]
     assert row["rank_correlation"] > 0.99
     assert row["verdicts"] == {"audit": 1, "keep": len(ranked) - 1, "prune": 2}
     assert row["saved_s"] > 0
@@ -182,7 +185,7 @@ def test_exchanges_with_models_are_summed(recorded: Path) -> None:
         {"model": "a", "prompt_tokens": 1, "completion_tokens": 2, "usd": 0.25},
         {"model": "b", "prompt_tokens": 7, "completion_tokens": None, "usd": None},
     ]
-    rows = {row["model"]: row for row in collect(follower)["costs"]["llm"]["models"]}
+    rows = {row["model"]: row for row in collect(follower, statistics=NONE)["costs"]["llm"]["models"]}
     assert rows["a"] == {
         "model": "a",
         "calls": 2,
@@ -227,7 +230,7 @@ def test_following_comes_to_the_same_as_reading_at_once(recorded: Path, tmp_path
             record.append(part, blobs if first == 0 else ())
             assert follower.update()
             assert not follower.update()
-    one, whole = collect(follower), read(recorded)
+    one, whole = collect(follower), read(recorded, None)
     for name in ("answer", "trials", "finals", "failures", "controls", "costs", "importance"):
         assert one[name] == whole[name], name
 

@@ -26,7 +26,7 @@ from tuner.report.server import ReportServer
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path: Path = made.simulated_run(tmp_path_factory.mktemp("serve"), evolve=True, evaluations=40)
+    path: Path = made.simulated_run(tmp_path_factory.mktemp("serve"), evolve=True, evaluations=16)
     return path
 
 
@@ -175,7 +175,7 @@ def test_another_run_may_take_the_name(run: Path, tmp_path: Path) -> None:
     """A record goes when its baseline fails, and the next run has its name: the page shows that one from its start."""
     target = tmp_path / "same.run"
     with serving(tmp_path) as server:
-        made.rewritten(run, target, lambda kind, body: body, first=60)
+        made.rewritten(run, target, lambda kind, body: body, first=30)
         _, before = data(server, "same.run")
         for path in tmp_path.glob("same.run*"):
             path.unlink()
@@ -183,9 +183,9 @@ def test_another_run_may_take_the_name(run: Path, tmp_path: Path) -> None:
         def renamed(kind: str, body: dict[str, Any]) -> dict[str, Any]:
             return {**body, "name": "other"} if kind == "start" else body
 
-        made.rewritten(run, target, renamed, first=40)
+        made.rewritten(run, target, renamed, first=20)
         status, after = data(server, "same.run", before["stamp"])
-        assert (status, after["seq"], after["result"]["kernel"]) == (200, 40, "other")
+        assert (status, after["seq"], after["result"]["kernel"]) == (200, 20, "other")
         assert len(after["trials"]["number"]) < len(before["trials"]["number"])
 
 

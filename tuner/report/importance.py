@@ -30,8 +30,8 @@ LEAST_TRIALS = 12
 MOST_TRIALS = 3000
 """More are thinned out: the forest gets no better and the page would wait for it."""
 
-TREES = 48
-BACKGROUND = 192
+TREES = 32
+BACKGROUND = 128
 """Draws of everything else over which a prediction is averaged."""
 
 LEVELS = 24
