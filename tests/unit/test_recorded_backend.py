@@ -74,7 +74,11 @@ def test_a_run_finds_the_optimum_and_is_the_same_each_time(spec, tmp_path):
     assert first.improved
     chosen = first.configuration
     assert (chosen["BLOCK"], chosen["TILE"], chosen["UNROLLED"]) == (64, 3, False)
-    assert first.rows == second.rows
+    clocks = ("clock_s", "verify_s")
+    one, other = (
+        [{k: v for k, v in row.items() if k not in clocks} for row in r.rows] for r in (first, second)
+    )
+    assert one == other
     assert (first.speedup, first.speedup_interval) == (second.speedup, second.speedup_interval)
     assert first.speedup == pytest.approx(time_ms(16, 1, False) / time_ms(64, 3, False), rel=0.01)
     assert tuner.replay(first.path).clean

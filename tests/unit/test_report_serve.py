@@ -238,28 +238,24 @@ def test_what_cannot_be_served_is_said(run: Path, tmp_path: Path) -> None:
         ReportServer(Gallery(run), port=server.port)
 
 
-def test_the_command_says_where_and_ends_on_ctrl_c(run: Path) -> None:
-    """As a person starts and ends it."""
-    process = subprocess.Popen(
-        [str(Path(sys.executable).with_name("tuner")), "serve", str(run), "--port", "0"],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stderr is not None
-        line = process.stderr.readline()
-        assert "http://127.0.0.1:" in line
-        port = int(line.split("http://127.0.0.1:")[1].split("/")[0])
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        connection.request("GET", "/runs")
-        assert json.loads(connection.getresponse().read()) == [run.name]
-        connection.close()
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
-        assert process.returncode == 0
-        assert out == ""
-        assert "Traceback" not in err
-    finally:
-        process.kill()
-        process.wait()
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_says_where_and_ends_when_told(run: Path, number: signal.Signals) -> None:
+    """As a person starts and ends it: Ctrl-C, or a service manager's way."""
+    command = [str(Path(sys.executable).with_name("tuner")), "serve", str(run), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            assert "http://127.0.0.1:" in line
+            port = int(line.split("http://127.0.0.1:")[1].split("/")[0])
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("GET", "/runs")
+            assert json.loads(connection.getresponse().read()) == [run.name]
+            connection.close()
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+            assert process.returncode == 0
+            assert out == ""
+            assert "Traceback" not in err
+        finally:
+            process.kill()

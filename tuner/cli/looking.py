@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -68,4 +69,7 @@ def serve(
         print(f"{place} is shown at {url} until Ctrl-C", file=sys.stderr, flush=True)
 
     os.nice(NICE)
+    # Also where a shell that started it in the background has Ctrl-C ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     serve_place(place, port=port, begun=begun)
