@@ -9,6 +9,7 @@ together cannot be told apart by it.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -59,7 +60,7 @@ def passes(state: RunState, starts: Sequence[Pipeline]) -> dict[str, Any] | None
     number = BASELINE if best is None else best
     own = _read(state.trials[number])
     pairs = _pairs(worked, pipelines)
-    measured = sorted((_measured(n, p) for n, p in pairs.items()), key=_effect, reverse=True)
+    measured = sorted((_measured(n, p) for n, p in pairs.items()), key=_size, reverse=True)
     associated = sorted(_associations(worked, pipelines, starts), key=_effect, reverse=True)
     return {
         "base": str(base),
@@ -129,12 +130,13 @@ def _pairs(
     for group in groups.values():
         if len(group) < 2:
             continue
+        sums = {number: _sums(pipelines[number].leaves()) for number in (t.number for t in group.values())}
+        by_sum = {sums[t.number][0]: t for t in group.values()}
         for trial in group.values():
-            pipeline = pipelines[trial.number]
+            leaves = pipelines[trial.number].leaves()
             seen = set()
-            for leaf in pipeline.leaves():
-                without = pipeline.splice(leaf.path, 1, ()).text
-                other = group.get(without)
+            for leaf, without in zip(leaves, sums[trial.number][1], strict=True):
+                other = by_sum.get(without)
                 if other is None or (_label(leaf), without) in seen:
                     continue
                 seen.add((_label(leaf), without))
@@ -142,6 +144,28 @@ def _pairs(
                 assert other.score is not None
                 found[_label(leaf)].append((other.score - trial.score, _same_code(trial, other)))
     return found
+
+
+_MODULUS = (1 << 61) - 1
+_BASE = 0x1F3D5B79A2C4E6
+_INVERSE = pow(_BASE, -1, _MODULUS)
+
+
+def _sums(leaves: Sequence[Leaf]) -> tuple[int, list[int]]:
+    """A polynomial hash of the sequence of passes, and those of the sequences with one of them left out.
+
+    Writing out and comparing every shorter pipeline would take seconds for a thousand trials.
+    """
+    prefixes, power = [0], 1
+    for leaf in leaves:
+        code = hash((leaf.containers, _label(leaf))) % _MODULUS
+        prefixes.append((prefixes[-1] + code * power) % _MODULUS)
+        power = power * _BASE % _MODULUS
+    whole = prefixes[-1]
+    shorter = [
+        (before + (whole - after) * _INVERSE) % _MODULUS for before, after in itertools.pairwise(prefixes)
+    ]
+    return whole, shorter
 
 
 def _same_code(one: TrialState, other: TrialState) -> bool:
@@ -248,6 +272,10 @@ def _measured(name: str, pairs: Sequence[tuple[float, bool]]) -> dict[str, Any]:
         "most": rounded(math.exp(max(gains)), 4),
         "same_code": sum(same for _, same in pairs),
     }
+
+
+def _size(row: Mapping[str, Any]) -> float:
+    return abs(math.log(row["worth"] or 1.0))
 
 
 def _effect(row: Mapping[str, Any]) -> float:
