@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.core.errors import TunerError
-from tuner.core.types import BASELINE, Status
+from tuner.core.types import Status
 from tuner.driver.audit import AuditReport, audit
 from tuner.report.costs import costs
 from tuner.report.follow import Follower
@@ -152,18 +152,14 @@ def _answer(follower: Follower) -> dict[str, Any]:
 
 
 def _controls(follower: Follower) -> list[list[float | None]]:
-    """The baseline timed again and again through the search: active seconds, and its time as a ratio to the first."""
-    state = follower.state
-    if not state.controls:
-        return []
-    weights = state.settings.weights
-    clocks = [follower.finished[BASELINE].clock_s] if BASELINE in follower.finished else [0.0]
-    clocks += follower.control_s
-    first = state.controls[0]
-    found = []
-    for clock_s, medians in zip(clocks, state.controls, strict=False):
+    """The baseline timed again and again: active seconds, its time as a ratio to the first there, and the device."""
+    weights = follower.state.settings.weights
+    firsts: dict[int, tuple[float, ...]] = {}
+    found: list[list[float | None]] = []
+    for clock_s, lane, medians in follower.controls:
+        first = firsts.setdefault(lane, medians)
         log = sum(w * math.log(m / f) for w, m, f in zip(weights, medians, first, strict=True))
-        found.append([rounded(clock_s), rounded(math.exp(log))])
+        found.append([rounded(clock_s), rounded(math.exp(log)), lane])
     return found
 
 

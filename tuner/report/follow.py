@@ -11,7 +11,7 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.errors import RecordError
-from tuner.core.types import Status
+from tuner.core.types import BASELINE, Status
 from tuner.driver.opening import catalogue_of, spec_of
 from tuner.driver.runs import Outcome, outcome
 from tuner.driver.state import FinalSample, RunState, TrialState
@@ -56,7 +56,7 @@ class Follower:
         self.finished: dict[int, Finished] = {}
         self.chosen_from: tuple[FinalSample, ...] = ()
         self.ask_s = 0.0
-        self.control_s: list[float] = []
+        self.controls: list[tuple[float, int, tuple[float, ...]]] = []
         self.exchanges: list[Mapping[str, Any]] = []
         self.judgements: list[Mapping[str, Any]] = []
         self._asked: dict[Any, str] = {}
@@ -101,7 +101,7 @@ class Follower:
             # The state forgets them to make room for confirming.
             self.chosen_from = tuple(self.state.finals["choose"])
         elif event.kind == "control":
-            self.control_s.append(float(body["clock_s"]))
+            self._control(body.get("lane"), body["medians_s"], float(body["clock_s"]))
         elif event.kind == "judge":
             self.judgements.append(body)
         elif "prompt_tokens" in body:
@@ -111,6 +111,13 @@ class Follower:
         self.state.apply(event)
         if event.kind == "trial" and event.trial is not None and not body["again"]:
             self.finished[event.trial] = self._finished(self.state.trials[event.trial])
+            if event.trial == BASELINE:
+                self._control(self.state.trials[BASELINE].lane, body["medians_s"], self.state.clock_s)
+
+    def _control(self, lane: int | None, medians_s: Sequence[float] | None, clock_s: float) -> None:
+        """The baseline was timed; each device has a lane of its own, ``None`` where there is one."""
+        if medians_s is not None:
+            self.controls.append((clock_s, lane or 0, tuple(medians_s)))
 
     def _finished(self, trial: TrialState) -> Finished:
         build = trial.build or {}

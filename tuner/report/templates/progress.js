@@ -65,7 +65,11 @@ const progressView = (data) => {
       controls.length > 1 && el("section", { class: "card" }, chart({
         title: "How steady the machine was", description: "The baseline timed again through the search, in fresh processes, as a ratio to its first time. Scores are corrected for this drift.",
         height: 220, axes: { x: { label: "active seconds" }, y: { label: "time, ratio" } },
-        series: [{ kind: "line", colour: "--grey", width: 1, x: controls.map((c) => c[0]), y: controls.map((c) => c[1]) }, { kind: "points", colour: "--accent", x: controls.map((c) => c[0]), y: controls.map((c) => c[1]) }],
+        series: [...new Set(controls.map((c) => c[2]))].flatMap((lane, k, lanes) => {
+          const own = controls.filter((c) => c[2] === lane), x = own.map((c) => c[0]), y = own.map((c) => c[1]);
+          const colour = ["--accent", "--violet", "--teal", "--warn"][k % 4];
+          return [{ kind: "line", colour: "--grey", width: 1, x, y }, { kind: "points", colour, label: lanes.length > 1 ? `device ${lane}` : null, x, y }];
+        }),
         say: (s, i) => `after ${span(s.x[i])}: ${factor(s.y[i])}`,
         columns: [{ label: "After" }, { label: "Ratio", number: true }], rows: controls.map((c) => [span(c[0]), factor(c[1])]),
       })))];
