@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tuner.cli import recording
+from tuner.cli import looking, recording
 from tuner.core.errors import TunerError, UsageError
 
 __all__ = ["main", "main_tune"]
@@ -227,12 +227,25 @@ def replay(
 
 
 @app.command()
-def show(run: Run, as_json: Json = False) -> None:
-    """Print the result of a run."""
+def show(
+    run: Run,
+    optuna: Annotated[
+        Path | None, typer.Option("--optuna", metavar="JOURNAL", help="Write it for optuna-dashboard.")
+    ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", metavar="FILE", help="Write its trials as Parquet.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the result of a run; or write its trials for other tools."""
     from tuner.api import load
     from tuner.cli import text
 
     result = load(run)
+    if optuna is not None or parquet is not None:
+        looking.write_trials(result, optuna=optuna, parquet=parquet)
+        if not as_json:
+            return
     if as_json:
         print(json.dumps(result.to_json()))
     else:
@@ -271,6 +284,7 @@ def export(
 
 
 recording.add_commands(app)
+looking.add_commands(app)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.comparison import Comparison, comparisons
 from tuner.driver.state import RunState, TrialState
 
-__all__ = ["SCHEMA_VERSION", "Summary", "summarise"]
+__all__ = ["SCHEMA_VERSION", "Summary", "search_times_s", "summarise"]
 
 SCHEMA_VERSION = 1
 
@@ -158,7 +158,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
     candidate = chosen or (looks_best if looks_best and (looks_best.score or 0) < 0 else None)
     improved = claim == "improved" and chosen is not None
     measured = _triple(verdict.get("speedup"))
-    baseline_s = _triple(verdict.get("baseline_s")) or _from_search(state, baseline)
+    baseline_s = _triple(verdict.get("baseline_s")) or search_times_s(state, baseline)
     best_s = baseline_s
     if improved:
         best_s = _triple(verdict.get("candidate_s")) or baseline_s
@@ -216,8 +216,11 @@ def _triple(values: Any) -> tuple[float, float, float] | None:
     return None if values is None else (float(values[0]), float(values[1]), float(values[2]))
 
 
-def _from_search(state: RunState, trial: TrialState) -> tuple[float, float, float]:
-    """Seconds of one call from the samples of the search: one process, so the interval is a rough one."""
+def search_times_s(state: RunState, trial: TrialState) -> tuple[float, float, float]:
+    """Seconds of one call with 95% interval from the samples of the search: one process, so the interval is rough.
+
+    The weighted geometric mean over problems; NaN where one of them was not timed.
+    """
     if not trial.rounds or any(not trial.times_s(p) for p in range(len(state.settings.weights))):
         return (math.nan, math.nan, math.nan)
     logs = [0.0, 0.0, 0.0]

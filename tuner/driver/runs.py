@@ -269,7 +269,8 @@ def resume(
 
     Args:
         path: of the record.
-        backend, observers, interruption, clock: as :func:`begin` takes them.
+        backend, interruption, clock: as :func:`begin` takes them.
+        observers: told of each event that was committed before, then of each new one.
         force: also in another environment.
         workers: compile workers.
         sandboxed: refuse where a protection from generated code is missing.
@@ -315,8 +316,9 @@ def resume(
                 clock=clock,
                 interruption=interruption,
             )
-            for observer in observers:
-                observer.event("start", start)
+            for event in record.events():
+                for observer in observers:
+                    observer.event(event.kind, {**event.body, "trial": event.trial})
             with _resumable():
                 engine.go_on(now)
                 engine.run()
