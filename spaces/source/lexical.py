@@ -64,4 +64,6 @@ def unbalanced(text: str) -> str:
 
 def tokens(text: str) -> list[str]:
     """The text's tokens without comments and white space; a string is one token, ``#`` with its word another."""
-    return ["#" + m["word"] if m["directive"] else m[0] for m in _PIECE.finditer(text) if m["comment"] is None]
+    return [
+        "#" + m["word"] if m["directive"] else m[0] for m in _PIECE.finditer(text) if m["comment"] is None
+    ]

@@ -19,8 +19,9 @@ from tuner.core.protocols import Backend, Evaluation, Observer, Searcher
 from tuner.core.types import Proposal, Status
 from tuner.driver.engine import Engine, Interruption
 from tuner.driver.lineup import Lineup, describe_original
+from tuner.driver.models import CASSETTE, correspondent_of, models_of
 from tuner.driver.result import Summary, summarise
-from tuner.driver.settings import EVOLVING_CALLS, Evolution, RunSettings
+from tuner.driver.settings import EVOLVING_CALLS, REMIX, Evolution, Llm, RunSettings
 from tuner.driver.state import RunState, proposal_to_json
 from tuner.driver.warm import KEY, begin_searcher
 from tuner.evaluators import registry as backends
@@ -54,7 +55,8 @@ class Options:
     """What the command line or a library call says beside the spec; ``None`` leaves it to the spec.
 
     ``require_sandbox`` refuses to run where a protection from generated code is missing.
-    ``warm_start`` holds what :func:`tuner.driver.imports.read_sources` gives.
+    ``warm_start`` holds what :func:`tuner.driver.imports.read_sources` gives. ``llm`` is a model's name, ``off``, or
+    ``cassette:`` with the path of a run's record.
     """
 
     evaluations: int | None = None
@@ -65,6 +67,7 @@ class Options:
     settings: Mapping[str, Any] | None = None
     require_sandbox: bool = False
     warm_start: tuple[str, ...] = ()
+    llm: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,8 +152,8 @@ def require_sandbox(backend: Backend, target: str) -> None:
         )
 
 
-def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
-    """The run's settings: the command line over the spec over the defaults.
+def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> RunSettings:
+    """The run's settings: the command line over the spec over the defaults; ``llm`` is of the models to ask.
 
     Raises:
         UsageError: a budget that is none.
@@ -167,7 +170,8 @@ def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
     total = sum(p.weight for p in spec.task.problems)
     more: dict[str, Any] = {}
     if spec.evolves:
-        more = {"rounds_calls": EVOLVING_CALLS, "evolution": Evolution()}
+        proposers = search.proposers if llm is not None or search.proposers else (REMIX,)
+        more = {"rounds_calls": EVOLVING_CALLS, "evolution": Evolution(), "proposers": proposers, "llm": llm}
         if minutes is not None:
             # The source as given may take many times as long as the winner, so a short run needs more of its time.
             more["confirm_share"] = min(0.4, max(0.15, CONFIRM_S / (60 * minutes)))
@@ -218,7 +222,8 @@ def begin(
     backend = backend or backends.create(spec.task.backend)
     if options.require_sandbox:
         require_sandbox(backend, spec.task.target)
-    settings = settings_of(spec, options)
+    llm, cassette = models_of(spec, options.llm)
+    settings = settings_of(spec, options, llm)
     catalogue = backend.pass_catalogue() if spec.wants_passes else None
     space = spec.space(catalogue)
     check_flags(backend, space)
@@ -242,11 +247,14 @@ def begin(
     }
     if options.warm_start:
         body[KEY] = [_store(text, blobs) for text in options.warm_start]
+    if cassette is not None:
+        body[CASSETTE] = _store(cassette, blobs)
     texts = {name: data.decode() for name, data in blobs.items()}
     # A strategy that cannot be made is said before anything is written.
     begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
     if settings.evolution is not None:
-        body["variant"] = describe_original(task.kernel, task.verify.numerics, settings.evolution)
+        body["variant"] = describe_original(task, settings)
+    correspondent = correspondent_of(llm, body, lambda r: texts[r.removeprefix("blob:")])
     evaluation = backend.prepare(task, workers=workers_of(options))
     try:
         _require_times(evaluation, backend)
@@ -263,11 +271,14 @@ def begin(
                 observers=observers,
                 clock=clock,
                 interruption=interruption,
+                correspondent=correspondent,
             )
             for observer in observers:
                 observer.event("start", body)
             engine.run()
     finally:
+        if correspondent is not None:
+            correspondent.close()
         evaluation.close()
     result = outcome(path, state)
     if result.failed and not result.interrupted:
@@ -319,6 +330,7 @@ def resume(
                 "resume it where it was begun, or force it with --force, which the record will show",
             )
         task = spec.task_with(seed=state.settings.seed)
+        correspondent = correspondent_of(state.settings.llm, start, state.text)
         evaluation = backend.prepare(task, workers=workers or state.settings.batch)
         try:
             _require_times(evaluation, backend)
@@ -330,6 +342,7 @@ def resume(
                 observers=observers,
                 clock=clock,
                 interruption=interruption,
+                correspondent=correspondent,
             )
             for observer in observers:
                 observer.event("start", start)
@@ -337,6 +350,8 @@ def resume(
             engine.run()
             return outcome(path, state)
         finally:
+            if correspondent is not None:
+                correspondent.close()
             evaluation.close()
 
 
@@ -375,7 +390,7 @@ def make_lineup(
             return begin_searcher(strategy, space, start, lambda r: fetch_text(record, r))
         return searchers.create(strategy, own)
 
-    return Lineup(state, space, spec.task.kernel, spec.task.verify.numerics, make)
+    return Lineup(state, space, spec.task, make)
 
 
 def open_lineup(record: RunRecord) -> tuple[RunState, LoadedSpec, Lineup]:

@@ -20,14 +20,16 @@ from tuner.core.errors import Place, SpecError
 from tuner.core.types import Argument, MeasurePolicy, Task
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.flags import sort_flags
+from tuner.search import proposers
 from tuner.search import registry as searchers
 from tuner.spaces.space import Space
 from tuner.spec.agreement import check_entry
 from tuner.spec.arguments import check_python_function, make_arguments, make_problems, verify_problems
 from tuner.spec.messages import to_spec_error
-from tuner.spec.models import SpecModel
+from tuner.spec.models import LlmModel, SpecModel
 from tuner.spec.sections import (
     NOT_YET,
+    check_models,
     evolves,
     make_compare,
     make_kernel,
@@ -68,6 +70,8 @@ class SearchSettings:
         evaluations: builds or runs that may be started.
         minutes: of active time.
         usd, tokens, calls: for LLM calls; nothing else spends them.
+        proposers: of variants, by name.
+        llm: models to ask for variants; ``None`` where none is.
     """
 
     strategy: str
@@ -77,6 +81,8 @@ class SearchSettings:
     usd: float | None = None
     tokens: int | None = None
     calls: int | None = None
+    proposers: tuple[str, ...] = ("remix",)
+    llm: LlmModel | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +229,7 @@ class _Loader:
 
     def _load(self, view: View, model: SpecModel, name: str, index: int) -> LoadedSpec:
         refuse_unbuilt(model, view)
+        check_models(model, view)
         sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
         backend = self._backend(model, sources.language, view)
         workload = self._workload(model, sources, view)
@@ -277,7 +284,11 @@ class _Loader:
             digest=digest_json({"spec": _plain(view.data), "files": files}),
             task=task,
             search=SearchSettings(
-                strategy=model.search.strategy, seed=model.search.seed, **model.search.budget.model_dump()
+                strategy=model.search.strategy,
+                seed=model.search.seed,
+                proposers=tuple(model.search.proposers),
+                llm=model.search.llm,
+                **model.search.budget.model_dump(),
             ),
             compare=make_compare(model, view),
             objective=model.objective,
@@ -370,6 +381,11 @@ class _Loader:
         return files
 
     def _check_live(self, model: SpecModel, task: Task, tunables: Tunables, view: View) -> None:
+        for i, name in enumerate(model.search.proposers):
+            if name not in proposers.names():
+                near = closest(name, proposers.names())
+                hint = f"did you mean {near!r}?" if near else "one of " + ", ".join(proposers.names())
+                raise view.error(("search", "proposers", i), f"there is no proposer {name!r}", hint)
         strategy = model.search.strategy
         if strategy not in searchers.names():
             near = closest(strategy, searchers.names())
