@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,21 +169,19 @@ def _wait_s(ended: _Ended, tries: int) -> float | None:
         return None
     if ended.status == "refused":
         return 0.0
-    return max(ended.wait_s, min(_FIRST_WAIT_S * 2 ** (tries - 1), LONGEST_WAIT_S))
+    return max(ended.wait_s, min(_FIRST_WAIT_S * 2.0 ** (tries - 1), LONGEST_WAIT_S))
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float:
     """What the server asks for, in seconds or as a date (RFC 9110, 10.2.3)."""
     given = headers.get("retry-after", "")
-    wait_s: float
+    with suppress(ValueError):
+        return min(max(float(given), 0.0), 2 * LONGEST_WAIT_S)
     try:
-        wait_s = float(given)
-    except ValueError:
-        try:
-            wait_s = email.utils.parsedate_to_datetime(given).timestamp() - time.time()
-        except (ValueError, TypeError, OverflowError):
-            return 0.0
-    return min(max(wait_s, 0.0), 2 * LONGEST_WAIT_S)
+        until_s = float(email.utils.parsedate_to_datetime(given).timestamp())
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+    return min(max(until_s - time.time(), 0.0), 2 * LONGEST_WAIT_S)
 
 
 def _said(error: openai.APIStatusError) -> str:
