@@ -1,8 +1,9 @@
 """Lists of edits: the original and a list give a variant, always the same one.
 
 An edit is plain JSON: ``op`` and ``function`` with an operator's arguments, or ``{"op": "text", "search": …,
-"replace": …}``, or ``{"op": "rewrite", "region": …, "text": …}`` with a region's number from 0. It may carry ``parameters`` (new tunables), ``constraints`` on them, ``reassociate`` (leave to add in
-another order) and ``assumes`` (what its correctness rests on). May not draw random numbers.
+"replace": …}``, or ``{"op": "rewrite", "region": …, "text": …}`` with a region's number from 0. It
+may carry ``parameters`` (new tunables), ``constraints`` on them, ``reassociate`` (leave to add in another order) and
+``assumes`` (what its correctness rests on). May not draw random numbers.
 """
 
 from __future__ import annotations

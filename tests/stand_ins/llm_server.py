@@ -94,7 +94,9 @@ class Server:
             return json.dumps({"error": {"message": reply.text or "no", "type": "error"}}).encode()
         if not stream:
             message = {"role": "assistant", "content": reply.text}
-            value: dict[str, Any] = {"choices": [{"index": 0, "message": message, "finish_reason": reply.finish}]}
+            value: dict[str, Any] = {
+                "choices": [{"index": 0, "message": message, "finish_reason": reply.finish}]
+            }
             if reply.usage is not None:
                 value["usage"] = reply.usage
             return json.dumps(value).encode()

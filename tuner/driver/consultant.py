@@ -143,9 +143,8 @@ def _parents(state: RunState, evolution: Evolution, number: int) -> tuple[int, i
 
 
 def _corrected(state: RunState, before: Call, turn: Turn) -> list[Message]:
-    assert before.reply is not None
     messages: list[Message] = from_json(state.text(before.prompt))
-    text = state.text(before.reply["text"])
+    text = "" if before.reply is None else state.text(before.reply["text"])
     return next_messages(messages, text, before.problems, rewrite=turn is Turn.REWRITE)
 
 

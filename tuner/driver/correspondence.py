@@ -21,7 +21,7 @@ from tuner.recorders.record import Event, RunRecord
 from tuner.search.llm.client import Client
 from tuner.search.llm.exchange import Answer, Request
 
-__all__ = ["Cassette", "Correspondent", "Live", "expected_reply", "read_cassette", "reply_event"]
+__all__ = ["Cassette", "Correspondent", "Live", "expected_reply", "read_cassette", "reply_event", "waits_for"]
 
 
 class Correspondent(Protocol):
@@ -206,15 +206,17 @@ def reply_event(
 
 def expected_reply(state: RunState, body: Mapping[str, Any]) -> str:
     """What of a ``reply`` event cannot be, one line; empty where all can."""
-    exchanges = state.exchanges
-    number = body["call"]
-    if exchanges.settings is None or not 0 <= number < len(exchanges.calls):
-        return f"there was no call {number}"
+    exchanges, number = state.exchanges, body["call"]
+    if exchanges.settings is None or not waits_for(state, number):
+        return f"there was no call {number} that waits for a reply"
     call = exchanges.calls[number]
-    if call.reply is not None:
-        return f"call {number} had a reply before"
     usd = exchanges.settings.model(call.model).usd(body["prompt_tokens"], body["completion_tokens"])
     return "" if from_json(canonical_json(usd)) == body["usd"] else "its price is not that of its tokens"
+
+
+def waits_for(state: RunState, call: int) -> bool:
+    """Whether a call of that number has no reply yet."""
+    return any(c.number == call for c in state.exchanges.waiting)
 
 
 def _tokens(call: Call, answer: Answer, settings: Llm) -> tuple[int, int]:

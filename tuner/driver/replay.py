@@ -29,7 +29,7 @@ from tuner.driver.actions import (
     SetBaseline,
     Verify,
 )
-from tuner.driver.correspondence import expected_reply
+from tuner.driver.correspondence import expected_reply, waits_for
 from tuner.driver.lineage import ORIGINAL
 from tuner.driver.lineup import Lineup
 from tuner.driver.plan import next_action
@@ -84,8 +84,8 @@ def replay_events(state: RunState, lineup: Lineup, events: Iterable[Recorded], b
             problem = expected_reply(state, event.body)
             if problem:
                 found.differences.append(Difference(seq=event.seq, kind=event.kind, message=problem))
-                continue
-            state.apply(event)
+            if waits_for(state, event.body["call"]):
+                state.apply(event)
             continue
         action = next_action(state)
         if isinstance(action, Consult) and event.kind == "consult":
