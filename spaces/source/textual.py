@@ -135,11 +135,19 @@ def _find(body: str, search: str) -> list[tuple[int, int]]:
     # White space may differ wherever the search text has some, or between tokens of which one is punctuation.
     tokens = _tokens(search)
     pattern = r"\s*".join(re.escape(t) for t in tokens)
+    # Where both begin with an indentation, the one found goes with the rest.
+    indent = re.compile(r"[ \t]*\Z") if search[:1].isspace() else re.compile(r"\Z")
     return [
-        (m.start(), m.end())
+        (_start(indent, body, m.start()), m.end())
         for m in re.finditer(pattern, body)
         if _tokens(body[m.start() : m.end()]) == tokens
     ]
+
+
+def _start(indent: re.Pattern[str], body: str, start: int) -> int:
+    line = body.rfind("\n", 0, start) + 1
+    found = indent.search(body[line:start])
+    return start if found is None else line + found.start()
 
 
 def _tokens(text: str) -> list[str]:

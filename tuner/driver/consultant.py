@@ -180,7 +180,8 @@ def _failures(state: RunState, parent: int) -> list[Failure]:
     """The last tries from this parent of which nothing worked, with what the first trial says."""
     found: list[Failure] = []
     for variant in reversed(state.variants.values()):
-        if variant.parents[:1] == (parent,) and variant.failed and len(found) < _FAILURES:
+        nothing = variant.score is None and variant.settled and variant.finished
+        if variant.parents[:1] == (parent,) and nothing and len(found) < _FAILURES:
             found.append(_failure(state, variant))
     return found
 
