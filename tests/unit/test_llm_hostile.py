@@ -141,8 +141,6 @@ def test_a_key_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert any("[key]" in t for t in texts)
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
-    done = tune(tmp_path, running.url, "--llm", f"cassette:{tmp_path / 'runs' / 'scale-1.run'}", calls=3)
-    assert SECRET not in done.stdout + done.stderr
 
 
 def test_models_on_the_command_line(tmp_path: Path) -> None:
@@ -153,9 +151,9 @@ def test_models_on_the_command_line(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "by llm/another" in done.stdout
     assert "models     2 calls" in done.stdout
-    off = tune(tmp_path, running.url, "--llm", "off", "--evaluations", "4", calls=2)
+    off = tune(tmp_path, running.url, "--llm", "off", "--evaluations", "2", calls=2)
     assert off.returncode == 0, off.stderr
-    assert "models" not in off.stdout
+    assert "  models  " not in off.stdout
     gone = tune(tmp_path, running.url, "--llm", "cassette:nowhere.run", calls=2)
     assert gone.returncode == 2
     assert gone.stderr.count("\n") == 1
