@@ -20,7 +20,8 @@ from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.audit import audit
 from tuner.driver.export import export
-from tuner.driver.runs import Options, begin, open_lineup, resume
+from tuner.driver.opening import open_lineup
+from tuner.driver.runs import Options, begin, resume
 from tuner.driver.state import RunState
 from tuner.recorders.record import Event, RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
