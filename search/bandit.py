@@ -14,7 +14,7 @@ _NOISE = 0.005
 _EXPLORE = 0.08
 _LARGEST_GAIN = 1.0
 _PRIOR_GAIN = 0.05
-_SPREAD = 0.1
+_SPREAD = 0.2
 
 
 class Bandit:
@@ -95,12 +95,15 @@ class CostBandit:
         self._uses[arm] += 1
 
     def choose(self, arms: Sequence[str], running: Mapping[str, int]) -> str:
-        """The arm to use next.
+        """The arm to use next: each of them once, then the best bound.
 
         Args:
             arms: that can be used; at least one.
             running: proposals not yet told, by arm; they count as uses of one unit that brought nothing.
         """
+        for name in arms:
+            if not self._uses[name] + running.get(name, 0):
+                return name
         total = sum(self._uses.values()) + sum(running.values())
         return max(arms, key=lambda name: self._worth(name, running.get(name, 0), total))
 

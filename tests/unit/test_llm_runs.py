@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -252,13 +253,29 @@ def test_a_dead_server_costs_nothing_and_is_given_up(tmp_path: Path) -> None:
 
 
 def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
-    """While the model thinks, trials go on; its reply comes between two batches of them."""
-    with server.serving(server.always(GOOD, delay_s=0.7)) as running:
+    """The model answers only when ten more trials are done; its reply comes between two batches of them."""
+    trials = threading.Semaphore(0)
+
+    class Watch:
+        asked = False
+
+        def event(self, kind: str, body: Mapping[str, Any]) -> None:
+            self.asked = self.asked or kind == "consult"
+            if kind == "trial" and self.asked:
+                trials.release()
+
+    def script(number: int, body: Any) -> Any:
+        if number == 0:
+            assert all(trials.acquire(timeout=60) for _ in range(10))
+        return Reply(GOOD)
+
+    with server.serving(script) as running:
         spec = write(tmp_path, running.url, budget="evaluations: 300")
-        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend(), observers=[Watch()])
     kinds = [e.kind for e in events(result.path)]
     asked, replied = kinds.index("consult"), kinds.index("reply")
     assert kinds[asked:replied].count("trial") >= 10
+    assert [e.body["status"] for e in events(result.path) if e.kind == "reply"][0] == "ok"
 
 
 def test_a_cassette_gives_the_same_run_with_no_server(tmp_path: Path) -> None:
@@ -268,7 +285,7 @@ def test_a_cassette_gives_the_same_run_with_no_server(tmp_path: Path) -> None:
     with server.serving(script) as running:
         spec = write(tmp_path, running.url, budget="evaluations: 250")
         live = begin(spec, tmp_path / "live.run", options(), backend=backend())
-    assert live.to_json()["llm"]["calls"] >= 4
+    assert live.to_json()["llm"]["calls"] >= 2
     still = backend(on_event=None)
     again = begin(spec, tmp_path / "again.run", options(llm=f"cassette:{live.path}"), backend=still)
     assert _plain(again.path) == _plain(live.path)

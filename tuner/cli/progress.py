@@ -38,6 +38,9 @@ class _Figures:
         self.baseline_s: float | None = None
         self.finals = 0
         self.variants = 0
+        self.calls = 0
+        self.failed_calls = 0
+        self.last_failure = ""
 
     def take(self, kind: str, body: Mapping[str, Any]) -> None:
         self.clock_s = max(self.clock_s, float(body.get("clock_s") or 0.0))
@@ -49,6 +52,11 @@ class _Figures:
             self.phase = "searching"
         elif kind == "variant" and body["purpose"] == "propose":
             self.variants += body["made"] is not None
+        elif kind == "consult":
+            self.calls += body["over"] is None
+        elif kind == "reply" and body["status"] != "ok":
+            self.failed_calls += 1
+            self.last_failure = body["message"]
         elif kind == "minimise":
             self.phase = "taking the winner apart"
         elif kind == "trial" and not body["again"]:
@@ -99,7 +107,14 @@ class _Figures:
     def trials(self) -> str:
         parts = [f"{count} {status}" for status, count in sorted(self.statuses.items())]
         of = f" of {self.variants + 1} variants" if self.variants else ""
-        return f"{self.total}{of}: " + ", ".join(parts)
+        return f"{self.total}{of}: " + ", ".join(parts) + self._asked()
+
+    def _asked(self) -> str:
+        """Calls to models, and why the last one that failed did."""
+        if not self.calls:
+            return ""
+        failed = f", {self.failed_calls} failed ({self.last_failure})" if self.failed_calls else ""
+        return f"; {self.calls} calls{failed}"
 
 
 class LiveProgress:

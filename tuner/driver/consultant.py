@@ -6,6 +6,7 @@ May not open a connection, look at a clock, or decide when a model is asked.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -164,7 +165,7 @@ def _facts(state: RunState, evolution: Evolution, task: Task, parent: int, other
         tunables=values,
         machine={k: str(environment[k])[:_MOST_TEXT] for k in _MACHINE if environment.get(k)},
         features=features,
-        remarks=state.exchanges.remarks or {},
+        remarks={n: _without_folders(t) for n, t in (state.exchanges.remarks or {}).items()},
         relatives=[_relative(state, evolution, n) for n in others],
         failures=_failures(state, parent),
     )
@@ -189,7 +190,12 @@ def _failures(state: RunState, parent: int) -> list[Failure]:
 def _failure(state: RunState, variant: VariantState) -> Failure:
     trial = state.trials[variant.finished[0]]
     status = Status.LOST if trial.status is None else trial.status
-    return Failure(files=variant.files, status=status.value, message=trial.message)
+    return Failure(files=variant.files, status=status.value, message=_without_folders(trial.message))
+
+
+def _without_folders(text: str) -> str:
+    """A message without the folders of files: they are nobody's business."""
+    return re.sub(r"(?<![\w.])/(?:[^\s/:'\"]+/)+", "", text)
 
 
 def _applied(state: RunState, evolution: Evolution, number: int) -> Applied:
