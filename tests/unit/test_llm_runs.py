@@ -275,7 +275,7 @@ def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
     kinds = [e.kind for e in events(result.path)]
     asked, replied = kinds.index("consult"), kinds.index("reply")
     assert kinds[asked:replied].count("trial") >= 10
-    assert [e.body["status"] for e in events(result.path) if e.kind == "reply"][0] == "ok"
+    assert next(e.body["status"] for e in events(result.path) if e.kind == "reply") == "ok"
 
 
 def test_a_cassette_gives_the_same_run_with_no_server(tmp_path: Path) -> None:

@@ -260,12 +260,35 @@ class OneModel(_Model):
     prices: PricesModel | None = None
 
 
+_MODELS_SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "anyOf": [
+            {"type": "string", "minLength": 1},
+            {
+                "type": "object",
+                "required": ["model"],
+                "additionalProperties": False,
+                "properties": {
+                    "model": {"type": "string", "minLength": 1},
+                    "base_url": {"type": "string"},
+                    "api_key_env": {"type": "string", "pattern": _NAME},
+                    "prices": PricesModel.model_json_schema(),
+                },
+            },
+        ]
+    },
+}
+
+
 class LlmModel(_Model):
     """A model that proposes variants of the source, behind an OpenAI-compatible address."""
 
     model: Annotated[str, Field(min_length=1)] | None = None
     """As the server knows it; or several in `models`."""
-    models: list[Annotated[OneModel, BeforeValidator(_read_model)]] = []
+    models: Annotated[
+        list[Annotated[OneModel, BeforeValidator(_read_model)]], WithJsonSchema(_MODELS_SCHEMA)
+    ] = []
     """Names, or mappings with `model`, `base_url`, `api_key_env` and `prices`."""
     base_url: str | None = None
     """Address of the server; OpenAI's own when left out."""
