@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.errors import MachineError, RecordError, SpecError, UsageError
 from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.audit import audit
 from tuner.driver.export import export
@@ -468,6 +468,11 @@ def test_mistakes_on_the_command_line(tmp_path: Path, monkeypatch: pytest.Monkey
     text = (tmp_path / "product.yaml").read_text().split("  llm:")[0]
     (tmp_path / "product.yaml").write_text(text.replace(", tokens: 50", ""))
     (plain,) = load_spec(tmp_path / "product.yaml")
+    for nothing in ("", "cassette:"):
+        with pytest.raises(UsageError, match="names nothing"):
+            begin(plain, path, options(llm=nothing), backend=backend())
+    with pytest.raises(RecordError):
+        begin(plain, path, options(llm=f"cassette:{tmp_path}"), backend=backend())
     with pytest.raises(MachineError, match="OPENAI_API_KEY is not set"):
         begin(plain, path, options(llm="some-model"), backend=backend())
     (tmp_path / "product.yaml").write_text(

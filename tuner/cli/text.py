@@ -72,7 +72,7 @@ def _variants(lineage: Lineage) -> str:
     failed = f", {lineage.failed} of which failed" if lineage.failed else ""
     if any(name.startswith("llm/") for name in lineage.by):
         by = ", ".join(f"{count} by {name}" for name, count in lineage.by.items())
-        return f"{lineage.total} of the source: {by}{failed}"
+        return f"{lineage.total} of the source: as given, {by}{failed}"
     return f"{lineage.total} of the source, by remix operators (no LLM){failed}"
 
 

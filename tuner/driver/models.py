@@ -40,6 +40,10 @@ def models_of(spec: LoadedSpec, asked: str | None) -> tuple[Llm | None, str | No
         UsageError: the source does not evolve, a budget that pays for no call, a run that is no cassette.
     """
     given = spec.search.llm
+    if asked is not None and not asked.removeprefix(_PREFIX).strip():
+        raise UsageError(
+            f"--llm {asked!r} names nothing", "give a model, off, or cassette: with a run's record"
+        )
     if asked == _OFF or (asked is None and (given is None or not spec.evolves)):
         return None, None
     if not spec.evolves:
