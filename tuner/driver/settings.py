@@ -125,6 +125,7 @@ class RunSettings:
         evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
         proposers: that make variants without a model, by name.
         llm: models that make variants; ``None`` where none is asked.
+        fleet: whether several devices time candidates at once.
     """
 
     strategy: str
@@ -149,11 +150,13 @@ class RunSettings:
     evolution: Evolution | None = None
     proposers: tuple[str, ...] = (REMIX,)
     llm: Llm | None = None
+    fleet: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; ``evolution``, ``proposers`` and ``llm`` are there only where they are set."""
+        """Plain JSON; ``evolution``, ``proposers``, ``llm`` and ``fleet`` are there only where they are set."""
         plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-        for name, default in (("evolution", None), ("proposers", (REMIX,)), ("llm", None)):
+        unset = (("evolution", None), ("proposers", (REMIX,)), ("llm", None), ("fleet", False))
+        for name, default in unset:
             if getattr(self, name) == default:
                 del plain[name]
         return plain
