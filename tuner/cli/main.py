@@ -49,6 +49,9 @@ def tune(
     minutes: Annotated[float | None, typer.Option(help="Active time, confirmation included.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of every random stream.")] = None,
     strategy: Annotated[str | None, typer.Option(help="A searcher by name.")] = None,
+    llm: Annotated[
+        str | None, typer.Option("--llm", help="A model to ask for variants, off, or cassette:RUN.")
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Compile workers.")] = None,
     require_sandbox: Annotated[
         bool, typer.Option("--require-sandbox", help="Refuse to run where a protection is missing.")
@@ -91,14 +94,17 @@ def tune(
         workers=workers,
         require_sandbox=require_sandbox,
         warm_start=tuple(read_sources(warm_start or ())),
+        llm=llm,
     )
     loaded = [spec for path in specs for spec in load_spec(path)]
     if t4 is not None and len(loaded) != 1:
         raise UsageError(f"--t4 names one file for {len(loaded)} kernels", "tune them one by one")
     if t4 is not None:
         check_writable(t4)
-    if go_on and (evaluations, minutes, seed, strategy) != (None, None, None, None):
-        print("note: --resume goes on with the budget, seed and strategy of the record", file=sys.stderr)
+    if go_on and (evaluations, minutes, seed, strategy, llm) != (None, None, None, None, None):
+        print(
+            "note: --resume goes on with the budget, seed, strategy and models of the record", file=sys.stderr
+        )
     interruption = Interruption()
     _stop_cleanly(interruption)
     results = []

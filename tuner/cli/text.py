@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tuner.driver.check import CheckReport
     from tuner.driver.comparison import Comparison
     from tuner.driver.doctor import Finding
-    from tuner.driver.result import Lineage
+    from tuner.driver.result import Correspondence, Lineage
 
 __all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_result"]
 
@@ -39,6 +39,8 @@ def print_result(result: Result) -> None:
         print(f"  compare    {other.command}: {_compared(other)}")
     if summary.evolution is not None:
         print(f"  variants   {_variants(summary.evolution)}")
+    if summary.llm.calls:
+        print(f"  models     {_models(summary.llm)}")
     counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)
     print(f"  trials     {summary.trials['total']}: {counts}")
     print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s")
@@ -68,7 +70,16 @@ def _answer(result: Result) -> str:
 
 def _variants(lineage: Lineage) -> str:
     failed = f", {lineage.failed} of which failed" if lineage.failed else ""
+    if any(name.startswith("llm/") for name in lineage.by):
+        by = ", ".join(f"{count} by {name}" for name, count in lineage.by.items())
+        return f"{lineage.total} of the source: as given, {by}{failed}"
     return f"{lineage.total} of the source, by remix operators (no LLM){failed}"
+
+
+def _models(llm: Correspondence) -> str:
+    tokens = f"{llm.prompt_tokens} + {llm.completion_tokens} tokens, {llm.usd:.4g} dollars"
+    failed = f"; {llm.failed} failed ({llm.message})" if llm.failed else ""
+    return f"{llm.calls} calls{' from a cassette' if llm.cassette else ''}, {tokens}{failed}"
 
 
 def _print_edits(result: Result) -> None:

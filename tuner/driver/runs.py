@@ -19,14 +19,16 @@ from tuner.core.errors import MachineError, UsageError
 from tuner.core.executors import Executor, MakeExecutor
 from tuner.core.protocols import Backend, Evaluation, Observer
 from tuner.core.types import Proposal, Status, Task
+from tuner.driver.correspondence import Correspondent
 from tuner.driver.engine import Engine, Interruption
 from tuner.driver.environment import changed, check_flags, require_sandbox, toolchain
 from tuner.driver.fleet_engine import FleetEngine
 from tuner.driver.fleets import beside
 from tuner.driver.lineup import describe_original
+from tuner.driver.models import CASSETTE, correspondent_of, models_of
 from tuner.driver.opening import make_lineup, open_state
 from tuner.driver.result import Summary, summarise
-from tuner.driver.settings import EVOLVING_CALLS, Evolution, RunSettings
+from tuner.driver.settings import EVOLVING_CALLS, REMIX, Evolution, Llm, RunSettings
 from tuner.driver.state import RunState, proposal_to_json
 from tuner.driver.warm import KEY, begin_searcher
 from tuner.evaluators import registry as backends
@@ -54,7 +56,8 @@ class Options:
     """What the command line or a library call says beside the spec; ``None`` leaves it to the spec.
 
     ``require_sandbox`` refuses to run where a protection from generated code is missing.
-    ``warm_start`` holds what :func:`tuner.driver.imports.read_sources` gives.
+    ``warm_start`` holds what :func:`tuner.driver.imports.read_sources` gives. ``llm`` is a model's name, ``off``, or
+    ``cassette:`` with the path of a run's record.
     """
 
     evaluations: int | None = None
@@ -65,6 +68,7 @@ class Options:
     settings: Mapping[str, Any] | None = None
     require_sandbox: bool = False
     warm_start: tuple[str, ...] = ()
+    llm: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +121,8 @@ def find_unfinished(folder: Path, spec: LoadedSpec) -> Path:
     )
 
 
-def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
-    """The run's settings: the command line over the spec over the defaults.
+def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> RunSettings:
+    """The run's settings: the command line over the spec over the defaults; ``llm`` is of the models to ask.
 
     Raises:
         UsageError: a budget that is none.
@@ -135,7 +139,8 @@ def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
     total = sum(p.weight for p in spec.task.problems)
     more: dict[str, Any] = {}
     if spec.evolves:
-        more = {"rounds_calls": EVOLVING_CALLS, "evolution": Evolution()}
+        proposers = search.proposers if llm is not None or search.proposers else (REMIX,)
+        more = {"rounds_calls": EVOLVING_CALLS, "evolution": Evolution(), "proposers": proposers, "llm": llm}
         if minutes is not None:
             # The source as given may take many times as long as the winner, so a short run needs more of its time.
             more["confirm_share"] = min(0.4, max(0.15, CONFIRM_S / (60 * minutes)))
@@ -189,8 +194,12 @@ def begin(
     backend = backend or backends.create(spec.task.backend)
     if options.require_sandbox:
         require_sandbox(backend, spec.task.target)
-    executor = executor or beside(backend, spec.task.target, workers_of(options))
-    settings = replace(settings_of(spec, options), fleet=executor is not None)
+    llm, cassette = models_of(spec, options.llm)
+    if llm is not None and executor is not None:
+        raise UsageError("a run over several devices asks no model", "use --llm off, or one device")
+    if llm is None:
+        executor = executor or beside(backend, spec.task.target, workers_of(options))
+    settings = replace(settings_of(spec, options, llm), fleet=executor is not None)
     catalogue = backend.pass_catalogue(spec.task.target) if spec.wants_passes else None
     space = spec.space(catalogue)
     check_flags(backend, space)
@@ -214,11 +223,14 @@ def begin(
     }
     if options.warm_start:
         body[KEY] = [_store(text, blobs) for text in options.warm_start]
+    if cassette is not None:
+        body[CASSETTE] = _store(cassette, blobs)
     texts = {name: data.decode() for name, data in blobs.items()}
     # A strategy that cannot be made is said before anything is written.
     begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
     if settings.evolution is not None:
-        body["variant"] = describe_original(task.kernel, task.verify.numerics, settings.evolution)
+        body["variant"] = describe_original(task, settings)
+    correspondent = correspondent_of(llm, body, lambda r: texts[r.removeprefix("blob:")])
     evaluation = backend.prepare(task, workers=workers_of(options))
     try:
         if executor is None:
@@ -237,12 +249,15 @@ def begin(
                 observers=observers,
                 clock=clock,
                 interruption=interruption,
+                correspondent=correspondent,
             )
             for observer in observers:
                 observer.event("start", body)
             with _resumable():
                 engine.run()
     finally:
+        if correspondent is not None:
+            correspondent.close()
         evaluation.close()
     result = outcome(path, state)
     if result.failed and not result.interrupted:
@@ -302,8 +317,13 @@ def resume(
         if state.settings.fleet and executor is None:
             raise UsageError(f"{path} ran over several devices", "give the --executor that it was begun with")
         executor = executor if state.settings.fleet else None
+        correspondent = correspondent_of(state.settings.llm, start, state.text)
         evaluation = backend.prepare(task, workers=workers or state.settings.batch)
-        with contextlib.closing(evaluation), _executing(executor, task) as devices:
+        with (
+            contextlib.closing(evaluation),
+            _carrying(correspondent),
+            _executing(executor, task) as devices,
+        ):
             if executor is None:
                 _require_times(evaluation, backend)
             engine = _engine(
@@ -315,6 +335,7 @@ def resume(
                 observers=observers,
                 clock=clock,
                 interruption=interruption,
+                correspondent=correspondent,
             )
             for event in record.events():
                 for observer in observers:
@@ -323,6 +344,16 @@ def resume(
                 engine.go_on(now)
                 engine.run()
             return outcome(path, state)
+
+
+@contextmanager
+def _carrying(correspondent: Correspondent | None) -> Iterator[None]:
+    """What carries calls to models, while it is needed."""
+    try:
+        yield
+    finally:
+        if correspondent is not None:
+            correspondent.close()
 
 
 @contextmanager

@@ -23,10 +23,11 @@ from tuner.spec.doubts import doubts
 from tuner.spec.kernels import kernel_names, kernel_views
 from tuner.spec.machine import check_live, choose_backend, without_passes
 from tuner.spec.messages import to_spec_error
-from tuner.spec.models import SpecModel
+from tuner.spec.models import LlmModel, SpecModel
 from tuner.spec.recorded_cuda import cuda_functions
 from tuner.spec.sections import (
     NOT_YET,
+    check_models,
     evolves,
     make_compare,
     make_kernel,
@@ -64,6 +65,8 @@ class SearchSettings:
         evaluations: builds or runs that may be started.
         minutes: of active time.
         usd, tokens, calls: for LLM calls; nothing else spends them.
+        proposers: of variants, by name.
+        llm: models to ask for variants; ``None`` where none is.
     """
 
     strategy: str
@@ -73,6 +76,8 @@ class SearchSettings:
     usd: float | None = None
     tokens: int | None = None
     calls: int | None = None
+    proposers: tuple[str, ...] = ("remix",)
+    llm: LlmModel | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +224,7 @@ class _Loader:
 
     def _load(self, view: View, model: SpecModel, name: str, index: int) -> LoadedSpec:
         refuse_unbuilt(model, view)
+        check_models(model, view)
         sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
         backend = choose_backend(model, sources.language, view, live=self.live)
         workload = self._workload(model, sources, view)
@@ -273,7 +279,11 @@ class _Loader:
             digest=digest_json({"spec": _plain(view.data), "files": files}),
             task=task,
             search=SearchSettings(
-                strategy=model.search.strategy, seed=model.search.seed, **model.search.budget.model_dump()
+                strategy=model.search.strategy,
+                seed=model.search.seed,
+                proposers=tuple(model.search.proposers),
+                llm=model.search.llm,
+                **model.search.budget.model_dump(),
             ),
             compare=make_compare(model, view),
             objective=model.objective,
