@@ -80,7 +80,7 @@ class Evolution:
         islands: of the archive.
         migration: judged variants between two migrations.
         patience: variants that an island may go without getting better.
-        proposer: instead of the remix operators.
+        proposers: by name, beside or instead of the remix operators.
 
     Raises:
         SpecError: the kernel's regions are wrong.
@@ -94,11 +94,11 @@ class Evolution:
         islands: int = 2,
         migration: int = 12,
         patience: int = 24,
-        proposer: Proposer | None = None,
+        proposers: Mapping[str, Proposer] | None = None,
     ) -> None:
         self._kernel = kernel
         self._original = read_program(kernel)
-        self._proposer = proposer or RemixProposer(kernel, numerics)
+        self._proposers = dict(proposers or {RemixProposer.name: RemixProposer(kernel, numerics)})
         self._migration, self._patience = migration, patience
         self._scores: dict[int, float] = {}
         self._variants: dict[int, Variant] = {0: kernel.variant}
@@ -118,7 +118,9 @@ class Evolution:
         """Learns what variants have reached, in the order in which they were judged."""
         for one in judged:
             if one.first and one.number:
-                self._proposer.tell([Outcome(origin=one.origin, gain=self._gain(one))])
+                outcome = Outcome(origin=one.origin, gain=self._gain(one))
+                for proposer in self._proposers.values():
+                    proposer.tell([outcome])
             if one.score is None:
                 continue
             self._scores[one.number] = one.score
@@ -128,19 +130,48 @@ class Evolution:
             if self._judged % self._migration == 0:
                 self.archive = self.archive.migrate().restart_stagnant(self._patience)
 
-    def ask(self, number: int, rng: np.random.Generator, known: Collection[str]) -> Bred | None:
+    def parents(self, number: int, count: int, rng: np.random.Generator) -> tuple[int, list[Elite]]:
+        """Whose turn it is: an island, and different elites of it; changes nothing.
+
+        Args:
+            number: how many times parents were asked for before.
+            count: of elites at most.
+            rng: the only source of chance.
+        """
+        island = number % len(self.archive.islands)
+        return island, self.archive.parents(island, count, rng)
+
+    def adopted(
+        self, offspring: Offspring, *, parent: int, island: int, configuration: Configuration
+    ) -> Bred:
+        """A variant that was made elsewhere, from one parent."""
+        return Bred(
+            offspring=offspring,
+            parents=(parent,),
+            configurations=(configuration,),
+            island=island,
+            cell=self.cell_of(offspring.variant),
+        )
+
+    def ask(
+        self,
+        number: int,
+        rng: np.random.Generator,
+        known: Collection[str],
+        proposer: str = RemixProposer.name,
+    ) -> Bred | None:
         """A new variant, or ``None`` where none was found; changes nothing.
 
         Args:
             number: how many were asked for before.
             rng: the only source of chance.
             known: structures of all variants so far.
+            proposer: whom to ask, by name.
         """
-        island = number % len(self.archive.islands)
-        elites = self.archive.parents(island, _PARENTS, rng)
+        island, elites = self.parents(number, _PARENTS, rng)
         if not elites:
             return None
-        offspring = self._proposer.propose([self._variants[e.born] for e in elites], rng, known)
+        offspring = self._proposers[proposer].propose([self._variants[e.born] for e in elites], rng, known)
         if offspring is None:
             return None
         # Only a crossover has the second one in it.

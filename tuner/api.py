@@ -6,19 +6,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.core.errors import BaselineError, UsageError
+from tuner.core.executors import MakeExecutor
 from tuner.core.protocols import Backend, Observer
 from tuner.core.types import Configuration
 from tuner.driver import audit as audits
 from tuner.driver import ensure as ensures
 from tuner.driver import export as exports
+from tuner.driver import frames
+from tuner.driver.card import result_card
 from tuner.driver.engine import Interruption
 from tuner.driver.imports import read_sources
 from tuner.driver.opening import open_state
 from tuner.driver.runs import (
-    MakeExecutor,
     Options,
     Outcome,
     begin,
@@ -29,6 +31,9 @@ from tuner.driver.runs import (
 )
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = ["Result", "ensure", "load", "replay", "tune", "tune_spec"]
 
@@ -73,25 +78,18 @@ class Result:
         return self.outcome.summary.configuration
 
     @property
-    def trials(self) -> list[dict[str, Any]]:
-        """Every trial as a plain row, in order of their numbers; times in seconds."""
-        with RunRecord.read(self.path) as record:
-            state, _, _ = open_state(record)
-        return [
-            {
-                "trial": t.number,
-                "status": None if t.status is None else t.status.value,
-                "stage": t.stage.value,
-                "raced": t.raced,
-                "score": t.score,
-                "time_s": [x for r in t.rounds for m in r for x in m["times_s"]],
-                "variant": t.variant,
-                "origin": t.proposal.origin,
-                "configuration": dict(t.proposal.configuration),
-                "message": t.message,
-            }
-            for t in state.trials.values()
-        ]
+    def rows(self) -> list[dict[str, Any]]:
+        """Every trial as a plain row, as :func:`tuner.driver.frames.read_rows` says."""
+        return frames.read_rows(self.path)
+
+    @property
+    def trials(self) -> pandas.DataFrame:
+        """Every trial as a line of a DataFrame, with columns as :func:`tuner.driver.frames.trials_frame` says.
+
+        Raises:
+            MachineError: pandas is not installed (extra ``frames``); :attr:`rows` needs nothing.
+        """
+        return frames.trials_frame(self.rows)
 
     def to_json(self) -> dict[str, Any]:
         """The object behind ``--json``."""
@@ -100,6 +98,11 @@ class Result:
     def export(self, folder: str | Path) -> list[Path]:
         """Writes source, object code, pipeline and result into a folder; returns the files."""
         return exports.export(self.path, Path(folder))
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        path = self.outcome.path
+        return result_card(self.outcome, [] if path is None else self.rows)
 
     def __repr__(self) -> str:
         low, high = self.speedup_interval

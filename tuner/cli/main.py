@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tuner.cli import recording
+from tuner.cli import looking, recording
 from tuner.core.errors import TunerError, UsageError
 
 __all__ = ["main", "main_tune"]
@@ -49,6 +49,9 @@ def tune(
     minutes: Annotated[float | None, typer.Option(help="Active time, confirmation included.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of every random stream.")] = None,
     strategy: Annotated[str | None, typer.Option(help="A searcher by name.")] = None,
+    llm: Annotated[
+        str | None, typer.Option("--llm", help="A model to ask for variants, off, or cassette:RUN.")
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Compile workers.")] = None,
     require_sandbox: Annotated[
         bool, typer.Option("--require-sandbox", help="Refuse to run where a protection is missing.")
@@ -99,14 +102,17 @@ def tune(
         require_sandbox=require_sandbox,
         warm_start=tuple(read_sources(warm_start or ())),
         library=library_folder() if library else None,
+        llm=llm,
     )
     loaded = [spec for path in specs for spec in load_spec(path)]
     if t4 is not None and len(loaded) != 1:
         raise UsageError(f"--t4 names one file for {len(loaded)} kernels", "tune them one by one")
     if t4 is not None:
         check_writable(t4)
-    if go_on and (evaluations, minutes, seed, strategy) != (None, None, None, None):
-        print("note: --resume goes on with the budget, seed and strategy of the record", file=sys.stderr)
+    if go_on and (evaluations, minutes, seed, strategy, llm) != (None, None, None, None, None):
+        print(
+            "note: --resume goes on with the budget, seed, strategy and models of the record", file=sys.stderr
+        )
     interruption = Interruption()
     _stop_cleanly(interruption)
     results = []
@@ -235,12 +241,25 @@ def replay(
 
 
 @app.command()
-def show(run: Run, as_json: Json = False) -> None:
-    """Print the result of a run."""
+def show(
+    run: Run,
+    optuna: Annotated[
+        Path | None, typer.Option("--optuna", metavar="JOURNAL", help="Write it for optuna-dashboard.")
+    ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", metavar="FILE", help="Write its trials as Parquet.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the result of a run; or write its trials for other tools."""
     from tuner.api import load
     from tuner.cli import text
 
     result = load(run)
+    if optuna is not None or parquet is not None:
+        looking.write_trials(result, optuna=optuna, parquet=parquet)
+        if not as_json:
+            return
     if as_json:
         print(json.dumps(result.to_json()))
     else:
@@ -279,6 +298,7 @@ def export(
 
 
 recording.add_commands(app)
+looking.add_commands(app)
 
 
 @app.command()

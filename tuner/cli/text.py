@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tuner.driver.check import CheckReport
     from tuner.driver.comparison import Comparison
     from tuner.driver.doctor import Finding
-    from tuner.driver.result import Lineage
+    from tuner.driver.result import Correspondence, Lineage
     from tuner.driver.savings import Savings
 
 __all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_result"]
@@ -49,6 +49,8 @@ def print_result(result: Result) -> None:
         print(f"  light      the best took {summary.light[1]:.2f} times what this machine needs at least")
     if summary.savings is not None:
         print(f"  cost model {_savings(summary.savings)}")
+    if summary.llm.calls:
+        print(f"  models     {_models(summary.llm)}")
     counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)
     print(f"  trials     {summary.trials['total']}: {counts}")
     print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s")
@@ -78,6 +80,9 @@ def _answer(result: Result) -> str:
 
 def _variants(lineage: Lineage) -> str:
     failed = f", {lineage.failed} of which failed" if lineage.failed else ""
+    if any(name.startswith("llm/") for name in lineage.by):
+        by = ", ".join(f"{count} by {name}" for name, count in lineage.by.items())
+        return f"{lineage.total} of the source: as given, {by}{failed}"
     return f"{lineage.total} of the source, by remix operators (no LLM){failed}"
 
 
@@ -97,6 +102,12 @@ def _savings(found: Savings) -> str:
         f"{text}; of {found.audits} measured all the same {found.losses} beat the best before "
         f"(at most {found.loss_bound:.0%} would have)"
     )
+
+
+def _models(llm: Correspondence) -> str:
+    tokens = f"{llm.prompt_tokens} + {llm.completion_tokens} tokens, {llm.usd:.4g} dollars"
+    failed = f"; {llm.failed} failed ({llm.message})" if llm.failed else ""
+    return f"{llm.calls} calls{' from a cassette' if llm.cassette else ''}, {tokens}{failed}"
 
 
 def _print_edits(result: Result) -> None:

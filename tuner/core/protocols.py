@@ -39,6 +39,7 @@ __all__ = [
     "Screening",
     "Searcher",
     "Session",
+    "WorksApart",
 ]
 
 
@@ -236,6 +237,15 @@ class KnowsPeaks(Protocol):
         Raises:
             MachineError: it cannot be measured.
         """
+        ...
+
+
+@runtime_checkable
+class WorksApart(Protocol):
+    """A backend whose device may work beside the host's processors, so that builds need not wait for timing."""
+
+    def works_apart(self, target: str) -> bool:
+        """Whether this machine's device for the target is one of these; ``False`` where there is none in reach."""
         ...
 
 

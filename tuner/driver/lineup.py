@@ -15,13 +15,15 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.core.protocols import Searcher
 from tuner.core.streams import stream
-from tuner.core.types import Configuration, Kernel, Launch, Resolved, Variant
-from tuner.driver.actions import Judge, Propose, Reduce
+from tuner.core.types import Configuration, Resolved, Task, Variant
+from tuner.driver import consultant
+from tuner.driver.actions import Consult, Judge, Propose, Receive, Reduce
 from tuner.driver.lineage import ORIGINAL, Judgement, VariantState
 from tuner.driver.screening import Screener
-from tuner.driver.settings import Evolution as Settings
+from tuner.driver.settings import REMIX, RunSettings
 from tuner.driver.state import RunState, pack_text
-from tuner.search.evolution import Evolution, Judged
+from tuner.search import proposers
+from tuner.search.evolution import Bred, Evolution, Judged
 from tuner.search.inheriting import InheritingSearcher, inherited
 from tuner.search.remix import Offspring
 from tuner.spaces.parameters import Parameter
@@ -39,35 +41,30 @@ class Lineup:
     Args:
         state: of the run; read, never changed but for what is told.
         space: of the source as given.
-        kernel: as given.
-        numerics: of the spec.
+        task: of the spec.
         make: makes a fresh searcher of a space; for the source as given (``None``) one that may be warm.
-        launch: of the kernel, where the backend has launches.
     """
 
     def __init__(
         self,
         state: RunState,
         space: Space,
-        kernel: Kernel,
-        numerics: str,
+        task: Task,
         make: Callable[[Space | None], Searcher],
-        launch: Launch | None = None,
     ) -> None:
         self._state = state
         self._space = space
-        self._kernel = kernel
-        self._numerics = numerics
+        self._task = task
         self._spaces: dict[int, Space] = {}
         self._make = make
         self._searchers: dict[int, Searcher] = {}
         self._evolution: Evolution | None = None
         self._told = 0
-        self._screener = Screener(state, space, launch)
+        self._screener = Screener(state, space, task.launch)
 
     def variant(self, number: int) -> Variant:
         """A variant's texts and edits."""
-        return self._kernel.variant if number == ORIGINAL else self._state.variants[number].variant
+        return self._task.kernel.variant if number == ORIGINAL else self._state.variants[number].variant
 
     def space(self, number: int) -> Space:
         """A variant's space: the spec's, with the variant's own tunables and with defaults that it begins with."""
@@ -104,9 +101,34 @@ class Lineup:
         evolution = self._informed()
         rng = stream(state.settings.seed, "variant", action.number)
         known = {v.structure for v in state.variants.values()}
-        bred = evolution.ask(action.number, rng, known)
-        if bred is None:
-            return None
+        bred = evolution.ask(action.number, rng, known, action.proposer)
+        return None if bred is None else self._recorded(bred, blobs)
+
+    def bred(self, action: Propose | Receive | Reduce, blobs: dict[str, bytes]) -> dict[str, Any]:
+        """What a ``variant`` event says that follows from the state: ``made``, for what, and by whom."""
+        if isinstance(action, Reduce):
+            return {"purpose": "reduce", "made": self.reduce(action, blobs)}
+        if isinstance(action, Receive):
+            return {"purpose": "propose", "call": action.call, **self.receive(action, blobs)}
+        body: dict[str, Any] = {"purpose": "propose", "made": self.propose(action, blobs)}
+        return body if action.proposer == REMIX else {**body, "proposer": action.proposer}
+
+    def consult(self, action: Consult, blobs: dict[str, bytes]) -> dict[str, Any]:
+        """A request to a model as a ``consult`` event holds it; its prompt goes to ``blobs``."""
+        return consultant.consult(self._state, self._informed(), self._task, action, blobs)
+
+    def receive(self, action: Receive, blobs: dict[str, bytes]) -> dict[str, Any]:
+        """What a reply gives: ``made`` as in a ``variant`` event, ``problems``, and whether those are ``final``."""
+        base = self._space
+        taken = {d.name for d in base.dimensions} | set(base.sizes)
+        call = self._state.exchanges.calls[action.call]
+        bred, problems, final = consultant.receive(self._state, self._informed(), call, taken)
+        made = None if bred is None else self._recorded(bred, blobs)
+        if bred is not None and made is None:
+            problems = ["the tunables do not go with those of the spec"]
+        return {"made": made, "problems": problems, "final": final}
+
+    def _recorded(self, bred: Bred, blobs: dict[str, bytes]) -> dict[str, Any] | None:
         made = _made(bred.offspring, blobs, parents=bred.parents, island=bred.island, cell=bred.cell)
         return self._with_seed(made, bred.offspring, bred.configurations, blobs)
 
@@ -177,10 +199,8 @@ class Lineup:
 
     def _informed(self) -> Evolution:
         """Archive and proposer, told of all that was judged so far."""
-        settings = self._state.settings.evolution
-        assert settings is not None
         if self._evolution is None:
-            self._evolution = _evolution(self._kernel, self._numerics, settings)
+            self._evolution = _evolution(self._task, self._state.settings)
         fresh, self._told = self._state.judgements[self._told :], len(self._state.judgements)
         self._evolution.tell([self._judged(one) for one in fresh])
         return self._evolution
@@ -206,23 +226,27 @@ def _forget_oldest(kept: dict[int, Any]) -> None:
         del kept[next(iter(kept))]
 
 
-def describe_original(kernel: Kernel, numerics: str, settings: Settings) -> dict[str, Any]:
+def describe_original(task: Task, settings: RunSettings) -> dict[str, Any]:
     """The source as given, for the ``start`` event of a run that evolves it.
 
     Raises:
         SpecError: its regions are wrong.
+        UsageError: there is no such proposer.
     """
-    structure, cell = _evolution(kernel, numerics, settings).describe_original()
-    return {"digest": kernel.variant.digest, "structure": structure, "cell": list(cell)}
+    structure, cell = _evolution(task, settings).describe_original()
+    return {"digest": task.kernel.variant.digest, "structure": structure, "cell": list(cell)}
 
 
-def _evolution(kernel: Kernel, numerics: str, settings: Settings) -> Evolution:
+def _evolution(task: Task, settings: RunSettings) -> Evolution:
+    own = settings.evolution
+    assert own is not None
     return Evolution(
-        kernel,
-        numerics,
-        islands=settings.islands,
-        migration=settings.migration,
-        patience=settings.patience,
+        task.kernel,
+        task.verify.numerics,
+        islands=own.islands,
+        migration=own.migration,
+        patience=own.patience,
+        proposers={n: proposers.create(n, task.kernel, task.verify.numerics) for n in settings.proposers},
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.core import statistics
@@ -13,9 +13,10 @@ from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.comparison import Comparison, comparisons
 from tuner.driver.light import ratio_to_light
 from tuner.driver.savings import Savings, savings
+from tuner.driver.settings import REMIX
 from tuner.driver.state import RunState, TrialState
 
-__all__ = ["SCHEMA_VERSION", "Summary", "summarise"]
+__all__ = ["SCHEMA_VERSION", "Summary", "search_times_s", "summarise"]
 
 SCHEMA_VERSION = 1
 
@@ -32,6 +33,7 @@ class Lineage:
         left_out: edits that were taken out of the winner because they did not pay.
         variant: the best trial's: 0 is the source as given.
         edits: that make it of the original.
+        by: variants that each proposer or model has made.
     """
 
     total: int
@@ -39,17 +41,51 @@ class Lineage:
     left_out: int
     variant: int
     edits: tuple[Mapping[str, Any], ...]
+    by: Mapping[str, int]
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
         return {
-            "proposer": "remix",
+            "proposer": ", ".join(self.by) or REMIX,
+            "by": dict(self.by),
             "variants": self.total,
             "failed": self.failed,
             "left_out": self.left_out,
             "variant": self.variant,
             "edits": [dict(e) for e in self.edits],
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correspondence:
+    """What was asked of models and what it has cost; calls without an answer count as dear as they can be.
+
+    Attributes:
+        calls: requests.
+        failed: those without a usable answer from the server; ``message`` says why the last one failed.
+        prompt_tokens, completion_tokens, usd: all together.
+        cassette: whether the replies came from another run's record and nothing was spent now.
+    """
+
+    calls: int = 0
+    failed: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    usd: float = 0.0
+    message: str = ""
+    cassette: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; what is beyond the counts is there only where models were asked."""
+        plain: dict[str, Any] = {
+            "calls": self.calls,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "usd": self.usd,
+        }
+        if self.calls:
+            plain |= {"failed": self.failed, "message": self.message, "cassette": self.cassette}
+        return plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +127,7 @@ class Summary:
     savings: Savings | None = None
     recalled: tuple[Mapping[str, Any], ...] | None = None
     light: tuple[float, float | None] | None = None
+    llm: Correspondence = field(default_factory=Correspondence)
 
     @property
     def configuration(self) -> Configuration:
@@ -125,7 +162,7 @@ class Summary:
             "candidate": self._candidate_json(),
             "trials": dict(self.trials),
             "compare": [c.to_json() for c in self.compared],
-            "llm": {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "usd": 0.0},
+            "llm": self.llm.to_json(),
             "wall_s": self.wall_s,
             "stopped_by": self.stopped_by,
             "message": self.message,
@@ -175,7 +212,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
     candidate = chosen or (looks_best if looks_best and (looks_best.score or 0) < 0 else None)
     improved = claim == "improved" and chosen is not None
     measured = _triple(verdict.get("speedup"))
-    baseline_s = _triple(verdict.get("baseline_s")) or _from_search(state, baseline)
+    baseline_s = _triple(verdict.get("baseline_s")) or search_times_s(state, baseline)
     best_s = baseline_s
     if improved:
         best_s = _triple(verdict.get("candidate_s")) or baseline_s
@@ -201,6 +238,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         recalled=None if state.recalled is None else tuple(state.recalled),
         savings=savings(state) if state.judgings else None,
         evolution=_lineage(state, best) if state.settings.evolution is not None else None,
+        llm=_correspondence(state),
     )
 
 
@@ -225,6 +263,26 @@ def _lineage(state: RunState, best: TrialState) -> Lineage:
         left_out=left_out,
         variant=own.number,
         edits=own.edits,
+        by=Counter(state.exchanges.arm_of[v.number] for v in searched if v.number in state.exchanges.arm_of),
+    )
+
+
+def _correspondence(state: RunState) -> Correspondence:
+    exchanges = state.exchanges
+    if exchanges.settings is None:
+        return Correspondence()
+    replies = [c.reply for c in exchanges.calls if c.reply is not None]
+    unusable = [r for r in replies if r["status"] != "ok"]
+    open_calls = [c for c in exchanges.calls if c.reply is None]
+    most = exchanges.settings.max_tokens
+    return Correspondence(
+        calls=len(exchanges.calls),
+        failed=len(unusable),
+        prompt_tokens=sum(r["prompt_tokens"] for r in replies) + sum(c.tokens - most for c in open_calls),
+        completion_tokens=sum(r["completion_tokens"] for r in replies) + most * len(open_calls),
+        usd=exchanges.usd,
+        message=unusable[-1]["message"] if unusable else "",
+        cassette=exchanges.settings.cassette,
     )
 
 
@@ -246,8 +304,11 @@ def _triple(values: Any) -> tuple[float, float, float] | None:
     return None if values is None else (float(values[0]), float(values[1]), float(values[2]))
 
 
-def _from_search(state: RunState, trial: TrialState) -> tuple[float, float, float]:
-    """Seconds of one call from the samples of the search: one process, so the interval is a rough one."""
+def search_times_s(state: RunState, trial: TrialState) -> tuple[float, float, float]:
+    """Seconds of one call with 95% interval from the samples of the search: one process, so the interval is rough.
+
+    The weighted geometric mean over problems; NaN where one of them was not timed.
+    """
     if not trial.rounds or any(not trial.times_s(p) for p in range(len(state.settings.weights))):
         return (math.nan, math.nan, math.nan)
     logs = [0.0, 0.0, 0.0]

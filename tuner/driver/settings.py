@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["EVOLVING_CALLS", "Evolution", "RunSettings"]
+from tuner.search.llm.exchange import Model
+
+__all__ = ["EVOLVING_CALLS", "Evolution", "Llm", "RunSettings"]
+
+
+REMIX = "remix"
+"""The proposer that is always there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +55,46 @@ class Evolution:
         return self.first * int(self.growth**number)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Llm:
+    """Models that propose variants, and what they may cost.
+
+    Attributes:
+        models: to ask.
+        max_tokens: that a reply may have.
+        timeout_s: of one try of a request.
+        retries: where a server refuses for now.
+        stream: whether replies come in pieces.
+        temperature: ``None`` leaves it to the server.
+        usd, tokens, calls: limits; ``None`` is without one.
+        when_spent: ``stop`` ends the search when no model can be asked any more, ``go_on`` searches on without.
+        concurrent: requests in flight at once.
+        cassette: whether replies come from another run's record.
+    """
+
+    models: tuple[Model, ...]
+    max_tokens: int = 4096
+    timeout_s: float = 120.0
+    retries: int = 3
+    stream: bool = True
+    temperature: float | None = None
+    usd: float | None = None
+    tokens: int | None = None
+    calls: int | None = None
+    when_spent: str = "stop"
+    concurrent: int = 2
+    cassette: bool = False
+
+    def model(self, name: str) -> Model:
+        """One of them by its name."""
+        return next(m for m in self.models if m.name == name)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Llm:
+        """From a record."""
+        return cls(**{**value, "models": tuple(Model(**m) for m in value["models"])})
+
+
 EVOLVING_CALLS = (3, 4, 5)
 """Least timed calls of each racing round where variants are searched: the source as given may be very slow."""
 
@@ -81,6 +127,8 @@ class RunSettings:
         pool: proposals asked for at most for each that is tried, where the searcher draws without a model of its own;
             with 1 the cost model does not look at proposals before they are built.
         evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
+        proposers: that make variants without a model, by name.
+        llm: models that make variants; ``None`` where none is asked.
         fleet: whether several devices time candidates at once.
     """
 
@@ -107,15 +155,17 @@ class RunSettings:
     pool: int = 1
     recall: bool = False
     evolution: Evolution | None = None
+    proposers: tuple[str, ...] = (REMIX,)
+    llm: Llm | None = None
     fleet: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; ``evolution`` and ``fleet`` are there only where they are set."""
+        """Plain JSON; ``evolution``, ``proposers``, ``llm`` and ``fleet`` are there only where they are set."""
         plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-        if self.evolution is None:
-            del plain["evolution"]
-        if not self.fleet:
-            del plain["fleet"]
+        unset = (("evolution", None), ("proposers", (REMIX,)), ("llm", None), ("fleet", False))
+        for name, default in unset:
+            if getattr(self, name) == default:
+                del plain[name]
         return plain
 
     @classmethod
@@ -124,6 +174,8 @@ class RunSettings:
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
         if fields.get("evolution") is not None:
             fields["evolution"] = Evolution(**fields["evolution"])
+        if fields.get("llm") is not None:
+            fields["llm"] = Llm.from_json(fields["llm"])
         return cls(**fields)
 
     @property

@@ -9,13 +9,17 @@ from typing import Any
 from tuner.core.protocols import Observation
 from tuner.core.types import BASELINE, Configuration, Proposal, Stage, Status
 from tuner.driver.bounds import disproves
+from tuner.driver.exchanges import Exchanges
 from tuner.driver.judged import KEEP, PASS, Judged
 from tuner.driver.lanes import Lane
 from tuner.driver.lineage import ORIGINAL, Judgement, Reduction, VariantState
-from tuner.driver.settings import RunSettings
+from tuner.driver.settings import REMIX, RunSettings
 from tuner.recorders.record import Recorded
 
 __all__ = ["FinalSample", "RunState", "TrialState", "pack_text", "proposal_from_json", "proposal_to_json"]
+
+STEPS = ("ask", "variant", "promote", "minimise", "control", "remarks", "consult")
+"""Events that count as steps: those of the search that neither belong to a trial nor come from outside."""
 
 LONG_TEXT = 256
 """Strings longer than this (pipelines) are kept once, as blobs."""
@@ -163,6 +167,7 @@ class RunState:
         self.fit_s = 0.0
         self.light_disproved = False
         self.recalled: Sequence[Mapping[str, Any]] | None = None
+        self.exchanges: Exchanges
         self.lanes: dict[int, Lane] = {}
         self.final_lane: int | None = None
 
@@ -185,6 +190,11 @@ class RunState:
         body = event.body
         self.clock_s = max(self.clock_s, float(body.get("clock_s", 0.0)))
         _APPLY[event.kind](self, event.trial, body)
+        self.exchanges.steps += event.kind in STEPS
+
+    def text(self, reference: str) -> str:
+        """The text that a reference in an event's body stands for."""
+        return str(self._blob(reference.removeprefix("blob:")).decode())
 
     def untold(self, variant: int = ORIGINAL) -> list[Observation]:
         """What a variant's searcher has not been told yet, in the order of completion; marks it as told."""
@@ -227,6 +237,12 @@ class RunState:
             original.rung, original.target = 1, evolution.rung(1)
             original.patience = evolution.dull
         self.variants = {ORIGINAL: original}
+        self.exchanges = Exchanges(
+            settings=self.settings.llm,
+            proposers=self.settings.proposers,
+            evaluations=self.settings.evaluations,
+            first=1 if evolution is None else evolution.first,
+        )
 
     def _apply_ask(self, _: int | None, body: Mapping[str, Any]) -> None:
         own = self.variants[body.get("variant", ORIGINAL)]
@@ -254,14 +270,18 @@ class RunState:
     def _apply_variant(self, _: int | None, body: Mapping[str, Any]) -> None:
         self.proposed += 1
         made = body["made"]
-        if body["purpose"] == "propose":
+        number = len(self.variants)
+        if "call" in body:
+            self.exchanges.use(body, None if made is None else number)
+        elif body["purpose"] == "propose":
             self.barren = 0 if made is not None else self.barren + 1
+            if made is not None:
+                self.exchanges.arm_of[number] = body.get("proposer", REMIX)
         if made is None:
             if self.reduction is not None:
                 self.reduction.refuse()
             return
         assert self.settings.evolution is not None
-        number = len(self.variants)
         variant = VariantState.from_json(number, made, self._blob)
         variant.purpose = body["purpose"]
         variant.target = self.settings.evolution.rung(0)
@@ -299,6 +319,27 @@ class RunState:
             self.judgements.append(
                 Judgement(variant=variant.number, score=variant.score, configuration=best, first=first)
             )
+            if first and variant.number != ORIGINAL:
+                self.exchanges.judge(variant.number, self._gain(variant), len(variant.trials))
+
+    def _gain(self, variant: VariantState) -> float | None:
+        """Logarithm of its best parent's time over its own; ``None`` where it failed."""
+        if variant.score is None:
+            return None
+        scores = [s for n in variant.parents if (s := self.variants[n].score) is not None]
+        return min(scores, default=0.0) - variant.score
+
+    def _apply_remarks(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.exchanges.remarks = body["remarks"]
+
+    def _apply_consult(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.exchanges.begin(body)
+
+    def _apply_reply(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.exchanges.end(body)
+
+    def _apply_waited(self, _: int | None, body: Mapping[str, Any]) -> None:
+        """Only the clock went on."""
 
     def _reduced(self, trial: TrialState, reduction: Reduction) -> None:
         assert self.settings.evolution is not None
@@ -474,6 +515,10 @@ _APPLY = {
     "ask": RunState._apply_ask,
     "variant": RunState._apply_variant,
     "promote": RunState._apply_promote,
+    "remarks": RunState._apply_remarks,
+    "consult": RunState._apply_consult,
+    "reply": RunState._apply_reply,
+    "waited": RunState._apply_waited,
     "minimise": RunState._apply_minimise,
     "recall": RunState._apply_recall,
     "judge": RunState._apply_judge,

@@ -23,10 +23,11 @@ from tuner.spec.doubts import doubts
 from tuner.spec.kernels import kernel_names, kernel_views
 from tuner.spec.machine import check_live, choose_backend, without_passes
 from tuner.spec.messages import to_spec_error
-from tuner.spec.models import SpecModel
+from tuner.spec.models import LlmModel, SpecModel
 from tuner.spec.recorded_cuda import cuda_functions
 from tuner.spec.sections import (
     NOT_YET,
+    check_models,
     evolves,
     make_compare,
     make_kernel,
@@ -65,6 +66,8 @@ class SearchSettings:
         minutes: of active time.
         usd, tokens, calls: for LLM calls; nothing else spends them.
         cost_model: ``auto`` or ``off``.
+        proposers: of variants, by name.
+        llm: models to ask for variants; ``None`` where none is.
     """
 
     strategy: str
@@ -75,6 +78,8 @@ class SearchSettings:
     tokens: int | None = None
     calls: int | None = None
     cost_model: str = "auto"
+    proposers: tuple[str, ...] = ("remix",)
+    llm: LlmModel | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +226,7 @@ class _Loader:
 
     def _load(self, view: View, model: SpecModel, name: str, index: int) -> LoadedSpec:
         refuse_unbuilt(model, view)
+        check_models(model, view)
         sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
         backend = choose_backend(model, sources.language, view, live=self.live)
         workload = self._workload(model, sources, view)
@@ -283,6 +289,8 @@ class _Loader:
                 strategy=model.search.strategy,
                 seed=model.search.seed,
                 cost_model=model.search.cost_model,
+                proposers=tuple(model.search.proposers),
+                llm=model.search.llm,
                 **model.search.budget.model_dump(),
             ),
             compare=make_compare(model, view),
