@@ -20,6 +20,8 @@ from _search_runs import Cache, Case, load_case
 from _search_scores import Trace, best_so_far, fractions, horizon, interval, median_and_quartiles, score_p
 
 DEFAULT = "surrogate,random"
+SLOW = ("optuna-gp", "skopt-", "kernel-tuner:skopt")
+SLOW_SEEDS = 10
 
 
 def main() -> int:
@@ -39,8 +41,10 @@ def main() -> int:
         for case in cases:
             print(f"{strategy} on {case.name}", file=sys.stderr, flush=True)
             # Half as many again: a search that keeps to cheap configurations gets through more of them.
-            longest = max(max(budgets), 0 if arguments.no_score else 3 * horizon(case.figures) // 2)
-            traces = cache.traces(case, strategy, longest, arguments.seeds, run)
+            scored = not arguments.no_score and not strategy.startswith(SLOW)
+            longest = max(max(budgets), 3 * horizon(case.figures) // 2 if scored else 0)
+            seeds = min(arguments.seeds, SLOW_SEEDS) if strategy.startswith(SLOW) else arguments.seeds
+            traces = cache.traces(case, strategy, longest, seeds, run)
             found.setdefault(strategy, {})[case.name] = traces
     result = _result(cases, found, budgets, arguments.seeds)
     if arguments.plot:

@@ -90,16 +90,40 @@ def test_failures_stand_in_the_record_with_what_they_cost(spec, tmp_path):
     assert "virtual_s" in text
 
 
-def test_a_configuration_that_was_not_recorded_is_refused(tmp_path):
+def test_of_a_partly_recorded_space_only_what_was_recorded_is_searched(tmp_path):
     space = recorded(restrictions=None)
     data = tmp_path / "conv.json"
     data.write_text(space.to_text())
     done = import_file(data, tmp_path / "out")
-    assert "refused when tried" in done.notes[0]
-    result = tuner.tune(done.spec, evaluations=60, strategy="exhaustive", workers=1, out=tmp_path / "runs")
-    refused = [t for t in result.trials if t["status"] == "refused"]
-    assert refused
-    assert all("not in the recorded data" in t["message"] for t in refused)
+    assert "only these are searched" in done.notes[0]
+    (loaded,) = load_spec(done.spec)
+    searched = loaded.space(None)
+    assert searched.count() == len(space.rows) < searched.product_size
+    for configuration, _ in space.configurations():
+        assert searched.is_valid(configuration)
+        assert all(space.row(near) for near in searched.neighbours(configuration))
+    assert "not among" in searched.explain({"BLOCK": 128, "TILE": 4, "UNROLLED": False})
+    for strategy in ("exhaustive", "surrogate", "random"):
+        result = tuner.tune(done.spec, evaluations=60, strategy=strategy, workers=1, out=tmp_path / strategy)
+        assert len(result.trials) == len(space.rows)
+        assert not [t for t in result.trials if t["status"] == "refused"]
+        assert tuner.replay(result.path).clean
+
+
+def test_restrictions_written_into_a_spec_hold_beside_what_was_recorded(tmp_path):
+    data = tmp_path / "conv.json"
+    data.write_text(recorded(restrictions=None).to_text())
+    spec = import_file(data, tmp_path / "out").spec
+    text = spec.read_text()
+    assert "constraints: []" in text
+    spec.write_text(text.replace("constraints: []", "constraints: ['TILE <= 2']"))
+    (loaded,) = load_spec(spec)
+    assert {loaded.space(None).listing().configuration(i)["TILE"] for i in range(20)} == {1, 2}
+    assert loaded.space(None).count() == 20
+    spec.write_text(text.replace("constraints: []", "constraints: ['BLOCK * TILE > 300']"))
+    (loaded,) = load_spec(spec)
+    with pytest.raises(SpecError, match="the space is empty"):
+        loaded.space(None)
 
 
 def test_a_spec_with_other_parameters_than_the_data_is_an_error(spec):

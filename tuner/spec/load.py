@@ -243,6 +243,8 @@ class _Loader:
         if workload is not None and called_function:
             arguments = bind(arguments, workload, view)
         tunables = make_tunables(model, parameters, arguments, problems, view)
+        if not called:
+            tunables = replace(tunables, measured=sources.variant.files[0].text)
         passless = self._without_passes(backend, tunables)
         if passless or not self.live:
             tunables = replace(tunables, passes_asked=False)
