@@ -13,7 +13,8 @@ from typing import Any
 
 from tuner.core.errors import RecordError, UsageError
 from tuner.core.types import BASELINE, Kernel, Launch, Resolved, Value, Variant
-from tuner.driver.runs import Outcome, open_lineup, outcome
+from tuner.driver.opening import open_lineup
+from tuner.driver.runs import Outcome, outcome
 from tuner.driver.state import RunState
 from tuner.recorders.record import RunRecord
 from tuner.spaces.launch import geometry

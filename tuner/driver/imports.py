@@ -18,7 +18,7 @@ from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import Status, Value
 from tuner.driver.export import write_atomically
 from tuner.driver.lineage import ORIGINAL
-from tuner.driver.runs import open_state
+from tuner.driver.opening import open_state
 from tuner.driver.state import RunState, TrialState
 from tuner.evaluators.recorded.formats import read_file
 from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of, values_seen
