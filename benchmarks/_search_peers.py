@@ -8,9 +8,10 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from _search_pyatf import TECHNIQUES, search
@@ -75,14 +76,19 @@ def runner(strategy: str) -> Peer:
 
 
 def _kernel_tuner(case: Case, strategy: str, evaluations: int, seeds: Sequence[int]) -> list[Trace]:
-    from kernel_tuner import tune_kernel
+    from kernel_tuner import interface, tune_kernel, util
 
     recorded = case.recorded
     numbers = {key: i for i, key in enumerate(recorded.rows)}
     name, *options = strategy.partition(":")[2].split(";")
     given = dict(option.split("=", 1) for option in options)
     traces = []
-    with tempfile.TemporaryDirectory() as folder:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        # The same for every seed: read and listed once.
+        patch.object(util, "read_cache", _once(util.read_cache)),
+        patch.object(interface, "Searchspace", _once(interface.Searchspace)),
+    ):
         cache = Path(folder) / "cache.json"
         cache.write_text(json.dumps(_cache_file(case)))
         for seed in seeds:
@@ -108,6 +114,18 @@ def _kernel_tuner(case: Case, strategy: str, evaluations: int, seeds: Sequence[i
             unique = tuple(dict.fromkeys(rows))[:evaluations]
             traces.append(Trace(rows=unique, cpu_s=time.process_time() - started))
     return traces
+
+
+def _once(make: Callable[..., Any]) -> Callable[..., Any]:
+    """What the first call made, for every further one."""
+    made: list[Any] = []
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        if not made:
+            made.append(make(*arguments, **named))
+        return made[0]
+
+    return call
 
 
 def _cache_file(case: Case) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from tuner.search.domain import Domain, Point
 from tuner.search.feasibility import Feasibility
 from tuner.search.features import Features
 from tuner.search.gaussian import Hyper, Posterior, fit, log_improvement, normal_scores
+from tuner.search.scalarise import scalarised
 
 __all__ = ["Fitter", "ScoredSet"]
 
@@ -83,7 +84,9 @@ class Fitter:
                 self._hypers.append(before)
                 continue
             columns = self.features.encode(self._domain.array(point for _, point in used))
-            scores = normal_scores(_scores(used))
+            values = [_objectives(o) for o, _ in used]
+            objectives = max(map(len, values))
+            scores = normal_scores(scalarised(values, [1.0 / objectives] * objectives))
             rough = np.array([o.raced for o, _ in used])
             self._hypers.append(fit(columns, self.features.groups, scores, rough, before))
         return self._hypers[number]
@@ -111,7 +114,7 @@ class ScoredSet:
         self.points, self.whole = _candidates(domain, size)
         self._posterior: Posterior
         self._feasibility: Feasibility
-        self._scores: list[float] = []
+        self._known: list[tuple[float, ...]] = []
         self.told = 0
 
     def begin(self, placed: Placed) -> None:
@@ -123,7 +126,7 @@ class ScoredSet:
         if scored:
             known = self._features.encode(self._domain.array(point for _, point in scored))
             self._posterior.begin(known, np.array([o.raced for o, _ in scored]))
-            self._scores = [o.score for o, _ in scored if o.score is not None]
+            self._known = [_objectives(o) for o, _ in scored]
         if len(self.points) > _KEPT:
             self._screen()
         self._feasibility = Feasibility(
@@ -139,34 +142,38 @@ class ScoredSet:
         rows = self._domain.array([point])
         if observation.score is not None:
             self._posterior.add(self._features.encode(rows)[0], observation.raced)
-            self._scores.append(observation.score)
+            self._known.append(_objectives(observation))
         self._feasibility.add(self._positions(rows)[0], observation.score is None)
         self.told += 1
 
-    def values(self, believed: Sequence[Point] = ()) -> Floats:
+    def values(self, believed: Sequence[Point] = (), weighted: Sequence[float] = (1.0,)) -> Floats:
         """Logarithm of expected improvement times chance at every candidate.
 
         Args:
             believed: points on their way; others than these and those beside them are worth more now.
+            weighted: of the objectives, time first.
         """
-        targets = normal_scores(np.array(self._scores))
+        targets = self._targets(weighted)
         mean, deviation = self._posterior.predict(targets)
         if believed:
             known = self._features.encode(self._domain.array(believed[-_BELIEVED:]))
             deviation = self._posterior.believing(known)
         return _worth(mean, deviation, float(targets.min()), self._feasibility.chances())
 
-    def values_at(self, points: Sequence[Point]) -> Floats:
+    def values_at(self, points: Sequence[Point], weighted: Sequence[float] = (1.0,)) -> Floats:
         """The same at other points."""
         rows = self._domain.array(points)
-        targets = normal_scores(np.array(self._scores))
+        targets = self._targets(weighted)
         mean, deviation = self._posterior.predict_at(self._features.encode(rows), targets)
         chances = self._feasibility.chances_at(self._positions(rows))
         return _worth(mean, deviation, float(targets.min()), chances)
 
+    def _targets(self, weighted: Sequence[float]) -> Floats:
+        return normal_scores(scalarised(self._known, weighted))
+
     def _screen(self) -> None:
         """Keeps the better part of the candidates, so that what follows costs less."""
-        targets = normal_scores(np.array(self._scores))
+        targets = self._targets((1.0,))
         mean, deviation = self._posterior.predict(targets)
         worth = log_improvement(mean, deviation, float(targets.min()))
         kept = np.sort(np.argpartition(-worth, _KEPT)[:_KEPT])
@@ -205,8 +212,8 @@ def _value(observation: Observation) -> float:
     return math.inf if observation.score is None else observation.score
 
 
-def _scores(placed: Placed) -> Floats:
-    return np.array([o.score for o, _ in placed if o.score is not None], dtype=np.float64)
+def _objectives(observation: Observation) -> tuple[float, ...]:
+    return (_value(observation), *observation.others)
 
 
 def _worth(mean: Floats, deviation: Floats, best: float, chances: Floats | None) -> Floats:

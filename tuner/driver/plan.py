@@ -117,7 +117,7 @@ def _measure_action(state: RunState, trial: TrialState) -> Action:
                 return _close(state, trial, Status(measurement["status"]), message=measurement["message"])
         if done == len(state.settings.rounds_s):
             return _close(state, trial, Status.OK)
-        if trial.number != BASELINE and not _keep(state, trial):
+        if trial.number != BASELINE and len(state.settings.objectives) == 1 and not _keep(state, trial):
             return _close(state, trial, Status.OK, raced=True)
     return Measure(trial=trial.number, round=done, calls=_calls(state, trial.number, done))
 

@@ -16,6 +16,7 @@ from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.protocols import Backend, Evaluation, Observer
 from tuner.core.types import Proposal, Status
+from tuner.driver import objectives
 from tuner.driver.engine import Engine, Interruption
 from tuner.driver.environment import changed, check_flags, require_sandbox, toolchain
 from tuner.driver.lineup import describe_original
@@ -38,6 +39,8 @@ __all__ = [
 ]
 
 DEFAULT_EVALUATIONS = 200
+SEVERAL = "surrogate"
+"""The searcher that knows several objectives."""
 CONFIRM_S = 30.0
 """Least seconds kept for choosing and confirming where the source evolves, as far as that is not most of the time."""
 
@@ -116,7 +119,7 @@ def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
     """The run's settings: the command line over the spec over the defaults.
 
     Raises:
-        UsageError: a budget that is none.
+        UsageError: a budget that is none, or a searcher that does not know several objectives.
     """
     search = spec.search
     evaluations = options.evaluations if options.evaluations is not None else search.evaluations
@@ -134,14 +137,23 @@ def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
         if minutes is not None:
             # The source as given may take many times as long as the winner, so a short run needs more of its time.
             more["confirm_share"] = min(0.4, max(0.15, CONFIRM_S / (60 * minutes)))
+    strategy = options.strategy or search.strategy
+    if len(spec.objectives) > 1:
+        strategy = SEVERAL if strategy == "auto" else strategy
+        if strategy != SEVERAL:
+            raise UsageError(
+                f"the searcher {strategy!r} knows one objective, time",
+                f"use --strategy {SEVERAL}, or objective: time",
+            )
     return RunSettings(
-        strategy=options.strategy or search.strategy,
+        strategy=strategy,
         seed=search.seed if options.seed is None else options.seed,
         evaluations=evaluations,
         minutes=minutes,
         batch=workers_of(options),
         weights=tuple(p.weight / total for p in spec.task.problems),
         compare=tuple(shlex.join(words) for words in spec.compare),
+        objectives=spec.objectives,
         **{**more, **dict(options.settings or {})},
     )
 
@@ -213,6 +225,7 @@ def begin(
     evaluation = backend.prepare(task, workers=workers_of(options))
     try:
         _require_times(evaluation, backend)
+        objectives.require(settings.objectives, evaluation, backend.name)
         path = place() if callable(place) else place
         with RunRecord.create(path) as record:
             state = RunState(record.blob)

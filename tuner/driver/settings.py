@@ -76,6 +76,7 @@ class RunSettings:
         compare: commands of other compilers whose code is timed beside the baseline at the end.
         compare_processes: fresh processes for each of them.
         lost_retries: how often a trial that the machine lost is tried again.
+        objectives: what is made small: ``time``, and ``energy`` or ``size`` beside it where asked.
         evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
     """
 
@@ -98,11 +99,14 @@ class RunSettings:
     lost_retries: int = 2
     compare: tuple[str, ...] = ()
     compare_processes: int = 8
+    objectives: tuple[str, ...] = ("time",)
     evolution: Evolution | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; ``evolution`` is there only where it is set."""
+        """Plain JSON; ``evolution`` and ``objectives`` are there only where they are set."""
         plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        if self.objectives == ("time",):
+            del plain["objectives"]
         if self.evolution is None:
             del plain["evolution"]
         return plain

@@ -30,6 +30,7 @@ from tuner.spec.sections import (
     make_kernel,
     make_launch,
     make_notices,
+    make_objectives,
     make_verify,
     refuse_unbuilt,
 )
@@ -88,7 +89,7 @@ class LoadedSpec:
         task: everything that is not tuned.
         search: how to search.
         compare: commands of other compilers to time.
-        objective: what is made small.
+        objectives: what is made small, time first.
         evolves: whether variants of the source are searched.
         notices: what the spec asks for and does not get in this version.
     """
@@ -102,7 +103,7 @@ class LoadedSpec:
     task: Task
     search: SearchSettings
     compare: tuple[tuple[str, ...], ...]
-    objective: str
+    objectives: tuple[str, ...]
     tunables: Tunables = field(repr=False)
     evolves: bool = False
     notices: tuple[str, ...] = ()
@@ -276,7 +277,7 @@ class _Loader:
                 strategy=model.search.strategy, seed=model.search.seed, **model.search.budget.model_dump()
             ),
             compare=make_compare(model, view),
-            objective=model.objective,
+            objectives=make_objectives(model, view),
             tunables=tunables,
             evolves=evolves(model, sources.language),
             notices=(

@@ -277,6 +277,9 @@ class ProblemModel(BaseModel):
     weight: Annotated[float, Field(gt=0, description="Weight in the objective, a geometric mean.")] = 1.0
 
 
+ObjectiveName = Literal["time", "energy", "size"]
+
+
 class SpecModel(_Model):
     """The spec of one kernel."""
 
@@ -300,8 +303,8 @@ class SpecModel(_Model):
     compare: list[Annotated[str, Field(min_length=1)]] = []
     """Compilers with flags that are timed beside the baseline, for example `gcc -O3 -march=native`."""
     search: SearchModel = SearchModel()
-    objective: Literal["time"] = "time"
-    """What is made small."""
+    objective: Literal["time"] | Annotated[list[ObjectiveName], Field(min_length=1, max_length=3)] = "time"
+    """What is made small: time; or a list that begins with it, as `[time, energy]`, for a front beside the winner."""
 
 
 def schema() -> dict[str, Any]:

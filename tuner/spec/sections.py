@@ -24,6 +24,7 @@ __all__ = [
     "make_kernel",
     "make_launch",
     "make_notices",
+    "make_objectives",
     "make_verify",
     "refuse_unbuilt",
 ]
@@ -56,6 +57,22 @@ def refuse_unbuilt(model: SpecModel, view: View) -> None:
 def evolves(model: SpecModel, language: str) -> bool:
     """Whether variants of the source are searched: there are source transformations for C and C++."""
     return bool(model.space.source.evolve) and language in EVOLVED
+
+
+def make_objectives(model: SpecModel, view: View) -> tuple[str, ...]:
+    """What is made small, time first.
+
+    Raises:
+        SpecError: a list without time, with a repeat, or together with variants of the source.
+    """
+    asked = (model.objective,) if isinstance(model.objective, str) else tuple(model.objective)
+    if asked[0] != "time" or len(set(asked)) < len(asked):
+        hint = "begin with time and name each once, as in [time, energy]"
+        raise view.error(("objective",), f"objective is {list(asked)}", hint)
+    if len(asked) > 1 and model.space.source.evolve:
+        hint = "leave out space.source, or objective"
+        raise view.error(("objective",), "variants of the source are searched for time alone", hint, key=True)
+    return asked
 
 
 def make_notices(model: SpecModel, language: str) -> tuple[str, ...]:
