@@ -52,23 +52,27 @@ class SurrogateSearcher(SearcherBase):
         self.name = name
         self._origin = origin
         self._fitter = Fitter(self.domain, _STARTUP)
-        self._sources: list[Source] = []
 
     def warm_start(self, observations: Sequence[Observation]) -> None:
         """Learns from a run of the same kernel elsewhere; before anything else.
 
-        Two of three first points are then the best of the source, and what it expects is a column of the model.
+        The first point is then the source's best, and up to the thirtieth trial the model is of what remains beside a
+        multiple of what the source says; two early points are far from all others all the same.
         """
         with one_thread():
             source = Source(self.domain, observations)
             if source.usable:
-                self._sources.append(source)
-                self._fitter.features.extend(source.column)
+                self._fitter.learn_from(source)
 
     def _propose(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         pipeline = self.incumbent_pipeline
         placed = self.history.placed
-        if len(placed) < _STARTUP or sum(o.score is not None for o, _ in placed) < _SCORED:
+        sources = self._fitter.sources.each
+        number = len(placed) + len(self.history.pending)
+        if sources and number < _STARTUP and number % 3 == 2:
+            return self._spread(count, rng, pipeline)
+        startup, least = (1, 1) if sources else (_STARTUP, _SCORED)
+        if len(placed) < startup or sum(o.score is not None for o, _ in placed) < least:
             return self._spread(count, rng, pipeline)
         weighted = weights(rng, 1 + max(len(o.others) for o, _ in placed))
         with one_thread():
@@ -100,9 +104,10 @@ class SurrogateSearcher(SearcherBase):
 
     def _copied(self, number: int, pipeline: str | None, taken: list[Point]) -> Point | None:
         """The best point of a source that is untried, for all but every third of the first points."""
-        if not self._sources or number % 3 == 2:
+        sources = self._fitter.sources.each
+        if not sources or number % 3 == 2:
             return None
-        source = self._sources[number % len(self._sources)]
+        source = sources[number % len(sources)]
         for point in source.best:
             if point not in taken and not self.pool.tried(point, pipeline) and self.domain.valid(point):
                 return point
