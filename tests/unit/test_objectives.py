@@ -101,7 +101,7 @@ def test_a_run_gives_the_front_and_its_claim_stays_about_time(tmp_path, capsys):
     assert configurations <= true_front()
     assert len(configurations) >= 0.6 * len(true_front())
     assert [p["values"]["time_s"] for p in found] == sorted(p["values"]["time_s"] for p in found)
-    assert [p["values"]["energy_j"] for p in found] == sorted((p["values"]["energy_j"] for p in found))[::-1]
+    assert [p["values"]["energy_j"] for p in found] == sorted(p["values"]["energy_j"] for p in found)[::-1]
     assert result.improved
     assert result.configuration["CLOCK"] == max(CLOCKS)
     assert found[0]["trial"] == result.to_json()["best"]["trial"]

@@ -13,6 +13,7 @@ import tuner
 from tuner.cli.main import main
 from tuner.core.errors import SpecError, TunerError, UsageError
 from tuner.core.types import Status
+from tuner.driver.earlier import find_earlier
 from tuner.driver.imports import import_file, t4_of_run
 from tuner.evaluators.recorded.backend import RecordedBackend
 from tuner.evaluators.recorded.formats import read_file, read_space
@@ -214,6 +215,63 @@ def test_a_warm_start_is_in_the_record_and_replays(spec, tmp_path):
         tuner.tune(
             spec, evaluations=8, strategy="random", workers=1, out=tmp_path / "x", warm_start=[source.path]
         )
+
+
+def test_earlier_runs_of_the_kernel_are_found_and_others_are_not(spec, tmp_path, capsys):
+    folder = tmp_path / "runs"
+    (loaded,) = load_spec(spec)
+    assert find_earlier(loaded, [folder]) == []
+    first = run(spec, folder)
+    second = run(spec, folder)
+    tuner.tune(spec, evaluations=2, strategy="surrogate", workers=1, out=folder)
+    other = tmp_path / "other" / "other.yaml"
+    other.parent.mkdir()
+    (other.parent / "conv.space.json").write_text(recorded().to_text().replace("BLOCK", "BLOX"))
+    other.write_text(spec.read_text().replace("BLOCK", "BLOX").replace("conv_card", "conv"))
+    source = next(p for p in spec.parent.iterdir() if p.suffix == ".json")
+    (other.parent / source.name).write_text(recorded().to_text().replace("BLOCK", "BLOX"))
+    stranger = tuner.tune(other, evaluations=20, strategy="surrogate", workers=1, out=folder)
+    (folder / "damaged-1.run").write_bytes(b"no record")
+    assert set(find_earlier(loaded, [folder])) == {first.path, second.path}
+    assert stranger.path not in find_earlier(loaded, [folder, tmp_path / "nowhere"])
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                "tune",
+                str(spec),
+                "--evaluations",
+                "6",
+                "--strategy",
+                "surrogate",
+                "--workers",
+                "1",
+                "--warm-start",
+                "auto",
+                "--out",
+                str(folder),
+            ]
+        )
+    assert ended.value.code == 0
+    said = capsys.readouterr().err
+    assert "warm start from" in said
+    assert first.path.name in said
+    with pytest.raises(SystemExit):
+        main(
+            [
+                "tune",
+                str(spec),
+                "--evaluations",
+                "3",
+                "--workers",
+                "1",
+                "--warm-start",
+                "auto",
+                "--out",
+                str(tmp_path / "empty"),
+            ]
+        )
+    assert "no earlier run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

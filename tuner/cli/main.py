@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -57,7 +58,7 @@ def tune(
         list[Path] | None,
         typer.Option(
             "--warm-start",
-            help="A run elsewhere to learn from (strategy surrogate).",
+            help="A run elsewhere to learn from, or auto: runs of the kernel in --out (strategy surrogate).",
         ),
     ] = None,
     t4: Annotated[Path | None, typer.Option("--t4", help="Also write the run in the T4 format.")] = None,
@@ -68,6 +69,7 @@ def tune(
     from tuner.cli import text
     from tuner.cli.progress import LiveProgress, PlainProgress
     from tuner.core.errors import UsageError
+    from tuner.driver.earlier import with_earlier
     from tuner.driver.engine import Interruption
     from tuner.driver.export import check_writable
     from tuner.driver.imports import read_sources, write_t4
@@ -81,7 +83,6 @@ def tune(
         strategy=strategy,
         workers=workers,
         require_sandbox=require_sandbox,
-        warm_start=tuple(read_sources(warm_start or ())),
     )
     loaded = [spec for path in specs for spec in load_spec(path)]
     if t4 is not None and len(loaded) != 1:
@@ -96,10 +97,14 @@ def tune(
     for spec in loaded:
         for notice in spec.notices:
             print(f"note: {notice}", file=sys.stderr)
+        sources = [] if go_on else with_earlier(warm_start or (), spec, [out])
+        if warm_start:
+            named = ", ".join(map(str, sources)) or f"nothing: no earlier run of {spec.name} in {out}"
+            print(f"note: warm start from {named}", file=sys.stderr)
         display = LiveProgress() if sys.stderr.isatty() else PlainProgress()
         result = tune_spec(
             spec,
-            options,
+            replace(options, warm_start=tuple(read_sources(sources))),
             out=out,
             go_on=go_on,
             force=force,
