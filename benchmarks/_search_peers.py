@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import _search_ablation as without
 import numpy as np
 from _search_pyatf import TECHNIQUES, search
 from _search_runs import Case, Peer, simulate
@@ -50,7 +51,8 @@ def runner(strategy: str) -> Peer:
     """What runs a strategy.
 
     Args:
-        strategy: ``FAMILY:NAME``; options of Kernel Tuner's strategies follow, as in ``kernel-tuner:skopt;learner=GP``.
+        strategy: a searcher's name, ``surrogate-without-PART``, or ``FAMILY:NAME``; options of Kernel Tuner's
+            strategies follow, as in ``kernel-tuner:skopt;learner=GP``.
 
     Raises:
         UsageError: an unknown family or technique.
@@ -58,7 +60,7 @@ def runner(strategy: str) -> Peer:
     """
     family, _, name = strategy.partition(":")
     if not name:
-        return simulate
+        return without.search if "-without-" in strategy else simulate
     try:
         if family == "kernel-tuner":
             import kernel_tuner  # noqa: F401

@@ -80,7 +80,7 @@ class Cache:
     def traces(self, case: Case, strategy: str, evaluations: int, seeds: int, run: Peer) -> list[Trace]:
         """Traces of seeds 0, 1, …; those that are missing are simulated."""
         own = ":" not in strategy
-        code = _code_digest(strategy.partition("+")[0]) if own else ""
+        code = _code_digest(strategy.partition("-without-")[0]) if own else ""
         key = json.dumps([case.digest, strategy, evaluations, code, _versions(strategy)])
         path = self._folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
         known: dict[int, Trace] = {}

@@ -235,42 +235,15 @@ def test_earlier_runs_of_the_kernel_are_found_and_others_are_not(spec, tmp_path,
     assert set(find_earlier(loaded, [folder])) == {first.path, second.path}
     assert stranger.path not in find_earlier(loaded, [folder, tmp_path / "nowhere"])
     capsys.readouterr()
+    arguments = ["tune", str(spec), "--evaluations", "6", "--workers", "1", "--warm-start", "auto", "--out"]
     with pytest.raises(SystemExit) as ended:
-        main(
-            [
-                "tune",
-                str(spec),
-                "--evaluations",
-                "6",
-                "--strategy",
-                "surrogate",
-                "--workers",
-                "1",
-                "--warm-start",
-                "auto",
-                "--out",
-                str(folder),
-            ]
-        )
+        main([*arguments, str(folder)])
     assert ended.value.code == 0
     said = capsys.readouterr().err
     assert "warm start from" in said
     assert first.path.name in said
     with pytest.raises(SystemExit):
-        main(
-            [
-                "tune",
-                str(spec),
-                "--evaluations",
-                "3",
-                "--workers",
-                "1",
-                "--warm-start",
-                "auto",
-                "--out",
-                str(tmp_path / "empty"),
-            ]
-        )
+        main([*arguments, str(tmp_path / "empty")])
     assert "no earlier run" in capsys.readouterr().err
 
 
