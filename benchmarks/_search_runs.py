@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from _common import ROOT
@@ -95,10 +96,12 @@ class Cache:
         return [known[seed] for seed in range(seeds)]
 
 
-def simulate(case: Case, strategy: str, evaluations: int, seeds: Sequence[int]) -> list[Trace]:
+def simulate(
+    case: Case, strategy: str, evaluations: int, seeds: Sequence[int], source: Sequence[Observation] = ()
+) -> list[Trace]:
     """Runs one of the project's searchers until it has found the optimum, after which nothing changes.
 
-    Its CPU time is that of ``ask`` and ``tell`` alone.
+    Its CPU time is that of ``ask`` and ``tell`` alone. ``source`` is for a warm start.
     """
     space = case.space()
     space.listing()
@@ -108,7 +111,9 @@ def simulate(case: Case, strategy: str, evaluations: int, seeds: Sequence[int]) 
     best = int(np.argmin(case.figures.times))
     traces = []
     for seed in seeds:
-        searcher = registry.create(strategy, space)
+        searcher: Any = registry.create(strategy, space)
+        if source:
+            searcher.warm_start(source)
         tried: list[int] = []
         cpu_s = 0.0
         while len(tried) < evaluations:

@@ -30,6 +30,7 @@ Placed = Sequence[tuple[Observation, Point]]
 _GROWTH = 1.07
 _LISTED = 32_768
 _KEPT = 24_576
+_DRAWN = 16_384
 _SAMPLED = 2_048
 _TRAINED = 512
 _FITTED = 192
@@ -244,7 +245,7 @@ def _candidates(domain: Domain, size: int) -> tuple[NDArray[np.int64], bool]:
         return domain.rows.astype(np.int64), True
     rng = stream(0, "candidates", size)
     if domain.rows is not None:
-        chosen = np.unique(rng.integers(len(domain.rows), size=_LISTED))
+        chosen = np.unique(rng.integers(len(domain.rows), size=_DRAWN))
         return domain.rows[chosen].astype(np.int64), False
     drawn = domain.space.sample(rng, _SAMPLED)
     return domain.array(p for p in map(domain.point, drawn) if p is not None), False
