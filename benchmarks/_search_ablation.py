@@ -1,4 +1,7 @@
-"""The searcher ``surrogate`` with one of its parts taken out, to see what the part is worth."""
+"""The searcher ``surrogate`` with one of its parts taken out, to see what the part is worth.
+
+And ``parameter-arm``, which ``auto`` uses for parameters where there are flags or pipelines beside them.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,12 @@ from _search_runs import Case, simulate
 from _search_scores import Trace
 
 from tuner.core.errors import UsageError
-from tuner.search import feasibility, features, scored_set, surrogate_search
+from tuner.search import feasibility, features, registry, scored_set, surrogate_search
 from tuner.search.surrogate import standardise
 
-__all__ = ["WITHOUT", "search"]
+__all__ = ["ARM", "WITHOUT", "search"]
+
+ARM = "parameter-arm"
 
 WITHOUT: Mapping[str, tuple[tuple[Any, str, Any], ...]] = {
     "spread": ((surrogate_search, "_SPREAD", 1),),
@@ -29,11 +34,14 @@ WITHOUT: Mapping[str, tuple[tuple[Any, str, Any], ...]] = {
 
 
 def search(case: Case, strategy: str, evaluations: int, seeds: Sequence[int]) -> list[Trace]:
-    """Traces of ``NAME-without-PART``.
+    """Traces of ``NAME-without-PART``, or of :data:`ARM`.
 
     Raises:
         UsageError: there is no such part.
     """
+    if strategy == ARM:
+        with patch.dict(registry.BUILT_IN, {ARM: "tuner.search.auto:AutoSearcher"}):
+            return simulate(case, ARM, evaluations, seeds)
     name, _, part = strategy.partition("-without-")
     if part not in WITHOUT:
         raise UsageError(f"the searcher has no part {part!r} to leave out", "one of " + ", ".join(WITHOUT))

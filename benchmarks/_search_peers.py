@@ -60,7 +60,7 @@ def runner(strategy: str) -> Peer:
     """
     family, _, name = strategy.partition(":")
     if not name:
-        return without.search if "-without-" in strategy else simulate
+        return without.search if "-without-" in strategy or strategy == without.ARM else simulate
     try:
         if family == "kernel-tuner":
             import kernel_tuner  # noqa: F401
