@@ -11,18 +11,24 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tuner.cli import recording
-from tuner.core.errors import TunerError
+from tuner.core.errors import TunerError, UsageError
+
+if TYPE_CHECKING:
+    from tuner.spec.load import LoadedSpec
 
 __all__ = ["main", "main_tune"]
 
 EXIT_BASELINE = 3
 EXIT_DIFFERENCE = 4
 EXIT_INTERRUPTED = 130
+
+RUNS = Path("tuner-runs")
+"""Where runs are kept unless said otherwise."""
 
 app = typer.Typer(
     name="tuner",
@@ -51,7 +57,7 @@ def tune(
     require_sandbox: Annotated[
         bool, typer.Option("--require-sandbox", help="Refuse to run where a protection is missing.")
     ] = False,
-    out: Out = Path("tuner-runs"),
+    out: Out = RUNS,
     go_on: Annotated[bool, typer.Option("--resume", help="Go on with the newest unfinished run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Resume in another environment.")] = False,
     warm_start: Annotated[
@@ -68,11 +74,9 @@ def tune(
     from tuner.api import tune_spec
     from tuner.cli import text
     from tuner.cli.progress import LiveProgress, PlainProgress
-    from tuner.core.errors import UsageError
-    from tuner.driver.earlier import with_earlier
     from tuner.driver.engine import Interruption
     from tuner.driver.export import check_writable
-    from tuner.driver.imports import read_sources, write_t4
+    from tuner.driver.imports import write_t4
     from tuner.driver.runs import Options
     from tuner.spec.load import load_spec
 
@@ -97,14 +101,11 @@ def tune(
     for spec in loaded:
         for notice in spec.notices:
             print(f"note: {notice}", file=sys.stderr)
-        sources = [] if go_on else with_earlier(warm_start or (), spec, [out])
-        if warm_start:
-            named = ", ".join(map(str, sources)) or f"nothing: no earlier run of {spec.name} in {out}"
-            print(f"note: warm start from {named}", file=sys.stderr)
+        sources = [] if go_on else _sources(warm_start or (), spec, out)
         display = LiveProgress() if sys.stderr.isatty() else PlainProgress()
         result = tune_spec(
             spec,
-            replace(options, warm_start=tuple(read_sources(sources))),
+            replace(options, warm_start=tuple(sources)),
             out=out,
             go_on=go_on,
             force=force,
@@ -130,6 +131,18 @@ def tune(
         raise typer.Exit(EXIT_INTERRUPTED)
     if any(r.outcome.failed for r in results):
         raise typer.Exit(EXIT_BASELINE)
+
+
+def _sources(given: Sequence[Path], spec: LoadedSpec, out: Path) -> list[str]:
+    """What a warm start learns from, said aloud."""
+    from tuner.driver.earlier import with_earlier
+    from tuner.driver.imports import read_sources
+
+    paths = with_earlier(given, spec, [out])
+    if given:
+        named = ", ".join(map(str, paths)) or f"nothing: no earlier run of {spec.name} in {out}"
+        print(f"note: warm start from {named}", file=sys.stderr)
+    return read_sources(paths)
 
 
 @app.command()
@@ -165,8 +178,7 @@ def init(
     ] = None,
 ) -> None:
     """Write a first spec from a kernel's signature."""
-    from tuner.core.errors import UsageError
-    from tuner.driver.export import write_atomically
+    from tuner.core.files import write_atomically
     from tuner.spec.init import init_spec
 
     written = init_spec(kernel_file, entry=entry)
@@ -235,11 +247,13 @@ def show(run: Run, as_json: Json = False) -> None:
 
 
 @app.command(name="list")
-def list_runs(out: Out = Path("tuner-runs"), as_json: Json = False) -> None:
+def list_runs(out: Out = RUNS, as_json: Json = False) -> None:
     """List the run records of a folder."""
     from tuner.api import load
     from tuner.cli import text
 
+    if not out.is_dir() and out != RUNS:
+        raise UsageError(f"there is no folder {out}", "name the folder of the run records with --out")
     results = []
     for path in sorted(out.glob("*.run")):
         try:
@@ -312,7 +326,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     try:
-        status = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+        given = None if arguments is None else list(arguments)
+        status = app(args=given, prog_name="tuner", standalone_mode=False)
     except TunerError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
