@@ -185,6 +185,8 @@ def test_time_and_size_on_the_host(tmp_path):
     [
         ("[energy, time]", {}, SpecError, "objective is"),
         ("[time, time]", {}, SpecError, "objective is"),
+        ("[time, power]", {}, SpecError, "objective is"),
+        ("energy", {}, SpecError, "objective is"),
         ("[time, size]", {}, UsageError, "cannot say the size"),
         ("[time, energy]", {"strategy": "random"}, UsageError, "knows one objective"),
     ],
@@ -195,6 +197,19 @@ def test_what_cannot_be_is_one_message_with_a_cure(tmp_path, objective, options,
         tuner.tune(spec, evaluations=5, workers=1, out=tmp_path / "runs", **options)
     assert caught.value.hint
     assert not list((tmp_path / "runs").glob("*.run")) if (tmp_path / "runs").exists() else True
+
+
+def test_variants_of_the_source_are_searched_for_time_alone(tmp_path):
+    (tmp_path / "f.c").write_text("void f(float *a, int n) { for (int i = 0; i < n; i++) a[i] *= 2; }\n")
+    spec = tmp_path / "f.yaml"
+    spec.write_text(
+        "kernel: {source: f.c, entry: f}\nproblem: {n: 64}\narguments:\n"
+        "  - {name: a, dtype: float32, shape: [n], role: inout}\n"
+        "  - {name: n, dtype: int32, value: n}\n"
+        "space: {source: {evolve: true}}\nobjective: [time, size]\n"
+    )
+    with pytest.raises(SpecError, match="for time alone"):
+        load_spec(spec)
 
 
 def test_energies_that_are_missing_are_refused(tmp_path):

@@ -63,16 +63,12 @@ def make_objectives(model: SpecModel, view: View) -> tuple[str, ...]:
     """What is made small, time first.
 
     Raises:
-        SpecError: a list without time, with a repeat, or together with variants of the source.
+        SpecError: several together with variants of the source.
     """
-    asked = (model.objective,) if isinstance(model.objective, str) else tuple(model.objective)
-    if asked[0] != "time" or len(set(asked)) < len(asked):
-        hint = "begin with time and name each once, as in [time, energy]"
-        raise view.error(("objective",), f"objective is {list(asked)}", hint)
-    if len(asked) > 1 and model.space.source.evolve:
+    if len(model.objective) > 1 and model.space.source.evolve:
         hint = "leave out space.source, or objective"
         raise view.error(("objective",), "variants of the source are searched for time alone", hint, key=True)
-    return asked
+    return model.objective
 
 
 def make_notices(model: SpecModel, language: str) -> tuple[str, ...]:
