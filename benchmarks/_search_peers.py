@@ -8,10 +8,9 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import _search_ablation as without
 import numpy as np
@@ -78,19 +77,15 @@ def runner(strategy: str) -> Peer:
 
 
 def _kernel_tuner(case: Case, strategy: str, evaluations: int, seeds: Sequence[int]) -> list[Trace]:
-    from kernel_tuner import interface, tune_kernel, util
+    from kernel_tuner import tune_kernel
 
     recorded = case.recorded
     numbers = {key: i for i, key in enumerate(recorded.rows)}
     name, *options = strategy.partition(":")[2].split(";")
     given = dict(option.split("=", 1) for option in options)
     traces = []
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        # The same for every seed: read and listed once.
-        patch.object(util, "read_cache", _once(util.read_cache)),
-        patch.object(interface, "Searchspace", _once(interface.Searchspace)),
-    ):
+    # Its space and its results are made anew for each seed: it writes into both.
+    with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder) / "cache.json"
         cache.write_text(json.dumps(_cache_file(case)))
         for seed in seeds:
@@ -116,18 +111,6 @@ def _kernel_tuner(case: Case, strategy: str, evaluations: int, seeds: Sequence[i
             unique = tuple(dict.fromkeys(rows))[:evaluations]
             traces.append(Trace(rows=unique, cpu_s=time.process_time() - started))
     return traces
-
-
-def _once(make: Callable[..., Any]) -> Callable[..., Any]:
-    """What the first call made, for every further one."""
-    made: list[Any] = []
-
-    def call(*arguments: Any, **named: Any) -> Any:
-        if not made:
-            made.append(make(*arguments, **named))
-        return made[0]
-
-    return call
 
 
 def _cache_file(case: Case) -> dict[str, Any]:
