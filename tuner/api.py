@@ -18,7 +18,16 @@ from tuner.driver.earlier import with_earlier
 from tuner.driver.engine import Interruption
 from tuner.driver.imports import read_sources
 from tuner.driver.opening import open_state
-from tuner.driver.runs import Options, Outcome, begin, find_unfinished, new_path, outcome, resume
+from tuner.driver.runs import (
+    MakeExecutor,
+    Options,
+    Outcome,
+    begin,
+    find_unfinished,
+    new_path,
+    outcome,
+    resume,
+)
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 
@@ -163,6 +172,7 @@ def tune_spec(
     interruption: Interruption | None = None,
     backend: Backend | None = None,
     display: AbstractContextManager[Any] | None = None,
+    executor: MakeExecutor | None = None,
 ) -> Result:
     """:func:`tune` for a spec that is loaded already; a baseline that fails is in the result, not raised."""
     if go_on:
@@ -177,6 +187,7 @@ def tune_spec(
                     force=force,
                     workers=options.workers,
                     sandboxed=options.require_sandbox,
+                    executor=executor,
                 )
             )
     with display or nullcontext():
@@ -188,6 +199,7 @@ def tune_spec(
                 backend=backend,
                 observers=observers,
                 interruption=interruption,
+                executor=executor,
             )
         )
 

@@ -78,6 +78,7 @@ class RunSettings:
         lost_retries: how often a trial that the machine lost is tried again.
         objectives: what is made small: ``time``, and ``energy`` or ``size`` beside it where asked.
         evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
+        fleet: whether several devices time candidates at once.
     """
 
     strategy: str
@@ -101,14 +102,17 @@ class RunSettings:
     compare_processes: int = 8
     objectives: tuple[str, ...] = ("time",)
     evolution: Evolution | None = None
+    fleet: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; ``evolution`` and ``objectives`` are there only where they are set."""
+        """Plain JSON; ``evolution``, ``objectives`` and ``fleet`` are there only where they are set."""
         plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
         if self.objectives == ("time",):
             del plain["objectives"]
         if self.evolution is None:
             del plain["evolution"]
+        if not self.fleet:
+            del plain["fleet"]
         return plain
 
     @classmethod
