@@ -11,6 +11,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.comparison import Comparison, comparisons
+from tuner.driver.objectives import FrontPoint, pareto
 from tuner.driver.settings import REMIX
 from tuner.driver.state import RunState, TrialState
 
@@ -99,6 +100,8 @@ class Summary:
         measured: value and interval of the candidate even where nothing is claimed; ``None`` when not confirmed.
         variant: digest of the best trial's source.
         evolution: what came of the variants; ``None`` where the source stays as it is given.
+        pareto: where there are several objectives the trials that nothing beats in all of them, fastest first; their
+            values are the search's, unlike the claim, which is about time and confirmed.
         baseline_s, best_s: seconds of one call with 95% interval (weighted geometric mean over problems).
     """
 
@@ -119,6 +122,7 @@ class Summary:
     compared: tuple[Comparison, ...] = ()
     evolution: Lineage | None = None
     llm: Correspondence = field(default_factory=Correspondence)
+    pareto: tuple[FrontPoint, ...] = ()
 
     @property
     def configuration(self) -> Configuration:
@@ -133,7 +137,11 @@ class Summary:
 
     def to_json(self, *, run: str | None, kernel: str, backend: str, device: str) -> dict[str, Any]:
         """The object behind ``--json``."""
-        evolution = {} if self.evolution is None else {"evolution": self.evolution.to_json()}
+        more: dict[str, Any] = {}
+        if self.evolution is not None:
+            more["evolution"] = self.evolution.to_json()
+        if self.pareto:
+            more["pareto"] = [p.to_json() for p in self.pareto]
         return {
             "schema_version": SCHEMA_VERSION,
             "run": run,
@@ -157,7 +165,7 @@ class Summary:
             "wall_s": self.wall_s,
             "stopped_by": self.stopped_by,
             "message": self.message,
-            **evolution,
+            **more,
         }
 
     def _candidate_json(self) -> dict[str, Any] | None:
@@ -219,6 +227,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         compared=comparisons(state),
         evolution=_lineage(state, best) if state.settings.evolution is not None else None,
         llm=_correspondence(state),
+        pareto=pareto(state),
     )
 
 

@@ -122,6 +122,7 @@ class RunSettings:
         compare: commands of other compilers whose code is timed beside the baseline at the end.
         compare_processes: fresh processes for each of them.
         lost_retries: how often a trial that the machine lost is tried again.
+        objectives: what is made small: ``time``, and ``energy`` or ``size`` beside it where asked.
         evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
         proposers: that make variants without a model, by name.
         llm: models that make variants; ``None`` where none is asked.
@@ -147,15 +148,22 @@ class RunSettings:
     lost_retries: int = 2
     compare: tuple[str, ...] = ()
     compare_processes: int = 8
+    objectives: tuple[str, ...] = ("time",)
     evolution: Evolution | None = None
     proposers: tuple[str, ...] = (REMIX,)
     llm: Llm | None = None
     fleet: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; ``evolution``, ``proposers``, ``llm`` and ``fleet`` are there only where they are set."""
+        """Plain JSON; what has its default and was not there at first is there only where it is set."""
         plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-        unset = (("evolution", None), ("proposers", (REMIX,)), ("llm", None), ("fleet", False))
+        unset = (
+            ("objectives", ("time",)),
+            ("evolution", None),
+            ("proposers", (REMIX,)),
+            ("llm", None),
+            ("fleet", False),
+        )
         for name, default in unset:
             if getattr(self, name) == default:
                 del plain[name]
