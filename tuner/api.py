@@ -17,6 +17,7 @@ from tuner.driver import ensure as ensures
 from tuner.driver import export as exports
 from tuner.driver import frames
 from tuner.driver.card import result_card
+from tuner.driver.earlier import with_earlier
 from tuner.driver.engine import Interruption
 from tuner.driver.imports import read_sources
 from tuner.driver.opening import open_state
@@ -133,7 +134,7 @@ def tune(
         seed: of every random stream.
         strategy: a searcher by name.
         workers: compile workers.
-        warm_start: runs of the same kernel elsewhere to learn from.
+        warm_start: runs of the same kernel elsewhere to learn from; ``"auto"`` finds those in ``out``.
         library: folder of finished runs; what similar kernels gained by is tried first, and this run is kept there.
         out: folder for the run record.
         go_on: go on with the newest unfinished run of this spec in ``out``.
@@ -157,7 +158,7 @@ def tune(
         strategy=strategy,
         workers=workers,
         require_sandbox=require_sandbox,
-        warm_start=tuple(read_sources([Path(p) for p in warm_start])),
+        warm_start=tuple(read_sources(with_earlier([Path(p) for p in warm_start], specs[0], [Path(out)]))),
         library=None if library is None else Path(library),
     )
     result = tune_spec(specs[0], options, out=Path(out), go_on=go_on, observers=observers)

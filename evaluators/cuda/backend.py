@@ -171,6 +171,7 @@ class CudaEvaluation:
         self._compiler = compiler
         self._runs = runs
         self.times = isinstance(runs, DeviceRuns)
+        self.objectives = ("time", "size")
         """Whether candidates can be timed."""
 
     def build(self, requests: Sequence[BuildRequest]) -> list[Build]:

@@ -137,6 +137,7 @@ class HostEvaluation:
     """
 
     times = True
+    objectives = ("time", "size")
 
     def __init__(self, task: Task, *, workers: int) -> None:
         self._task = task

@@ -8,14 +8,18 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tuner.cli import looking, recording
 from tuner.core.errors import TunerError, UsageError
+
+if TYPE_CHECKING:
+    from tuner.spec.load import LoadedSpec
 
 __all__ = ["main", "main_tune"]
 
@@ -63,7 +67,7 @@ def tune(
         list[Path] | None,
         typer.Option(
             "--warm-start",
-            help="A run elsewhere to learn from (strategy surrogate).",
+            help="A run elsewhere to learn from, or auto: runs of the kernel in --out (strategy surrogate).",
         ),
     ] = None,
     library: Annotated[
@@ -89,7 +93,7 @@ def tune(
     from tuner.driver.engine import Interruption
     from tuner.driver.export import check_writable
     from tuner.driver.fleets import fleets
-    from tuner.driver.imports import read_sources, write_t4
+    from tuner.driver.imports import write_t4
     from tuner.driver.runs import Options
     from tuner.spec.load import load_spec
 
@@ -100,7 +104,6 @@ def tune(
         strategy=strategy,
         workers=workers,
         require_sandbox=require_sandbox,
-        warm_start=tuple(read_sources(warm_start or ())),
         library=library_folder() if library else None,
         llm=llm,
     )
@@ -120,10 +123,11 @@ def tune(
     for spec, fleet in places:
         for notice in spec.notices:
             print(f"note: {notice}", file=sys.stderr)
+        sources = [] if go_on else _sources(warm_start or (), spec, out)
         display = LiveProgress() if sys.stderr.isatty() else PlainProgress()
         result = tune_spec(
             spec,
-            options,
+            replace(options, warm_start=tuple(sources)),
             out=out,
             go_on=go_on,
             force=force,
@@ -150,6 +154,18 @@ def tune(
         raise typer.Exit(EXIT_INTERRUPTED)
     if any(r.outcome.failed for r in results):
         raise typer.Exit(EXIT_BASELINE)
+
+
+def _sources(given: Sequence[Path], spec: LoadedSpec, out: Path) -> list[str]:
+    """What a warm start learns from, said aloud."""
+    from tuner.driver.earlier import with_earlier
+    from tuner.driver.imports import read_sources
+
+    paths = with_earlier(given, spec, [out])
+    if given:
+        named = ", ".join(map(str, paths)) or f"nothing: no earlier run of {spec.name} in {out}"
+        print(f"note: warm start from {named}", file=sys.stderr)
+    return read_sources(paths)
 
 
 @app.command()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tuner.driver.check import CheckReport
     from tuner.driver.comparison import Comparison
     from tuner.driver.doctor import Finding
+    from tuner.driver.objectives import FrontPoint
     from tuner.driver.result import Correspondence, Lineage
     from tuner.driver.savings import Savings
 
@@ -20,6 +21,7 @@ __all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_re
 PIPELINE_SHOWN = 160
 LIGHT_SHOWN = 20.0
 """A bound farther away says nothing: the kernel is bound by something else."""
+FRONT_SHOWN = 12
 
 
 def print_result(result: Result) -> None:
@@ -40,6 +42,8 @@ def print_result(result: Result) -> None:
         )
     for other in summary.compared:
         print(f"  compare    {other.command}: {_compared(other)}")
+    if summary.pareto:
+        _print_front(summary.pareto)
     if summary.evolution is not None:
         print(f"  variants   {_variants(summary.evolution)}")
     if summary.recalled:
@@ -56,6 +60,26 @@ def print_result(result: Result) -> None:
     print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s")
     if outcome.path is not None:
         print(f"  record     {outcome.path}")
+
+
+def _print_front(points: Sequence[FrontPoint]) -> None:
+    """The front, fastest first; a long one is thinned."""
+    print(
+        f"  front      {len(points)} trials that no other beats in everything, as the search measured them:"
+    )
+    step = -(-len(points) // FRONT_SHOWN)
+    for point in [*points[:-1:step], points[-1]]:
+        values = ", ".join(_objective(name, value) for name, value in point.values.items())
+        print(f"             {values}  (trial {point.trial})")
+    if step > 1:
+        print("             … thinned; --json has all of it")
+
+
+def _objective(name: str, value: float) -> str:
+    if name == "time_s":
+        unit, scale = _unit(value)
+        return f"{value * scale:.4g} {unit}"
+    return f"{value:.4g} J" if name == "energy_j" else f"{value:.0f} bytes"
 
 
 def _compared(other: Comparison) -> str:

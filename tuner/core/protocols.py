@@ -88,6 +88,9 @@ class Evaluation(Protocol):
 
     Attributes:
         times: whether candidates can be timed; without a device in reach some backends only build and verify.
+
+    One that can say more of a candidate than its time has ``objectives`` too: ``("time", "size")`` with the code's
+    size in a build's features, ``("time", "energy")`` with ``energy_j`` in a measurement's notes.
     """
 
     times: bool
@@ -173,6 +176,8 @@ class Observation:
             corrected, weighted over problems; ``None`` unless the status is ``ok`` (a ``duplicate`` has the score of
             the trial that it repeats).
         raced: whether it was dropped after a few samples, so that the score is rough.
+        others: values of the objectives beside time, in the spec's order, lower is better; empty where there are
+            none or where one could not be had.
         features: static features of the build.
         message: why it failed, one line.
     """
@@ -182,6 +187,7 @@ class Observation:
     status: Status
     score: float | None = None
     raced: bool = False
+    others: tuple[float, ...] = ()
     features: Mapping[str, float] = field(default_factory=dict)
     message: str = ""
 

@@ -31,7 +31,7 @@ def ratio_to_light(state: RunState, medians: Sequence[float] | None) -> float | 
 
 def reached(state: RunState) -> bool:
     """Whether the best trial is as fast as the machine allows."""
-    if state.best is None:
+    if state.best is None or state.settings.objectives != ("time",):
         return False
     found = ratio_to_light(state, state.trials[state.best].medians_s)
     return found is not None and found <= REACHED

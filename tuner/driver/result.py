@@ -12,6 +12,7 @@ from tuner.core import statistics
 from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.comparison import Comparison, comparisons
 from tuner.driver.light import ratio_to_light
+from tuner.driver.objectives import FrontPoint, pareto
 from tuner.driver.savings import Savings, savings
 from tuner.driver.settings import REMIX
 from tuner.driver.state import RunState, TrialState
@@ -105,6 +106,8 @@ class Summary:
             trial took; ``None`` where nothing is known, the second one where the bound was disproved.
         recalled: near runs of the library; ``None`` where it was not looked at.
         savings: what the cost model saved; ``None`` where it was not asked.
+        pareto: where there are several objectives the trials that nothing beats in all of them, fastest first; their
+            values are the search's, unlike the claim, which is about time and confirmed.
         baseline_s, best_s: seconds of one call with 95% interval (weighted geometric mean over problems).
     """
 
@@ -128,6 +131,7 @@ class Summary:
     recalled: tuple[Mapping[str, Any], ...] | None = None
     light: tuple[float, float | None] | None = None
     llm: Correspondence = field(default_factory=Correspondence)
+    pareto: tuple[FrontPoint, ...] = ()
 
     @property
     def configuration(self) -> Configuration:
@@ -142,7 +146,11 @@ class Summary:
 
     def to_json(self, *, run: str | None, kernel: str, backend: str, device: str) -> dict[str, Any]:
         """The object behind ``--json``."""
-        evolution = {} if self.evolution is None else {"evolution": self.evolution.to_json()}
+        more: dict[str, Any] = {}
+        if self.evolution is not None:
+            more["evolution"] = self.evolution.to_json()
+        if self.pareto:
+            more["pareto"] = [p.to_json() for p in self.pareto]
         return {
             "schema_version": SCHEMA_VERSION,
             "run": run,
@@ -166,7 +174,7 @@ class Summary:
             "wall_s": self.wall_s,
             "stopped_by": self.stopped_by,
             "message": self.message,
-            **evolution,
+            **more,
             "light": self._light_json(),
             "library": None if self.recalled is None else [dict(source) for source in self.recalled],
             "cost_model": None if self.savings is None else self.savings.to_json(),
@@ -239,6 +247,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         savings=savings(state) if state.judgings else None,
         evolution=_lineage(state, best) if state.settings.evolution is not None else None,
         llm=_correspondence(state),
+        pareto=pareto(state),
     )
 
 

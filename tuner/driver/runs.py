@@ -20,7 +20,7 @@ from tuner.core.executors import Executor, MakeExecutor
 from tuner.core.protocols import Backend, Evaluation, Observer
 from tuner.core.types import Proposal, Status, Task
 from tuner.cost_models.library import Library
-from tuner.driver import pruning
+from tuner.driver import objectives, pruning
 from tuner.driver.bounds import light_of
 from tuner.driver.correspondence import Correspondent
 from tuner.driver.engine import Engine, Interruption
@@ -49,6 +49,8 @@ __all__ = [
 ]
 
 DEFAULT_EVALUATIONS = 200
+SEVERAL = "surrogate"
+"""The searcher that knows several objectives."""
 CONFIRM_S = 30.0
 """Least seconds kept for choosing and confirming where the source evolves, as far as that is not most of the time."""
 
@@ -131,7 +133,7 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
     """The run's settings: the command line over the spec over the defaults; ``llm`` is of the models to ask.
 
     Raises:
-        UsageError: a budget that is none.
+        UsageError: a budget that is none, or a searcher that does not know several objectives.
     """
     search = spec.search
     evaluations = options.evaluations if options.evaluations is not None else search.evaluations
@@ -150,16 +152,26 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
         if minutes is not None:
             # The source as given may take many times as long as the winner, so a short run needs more of its time.
             more["confirm_share"] = min(0.4, max(0.15, CONFIRM_S / (60 * minutes)))
+    strategy = options.strategy or search.strategy
+    if len(spec.objectives) > 1:
+        strategy = SEVERAL if strategy == "auto" else strategy
+        if strategy != SEVERAL:
+            raise UsageError(
+                f"the searcher {strategy!r} knows one objective, time",
+                f"use --strategy {SEVERAL}, or objective: time",
+            )
     return RunSettings(
-        strategy=options.strategy or search.strategy,
+        strategy=strategy,
         seed=search.seed if options.seed is None else options.seed,
         evaluations=evaluations,
         minutes=minutes,
         batch=workers_of(options),
         weights=tuple(p.weight / total for p in spec.task.problems),
         compare=tuple(shlex.join(words) for words in spec.compare),
-        cost_model=search.cost_model,
+        # It ranks by time: with other objectives a slow candidate may be what is wanted.
+        cost_model=search.cost_model if spec.objectives == ("time",) else "off",
         recall=options.library is not None,
+        objectives=spec.objectives,
         **{**more, **dict(options.settings or {})},
     )
 
@@ -252,6 +264,7 @@ def begin(
     try:
         if executor is None:
             _require_times(evaluation, backend)
+        objectives.require(settings.objectives, evaluation, backend.name)
         path = place() if callable(place) else place
         with RunRecord.create(path) as record, _executing(executor, task) as devices:
             state = RunState(record.blob)

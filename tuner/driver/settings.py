@@ -126,6 +126,7 @@ class RunSettings:
         recall: whether earlier runs of similar kernels are looked at before the search.
         pool: proposals asked for at most for each that is tried, where the searcher draws without a model of its own;
             with 1 the cost model does not look at proposals before they are built.
+        objectives: what is made small: ``time``, and ``energy`` or ``size`` beside it where asked.
         evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
         proposers: that make variants without a model, by name.
         llm: models that make variants; ``None`` where none is asked.
@@ -154,15 +155,22 @@ class RunSettings:
     cost_model: str = "off"
     pool: int = 1
     recall: bool = False
+    objectives: tuple[str, ...] = ("time",)
     evolution: Evolution | None = None
     proposers: tuple[str, ...] = (REMIX,)
     llm: Llm | None = None
     fleet: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; ``evolution``, ``proposers``, ``llm`` and ``fleet`` are there only where they are set."""
+        """Plain JSON; what has its default and was not there at first is there only where it is set."""
         plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-        unset = (("evolution", None), ("proposers", (REMIX,)), ("llm", None), ("fleet", False))
+        unset = (
+            ("objectives", ("time",)),
+            ("evolution", None),
+            ("proposers", (REMIX,)),
+            ("llm", None),
+            ("fleet", False),
+        )
         for name, default in unset:
             if getattr(self, name) == default:
                 del plain[name]

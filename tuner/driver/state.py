@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.core.protocols import Observation
 from tuner.core.types import BASELINE, Configuration, Proposal, Stage, Status
+from tuner.driver import objectives
 from tuner.driver.bounds import disproves
 from tuner.driver.exchanges import Exchanges
 from tuner.driver.judged import KEEP, PASS, Judged
@@ -219,6 +220,7 @@ class RunState:
             status=trial.status,
             score=trial.score,
             raced=trial.raced,
+            others=objectives.others(self, trial),
             features=build.get("features", {}),
             message=trial.message,
         )

@@ -33,6 +33,7 @@ from tuner.spec.sections import (
     make_kernel,
     make_launch,
     make_notices,
+    make_objectives,
     make_verify,
     refuse_unbuilt,
 )
@@ -97,7 +98,7 @@ class LoadedSpec:
         task: everything that is not tuned.
         search: how to search.
         compare: commands of other compilers to time.
-        objective: what is made small.
+        objectives: what is made small, time first.
         evolves: whether variants of the source are searched.
         notices: what the spec asks for and does not get in this version.
     """
@@ -111,7 +112,7 @@ class LoadedSpec:
     task: Task
     search: SearchSettings
     compare: tuple[tuple[str, ...], ...]
-    objective: str
+    objectives: tuple[str, ...]
     tunables: Tunables = field(repr=False)
     evolves: bool = False
     notices: tuple[str, ...] = ()
@@ -247,6 +248,8 @@ class _Loader:
         if workload is not None and called_function:
             arguments = bind(arguments, workload, view)
         tunables = make_tunables(model, parameters, arguments, problems, view)
+        if not called:
+            tunables = replace(tunables, measured=sources.variant.files[0].text)
         passless = without_passes(backend, model.target, tunables) if self.live else ()
         if passless or not self.live:
             tunables = replace(tunables, passes_asked=False)
@@ -294,7 +297,7 @@ class _Loader:
                 **model.search.budget.model_dump(),
             ),
             compare=make_compare(model, view),
-            objective=model.objective,
+            objectives=make_objectives(model, view),
             tunables=tunables,
             evolves=evolves(model, sources.language),
             notices=(

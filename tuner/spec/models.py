@@ -14,6 +14,7 @@ from tuner.core.expressions import Expression
 from tuner.spec.short_forms import (
     ARITHMETIC,
     INITIAL_SCHEMA,
+    OBJECTIVE_SCHEMA,
     PARAMETER_SCHEMA,
     PASSES_SCHEMA,
     REFERENCE_SCHEMA,
@@ -21,6 +22,7 @@ from tuner.spec.short_forms import (
     InitialKind,
     read_expression,
     read_initial,
+    read_objectives,
     read_parameter,
     read_passes,
     read_reference,
@@ -361,8 +363,10 @@ class SpecModel(_Model):
     compare: list[Annotated[str, Field(min_length=1)]] = []
     """Compilers with flags that are timed beside the baseline, for example `gcc -O3 -march=native`."""
     search: SearchModel = SearchModel()
-    objective: Literal["time"] = "time"
-    """What is made small."""
+    objective: Annotated[
+        tuple[str, ...], PlainValidator(read_objectives), WithJsonSchema(OBJECTIVE_SCHEMA)
+    ] = ("time",)
+    """What is made small: time; or a list that begins with it, as `[time, energy]`, for a front beside the winner."""
 
 
 def schema() -> dict[str, Any]:

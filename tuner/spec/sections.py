@@ -26,6 +26,7 @@ __all__ = [
     "make_kernel",
     "make_launch",
     "make_notices",
+    "make_objectives",
     "make_verify",
     "refuse_unbuilt",
 ]
@@ -60,6 +61,18 @@ def refuse_unbuilt(model: SpecModel, view: View) -> None:
 def evolves(model: SpecModel, language: str) -> bool:
     """Whether variants of the source are searched: there are source transformations for C and C++."""
     return bool(model.space.source.evolve) and language in EVOLVED
+
+
+def make_objectives(model: SpecModel, view: View) -> tuple[str, ...]:
+    """What is made small, time first.
+
+    Raises:
+        SpecError: several together with variants of the source.
+    """
+    if len(model.objective) > 1 and model.space.source.evolve:
+        hint = "leave out space.source, or objective"
+        raise view.error(("objective",), "variants of the source are searched for time alone", hint, key=True)
+    return model.objective
 
 
 def make_notices(model: SpecModel, language: str) -> tuple[str, ...]:
