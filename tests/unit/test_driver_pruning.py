@@ -18,7 +18,7 @@ from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.audit import audit
 from tuner.driver.engine import Interruption
 from tuner.driver.opening import open_state
-from tuner.driver.runs import Options, begin, resume
+from tuner.driver.runs import Options, begin, resume, settings_of
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend
@@ -284,3 +284,14 @@ def test_variants_are_judged_by_their_code_only_and_the_last_ones_are_measured(t
     assert all(not state.trials[n].judged for n in reduced)
     assert found.summary.savings is not None
     assert found.summary.savings.pruned["build"] > 0
+
+
+def test_the_model_ranks_by_time_and_is_off_where_something_else_counts(
+    scale_spec: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = scale_spec()
+    (plain,) = load_spec(path)
+    assert settings_of(plain, Options(strategy="random")).cost_model == "auto"
+    path.write_text(path.read_text() + "objective: [time, size]\n")
+    (several,) = load_spec(path)
+    assert settings_of(several, Options(strategy="auto")).cost_model == "off"
