@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tuner.core.types import Configuration, Kernel, Variant
+from tuner.core.types import Configuration, Kernel, Launch, Variant
 from tuner.search.archive import Archive, Elite
 from tuner.search.remix import Offspring, Outcome, Proposer, RemixProposer
 from tuner.spaces.source.descriptors import describe
@@ -81,6 +81,7 @@ class Evolution:
         migration: judged variants between two migrations.
         patience: variants that an island may go without getting better.
         proposer: instead of the remix operators.
+        launch: of the kernel, where it has one.
 
     Raises:
         SpecError: the kernel's regions are wrong.
@@ -95,10 +96,11 @@ class Evolution:
         migration: int = 12,
         patience: int = 24,
         proposer: Proposer | None = None,
+        launch: Launch | None = None,
     ) -> None:
         self._kernel = kernel
-        self._original = read_program(kernel)
-        self._proposer = proposer or RemixProposer(kernel, numerics)
+        self._original = read_program(kernel, launch=launch)
+        self._proposer = proposer or RemixProposer(kernel, numerics, launch=launch)
         self._migration, self._patience = migration, patience
         self._scores: dict[int, float] = {}
         self._variants: dict[int, Variant] = {0: kernel.variant}

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from tuner.core.canonical import canonical_json
-from tuner.core.types import Kernel, Variant
+from tuner.core.types import Kernel, Launch, Variant
 from tuner.search.recipes import RECIPES, Attempt, cook, try_operator
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.source.edits import (
@@ -107,6 +107,7 @@ class RemixProposer:
         kernel: as given.
         numerics: ``exact``, ``reassociate`` or ``approximate``, as in the spec.
         attempts: how often a move is tried before it gives up.
+        launch: of the kernel, where it has one.
 
     Raises:
         SpecError: the kernel's regions are wrong.
@@ -114,8 +115,10 @@ class RemixProposer:
 
     name = "remix"
 
-    def __init__(self, kernel: Kernel, numerics: str = "exact", *, attempts: int = 24) -> None:
-        self._original = read_program(kernel)
+    def __init__(
+        self, kernel: Kernel, numerics: str = "exact", *, attempts: int = 24, launch: Launch | None = None
+    ) -> None:
+        self._original = read_program(kernel, launch=launch)
         self._reassociate = permitted([{"reassociate": True}], numerics)
         self._numerics = numerics
         self._attempts = attempts

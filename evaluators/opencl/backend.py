@@ -353,8 +353,7 @@ class OpenClEvaluation:
         )
 
     def _geometry(self, resolved: Resolved, *, wide: bool = False) -> Callable[[Mapping[str, int]], Geometry]:
-        launch = self._task.launch
-        assert launch is not None
+        launch = resolved.launch_of(self._task)
         values: dict[str, Value] = {**resolved.macros, **resolved.scalars}
 
         def compute(sizes: Mapping[str, int]) -> Geometry:

@@ -97,7 +97,11 @@ def applied(program: Program, edits: Sequence[Edit]) -> Applied:
     """What is known of a program that a list of edits led to."""
     return Applied(
         program=program,
-        variant=Variant(files=program.sources(), edits=tuple(dict(e) for e in edits)),
+        variant=Variant(
+            files=program.sources(),
+            edits=tuple(dict(e) for e in edits),
+            launch=None if program.launch == program.entry.launch else program.launch,
+        ),
         parameters=tuple(p for e in edits for p in _parameters(e)),
         constraints=tuple(dict.fromkeys(c for e in edits for c in e.get("constraints", ()))),
         checked=all(e.get("op") in OPERATORS and OPERATORS[e["op"]].checked for e in edits),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.core.types import Configuration, Source, Variant
+from tuner.core.types import Configuration, Launch, Source, Variant
 from tuner.spaces.parameters import Parameter
 
 __all__ = ["HOPELESS", "ORIGINAL", "Judgement", "Reduction", "VariantState"]
@@ -29,6 +29,7 @@ class VariantState:
         number: in the order in which they were proposed; 0 is the source as given.
         files: its texts; empty for the source as given.
         edits: that make it of the original.
+        launch: its own geometry, where the edits changed it.
         parameters, constraints: tunables that its edits added.
         origin: how it was made.
         parents: numbers of the variants that it was made from, the first one first.
@@ -47,6 +48,7 @@ class VariantState:
     number: int
     files: tuple[Source, ...] = ()
     edits: tuple[Mapping[str, Any], ...] = ()
+    launch: Launch | None = None
     parameters: tuple[Parameter, ...] = ()
     constraints: tuple[str, ...] = ()
     origin: str = "original"
@@ -81,6 +83,7 @@ class VariantState:
             number=number,
             files=tuple(Source(name=name, text=text({"blob": ref})) for name, ref in made["files"]),
             edits=tuple(made["edits"]),
+            launch=Launch.from_json(made["launch"]) if "launch" in made else None,
             parameters=tuple(
                 Parameter.choice(p["name"], p["values"], default=p["default"]) for p in made["parameters"]
             ),
@@ -97,7 +100,7 @@ class VariantState:
     @property
     def variant(self) -> Variant:
         """Its files and edits; not for the source as given."""
-        return Variant(files=self.files, edits=self.edits)
+        return Variant(files=self.files, edits=self.edits, launch=self.launch)
 
     @property
     def failed(self) -> bool:

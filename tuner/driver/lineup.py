@@ -15,7 +15,7 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.core.protocols import Searcher
 from tuner.core.streams import stream
-from tuner.core.types import Configuration, Kernel, Resolved, Variant
+from tuner.core.types import Configuration, Resolved, Task, Variant
 from tuner.driver.actions import Propose, Reduce
 from tuner.driver.lineage import ORIGINAL, Judgement, VariantState
 from tuner.driver.settings import Evolution as Settings
@@ -38,8 +38,7 @@ class Lineup:
     Args:
         state: of the run; read, never changed but for what is told.
         space: of the source as given.
-        kernel: as given.
-        numerics: of the spec.
+        task: of the run: its kernel as given, its launch and its numerics.
         make: makes a fresh searcher of a space; for the source as given (``None``) one that may be warm.
     """
 
@@ -47,14 +46,13 @@ class Lineup:
         self,
         state: RunState,
         space: Space,
-        kernel: Kernel,
-        numerics: str,
+        task: Task,
         make: Callable[[Space | None], Searcher],
     ) -> None:
         self._state = state
         self._space = space
-        self._kernel = kernel
-        self._numerics = numerics
+        self._task = task
+        self._kernel = task.kernel
         self._spaces: dict[int, Space] = {}
         self._make = make
         self._searchers: dict[int, Searcher] = {}
@@ -80,8 +78,9 @@ class Lineup:
     def of_trial(self, number: int) -> tuple[Variant, Resolved]:
         """What a trial is built from."""
         trial = self._state.trials[number]
+        variant = self.variant(trial.variant)
         resolved = self.space(trial.variant).resolve(trial.proposal.configuration)
-        return self.variant(trial.variant), resolved
+        return variant, replace(resolved, launch=variant.launch)
 
     def searcher(self, number: int) -> Searcher:
         """A variant's searcher, told of all but what :meth:`RunState.untold` has for it, proposals adopted."""
@@ -172,7 +171,7 @@ class Lineup:
         settings = self._state.settings.evolution
         assert settings is not None
         if self._evolution is None:
-            self._evolution = _evolution(self._kernel, self._numerics, settings)
+            self._evolution = _evolution(self._task, settings)
         fresh, self._told = self._state.judgements[self._told :], len(self._state.judgements)
         self._evolution.tell([self._judged(one) for one in fresh])
         return self._evolution
@@ -198,20 +197,21 @@ def _forget_oldest(kept: dict[int, Any]) -> None:
         del kept[next(iter(kept))]
 
 
-def describe_original(kernel: Kernel, numerics: str, settings: Settings) -> dict[str, Any]:
+def describe_original(task: Task, settings: Settings) -> dict[str, Any]:
     """The source as given, for the ``start`` event of a run that evolves it.
 
     Raises:
         SpecError: its regions are wrong.
     """
-    structure, cell = _evolution(kernel, numerics, settings).describe_original()
-    return {"digest": kernel.variant.digest, "structure": structure, "cell": list(cell)}
+    structure, cell = _evolution(task, settings).describe_original()
+    return {"digest": task.kernel.variant.digest, "structure": structure, "cell": list(cell)}
 
 
-def _evolution(kernel: Kernel, numerics: str, settings: Settings) -> Evolution:
+def _evolution(task: Task, settings: Settings) -> Evolution:
     return Evolution(
-        kernel,
-        numerics,
+        task.kernel,
+        task.verify.numerics,
+        launch=task.launch,
         islands=settings.islands,
         migration=settings.migration,
         patience=settings.patience,
@@ -232,8 +232,10 @@ def _made(
         name = digest(data)
         blobs[name] = data
         files.append([source.name, f"blob:{name}"])
+    launch = offspring.variant.launch
     return {
         "files": files,
+        **({} if launch is None else {"launch": launch.to_json()}),
         "edits": [dict(e) for e in offspring.variant.edits],
         "parameters": [
             {"name": p.name, "values": list(p.values), "default": p.default} for p in offspring.parameters

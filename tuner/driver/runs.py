@@ -246,7 +246,7 @@ def begin(
     # A strategy that cannot be made is said before anything is written.
     begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
     if settings.evolution is not None:
-        body["variant"] = describe_original(task.kernel, task.verify.numerics, settings.evolution)
+        body["variant"] = describe_original(task, settings.evolution)
     evaluation = backend.prepare(task, workers=workers_of(options))
     try:
         _require_times(evaluation, backend)
@@ -375,7 +375,7 @@ def make_lineup(
             return begin_searcher(strategy, space, start, lambda r: fetch_text(record, r))
         return searchers.create(strategy, own)
 
-    return Lineup(state, space, spec.task.kernel, spec.task.verify.numerics, make)
+    return Lineup(state, space, spec.task, make)
 
 
 def open_lineup(record: RunRecord) -> tuple[RunState, LoadedSpec, Lineup]:
