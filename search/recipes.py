@@ -14,10 +14,11 @@ import numpy as np
 
 from tuner.spaces.source.edits import Edit, apply_edit, assumptions, names_elsewhere, renamed
 from tuner.spaces.source.operators import OPERATORS, Refused
+from tuner.spaces.source.operators.base import DEVICE
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.syntax import Binary, For, Function, Name, statements
 
-__all__ = ["RECIPES", "Attempt", "Step", "cook", "try_operator"]
+__all__ = ["DEVICE_RECIPES", "RECIPES", "Attempt", "Step", "cook", "recipes_for", "try_operator"]
 
 _SITES_TRIED = 12
 _REPEATS = 6
@@ -65,6 +66,8 @@ def try_operator(attempt: Attempt, name: str, wanted: Filter | None = None) -> A
     """One operator at a random place where it applies; ``None`` where it applies nowhere."""
     found: list[tuple[str, dict[str, Any]]] = []
     operator = OPERATORS[name]
+    if attempt.program.language not in operator.languages:
+        return None
     for label, function in attempt.program.functions.items():
         if sum(isinstance(n, For) for n in statements(function.body)) > _MOST_LOOPS:
             continue
@@ -111,9 +114,15 @@ def _finished_keys(function: Function) -> set[str]:
     """Loops not worth an edit of their own: over what whole blocks leave over, or unrolled to nothing."""
     found: set[str] = set()
     for node in statements(function.body):
-        if isinstance(node, For) and (_is_rest(node) or any("unroll(full)" in p for p in node.pragmas)):
+        if isinstance(node, For) and (
+            _is_rest(node) or any("unroll(full)" in p or p == "unroll" for p in node.pragmas)
+        ):
             found |= {n.key for n in statements((node,)) if isinstance(n, For)}
     return found
+
+
+def _is_unrolled(loop: For) -> bool:
+    return any("unroll(full)" in p or p == "unroll" for p in loop.pragmas)
 
 
 def _is_rest(loop: For) -> bool:
@@ -208,4 +217,77 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
         ),
     }
 )
-"""Recipes by name."""
+"""Recipes for functions on the host by name."""
+
+
+def _all_axes(function: Function, site: Mapping[str, Any]) -> bool:
+    launch = function.launch
+    return launch is not None and len(site.get("axes", ())) == len(launch.grid)
+
+
+def _most_arrays(function: Function, site: Mapping[str, Any]) -> bool:
+    return len(site.get("arrays", ())) > 1
+
+
+_TOLD_DEVICE = (
+    Step(operators=("restrict",), chance=0.7),
+    Step(operators=("launch_bounds",), chance=0.4),
+)
+
+DEVICE_RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
+    {
+        # Tiles in shared memory and a block of results in the registers of each item.
+        "staged_blocks": (
+            Step(operators=("block_size",), everywhere=True, chance=0.5),
+            Step(operators=("stage",), wanted=_most_arrays),
+            Step(operators=("coarsen",), wanted=_all_axes, chance=0.9),
+            Step(operators=("unroll",), chance=0.3),
+            *_TOLD_DEVICE,
+        ),
+        "staged": (
+            Step(operators=("block_size",), everywhere=True, chance=0.5),
+            Step(operators=("stage",)),
+            Step(operators=("coarsen",), chance=0.5),
+            *_TOLD_DEVICE,
+        ),
+        "blocks": (
+            Step(operators=("block_size",), everywhere=True, chance=0.5),
+            Step(operators=("coarsen",), wanted=_all_axes),
+            Step(operators=("unroll",), chance=0.5),
+            *_TOLD_DEVICE,
+        ),
+        "coarse": (
+            Step(operators=("block_size",), chance=0.5),
+            Step(operators=("coarsen",)),
+            *_TOLD_DEVICE,
+        ),
+        "wide_loads": (
+            Step(operators=("block_size",), chance=0.5),
+            Step(operators=("vector_loads",)),
+            *_TOLD_DEVICE,
+        ),
+        "strides": (
+            Step(operators=("block_size",), chance=0.5),
+            Step(operators=("grid_stride",)),
+            Step(operators=("unroll",), chance=0.5),
+            *_TOLD_DEVICE,
+        ),
+        "shared_sum": (
+            Step(operators=("block_size",), chance=0.5),
+            Step(operators=("share_sum",)),
+            *_TOLD_DEVICE,
+        ),
+        "told_device": (
+            Step(operators=("restrict",)),
+            Step(operators=("const",), chance=0.5),
+            Step(operators=("read_only_loads",), everywhere=True, chance=0.7),
+            Step(operators=("launch_bounds",), chance=0.7),
+        ),
+    }
+)
+"""Recipes for kernels that are launched by name."""
+
+
+def recipes_for(language: str) -> Mapping[str, Sequence[Step]]:
+    """Recipes by name for sources in a language."""
+    return DEVICE_RECIPES if language in DEVICE else RECIPES

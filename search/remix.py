@@ -15,7 +15,7 @@ import numpy as np
 
 from tuner.core.canonical import canonical_json
 from tuner.core.types import Kernel, Launch, Variant
-from tuner.search.recipes import RECIPES, Attempt, cook, try_operator
+from tuner.search.recipes import Attempt, cook, recipes_for, try_operator
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.source.edits import (
     Applied,
@@ -121,6 +121,7 @@ class RemixProposer:
         self._original = read_program(kernel, launch=launch)
         self._reassociate = permitted([{"reassociate": True}], numerics)
         self._numerics = numerics
+        self._recipes = recipes_for(self._original.language)
         self._attempts = attempts
         self._gains: dict[str, list[float]] = {}
         self._kept: dict[str, Applied] = {}
@@ -133,7 +134,9 @@ class RemixProposer:
     @property
     def weights(self) -> Mapping[str, float]:
         """How often each move is tried, relative to the others."""
-        names = [*OPERATORS, *(f"recipe/{r}" for r in RECIPES), "crossover", "drop"]
+        language = self._original.language
+        operators = [n for n, operator in OPERATORS.items() if language in operator.languages]
+        names = [*operators, *(f"recipe/{r}" for r in self._recipes), "crossover", "drop"]
         return MappingProxyType({n: self._weight(n) for n in names})
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
@@ -168,7 +171,7 @@ class RemixProposer:
         gains = self._gains.get(name, [])
         mean = (sum(gains) + _PRIOR_TRIES * _PRIOR_GAIN) / (len(gains) + _PRIOR_TRIES)
         operator = OPERATORS.get(name)
-        if operator is not None and not operator.checked:
+        if operator is not None and operator.raw:
             return _UNCHECKED_SHARE * mean
         return mean * (_RECIPE_SHARE if name.startswith("recipe/") else 1.0)
 
@@ -193,7 +196,7 @@ class RemixProposer:
         attempt = Attempt(program=base.program, edits=(), rng=rng, reassociate=self._reassociate)
         made: Attempt | None
         if move.startswith("recipe/"):
-            made = cook(RECIPES[move.removeprefix("recipe/")], attempt)
+            made = cook(self._recipes[move.removeprefix("recipe/")], attempt)
         else:
             made = try_operator(attempt, move)
         if made is None or not made.edits:

@@ -124,6 +124,8 @@ def apply_edit(program: Program, edit: Edit) -> Program:
     function = program.functions.get(label) if isinstance(label, str) else None
     if function is None or not isinstance(label, str):
         raise Refused(f"there is no function {label!r} in a region")
+    if program.language not in operator.languages:
+        raise Refused(f"{op} is not for {program.language}")
     _check_parameters(edit)
     clash = names_elsewhere(program, label) & {p["name"] for p in edit.get("parameters", ())}
     if clash:

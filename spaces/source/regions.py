@@ -19,9 +19,9 @@ from tuner.spaces.source.parse import (
     name_start,
     parameters,
     parse_file,
-    parse_statements,
 )
 from tuner.spaces.source.printer import function_text
+from tuner.spaces.source.reading import parse_statements
 from tuner.spaces.source.syntax import Decl, Function
 
 if TYPE_CHECKING:
@@ -138,9 +138,7 @@ class Program:
         )
 
 
-def read_program(
-    kernel: Kernel, variant: Variant | None = None, *, launch: Launch | None = None
-) -> Program:
+def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Launch | None = None) -> Program:
     """The changeable parts of a kernel.
 
     Args:
@@ -226,9 +224,7 @@ def _cut_at_entry(files: Sequence[Source], kernel: Kernel) -> list[SourceFile]:
     )
 
 
-def _program(
-    language: str, files: tuple[SourceFile, ...], entry: Entry, launch: Launch | None
-) -> Program:
+def _program(language: str, files: tuple[SourceFile, ...], entry: Entry, launch: Launch | None) -> Program:
     # Macros of headers count, and tunables have one name in all files.
     everything = "\n".join(f.text for f in files)
     functions: dict[str, Function] = {}
@@ -350,12 +346,13 @@ def _function(
     data = file.text.encode()
     start = definition_start(node)
     signature = data[start : node.end_byte if block is None else block.start_byte].decode()
-    known = declarator is not None and not declarator.has_error
+    found = parameters(node) if declarator is not None else ()
     return Function(
         name=name,
         head=data[start : name_start(node)].decode(),
         signature=signature,
-        params=parameters(node) if known else (),
+        # One parameter that cannot be read hides all of them: its name may be anything.
+        params=found if all(p.name for p in found) else (),
         body=body,  # type: ignore[arg-type]
         outer=outer,
         source=file.text,

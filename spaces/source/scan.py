@@ -43,7 +43,8 @@ __all__ = ["Access", "Leaf", "Refused", "Scan", "is_floating", "is_integer", "is
 
 _PURE = re.compile(
     r"(sqrt|rsqrt|cbrt|exp|exp2|expm1|log|log2|log10|log1p|pow|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|"
-    r"fabs|floor|ceil|trunc|round|fmin|fmax|fma|fmod|hypot|erf|copysign)[fl]?|abs|labs|__builtin_\w*(fabs|sqrt|fma)\w*"
+    r"fabs|floor|ceil|trunc|round|fmin|fmax|fma|fmod|hypot|erf|copysign)[fl]?|abs|labs|__builtin_\w*(fabs|sqrt|fma)\w*|"
+    r"get_(global|local|group|num)_(id|size|groups)|native_\w+"
 )
 _PLAIN_MACRO = re.compile(r"\s+\(?-?[\w.]*\d[\w.]*\)?\s*(//.*|/\*.*)?$|\s*$")
 _INTEGER = re.compile(r"\b(char|short|int|long|size_t|ptrdiff_t|ssize_t|unsigned|u?int\d+_t)\b")
@@ -271,7 +272,8 @@ class _Walker:
         constants.pop(decl.name, None)
         private.pop(decl.name, None)
         words = decl.type.split()
-        if "const" in words and is_integer(decl.type) and not decl.dims and decl.init and is_pure(decl.init):
+        plain = decl.init is not None and is_pure(decl.init) and not _calls(decl.init)
+        if "const" in words and is_integer(decl.type) and not decl.dims and decl.init and plain:
             constants[decl.name] = scope.fill(decl.init)
         elif inside:
             self.count += 1
@@ -402,6 +404,11 @@ def _loose_macros(text: str) -> frozenset[str]:
     """Macros that stand for more than one number: their text may hold variables, or bind less than a name."""
     found = re.findall(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(.*)", text, re.MULTILINE)
     return frozenset(name for name, body in found if not _PLAIN_MACRO.match(body))
+
+
+def _calls(expr: Expr) -> bool:
+    """Whether a value is no arithmetic of its own: then its name stands for it."""
+    return any(isinstance(e, Call) for e in subtrees(expr))
 
 
 def _children(expr: Expr) -> Iterator[Expr]:

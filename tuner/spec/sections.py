@@ -28,7 +28,7 @@ __all__ = [
     "refuse_unbuilt",
 ]
 
-EVOLVED = ("c", "c++")
+EVOLVED = ("c", "c++", "opencl", "cuda")
 
 NOT_YET = "not available in this version"
 
@@ -54,7 +54,7 @@ def refuse_unbuilt(model: SpecModel, view: View) -> None:
 
 
 def evolves(model: SpecModel, language: str) -> bool:
-    """Whether variants of the source are searched: there are source transformations for C and C++."""
+    """Whether variants of the source are searched: there are source transformations for its language."""
     return bool(model.space.source.evolve) and language in EVOLVED
 
 

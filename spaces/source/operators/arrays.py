@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.operators.base import (
+    HOST,
     Args,
     Operator,
     Refused,
@@ -238,7 +239,13 @@ def _pad_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS: Iterable[Operator] = (
-    Operator(name="pack", summary="copies a tile into a local buffer", apply=pack, sites=_pack_sites),
+    Operator(
+        name="pack",
+        summary="copies a tile into a local buffer",
+        apply=pack,
+        sites=_pack_sites,
+        languages=HOST,
+    ),
     Operator(name="pad", summary="pads the rows of a local array", apply=pad, sites=_pad_sites),
     Operator(
         name="swap_layout",

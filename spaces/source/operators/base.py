@@ -39,6 +39,8 @@ from tuner.spaces.source.syntax import (
 )
 
 __all__ = [
+    "DEVICE",
+    "HOST",
     "Args",
     "Operator",
     "Refused",
@@ -73,6 +75,12 @@ __all__ = [
 Args = Mapping[str, Any]
 """An edit's own part: plain JSON."""
 
+HOST = ("c", "c++")
+"""Languages of functions that are called."""
+
+DEVICE = ("opencl", "cuda")
+"""Languages of kernels that are launched."""
+
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -88,6 +96,8 @@ class Operator:
             floating-point sums may be added up in another order.
         checked: whether a dependence analysis, or the kind of change itself, shows that results stay the same;
             else only the verification stands between a wrong candidate and the search.
+        raw: whether it changes statements without any idea behind it, so that it is worth few tries.
+        languages: that it writes.
     """
 
     name: str
@@ -95,6 +105,8 @@ class Operator:
     apply: Callable[[Function, Args], Function]
     sites: Callable[[Function, bool], Iterable[dict[str, Any]]]
     checked: bool = True
+    raw: bool = False
+    languages: tuple[str, ...] = ("c", "c++", "opencl", "cuda")
 
 
 def argument(args: Args, name: str, kind: type = str) -> Any:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from tuner.spaces.source.operators.base import (
+    HOST,
     Args,
     Operator,
     Refused,
@@ -383,5 +384,6 @@ OPERATORS: Iterable[Operator] = (
         summary="computes a block of rows and vectors in registers",
         apply=register_block,
         sites=_vector_sites,
+        languages=HOST,
     ),
 )

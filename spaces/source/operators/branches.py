@@ -186,6 +186,7 @@ OPERATORS: Iterable[Operator] = (
         apply=swap_statements,
         sites=_statement_sites,
         checked=False,
+        raw=True,
     ),
     Operator(
         name="delete_statement",
@@ -193,6 +194,7 @@ OPERATORS: Iterable[Operator] = (
         apply=delete_statement,
         sites=_statement_sites,
         checked=False,
+        raw=True,
     ),
     Operator(
         name="repeat_statement",
@@ -200,5 +202,6 @@ OPERATORS: Iterable[Operator] = (
         apply=repeat_statement,
         sites=_statement_sites,
         checked=False,
+        raw=True,
     ),
 )

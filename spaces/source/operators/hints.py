@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.operators.base import (
+    DEVICE,
+    HOST,
     Args,
     Operator,
     Refused,
@@ -26,6 +28,7 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
     upper_end,
 )
+from tuner.spaces.source.operators.threads import is_return
 from tuner.spaces.source.syntax import (
     Block,
     Call,
@@ -34,8 +37,10 @@ from tuner.spaces.source.syntax import (
     Function,
     Name,
     Number,
+    OpaqueStmt,
     Param,
     Stmt,
+    statements,
     substitute,
     subtrees,
     written_names,
@@ -58,14 +63,15 @@ def unroll(function: Function, args: Args) -> Function:
     loop = find_loop(function, argument(args, "loop"))
     made, (count,) = define(function, args, 1)
     name = count.id if isinstance(count, Name) else ""
-    pragmas = (*_without(loop, "unroll"), f"clang loop unroll_count({name})")
+    asked = f"unroll {name}" if function.language in DEVICE else f"clang loop unroll_count({name})"
+    pragmas = (*_without(loop, "unroll"), asked)
     return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
 
 
 def _unroll_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     for loop in all_loops(function):
         # Where one trip count is known, a full unroll is asked for already.
-        if not any("unroll(full)" in p for p in loop.pragmas):
+        if not any("unroll(full)" in p or p == "unroll" for p in loop.pragmas):
             found = parameter(function, f"UNROLL_{loop.var}", (1, 2, 3, 4, 6, 8, 16), 4)
             yield {"loop": loop.key, "parameters": [found]}
 
@@ -175,7 +181,7 @@ def const(function: Function, args: Args) -> Function:
         args: none.
     """
     del args
-    require_known(function.body, "the function")
+    require_known(tuple(s for s in statements(function.body) if not _returns(s)), "the function")
     passed = {
         n.id
         for c in subtrees(function.body)
@@ -197,6 +203,13 @@ def const(function: Function, args: Args) -> Function:
     return replace(function, params=params, signature="")
 
 
+def _returns(stmt: Stmt) -> bool:
+    """Whether a statement is a bare return, or holds one and is looked into by itself."""
+    if is_return(stmt):
+        return True
+    return not isinstance(stmt, OpaqueStmt) and any(is_return(s) for s in statements((stmt,)))
+
+
 def _once(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     if function.whole and function.params:
         yield {}
@@ -211,7 +224,11 @@ OPERATORS: Iterable[Operator] = (
         sites=_copies_sites,
     ),
     Operator(
-        name="vectorize", summary="asks for vectors of a width", apply=vectorize, sites=_vectorize_sites
+        name="vectorize",
+        summary="asks for vectors of a width",
+        apply=vectorize,
+        sites=_vectorize_sites,
+        languages=HOST,
     ),
     Operator(name="restrict", summary="promises separate buffers", apply=restrict, sites=_once),
     Operator(name="const", summary="promises not to write", apply=const, sites=_once),

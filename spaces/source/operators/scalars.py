@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.operators.base import (
+    HOST,
     Args,
     Operator,
     Refused,
@@ -408,5 +409,6 @@ OPERATORS: Iterable[Operator] = (
         summary="adds up in several vectors (another order of additions)",
         apply=partial_sums,
         sites=_sum_sites,
+        languages=HOST,
     ),
 )
