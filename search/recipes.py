@@ -205,6 +205,7 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("unroll_and_jam",), everywhere=True),
             *_TOLD,
         ),
+        "wavefront": (Step(operators=("wavefront",), everywhere=True), *_TOLD),
         "told": (
             Step(operators=("restrict",)),
             Step(operators=("if_convert",), everywhere=True),

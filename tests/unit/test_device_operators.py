@@ -1,11 +1,13 @@
-"""Operators for OpenCL and CUDA: variants of kernels run on PoCL and under emulation, odd sizes and launches included."""
+"""Operators for OpenCL and CUDA: variants run on PoCL and under emulation, at odd sizes, launches included."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tuner.core.errors import MachineError, SpecError
@@ -14,7 +16,8 @@ from tuner.core.types import BuildRequest, Launch, Resolved, Source, Status, Tas
 from tuner.evaluators.emulation import Emulator
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.search.remix import RemixProposer
-from tuner.spaces.source.edits import Applied, apply_edits
+from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
+from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import read_program
 from tuner.spec.load import load_spec
 
@@ -272,8 +275,8 @@ def test_a_missing_barrier_is_seen_under_emulation(benches: Any) -> None:
 
 
 REFUSED = [
-    ("coarsen", "product", [COARSE, {**STRIDE, "parameters": [["STRIDE_X", 2]]}], "more than one way"),
-    ("stage_twice", "product", [BOTH, {**BOTH, "parameters": [["T", 8], ["P", 0]]}], "more than one way"),
+    ("coarsen", "product", [COARSE, {**STRIDE, "parameters": [["STRIDE_X", 2]]}], "are not numbered by variables"),
+    ("stage_twice", "product", [BOTH, {**BOTH, "parameters": [["T", 8], ["P", 0]]}], "are not numbered by variables"),
     ("sum_of_two", "product", [SUM], "more than one axis"),
     ("no_leave", "rows", [{**SUM, "reassociate": False}], "has no leave"),
     ("odd_array", "product", [{**STAGE, "arrays": ["c"]}], "is not only read"),

@@ -35,6 +35,7 @@ class VariantState:
         parents: numbers of the variants that it was made from, the first one first.
         digest, structure, cell: of its texts, of its normalised tree, and what kind of variant it is.
         island: of the archive.
+        known: how many trials its first parent had finished when it was made: what its search learns from them.
         seed: the configuration that its search begins with; ``None`` for the source as given.
         purpose: ``propose``, or ``reduce`` for a winner with an edit left out.
         rung, target: how many trials it may have by now.
@@ -57,6 +58,7 @@ class VariantState:
     structure: str = ""
     cell: tuple[int, ...] = ()
     island: int = 0
+    known: int = 0
     seed: Configuration | None = None
     purpose: str = "propose"
     rung: int = 0

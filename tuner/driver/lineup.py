@@ -13,7 +13,7 @@ from typing import Any
 from tuner.core.canonical import digest
 from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
-from tuner.core.protocols import Searcher
+from tuner.core.protocols import Observation, Searcher
 from tuner.core.streams import stream
 from tuner.core.types import Configuration, Resolved, Task, Variant
 from tuner.driver.actions import Propose, Reduce
@@ -158,7 +158,11 @@ class Lineup:
             space = self.space(number)
             older = {p.name for n in own.parents for p in self._state.variants[n].parameters}
             new = [p.name for p in own.parameters if p.name not in older]
-            searcher = InheritingSearcher(lambda: self._make(space), space, own.seed or {}, new)
+            prior: tuple[Observation, ...] = ()
+            if own.parents:
+                first = self._state.variants[own.parents[0]]
+                prior = tuple(self._state.observations(first.finished[: own.known]))
+            searcher = InheritingSearcher(lambda: self._make(space), space, own.seed or {}, new, prior)
         told = 0
         for upto, trials in own.asks:
             searcher.tell(self._state.observations(own.finished[told:upto]))

@@ -227,6 +227,7 @@ class RunState:
         number = len(self.variants)
         variant = VariantState.from_json(number, made, self._blob)
         variant.purpose = body["purpose"]
+        variant.known = len(self.variants[variant.parents[0]].finished) if variant.parents else 0
         variant.target = self.settings.evolution.rung(0)
         variant.patience = self.settings.evolution.dull
         if self.reduction is not None:

@@ -16,12 +16,13 @@ from tuner.spaces.source.operators import (
     nests,
     scalars,
     staging,
+    waves,
 )
 from tuner.spaces.source.operators.base import Operator, Refused
 
 __all__ = ["OPERATORS", "Operator", "Refused"]
 
-_HOST = (nests, blocking, scalars, arrays, hints, branches)
+_HOST = (nests, blocking, scalars, arrays, hints, branches, waves)
 _DEVICE = (coarsen, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
