@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tuner.driver import ensure as ensures
 from tuner.driver import export as exports
 from tuner.driver.engine import Interruption
 from tuner.driver.imports import read_sources
+from tuner.driver.rivals import run_rivals
 from tuner.driver.runs import Options, Outcome, begin, find_unfinished, new_path, open_state, outcome, resume
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
@@ -109,6 +110,7 @@ def tune(
     go_on: bool = False,
     require_sandbox: bool = False,
     observers: Sequence[Observer] = (),
+    baselines: bool = False,
 ) -> Result:
     """Tunes the kernel of a spec.
 
@@ -124,6 +126,7 @@ def tune(
         go_on: go on with the newest unfinished run of this spec in ``out``.
         require_sandbox: refuse to run where a protection from generated code is missing.
         observers: told of each committed event.
+        baselines: where the source evolves, first run simpler searches with the same budget each, to compare with.
 
     Raises:
         SpecError: a mistake in the spec.
@@ -144,7 +147,9 @@ def tune(
         require_sandbox=require_sandbox,
         warm_start=tuple(read_sources([Path(p) for p in warm_start])),
     )
-    result = tune_spec(specs[0], options, out=Path(out), go_on=go_on, observers=observers)
+    result = tune_spec(
+        specs[0], options, out=Path(out), go_on=go_on, observers=observers, baselines=baselines
+    )
     if result.outcome.failed:
         raise BaselineError(result.outcome.summary.message, f"tuner check {spec} says more")
     return result
@@ -161,6 +166,7 @@ def tune_spec(
     interruption: Interruption | None = None,
     backend: Backend | None = None,
     display: AbstractContextManager[Any] | None = None,
+    baselines: bool = False,
 ) -> Result:
     """:func:`tune` for a spec that is loaded already; a baseline that fails is in the result, not raised."""
     if go_on:
@@ -178,6 +184,8 @@ def tune_spec(
                 )
             )
     with display or nullcontext():
+        if baselines:
+            options = replace(options, rivals=_rivals(spec, options, out, backend, interruption))
         return Result(
             begin(
                 spec,
@@ -188,6 +196,19 @@ def tune_spec(
                 interruption=interruption,
             )
         )
+
+
+def _rivals(
+    spec: LoadedSpec,
+    options: Options,
+    out: Path,
+    backend: Backend | None,
+    interruption: Interruption | None,
+) -> tuple[str, ...]:
+    def run(spec: LoadedSpec, path: Path, changed: Options) -> Outcome:
+        return begin(spec, path, changed, backend=backend, interruption=interruption)
+
+    return run_rivals(spec, options, lambda name: new_path(out, f"{spec.name}-{name}"), run)
 
 
 def load(run: str | Path) -> Result:

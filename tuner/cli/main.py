@@ -60,6 +60,13 @@ def tune(
             help="A run elsewhere to learn from (strategy surrogate).",
         ),
     ] = None,
+    baselines: Annotated[
+        bool,
+        typer.Option(
+            "--baselines",
+            help="First run simpler searches with the same budget each, to compare an evolving run with.",
+        ),
+    ] = False,
     t4: Annotated[Path | None, typer.Option("--t4", help="Also write the run in the T4 format.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -106,6 +113,7 @@ def tune(
             observers=[display],
             interruption=interruption,
             display=display,
+            baselines=baselines,
         )
         results.append(result)
         if result.outcome.failed:

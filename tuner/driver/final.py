@@ -76,9 +76,19 @@ def _choose(state: RunState, alive: list[int]) -> Action:
             break
         return Final(purpose="choose", number=number, trial=missing[0], calls=_calls(state, missing[0]))
     by_trial = {n: [_composite(state, s) for s in samples if s.trial == n and _ok(s)] for n in alive}
-    chosen = statistics.choose(by_trial)
+    chosen = _simplest(state, statistics.choose(by_trial), by_trial)
     medians = {str(n): statistics.median(v) for n, v in sorted(by_trial.items()) if v}
     return Decide(kind="choice", body={"chosen": chosen, "medians": medians})
+
+
+def _simplest(state: RunState, chosen: int | None, by_trial: dict[int, list[float]]) -> int | None:
+    """What is left of the winner where it is as good as the one chosen, within what an edit has to be worth."""
+    reduction, evolution = state.reduction, state.settings.evolution
+    if reduction is None or evolution is None or chosen is None or not by_trial.get(reduction.trial):
+        return chosen
+    medians = {n: statistics.median(by_trial[n]) for n in (chosen, reduction.trial)}
+    as_good = medians[reduction.trial] <= medians[chosen] * math.exp(evolution.pays)
+    return reduction.trial if as_good else chosen
 
 
 def _confirm(state: RunState, chosen: int) -> Action:

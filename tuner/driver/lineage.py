@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tuner.core.canonical import canonical_json
 from tuner.core.types import Configuration, Launch, Source, Variant
 from tuner.spaces.parameters import Parameter
 
@@ -44,6 +45,7 @@ class VariantState:
         asks: of its searcher: how many finished trials it knew, and the trials that it proposed.
         dull: duplicates in a row since it was last promoted; ``patience`` of them end its rung.
         best: its trial with the lowest score.
+        outclassed: whether it is so far behind others that its first rung is over.
     """
 
     number: int
@@ -73,6 +75,7 @@ class VariantState:
     best: int | None = None
     score: float | None = None
     exhausted: bool = False
+    outclassed: bool = False
 
     @classmethod
     def from_json(cls, number: int, made: Mapping[str, Any], blob: Any) -> VariantState:
@@ -114,7 +117,7 @@ class VariantState:
         """Whether its search has come to the end of its rung, or can go no further."""
         if len(self.finished) < len(self.trials):
             return False
-        over = self.exhausted or self.failed or self.dull >= self.patience > 0
+        over = self.exhausted or self.failed or self.outclassed or self.dull >= self.patience > 0
         return over or len(self.trials) >= self.target
 
     def finish(self, trial: int, score: float | None, *, duplicate: bool) -> None:
@@ -145,6 +148,7 @@ class Reduction:
         edit: the next one to leave out; below 0 when all were.
         trying: the variant that is being looked at.
         replaced: variants that a shorter one stands for.
+        worth: of edits that stay, by their JSON: log time that is lost without each; infinite where nothing works then.
     """
 
     reason: str
@@ -154,6 +158,7 @@ class Reduction:
     edit: int
     trying: int | None = None
     replaced: set[int] = field(default_factory=set)
+    worth: dict[str, float] = field(default_factory=dict)
 
     def accept(self, trial: int, edits: int) -> None:
         """The shorter one stands."""
@@ -162,7 +167,9 @@ class Reduction:
         self.variant, self.trial, self.trying = self.trying, trial, None
         self.edit = min(self.edit, edits) - 1
 
-    def refuse(self) -> None:
-        """The edit stays."""
+    def refuse(self, edit: Mapping[str, Any] | None = None, loss: float | None = None) -> None:
+        """The edit stays; ``loss`` is what leaving it out costs in log time, where it was found out."""
+        if edit is not None and loss is not None:
+            self.worth[canonical_json(dict(edit))] = loss
         self.trying = None
         self.edit -= 1

@@ -162,7 +162,11 @@ class Lineup:
             if own.parents:
                 first = self._state.variants[own.parents[0]]
                 prior = tuple(self._state.observations(first.finished[: own.known]))
-            searcher = InheritingSearcher(lambda: self._make(space), space, own.seed or {}, new, prior)
+            evolution = self._state.settings.evolution
+            if evolution is not None and evolution.independent and own.purpose == "propose":
+                searcher = self._make(space)
+            else:
+                searcher = InheritingSearcher(lambda: self._make(space), space, own.seed or {}, new, prior)
         told = 0
         for upto, trials in own.asks:
             searcher.tell(self._state.observations(own.finished[told:upto]))
@@ -176,6 +180,12 @@ class Lineup:
         assert settings is not None
         if self._evolution is None:
             self._evolution = _evolution(self._task, settings)
+        if settings.independent:
+            # Only the source as given is known, so that everything is drawn from it alone.
+            if not self._told and self._state.judgements:
+                self._told = 1
+                self._evolution.tell([self._judged(self._state.judgements[0])])
+            return self._evolution
         fresh, self._told = self._state.judgements[self._told :], len(self._state.judgements)
         self._evolution.tell([self._judged(one) for one in fresh])
         return self._evolution

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.core import statistics
+from tuner.core.canonical import canonical_json
 from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.comparison import Comparison, comparisons
+from tuner.driver.lineage import Reduction
 from tuner.driver.state import RunState, TrialState
 
 __all__ = ["SCHEMA_VERSION", "Summary", "summarise"]
@@ -30,6 +32,8 @@ class Lineage:
         left_out: edits that were taken out of the winner because they did not pay.
         variant: the best trial's: 0 is the source as given.
         edits: that make it of the original.
+        gains: of each edit: how many times as long a call takes without it, infinite where nothing works without it;
+            ``None`` where that was not tried.
     """
 
     total: int
@@ -37,6 +41,7 @@ class Lineage:
     left_out: int
     variant: int
     edits: tuple[Mapping[str, Any], ...]
+    gains: tuple[float | None, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -47,6 +52,10 @@ class Lineage:
             "left_out": self.left_out,
             "variant": self.variant,
             "edits": [dict(e) for e in self.edits],
+            "gains": [
+                None if g is None else {"ratio": None if math.isinf(g) else g, "needed": math.isinf(g)}
+                for g in self.gains
+            ],
         }
 
 
@@ -63,6 +72,7 @@ class Summary:
         measured: value and interval of the candidate even where nothing is claimed; ``None`` when not confirmed.
         variant: digest of the best trial's source.
         evolution: what came of the variants; ``None`` where the source stays as it is given.
+        rivals: what simpler searches reached with the same budget, where they were asked for.
         baseline_s, best_s: seconds of one call with 95% interval (weighted geometric mean over problems).
     """
 
@@ -82,6 +92,7 @@ class Summary:
     variant: str
     compared: tuple[Comparison, ...] = ()
     evolution: Lineage | None = None
+    rivals: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def configuration(self) -> Configuration:
@@ -121,6 +132,7 @@ class Summary:
             "stopped_by": self.stopped_by,
             "message": self.message,
             **evolution,
+            **({"baselines": [dict(r) for r in self.rivals]} if self.rivals else {}),
         }
 
     def _candidate_json(self) -> dict[str, Any] | None:
@@ -181,6 +193,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         variant=state.variants[best.variant].digest or variant,
         compared=comparisons(state),
         evolution=_lineage(state, best) if state.settings.evolution is not None else None,
+        rivals=tuple((state.start or {}).get("rivals", ())),
     )
 
 
@@ -195,7 +208,14 @@ def _lineage(state: RunState, best: TrialState) -> Lineage:
         left_out=left_out,
         variant=own.number,
         edits=own.edits,
+        gains=tuple(_gain(reduction, edit) for edit in own.edits),
     )
+
+
+def _gain(reduction: Reduction | None, edit: Mapping[str, Any]) -> float | None:
+    """What an edit of the winner is worth, as a ratio of times."""
+    lost = None if reduction is None else reduction.worth.get(canonical_json(dict(edit)))
+    return None if lost is None else math.exp(lost)
 
 
 def _message(state: RunState, baseline: TrialState) -> str:

@@ -54,7 +54,8 @@ class Options:
     """What the command line or a library call says beside the spec; ``None`` leaves it to the spec.
 
     ``require_sandbox`` refuses to run where a protection from generated code is missing.
-    ``warm_start`` holds what :func:`tuner.driver.imports.read_sources` gives.
+    ``warm_start`` holds what :func:`tuner.driver.imports.read_sources` gives, ``rivals`` what
+    :func:`tuner.driver.rivals.run_rivals` does; they are only written down.
     """
 
     evaluations: int | None = None
@@ -65,6 +66,7 @@ class Options:
     settings: Mapping[str, Any] | None = None
     require_sandbox: bool = False
     warm_start: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +244,8 @@ def begin(
     }
     if options.warm_start:
         body[KEY] = [_store(text, blobs) for text in options.warm_start]
+    if options.rivals:
+        body["rivals"] = [from_json(text) for text in options.rivals]
     texts = {name: data.decode() for name, data in blobs.items()}
     # A strategy that cannot be made is said before anything is written.
     begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
