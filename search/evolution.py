@@ -16,12 +16,16 @@ from tuner.search.archive import Archive, Elite
 from tuner.search.remix import Offspring, Outcome, Proposer, RemixProposer
 from tuner.spaces.source.descriptors import describe
 from tuner.spaces.source.edits import apply_edits, without
+from tuner.spaces.source.embedding import Embedding, distance, embed
 from tuner.spaces.source.identity import structure_digest
 from tuner.spaces.source.regions import Program, read_program
 
 __all__ = ["Bred", "Evolution", "Judged"]
 
 _PARENTS = 2
+
+_ALIKE = 0.004
+"""Distance under which two programs are much alike: one unrolled loop more of many, another pragma."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +42,7 @@ class Judged:
         score: logarithm of its tuned time over the baseline's; ``None`` where all of it failed.
         configuration: that reached the score.
         first: whether it was not judged before.
+        twin: whether its compiled code was the same as another variant's from its first trial on.
     """
 
     number: int
@@ -50,6 +55,7 @@ class Judged:
     score: float | None
     configuration: Configuration = field(default_factory=dict)
     first: bool = True
+    twin: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +110,7 @@ class Evolution:
         self._migration, self._patience = migration, patience
         self._scores: dict[int, float] = {}
         self._variants: dict[int, Variant] = {0: kernel.variant}
+        self._embedded: dict[int, Embedding] = {}
         self._judged = 0
         self.archive = Archive.empty(islands)
 
@@ -125,6 +132,9 @@ class Evolution:
                 continue
             self._scores[one.number] = one.score
             self._variants[one.number] = one.variant
+            if one.twin:
+                # The same code by another way is no other kind of variant.
+                continue
             self._offer(one)
             self._judged += 1
             if self._judged % self._migration == 0:
@@ -142,7 +152,7 @@ class Evolution:
         elites = self.archive.parents(island, _PARENTS, rng)
         if not elites:
             return None
-        offspring = self._proposer.propose([self._variants[e.born] for e in elites], rng, known)
+        offspring = self._most_novel([self._variants[e.born] for e in elites], rng, known)
         if offspring is None:
             return None
         # Only a crossover has the second one in it.
@@ -154,6 +164,24 @@ class Evolution:
             island=island,
             cell=describe(apply_edits(self._original, offspring.variant.edits).program),
         )
+
+    def _most_novel(
+        self, parents: Sequence[Variant], rng: np.random.Generator, known: Collection[str]
+    ) -> Offspring | None:
+        """An offspring; where it is much like a variant that is known, the less alike of two."""
+        first = self._proposer.propose(parents, rng, known)
+        if first is None or self._apart(first) >= _ALIKE:
+            return first
+        second = self._proposer.propose(parents, rng, {*known, first.structure})
+        return second if second is not None and self._apart(second) > self._apart(first) else first
+
+    def _apart(self, offspring: Offspring) -> float:
+        """How far an offspring is from the variant that is most like it."""
+        own = embed(apply_edits(self._original, offspring.variant.edits).program)
+        for number, variant in self._variants.items():
+            if number not in self._embedded:
+                self._embedded[number] = embed(apply_edits(self._original, variant.edits).program)
+        return min((distance(own, e) for e in self._embedded.values()), default=1.0)
 
     def reduce(self, variant: Variant, edit: int) -> Offspring | None:
         """A variant without one of its edits and without those that no longer apply then; ``None`` if nothing goes."""

@@ -54,12 +54,14 @@ class Step:
         wanted: which of its sites.
         everywhere: repeat until it applies nowhere, else once.
         chance: of being tried at all.
+        needed: whether the recipe is nothing without it.
     """
 
     operators: tuple[str, ...]
     wanted: Filter = lambda function, site: True
     everywhere: bool = False
     chance: float = 1.0
+    needed: bool = False
 
 
 def try_operator(attempt: Attempt, name: str, wanted: Filter | None = None) -> Attempt | None:
@@ -93,18 +95,20 @@ def try_operator(attempt: Attempt, name: str, wanted: Filter | None = None) -> A
     return None
 
 
-def cook(steps: Sequence[Step], attempt: Attempt) -> Attempt:
-    """A recipe from its first step to its last."""
+def cook(steps: Sequence[Step], attempt: Attempt) -> Attempt | None:
+    """A recipe from its first step to its last; ``None`` where a step that it needs applies nowhere."""
     for step in steps:
         if step.chance < 1.0 and attempt.rng.random() >= step.chance:
             continue
-        for _ in range(_REPEATS if step.everywhere else 1):
+        for number in range(_REPEATS if step.everywhere else 1):
             made = None
             for name in step.operators:
                 made = try_operator(attempt, name, step.wanted)
                 if made is not None:
                     break
             if made is None:
+                if step.needed and not number:
+                    return None
                 break
             attempt = made
     return attempt
@@ -166,53 +170,59 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
         # Tiles in cache, one of them packed, blocks in registers: what makes a matrix product fast.
         "blocked_product": (
             *_PERFECT,
-            Step(operators=("tile",), wanted=_depth(3)),
+            Step(operators=("tile",), wanted=_depth(3), needed=True),
             Step(operators=("interchange",), wanted=_over_tiles, chance=0.7),
             Step(operators=("interchange",), wanted=_over_tiles, chance=0.7),
             Step(operators=("scalar_replace",), everywhere=True),
             Step(operators=("pack",), chance=0.8),
-            Step(operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True),
+            Step(
+                operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True, needed=True
+            ),
             *_TOLD,
         ),
         "register_product": (
             Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
-            Step(operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True),
+            Step(
+                operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True, needed=True
+            ),
             *_TOLD,
         ),
         "split_product": (
             *_PERFECT,
             Step(operators=("scalar_replace",), everywhere=True),
-            Step(operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True),
+            Step(
+                operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True, needed=True
+            ),
             *_TOLD,
         ),
         "reordered": (
             *_PERFECT,
-            Step(operators=("interchange",)),
+            Step(operators=("interchange",), needed=True),
             Step(operators=("interchange",), chance=0.5),
             Step(operators=("unroll_and_jam", "scalar_replace"), chance=0.7),
             Step(operators=("vectorize",), chance=0.5),
             *_TOLD,
         ),
-        "many_sums": (Step(operators=("partial_sums",), everywhere=True), *_TOLD),
+        "many_sums": (Step(operators=("partial_sums",), everywhere=True, needed=True), *_TOLD),
         "reordered_sums": (
             Step(operators=("accumulate_in_place",), everywhere=True, chance=0.5),
             Step(operators=("scalar_replace",), everywhere=True),
-            Step(operators=("partial_sums",), everywhere=True),
+            Step(operators=("partial_sums",), everywhere=True, needed=True),
             *_TOLD,
         ),
         "jammed": (
             Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
-            Step(operators=("unroll_and_jam",), everywhere=True),
+            Step(operators=("unroll_and_jam",), everywhere=True, needed=True),
             *_TOLD,
         ),
-        "wavefront": (Step(operators=("wavefront",), everywhere=True), *_TOLD),
+        "wavefront": (Step(operators=("wavefront",), everywhere=True, needed=True), *_TOLD),
         "told": (
             Step(operators=("restrict",)),
             Step(operators=("if_convert",), everywhere=True),
             Step(operators=("vectorize",), everywhere=True, chance=0.7),
         ),
         "tiled": (
-            Step(operators=("tile",)),
+            Step(operators=("tile",), needed=True),
             Step(operators=("pack",), chance=0.5),
             Step(operators=("restrict",)),
         ),
@@ -240,42 +250,42 @@ DEVICE_RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
         # Tiles in shared memory and a block of results in the registers of each item.
         "staged_blocks": (
             Step(operators=("block_size",), everywhere=True, chance=0.5),
-            Step(operators=("stage",), wanted=_most_arrays),
+            Step(operators=("stage",), wanted=_most_arrays, needed=True),
             Step(operators=("coarsen",), wanted=_all_axes, chance=0.9),
             Step(operators=("unroll",), chance=0.3),
             *_TOLD_DEVICE,
         ),
         "staged": (
             Step(operators=("block_size",), everywhere=True, chance=0.5),
-            Step(operators=("stage",)),
+            Step(operators=("stage",), needed=True),
             Step(operators=("coarsen",), chance=0.5),
             *_TOLD_DEVICE,
         ),
         "blocks": (
             Step(operators=("block_size",), everywhere=True, chance=0.5),
-            Step(operators=("coarsen",), wanted=_all_axes),
+            Step(operators=("coarsen",), wanted=_all_axes, needed=True),
             Step(operators=("unroll",), chance=0.5),
             *_TOLD_DEVICE,
         ),
         "coarse": (
             Step(operators=("block_size",), chance=0.5),
-            Step(operators=("coarsen",)),
+            Step(operators=("coarsen",), needed=True),
             *_TOLD_DEVICE,
         ),
         "wide_loads": (
             Step(operators=("block_size",), chance=0.5),
-            Step(operators=("vector_loads",)),
+            Step(operators=("vector_loads",), needed=True),
             *_TOLD_DEVICE,
         ),
         "strides": (
             Step(operators=("block_size",), chance=0.5),
-            Step(operators=("grid_stride",)),
+            Step(operators=("grid_stride",), needed=True),
             Step(operators=("unroll",), chance=0.5),
             *_TOLD_DEVICE,
         ),
         "shared_sum": (
             Step(operators=("block_size",), chance=0.5),
-            Step(operators=("share_sum",)),
+            Step(operators=("share_sum",), needed=True),
             *_TOLD_DEVICE,
         ),
         "told_device": (

@@ -7,7 +7,7 @@ or time anything.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
@@ -36,6 +36,7 @@ _UNCHECKED_SHARE = 0.03
 _PRIOR_TRIES = 2.0
 _PRIOR_GAIN = 0.05
 _KEPT = 64
+_UNTRIED = 3.0
 _RECIPE_SHARE = 8.0
 
 
@@ -164,12 +165,27 @@ class RemixProposer:
             structure = structure_digest(made.program)
             if structure in seen or not permitted(made.variant.edits, self._numerics):
                 continue
-            return _offspring(made, move, parents, structure)
+            return self._plain(made, move, parents, structure)
         return None
+
+    def _plain(self, made: Applied, move: str, parents: Sequence[Variant], structure: str) -> Offspring:
+        """The offspring; where its new edits only undo one of the parent's, by leaving that one out instead."""
+        edits = parents[0].edits
+        if move in ("drop", "crossover") or not edits:
+            return _offspring(made, move, parents, structure)
+        for number, edit in enumerate(edits):
+            shorter = without(self._original, edits, {number})
+            if structure_digest(shorter.program) == structure:
+                found = _offspring(shorter, "drop", parents, structure)
+                return replace(found, note={**found.note, "undoes": edit["op"], "by": move})
+        return _offspring(made, move, parents, structure)
 
     def _weight(self, name: str) -> float:
         gains = self._gains.get(name, [])
         mean = (sum(gains) + _PRIOR_TRIES * _PRIOR_GAIN) / (len(gains) + _PRIOR_TRIES)
+        if not gains and name.startswith("recipe/"):
+            # Every recipe is looked at early: what a kernel needs shows at the first try.
+            mean *= _UNTRIED
         operator = OPERATORS.get(name)
         if operator is not None and operator.raw:
             return _UNCHECKED_SHARE * mean

@@ -130,12 +130,16 @@ class VariantState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a variant had reached at the end of a rung, which at the ``first`` says what its origin is worth."""
+    """What a variant had reached at the end of a rung, which at the ``first`` says what its origin is worth.
+
+    A ``twin`` is the same compiled code as another variant.
+    """
 
     variant: int
     score: float | None
     configuration: Configuration | None
     first: bool
+    twin: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

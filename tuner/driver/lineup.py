@@ -203,6 +203,7 @@ class Lineup:
             score=one.score,
             configuration=one.configuration or {},
             first=one.first,
+            twin=one.twin,
         )
 
 

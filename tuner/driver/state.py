@@ -275,8 +275,22 @@ class RunState:
         if variant.purpose == "propose":
             best = None if variant.best is None else self.trials[variant.best].proposal.configuration
             self.judgements.append(
-                Judgement(variant=variant.number, score=variant.score, configuration=best, first=first)
+                Judgement(
+                    variant=variant.number,
+                    score=variant.score,
+                    configuration=best,
+                    first=first,
+                    twin=self._is_twin(variant),
+                )
             )
+
+    def _is_twin(self, variant: VariantState) -> bool:
+        """Whether all that a variant compiled to was there before, of others."""
+        trials = [self.trials[n] for n in variant.finished]
+        return bool(trials) and all(
+            t.status is Status.DUPLICATE and t.of is not None and self.trials[t.of].variant != variant.number
+            for t in trials
+        )
 
     def _reduced(self, trial: TrialState, reduction: Reduction) -> None:
         assert self.settings.evolution is not None

@@ -33,7 +33,6 @@ from tuner.spaces.source.syntax import (
     Block,
     Call,
     Decl,
-    For,
     Function,
     Name,
     Number,
@@ -49,10 +48,6 @@ from tuner.spaces.source.syntax import (
 __all__ = ["OPERATORS"]
 
 
-def _without(loop: For, *words: str) -> tuple[str, ...]:
-    return tuple(p for p in loop.pragmas if not any(w in p for w in words))
-
-
 def unroll(function: Function, args: Args) -> Function:
     """Asks the compiler to unroll a loop so many times.
 
@@ -61,17 +56,19 @@ def unroll(function: Function, args: Args) -> Function:
         args: ``loop``; one of ``parameters``.
     """
     loop = find_loop(function, argument(args, "loop"))
+    if any("unroll" in p for p in loop.pragmas):
+        raise Refused(f"loop {loop.key} is asked to be unrolled already")
     made, (count,) = define(function, args, 1)
     name = count.id if isinstance(count, Name) else ""
     asked = f"unroll {name}" if function.language in DEVICE else f"clang loop unroll_count({name})"
-    pragmas = (*_without(loop, "unroll"), asked)
+    pragmas = (*loop.pragmas, asked)
     return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
 
 
 def _unroll_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     for loop in all_loops(function):
         # Where one trip count is known, a full unroll is asked for already.
-        if not any("unroll(full)" in p or p == "unroll" for p in loop.pragmas):
+        if not any("unroll" in p for p in loop.pragmas):
             found = parameter(function, f"UNROLL_{loop.var}", (1, 2, 3, 4, 6, 8, 16), 4)
             yield {"loop": loop.key, "parameters": [found]}
 
@@ -134,17 +131,20 @@ def vectorize(function: Function, args: Args) -> Function:
     reason = analyse(function, [loop], args).carried_by(loop.key)
     if reason:
         raise Refused(reason)
+    if any("vectorize" in p for p in loop.pragmas):
+        raise Refused(f"loop {loop.key} is asked to be vectorised already")
     made, (width, count) = define(function, args, 2)
     names = [e.id if isinstance(e, Name) else "" for e in (width, count)]
     safe = "clang loop vectorize(assume_safety)"
     hint = f"clang loop vectorize_width({names[0]}) interleave_count({names[1]})"
-    pragmas = (*_without(loop, "vectorize"), safe, hint)
+    pragmas = (*loop.pragmas, safe, hint)
     return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
 
 
 def _vectorize_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
     for loop in all_loops(function):
-        if len(loops_of(loop)) == 1 and loop.by_one:
+        asked = any("vectorize" in p for p in loop.pragmas)
+        if len(loops_of(loop)) == 1 and loop.by_one and not asked:
             first = parameter(function, f"WIDTH_{loop.var}", (2, 4, 8, 16, 32), 8)
             second = parameter(function, f"INTERLEAVE_{loop.var}", (1, 2, 4, 8), 1)
             found = {"loop": loop.key, "parameters": [first, second]}
