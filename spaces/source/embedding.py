@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
+from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.syntax import (
     Assign,
@@ -82,11 +83,18 @@ def _of_body(body: tuple[Stmt, ...], parent: str, loops: tuple[str, ...]) -> Ite
             case _:
                 for expr in subtrees(stmt):
                     if isinstance(expr, Index):
-                        # Which of the loops around move it, innermost first: that is what the order of loops changes.
-                        names = names_in(expr.index)
-                        yield f"element {''.join('01'[v in names] for v in loops)}"
+                        # How the loops around move it, innermost first: that is what the order of loops changes.
+                        yield f"element {''.join(_move(expr, var) for var in loops)}"
                     elif isinstance(expr, Expr):
                         yield f"{depth} {kind} {_kind(expr)}"
+
+
+def _move(element: Index, var: str) -> str:
+    """How a loop moves an access: not at all, to the next element, or further."""
+    if var not in names_in(element.index):
+        return "0"
+    poly = polynomial(element.index, {var})
+    return "1" if poly is not None and poly.get((var,)) == 1 else "n"
 
 
 def _kind(node: Stmt | Expr) -> str:

@@ -26,6 +26,9 @@ CONFIRM_FROM = 1000
 CHOOSE_TIME_SHARE = 0.6
 """Share of the time left at the end of the search that choosing may take."""
 
+FAR_AHEAD = math.log(4)
+"""Log time by which all finalists have to be ahead of the baseline for it to sit out the choosing."""
+
 CALLS_BETWEEN = (7, 512)
 
 
@@ -68,7 +71,7 @@ def _choose(state: RunState, alive: list[int]) -> Action:
     samples = state.finals["choose"]
     for number in range(state.settings.choose_processes):
         done = {s.trial for s in samples if s.number == number}
-        entrants = [BASELINE, *alive]
+        entrants = alive if _far_ahead(state, alive) else [BASELINE, *alive]
         missing = [n for n in _order(state, "choose", number, entrants) if n not in done]
         if not missing:
             continue
@@ -79,6 +82,12 @@ def _choose(state: RunState, alive: list[int]) -> Action:
     chosen = _simplest(state, statistics.choose(by_trial), by_trial)
     medians = {str(n): statistics.median(v) for n, v in sorted(by_trial.items()) if v}
     return Decide(kind="choice", body={"chosen": chosen, "medians": medians})
+
+
+def _far_ahead(state: RunState, alive: list[int]) -> bool:
+    """Whether the baseline has no part in the choice and would take most of its time; confirming has it anyway."""
+    scores = [state.trials[n].score for n in alive]
+    return all(s is not None and s < -FAR_AHEAD for s in scores)
 
 
 def _simplest(state: RunState, chosen: int | None, by_trial: dict[int, list[float]]) -> int | None:
