@@ -19,7 +19,8 @@ from tuner.spaces.source.affine import (
     split_by_strides,
     strides_of,
 )
-from tuner.spaces.source.scan import Access, Leaf, Refused, Scan
+from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.scan import Access, Leaf, Scan
 from tuner.spaces.source.syntax import Binary, Expr, For, Name, Number, Ternary
 
 __all__ = ["Conditions", "Order", "all_of", "any_of"]

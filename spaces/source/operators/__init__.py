@@ -11,6 +11,7 @@ from tuner.spaces.source.operators import (
     branches,
     coarsen,
     device_hints,
+    grids,
     hints,
     lanes,
     nests,
@@ -23,7 +24,7 @@ from tuner.spaces.source.operators.base import Operator, Refused
 __all__ = ["OPERATORS", "Operator", "Refused"]
 
 _HOST = (nests, blocking, scalars, arrays, hints, branches, waves)
-_DEVICE = (coarsen, staging, lanes, device_hints)
+_DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {operator.name: operator for module in (*_HOST, *_DEVICE) for operator in module.OPERATORS}

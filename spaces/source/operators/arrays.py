@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.affine import polynomial
+from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
@@ -23,10 +24,9 @@ from tuner.spaces.source.operators.base import (
     parameter,
     replace_statement,
     require_known,
-    subtract,
 )
+from tuner.spaces.source.operators.bounds import subtract
 from tuner.spaces.source.operators.scalars import bare_type, references
-from tuner.spaces.source.scan import types_of
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.kinds import is_pure
 from tuner.spaces.source.operators.base import Args, Operator, Refused, argument, require_known
-from tuner.spaces.source.scan import is_pure
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,

@@ -1,12 +1,11 @@
-"""How much a work-item (thread) does and how many there are: thread coarsening, grid-stride loops, block sizes.
+"""Thread coarsening: how much a work-item (thread) does.
 
 Groups run in no order, so that one group may do the work of several, statement by statement: that is what coarsening
-rests on. Each of these changes the launch with the source. May not judge what is fast.
+rests on. The launch changes with the source. May not judge what is fast.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +17,6 @@ from tuner.spaces.source.operators.base import (
     Operator,
     Refused,
     all_loops,
-    argument,
     define,
     fresh_key,
     fresh_name,
@@ -26,6 +24,7 @@ from tuner.spaces.source.operators.base import (
     rekeyed,
     require_known,
 )
+from tuner.spaces.source.operators.differing import assigned, differing, reads_memory
 from tuner.spaces.source.operators.push import Inner, Piece, Point, Run, expand, pieces
 from tuner.spaces.source.operators.threads import (
     conjuncts,
@@ -36,7 +35,6 @@ from tuner.spaces.source.operators.threads import (
     launch_of,
     negated,
     place_names,
-    read_threads,
     with_launch,
 )
 from tuner.spaces.source.syntax import (
@@ -51,12 +49,9 @@ from tuner.spaces.source.syntax import (
     For,
     Function,
     If,
-    Index,
     Name,
     Number,
     Stmt,
-    Unary,
-    index_chain,
     map_expressions,
     names_in,
     statements,
@@ -68,9 +63,6 @@ __all__ = ["OPERATORS"]
 
 _AXES = "xyz"
 _COUNTS = (1, 2, 4, 8)
-_STRIDES = (1, 2, 4, 8, 16)
-_BLOCKS = {1: (32, 64, 128, 256, 512), 2: (4, 8, 16, 32)}
-_MOST_ITEMS = {"opencl": 256, "cuda": 1024}
 
 
 def coarsen(function: Function, args: Args) -> Function:
@@ -158,8 +150,8 @@ def _is_exit(stmt: Stmt) -> bool:
 
 
 def _frame(body: tuple[Stmt, ...], loops: tuple[For, ...]) -> _Frame:
-    own = _depending(body, {f.var for f in loops})
-    assigned = _assigned(body)
+    own = differing(body, {f.var for f in loops})
+    written = assigned(body)
     first: list[Stmt] = []
     plain: list[Decl] = []
     guards: list[Expr] = []
@@ -168,8 +160,8 @@ def _frame(body: tuple[Stmt, ...], loops: tuple[For, ...]) -> _Frame:
     while rest:
         stmt = rest[0]
         if isinstance(stmt, Decl):
-            cheap = stmt.init is not None and not stmt.dims and not _reads_memory(stmt)
-            if not cheap or stmt.name in assigned:
+            cheap = stmt.init is not None and not stmt.dims and not reads_memory(stmt)
+            if not cheap or stmt.name in written:
                 kept.append(stmt)
             elif stmt.name in own:
                 plain.append(stmt)
@@ -197,20 +189,11 @@ def _frame(body: tuple[Stmt, ...], loops: tuple[For, ...]) -> _Frame:
     )
 
 
-def _reads_memory(stmt: Stmt) -> bool:
-    return any(isinstance(n, Index) or (isinstance(n, Unary) and n.op in ("*", "&")) for n in subtrees(stmt))
-
-
-def _assigned(body: Sequence[Stmt]) -> set[str]:
-    targets = (n.target for n in subtrees(tuple(body)) if isinstance(n, Assign))
-    return {b.id for b, _ in map(index_chain, targets) if isinstance(b, Name)}
-
-
 def _require_bounded(body: tuple[Stmt, ...], frame: _Frame, part: str) -> None:
     """Refuses what could store beyond the launch as it was, or would let items wait for ones that have ended."""
     if any(is_return(s) for s in statements(frame.rest)):
         raise Refused("an item may end in the midst of the work")
-    own = _depending(body, {part})
+    own = differing(body, {part})
     if frame.guards and any(is_barrier(n) for n in subtrees(frame.rest)):
         raise Refused("items that wait for one another may end early")
     if any(not own.isdisjoint(names_in(guard)) for guard in frame.guards):
@@ -225,40 +208,10 @@ def _require_bounded(body: tuple[Stmt, ...], frame: _Frame, part: str) -> None:
                 visit(stmt.other, inner)
             elif isinstance(stmt, For | Block):
                 visit(stmt.body, bounded)
-            elif not bounded and not _assigned([stmt]) <= local:
+            elif not bounded and not assigned([stmt]) <= local:
                 raise Refused("a store is not under a condition on its place along the axis")
 
     visit(frame.rest, False)
-
-
-def _depending(body: Sequence[Stmt], seeds: set[str]) -> set[str]:
-    """Names whose values may differ where those of the seeds do."""
-    found = set(seeds)
-
-    def visit(stmts: Sequence[Stmt], under: bool) -> None:
-        for stmt in stmts:
-            if isinstance(stmt, Decl):
-                if under or (stmt.init is not None and not found.isdisjoint(names_in(stmt.init))):
-                    found.add(stmt.name)
-            elif isinstance(stmt, For):
-                moves = under or not found.isdisjoint(names_in((stmt.start, stmt.limit, stmt.step)))
-                if moves:
-                    found.add(stmt.var)
-                visit(stmt.body, moves)
-            elif isinstance(stmt, If):
-                moves = under or not found.isdisjoint(names_in(stmt.condition))
-                visit(stmt.then, moves)
-                visit(stmt.other, moves)
-            elif isinstance(stmt, Block):
-                visit(stmt.body, under)
-            elif under or not found.isdisjoint(names_in(stmt)):
-                found.update(_assigned([stmt]))
-
-    before = -1
-    while len(found) > before:
-        before = len(found)
-        visit(body, False)
-    return found
 
 
 def _versioned(function: Function, frame: _Frame) -> tuple[Stmt, ...]:
@@ -342,7 +295,7 @@ def _repeated(stmts: Sequence[Stmt], parts: Sequence[Piece], own: frozenset[str]
             elsewhere |= names_in(piece.stmts)
     for place in reversed(range(len(stmts))):
         stmt = stmts[place]
-        if not isinstance(stmt, Decl) or stmt.dims or stmt.init is None or _reads_memory(stmt):
+        if not isinstance(stmt, Decl) or stmt.dims or stmt.init is None or reads_memory(stmt):
             continue
         users = [s for s in stmts[place + 1 :] if stmt.name in names_in(s)]
         differing = all(not _same_for_all(s, own) or id(s) in found for s in users)
@@ -372,87 +325,6 @@ def _emit(
     return tuple(made)
 
 
-def grid_stride(function: Function, args: Args) -> Function:
-    """Lets every item go on with the item that is as far away as there are items, until the problem is done.
-
-    Args:
-        function: a kernel whose items end early from a limit on.
-        args: ``axis``; one of ``parameters``.
-    """
-    axis = argument(args, "axis", int)
-    threads = read_threads(function)
-    if axis not in threads.ids:
-        raise Refused(f"no variable numbers the items along axis {axis}")
-    made, (count,) = define(function, args, 1)
-    name, kind = threads.ids[axis], threads.kinds[axis]
-    limits = [
-        c.right
-        for c in threads.conditions
-        if isinstance(c, Binary) and c.op == "<" and c.left == Name(name) and name not in names_in(c.right)
-    ]
-    if len(limits) != 1:
-        raise Refused(f"{name} has no one limit")
-    others = [c for c in threads.conditions if c != Binary("<", Name(name), limits[0])]
-    moved = _depending(threads.before, {name})
-    inner: tuple[Stmt, ...] = tuple(s for s in threads.before if s.name in moved)
-    body: tuple[Stmt, ...] = threads.body
-    for condition in reversed(others):
-        body = (If(condition, body),)
-    language = function.language
-    step, first = coordinate(language, "total", axis), coordinate(language, "global", axis)
-    loop = For(fresh_key(made, name), kind, name, first, "<", limits[0], step, (*inner, *body))
-    ids = [
-        Decl(f"const {threads.kinds[a]}", n, (), coordinate(language, "global", a))
-        for a, n in threads.ids.items()
-        if a != axis
-    ]
-    before = [s for s in threads.before if s.name not in moved]
-    launch = launch_of(function)
-    grid = [e.text for e in launch.grid]
-    grid[axis] = f"ceil(({grid[axis]}) / {count.id if isinstance(count, Name) else ''})"
-    return with_launch(replace(made, body=(*ids, *before, loop)), grid=grid)
-
-
-def block_size(function: Function, args: Args) -> Function:
-    """Makes the size of a group a tunable where the kernel does not count on it.
-
-    Args:
-        function: a kernel whose grid is ``ceil(… / block)`` along the axis.
-        args: ``axis``; one of ``parameters``.
-    """
-    axis = argument(args, "axis", int)
-    launch = launch_of(function)
-    if not 0 <= axis < len(launch.block):
-        raise Refused(f"the launch has no axis {axis}")
-    old, grid = launch.block[axis].text, [e.text for e in launch.grid]
-    found = re.fullmatch(rf"ceil\((.+)/\s*\(?{re.escape(old)}\)?\s*\)", grid[axis])
-    if found is None:
-        raise Refused(f"the grid is not a number of items over {old!r}")
-    read_threads(function)
-    words = {
-        n.text if isinstance(n, Number) else n.id
-        for n in subtrees(function.body)
-        if isinstance(n, Number | Name)
-    }
-    if old in words or re.search(rf"\b{re.escape(old)}\b", function.head):
-        raise Refused(f"the kernel counts on groups of {old}")
-    made, (size,) = define(function, args, 1)
-    name = size.id if isinstance(size, Name) else ""
-    grid[axis] = f"ceil({found[1].strip()} / {name})"
-    block = [name if i == axis else e.text for i, e in enumerate(launch.block)]
-    return with_launch(made, grid=grid, block=block)
-
-
-def _axis_sites(
-    function: Function, stem: str, values: Sequence[int], default: int
-) -> Iterator[dict[str, Any]]:
-    if function.launch is None or not function.whole:
-        return
-    for axis in range(dims_of(function)):
-        found = parameter(function, f"{stem}_{_AXES[axis]}", values, default)
-        yield {"axis": axis, "parameters": [found]}
-
-
 def _coarsen_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     if function.launch is None or not function.whole:
         return
@@ -466,22 +338,6 @@ def _coarsen_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
         yield {"axes": axes, "parameters": found}
 
 
-def _stride_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    yield from _axis_sites(function, "STRIDE", _STRIDES, 4)
-
-
-def _block_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    launch = function.launch
-    if launch is None:
-        return
-    values = _BLOCKS[1 if len(launch.block) == 1 else 2]
-    for site in _axis_sites(function, "BLOCK", values, values[len(values) // 2]):
-        name = site["parameters"][0]["name"]
-        texts = [name if i == site["axis"] else e.text for i, e in enumerate(launch.block)]
-        most = _MOST_ITEMS.get(function.language, 256)
-        yield site | {"constraints": [f"{' * '.join(f'({t})' for t in texts)} <= {most}"]}
-
-
 OPERATORS: Iterable[Operator] = (
     Operator(
         name="coarsen",
@@ -489,20 +345,6 @@ OPERATORS: Iterable[Operator] = (
         apply=coarsen,
         sites=_coarsen_sites,
         checked=False,
-        languages=DEVICE,
-    ),
-    Operator(
-        name="grid_stride",
-        summary="lets fewer items stride over the problem",
-        apply=grid_stride,
-        sites=_stride_sites,
-        languages=DEVICE,
-    ),
-    Operator(
-        name="block_size",
-        summary="makes the size of a group a tunable",
-        apply=block_size,
-        sites=_block_sites,
         languages=DEVICE,
     ),
 )

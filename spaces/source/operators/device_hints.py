@@ -17,22 +17,20 @@ from tuner.spaces.source.operators.base import (
     Args,
     Operator,
     Refused,
-    add,
     all_loops,
     argument,
     define,
     find_loop,
     fresh_key,
     fresh_name,
-    left_over,
     loops_of,
     parameter,
     rekeyed,
     replace_statement,
     require_known,
     require_simple_loop,
-    upper_end,
 )
+from tuner.spaces.source.operators.bounds import add, left_over, upper_end
 from tuner.spaces.source.operators.threads import block_text, dims_of, launch_of, read_only
 from tuner.spaces.source.syntax import (
     Binary,

@@ -12,22 +12,20 @@ from tuner.spaces.source.operators.base import (
     Args,
     Operator,
     Refused,
-    add,
     all_loops,
     analyse,
     argument,
     define,
     find_loop,
     fresh_key,
-    left_over,
     loops_of,
     parameter,
     rekeyed,
     replace_statement,
     require_known,
     require_simple_loop,
-    upper_end,
 )
+from tuner.spaces.source.operators.bounds import add, left_over, upper_end
 from tuner.spaces.source.operators.threads import is_return
 from tuner.spaces.source.syntax import (
     Block,

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.kinds import is_floating
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
     Operator,
     Refused,
-    add,
     all_loops,
     argument,
     define,
@@ -24,6 +24,7 @@ from tuner.spaces.source.operators.base import (
     require_known,
     require_simple_loop,
 )
+from tuner.spaces.source.operators.bounds import add
 from tuner.spaces.source.operators.threads import (
     Threads,
     barrier,
@@ -35,7 +36,6 @@ from tuner.spaces.source.operators.threads import (
     with_launch,
 )
 from tuner.spaces.source.printer import expression_text, statement_text
-from tuner.spaces.source.scan import is_floating
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from tuner.spaces.source.operators.base import Refused, subtract
+from tuner.spaces.source.operators.base import Refused
+from tuner.spaces.source.operators.bounds import subtract
 from tuner.spaces.source.scan import Leaf
 from tuner.spaces.source.syntax import (
     Assign,

@@ -16,20 +16,17 @@ from tuner.spaces.source.operators.base import (
     Args,
     Operator,
     Refused,
-    add,
     all_loops,
     argument,
     define,
     find_loop,
     fresh_key,
     fresh_name,
-    minimum,
     parameter,
     require_known,
     require_simple_loop,
-    subtract,
-    upper_end,
 )
+from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
 from tuner.spaces.source.operators.threads import (
     Threads,
     barrier,

@@ -16,7 +16,6 @@ from tuner.spaces.source.operators.base import (
     Args,
     Operator,
     Refused,
-    add,
     all_loops,
     analyse,
     argument,
@@ -25,7 +24,6 @@ from tuner.spaces.source.operators.base import (
     define,
     fresh_key,
     fresh_name,
-    left_over,
     loops_of,
     nest_below,
     parameter,
@@ -34,9 +32,8 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_rectangular,
     require_simple_loop,
-    subtract,
-    upper_end,
 )
+from tuner.spaces.source.operators.bounds import add, left_over, subtract, upper_end
 from tuner.spaces.source.syntax import (
     Binary,
     Decl,
