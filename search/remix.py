@@ -37,6 +37,7 @@ _PRIOR_TRIES = 2.0
 _PRIOR_GAIN = 0.05
 _KEPT = 64
 _UNTRIED = 3.0
+_APPLIES_NOWHERE = 0.25
 _RECIPE_SHARE = 8.0
 
 
@@ -117,7 +118,7 @@ class RemixProposer:
     name = "remix"
 
     def __init__(
-        self, kernel: Kernel, numerics: str = "exact", *, attempts: int = 24, launch: Launch | None = None
+        self, kernel: Kernel, numerics: str = "exact", *, attempts: int = 32, launch: Launch | None = None
     ) -> None:
         self._original = read_program(kernel, launch=launch)
         self._reassociate = permitted([{"reassociate": True}], numerics)
@@ -161,6 +162,8 @@ class RemixProposer:
             move = names[int(rng.choice(len(names), p=chances / chances.sum()))]
             made = self._move(move, bases, rng)
             if made is None:
+                # It may be a matter of chance, but rather that it applies nowhere.
+                weights[move] *= _APPLIES_NOWHERE
                 continue
             structure = structure_digest(made.program)
             if structure in seen or not permitted(made.variant.edits, self._numerics):
@@ -212,7 +215,12 @@ class RemixProposer:
         attempt = Attempt(program=base.program, edits=(), rng=rng, reassociate=self._reassociate)
         made: Attempt | None
         if move.startswith("recipe/"):
-            made = cook(self._recipes[move.removeprefix("recipe/")], attempt)
+            recipe = self._recipes[move.removeprefix("recipe/")]
+            made = cook(recipe, attempt)
+            if made is None and edits:
+                # Another recipe has been there before: this one begins at the source as given.
+                edits = ()
+                made = cook(recipe, replace(attempt, program=self._original))
         else:
             made = try_operator(attempt, move)
         if made is None or not made.edits:

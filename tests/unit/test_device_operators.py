@@ -275,8 +275,18 @@ def test_a_missing_barrier_is_seen_under_emulation(benches: Any) -> None:
 
 
 REFUSED = [
-    ("coarsen", "product", [COARSE, {**STRIDE, "parameters": [["STRIDE_X", 2]]}], "are not numbered by variables"),
-    ("stage_twice", "product", [BOTH, {**BOTH, "parameters": [["T", 8], ["P", 0]]}], "are not numbered by variables"),
+    (
+        "coarsen",
+        "product",
+        [COARSE, {**STRIDE, "parameters": [["STRIDE_X", 2]]}],
+        "are not numbered by variables",
+    ),
+    (
+        "stage_twice",
+        "product",
+        [BOTH, {**BOTH, "parameters": [["T", 8], ["P", 0]]}],
+        "are not numbered by variables",
+    ),
     ("sum_of_two", "product", [SUM], "more than one axis"),
     ("no_leave", "rows", [{**SUM, "reassociate": False}], "has no leave"),
     ("odd_array", "product", [{**STAGE, "arrays": ["c"]}], "is not only read"),
