@@ -16,8 +16,9 @@ from tuner.driver import ensure as ensures
 from tuner.driver import export as exports
 from tuner.driver.engine import Interruption
 from tuner.driver.imports import read_sources
+from tuner.driver.opening import open_state
 from tuner.driver.rivals import run_rivals
-from tuner.driver.runs import Options, Outcome, begin, find_unfinished, new_path, open_state, outcome, resume
+from tuner.driver.runs import Options, Outcome, begin, find_unfinished, new_path, outcome, resume
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 

@@ -14,7 +14,8 @@ import pytest
 
 from tuner.core.types import Status
 from tuner.driver.audit import audit
-from tuner.driver.runs import Options, begin, open_state
+from tuner.driver.opening import open_state
+from tuner.driver.runs import Options, begin
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import load_spec
 

@@ -16,8 +16,9 @@ from tuner.core import statistics
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.protocols import Replacement, Replaces
 from tuner.driver.export import best_object
+from tuner.driver.opening import open_lineup
 from tuner.driver.recording import interposer
-from tuner.driver.runs import open_lineup, outcome
+from tuner.driver.runs import outcome
 from tuner.evaluators import registry as backends
 from tuner.evaluators.lane import TimingLane
 from tuner.recorders.record import RunRecord

@@ -8,8 +8,8 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.protocols import Backend, Evaluation
 from tuner.core.types import BASELINE, BuildRequest, Status
+from tuner.driver.environment import check_flags
 from tuner.driver.faults import FaultReport, plant_faults
-from tuner.driver.runs import check_flags
 from tuner.evaluators import registry as backends
 from tuner.search import registry as searchers
 from tuner.spaces.source.regions import read_program

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import MachineError, TunerError, UsageError
-from tuner.driver.export import write_atomically
+from tuner.core.files import write_atomically
 from tuner.evaluators.host.shared import shared_library
 from tuner.recorders.recordings.capture import Application, KernelUse, Ran, read_raw
 from tuner.recorders.recordings.format import Recording

@@ -1,43 +1,40 @@
-"""Begins a run, opens one again, and closes it: joins record, spec, space, searcher, backend and engine."""
+"""Begins a run, goes on with one, and closes it: joins record, spec, space, searcher, backend and engine."""
 
 from __future__ import annotations
 
 import math
 import os
-import platform
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from tuner.core.canonical import canonical_json, digest, from_json
-from tuner.core.errors import MachineError, RecordError, UsageError
-from tuner.core.protocols import Backend, Evaluation, Observer, Searcher
+from tuner.core.errors import MachineError, UsageError
+from tuner.core.protocols import Backend, Evaluation, Observer
 from tuner.core.types import Proposal, Status
 from tuner.driver.engine import Engine, Interruption
-from tuner.driver.lineup import Lineup, describe_original
+from tuner.driver.environment import changed, check_flags, require_sandbox, toolchain
+from tuner.driver.lineup import describe_original
+from tuner.driver.opening import make_lineup, open_state
 from tuner.driver.result import Summary, summarise
 from tuner.driver.settings import EVOLVING_CALLS, Evolution, RunSettings
 from tuner.driver.state import RunState, proposal_to_json
 from tuner.driver.warm import KEY, begin_searcher
 from tuner.evaluators import registry as backends
 from tuner.recorders.record import Event, RunRecord
-from tuner.search import registry as searchers
-from tuner.spaces.space import Space
-from tuner.spec.load import LoadedSpec, load_recorded
+from tuner.spec.load import LoadedSpec
 
 __all__ = [
     "Options",
     "Outcome",
     "begin",
     "find_unfinished",
-    "make_lineup",
     "new_path",
-    "open_lineup",
-    "open_state",
     "resume",
 ]
 
@@ -45,7 +42,6 @@ DEFAULT_EVALUATIONS = 200
 CONFIRM_S = 30.0
 """Least seconds kept for choosing and confirming where the source evolves, as far as that is not most of the time."""
 
-PACKAGES = ("numpy", "scipy", "optuna", "scikit-optimize", "scikit-learn", "cmaes")
 SUFFIX = ".run"
 
 
@@ -117,38 +113,6 @@ def find_unfinished(folder: Path, spec: LoadedSpec) -> Path:
         f"no unfinished run of {spec.name} in {folder}",
         "start one without --resume, or name the folder with --out",
     )
-
-
-def toolchain(backend: Backend, target: str) -> dict[str, Any]:
-    """What results and proposals depend on beside the spec."""
-    versions = {}
-    for name in PACKAGES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return {
-        "backend": dict(backend.environment(target)),
-        "python": platform.python_version(),
-        "system": platform.system(),
-        "machine": platform.machine(),
-        "packages": versions,
-    }
-
-
-def require_sandbox(backend: Backend, target: str) -> None:
-    """Refuses a backend whose candidates would run with less than the whole sandbox.
-
-    Raises:
-        MachineError: with what is missing.
-    """
-    sandbox = backend.environment(target).get("sandbox")
-    missing = ["all of it"] if sandbox is None else list(sandbox["missing"])
-    if missing:
-        raise MachineError(
-            f"the sandbox of the backend {backend.name} is incomplete here: no protection of {', '.join(missing)}",
-            "tuner doctor says what is missing; without --require-sandbox the run goes on and its record says so",
-        )
 
 
 def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
@@ -270,7 +234,8 @@ def begin(
             )
             for observer in observers:
                 observer.event("start", body)
-            engine.run()
+            with _resumable():
+                engine.run()
     finally:
         evaluation.close()
     result = outcome(path, state)
@@ -317,9 +282,9 @@ def resume(
             require_sandbox(backend, spec.task.target)
         now = from_json(canonical_json(toolchain(backend, spec.task.target)))
         if now != start["environment"] and not force:
-            changed = ", ".join(_changed(start["environment"], now))
+            differing = ", ".join(changed(start["environment"], now))
             raise UsageError(
-                f"{path} was begun in another environment ({changed})",
+                f"{path} was begun in another environment ({differing})",
                 "resume it where it was begun, or force it with --force, which the record will show",
             )
         task = spec.task_with(seed=state.settings.seed)
@@ -337,74 +302,12 @@ def resume(
             )
             for observer in observers:
                 observer.event("start", start)
-            engine.go_on(now)
-            engine.run()
+            with _resumable():
+                engine.go_on(now)
+                engine.run()
             return outcome(path, state)
         finally:
             evaluation.close()
-
-
-def open_state(record: RunRecord) -> tuple[RunState, LoadedSpec, Space]:
-    """State, spec and space of a record, with nothing from outside the record.
-
-    Raises:
-        RecordError: the record holds no run.
-    """
-    state = RunState(record.blob)
-    for event in record.events():
-        state.apply(event)
-    if state.start is None:
-        raise RecordError(
-            "the record holds no run", "it was killed before it began: delete it and start anew"
-        )
-    spec = spec_of(record, state.start)
-    return state, spec, spec.space(catalogue_of(record, state.start))
-
-
-def make_lineup(
-    record: RunRecord, state: RunState, spec: LoadedSpec, space: Space, start: Mapping[str, Any]
-) -> Lineup:
-    """The variants of a run over its state, which may still be empty.
-
-    Args:
-        record: where texts are kept.
-        state: of the run.
-        spec, space: of the record.
-        start: the body of its first event.
-    """
-    strategy = start["settings"]["strategy"]
-
-    def make(own: Space | None) -> Searcher:
-        if own is None:
-            return begin_searcher(strategy, space, start, lambda r: fetch_text(record, r))
-        return searchers.create(strategy, own)
-
-    return Lineup(state, space, spec.task, make)
-
-
-def open_lineup(record: RunRecord) -> tuple[RunState, LoadedSpec, Lineup]:
-    """As :func:`open_state`, with the variants."""
-    state, spec, space = open_state(record)
-    assert state.start is not None
-    return state, spec, make_lineup(record, state, spec, space, state.start)
-
-
-def spec_of(record: RunRecord, start: Mapping[str, Any]) -> LoadedSpec:
-    """The spec as the record holds it."""
-    return load_recorded(
-        fetch_text(record, start["spec"]),
-        {name: fetch_text(record, value) for name, value in start["files"].items()},
-        folder=start["folder"],
-        index=start["index"],
-    )
-
-
-def catalogue_of(record: RunRecord, start: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The pass catalogue as the record holds it."""
-    if start["catalogue"] is None:
-        return None
-    catalogue: Mapping[str, Any] = from_json(fetch_text(record, start["catalogue"]))
-    return catalogue
 
 
 def outcome(path: Path, state: RunState) -> Outcome:
@@ -424,16 +327,19 @@ def outcome(path: Path, state: RunState) -> Outcome:
     )
 
 
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """A machine's fault in the middle of a run, such as a device that is gone, says that nothing is lost."""
+    try:
+        yield
+    except MachineError as error:
+        kept = "what is committed is kept, and --resume goes on from there"
+        raise MachineError(error.message, f"{error.hint}; {kept}" if error.hint else kept) from None
+
+
 def _original_digest(start: Mapping[str, Any]) -> str:
     variant = start.get("variant")
     return str(start["spec_digest"] if variant is None else variant["digest"])
-
-
-def check_flags(backend: Backend, space: Space) -> None:
-    """Every choice of every flag group can be honoured, or a ``SpecError`` says which cannot."""
-    for choices in space.flags.values():
-        for choice in choices:
-            backend.check_flags(shlex.split(choice))
 
 
 def _require_times(evaluation: Evaluation, backend: Backend) -> None:
@@ -449,19 +355,3 @@ def _store(text: str, blobs: dict[str, bytes]) -> str:
     name = digest(data)
     blobs[name] = data
     return f"blob:{name}"
-
-
-def fetch_text(record: RunRecord, reference: str) -> str:
-    """The text that a reference in an event's body stands for."""
-    return record.blob(reference.removeprefix("blob:")).decode()
-
-
-def _changed(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> list[str]:
-    names = []
-    for name in sorted({*before, *after}):
-        one, other = before.get(name), after.get(name)
-        if isinstance(one, dict) and isinstance(other, dict):
-            names += _changed(one, other, f"{prefix}{name}.")
-        elif one != other:
-            names.append(f"{prefix}{name}")
-    return names

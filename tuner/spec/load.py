@@ -6,9 +6,8 @@ The way in for every other part. May not compile candidates.
 from __future__ import annotations
 
 import hashlib
-import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,11 @@ from pydantic import ValidationError
 from tuner.core.canonical import digest_json
 from tuner.core.errors import Place, SpecError
 from tuner.core.types import Argument, MeasurePolicy, Task
-from tuner.evaluators import registry as backends
-from tuner.evaluators.host.flags import sort_flags
-from tuner.search import registry as searchers
 from tuner.spaces.space import Space
-from tuner.spec.agreement import check_entry
 from tuner.spec.arguments import check_python_function, make_arguments, make_problems, verify_problems
+from tuner.spec.doubts import doubts
+from tuner.spec.kernels import kernel_names, kernel_views
+from tuner.spec.machine import check_live, choose_backend, without_passes
 from tuner.spec.messages import to_spec_error
 from tuner.spec.models import SpecModel
 from tuner.spec.sections import (
@@ -49,13 +47,10 @@ from tuner.spec.workload import (
     read_workload,
     recorded_launch,
 )
-from tuner.spec.yaml_places import Document, View, closest, read_yaml
 from tuner.spec.yaml_places import Path as KeyPath
+from tuner.spec.yaml_places import View, closest, read_yaml
 
 __all__ = ["LoadedSpec", "SearchSettings", "load_recorded", "load_spec"]
-
-_BACKENDS = {"c": "host", "c++": "host", "opencl": "opencl", "cuda": "cuda", "recorded": "recorded"}
-_TAKES = {"host": "C and C++", "opencl": "OpenCL C", "cuda": "CUDA"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,9 +201,9 @@ class _Loader:
 
     def load_all(self, only: int | None = None) -> list[LoadedSpec]:
         document = read_yaml(self.text, self.path)
-        views = _views(document)
+        views = kernel_views(document)
         models = [self._model(view) for view in views]
-        names = _names(models)
+        names = kernel_names(models)
         return [
             self._load(view, model, names[i], i)
             for i, (view, model) in enumerate(zip(views, models, strict=True))
@@ -224,7 +219,7 @@ class _Loader:
     def _load(self, view: View, model: SpecModel, name: str, index: int) -> LoadedSpec:
         refuse_unbuilt(model, view)
         sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
-        backend = self._backend(model, sources.language, view)
+        backend = choose_backend(model, sources.language, view, live=self.live)
         workload = self._workload(model, sources, view)
         called_function = workload is not None and sources.language == "c"
         if workload is not None and called_function:
@@ -243,7 +238,7 @@ class _Loader:
         if workload is not None and called_function:
             arguments = bind(arguments, workload, view)
         tunables = make_tunables(model, parameters, arguments, problems, view)
-        passless = self._without_passes(backend, tunables)
+        passless = without_passes(backend, tunables) if self.live else ()
         if passless or not self.live:
             tunables = replace(tunables, passes_asked=False)
         files = {**sources.files, **self._further_files(model, view), **(self.recorded or {})}
@@ -267,7 +262,7 @@ class _Loader:
             seed=model.search.seed,
         )
         if self.live:
-            self._check_live(model, task, tunables, view)
+            check_live(model, task, tunables, view)
         return LoadedSpec(
             path=self.path,
             name=name,
@@ -287,6 +282,7 @@ class _Loader:
                 *make_notices(model, sources.language),
                 *passless,
                 *(workload.notices if workload else ()),
+                *(doubts(task, tunables) if self.live else ()),
             ),
         )
 
@@ -313,38 +309,6 @@ class _Loader:
         )
         return read_workload(model, view, Path(self.folder), reader.functions)
 
-    def _backend(self, model: SpecModel, language: str, view: View) -> str:
-        backend = model.backend or _BACKENDS[language]
-        if backend in _TAKES and backend != _BACKENDS[language]:
-            path: KeyPath = ("backend",) if model.backend else ("kernel", "source")
-            raise view.error(
-                path,
-                f"the {backend} backend takes {_TAKES[backend]}, not {language}",
-                "correct backend or source",
-            )
-        if self.live and backend not in backends.names():
-            path = ("backend",) if model.backend else ("kernel", "source")
-            if backend in _BACKENDS.values():
-                hint = "only the host backend, for C and C++, is installed"
-                raise view.error(path, f"the {backend} backend is {NOT_YET}", hint)
-            near = closest(backend, backends.names())
-            hint = f"did you mean {near!r}?" if near else "installed are " + ", ".join(backends.names())
-            raise view.error(path, f"there is no backend {backend!r}", hint)
-        return backend
-
-    def _without_passes(self, backend: str, tunables: Tunables) -> tuple[str, ...]:
-        """What to say where passes are asked for and the device's compiler takes none; the rest is tuned."""
-        if not self.live or not tunables.passes_asked or backend == "host":
-            return ()
-        made = backends.create(backend)
-        if made.pass_catalogue() is not None:
-            return ()
-        reason = getattr(made, "passes_missing", "")
-        why = f" ({reason})" if reason else ""
-        return (
-            f"space.passes: pass orders are not available on the {backend} backend here{why}; the rest is tuned",
-        )
-
     def _further_files(self, model: SpecModel, view: View) -> dict[str, str]:
         """Python files and digests of data files that the results depend on."""
         if not self.live:
@@ -369,53 +333,6 @@ class _Loader:
                 )
         return files
 
-    def _check_live(self, model: SpecModel, task: Task, tunables: Tunables, view: View) -> None:
-        strategy = model.search.strategy
-        if strategy not in searchers.names():
-            near = closest(strategy, searchers.names())
-            hint = f"did you mean {near!r}?" if near else "one of " + ", ".join(searchers.names())
-            raise view.error(("search", "strategy"), f"there is no searcher {strategy!r}", hint)
-        if task.backend != "host":
-            _check_flags(task.backend, tunables, view)
-            if task.kernel.language == "opencl":
-                self._check_opencl(task, tunables, view)
-            return
-        flags: list[str] = []
-        for group, choices in tunables.flags.items():
-            for i, choice in enumerate(choices):
-                try:
-                    sorted_flags = sort_flags(shlex.split(choice), folder=self.folder)
-                except SpecError as error:
-                    raise error.at(view.place(("space", "flags", group, i))) from None
-                if i == 0:
-                    flags += sorted_flags.frontend
-        kernel = task.kernel
-        reader = SourceReader(
-            files=kernel.variant.files,
-            language=kernel.language,
-            folder=kernel.folder,
-            include=kernel.include,
-            macros={p.name: p.default for p in tunables.parameters if p.macro},
-            flags=tuple(flags),
-        )
-        check_entry(reader, kernel.entry, task.arguments, kernel.returns, view)
-
-    def _check_opencl(self, task: Task, tunables: Tunables, view: View) -> None:
-        if task.launch is None:
-            hint = 'for example launch: {grid: ["ceil(n / 64)"], block: [64]}'
-            raise view.error((), "an OpenCL kernel needs a launch", hint)
-        flags = [f for choices in tunables.flags.values() for f in shlex.split(choices[0])]
-        reader = SourceReader(
-            files=task.kernel.variant.files,
-            language="opencl",
-            folder=self.folder,
-            include=task.kernel.include,
-            macros={p.name: p.default for p in tunables.parameters if p.macro},
-            flags=tuple(f for f in flags if f.startswith(("-D", "-cl-std="))),
-        )
-        shared = task.launch.shared_bytes is not None
-        check_entry(reader, task.kernel.entry, task.arguments, task.kernel.returns, view, shared=shared)
-
 
 def _words(choice: str) -> list[str]:
     """The flags of a choice; one that cannot be split is reported where flags are checked."""
@@ -423,56 +340,6 @@ def _words(choice: str) -> list[str]:
         return shlex.split(choice)
     except ValueError:
         return []
-
-
-def _check_flags(backend: str, tunables: Tunables, view: View) -> None:
-    """Every choice of every flag group can be honoured."""
-    made = backends.create(backend)
-    for group, choices in tunables.flags.items():
-        for i, choice in enumerate(choices):
-            try:
-                made.check_flags(shlex.split(choice))
-            except SpecError as error:
-                raise error.at(view.place(("space", "flags", group, i))) from None
-
-
-def _views(document: Document) -> list[View]:
-    """The kernels of a file: the file itself, or the entries of ``kernels`` over the common keys."""
-    data = document.data
-    if not isinstance(data, dict):
-        shown = "a list" if isinstance(data, list) else "no mapping"
-        raise SpecError(f"the file is {shown}", "begin with `kernel:`", place=document.place(()))
-    if "kernels" not in data:
-        return [View(document=document, data=data)]
-    entries = data["kernels"]
-    if "kernel" in data:
-        place = document.place(("kernels",), key=True)
-        raise SpecError("both kernel and kernels are given", "keep one", place=place)
-    if not isinstance(entries, list) or not entries:
-        hint = "a list of mappings, each with its own `kernel`"
-        raise SpecError("kernels is no list with entries", hint, place=document.place(("kernels",), key=True))
-    common = {key: value for key, value in data.items() if key != "kernels"}
-    views = []
-    for i, entry in enumerate(entries):
-        if not isinstance(entry, dict):
-            hint = "a mapping with its own `kernel`"
-            raise SpecError(f"kernels[{i}] is no mapping", hint, place=document.place(("kernels", i)))
-        views.append(View(document=document, data={**common, **entry}, own=("kernels", i)))
-    return views
-
-
-def _names(models: Sequence[SpecModel]) -> list[str]:
-    """A name for each kernel: its entry, with a number where two are called the same."""
-    plain = [re.sub(r"[^A-Za-z0-9_.-]+", "_", m.kernel.entry).strip("_.-") or "kernel" for m in models]
-    taken: set[str] = set()
-    names = []
-    for name in plain:
-        free, number = name, 2
-        while free in taken:
-            free, number = f"{name}-{number}", number + 1
-        taken.add(free)
-        names.append(free)
-    return names
 
 
 def _plain(value: Any) -> Any:

@@ -14,7 +14,8 @@ import yaml
 from tuner.core.errors import SpecError
 from tuner.evaluators.opencl.flags import check_flags
 from tuner.recorders.recordings.format import Recording
-from tuner.spec.workload import AXES, group_of
+from tuner.spec.replayable import group_of
+from tuner.spec.workload import AXES
 
 __all__ = ["write_spec"]
 

@@ -22,6 +22,7 @@ from tuner.core.expressions import parse
 from tuner.core.types import Argument, ArgumentRole, Initial, Launch, Problem
 from tuner.recorders.recordings.format import RecordedArgument, Recording, RecordingFile, parse_header
 from tuner.spec.models import SpecModel
+from tuner.spec.replayable import check_number, check_replayable, group_of, the_function, told_apart
 from tuner.spec.signature import Function
 from tuner.spec.yaml_places import View
 
@@ -48,7 +49,6 @@ AXES = ("global_x", "global_y", "global_z")
 """The sizes that hold a launch's work-items along each axis."""
 
 _PATH = ("workload",)
-_USUAL_GROUP = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,16 +93,16 @@ def read_workload(
     recordings, digests = _open(names, folder, view)
     _agree(names, recordings, model, view)
     try:
-        function = _function(functions(model.kernel.entry), model.kernel.entry, view)
+        function = the_function(functions(model.kernel.entry), model.kernel.entry, view)
     except BaselineError as error:
         raise error.at(view.place(("kernel", "source"))) from None
     parameters = [
         [name or f"argument{i}", kind.dtypes[0] if kind.dtypes else "uint8", kind.constant]
         for i, (name, kind) in enumerate(function.parameters)
     ]
-    recordings = [_told_apart(recording, function) for recording in recordings]
+    recordings = [told_apart(recording, function) for recording in recordings]
     for name, recording in zip(names, recordings, strict=True):
-        _fits(name, recording, function, view)
+        check_replayable(name, recording, function, view)
     return _workload(names, digests, recordings, parameters, view)
 
 
@@ -204,7 +204,7 @@ def _scalar(value: bytes, dtype: str, label: str, view: View) -> int | float:
         raise view.error(
             _PATH, f"{label} was recorded with {len(value)} bytes, not as {dtype}", "record it again"
         )
-    _check_number(value, dtype, label, lambda what, hint: view.error(_PATH, what, hint))
+    check_number(value, dtype, label, lambda what, hint: view.error(_PATH, what, hint))
     number: int | float = np.frombuffer(value, dtype)[0].item()
     return number
 
@@ -306,14 +306,6 @@ def recorded_launch(workload: Workload, launch: Launch | None, view: View) -> La
     )
 
 
-def group_of(recording: Recording) -> tuple[int, ...]:
-    """The work-group of the baseline: the recorded one, else the driver's, else the largest usual one that divides."""
-    if recording.block:
-        return recording.block
-    first = max(n for n in range(1, _USUAL_GROUP + 1) if recording.global_size[0] % n == 0)
-    return (first, *(1 for _ in recording.global_size[1:]))
-
-
 def _names(pattern: str, folder: Path, view: View) -> tuple[str, ...]:
     path = Path(pattern)
     if path.is_absolute():
@@ -342,85 +334,6 @@ def fnmatch_hint(name: str, entry: str) -> str:
     """A pattern for the recordings of one kernel in the folder of another's."""
     pattern = str(Path(name).parent / f"{entry}-*.rec")
     return pattern if not fnmatch.fnmatch(name, pattern) else f"{entry}.rec"
-
-
-def _function(found: list[Function], entry: str, view: View) -> Function:
-    defined = [f for f in found if f.defined]
-    if len(defined) != 1:
-        raise view.error(("kernel", "entry"), f"the source has no kernel {entry!r}", "name one that it has")
-    return defined[0]
-
-
-def _told_apart(recording: Recording, function: Function) -> Recording:
-    """What was passed without a value is local memory or a null pointer: the source says which."""
-    kinds = [kind.local for _, kind in function.parameters]
-    if len(kinds) != len(recording.arguments):
-        return recording
-    arguments = tuple(
-        replace(a, kind="local" if local else "null") if a.kind == "empty" else a
-        for a, local in zip(recording.arguments, kinds, strict=True)
-    )
-    return replace(recording, arguments=arguments)
-
-
-def _fits(name: str, recording: Recording, function: Function, view: View) -> None:
-    """The recording can be replayed as it was by the machinery that candidates run on."""
-
-    def refuse(what: str, hint: str) -> SpecError:
-        return view.error(_PATH, f"{name}: {what}", hint)
-
-    if recording.api != "opencl":
-        raise refuse(f"a recording of a {recording.api} function", "tune it with its arguments in the spec")
-    if recording.form != "source":
-        raise refuse("its program was captured without source", "only OpenCL C source can be tuned")
-    if len(recording.arguments) != len(function.parameters):
-        taken = len(function.parameters)
-        raise refuse(
-            f"{len(recording.arguments)} arguments, {function.name} takes {taken}", "record it again"
-        )
-    if any(g % b for g, b in zip(recording.global_size, group_of(recording), strict=True)):
-        raise refuse("its work-groups do not divide its grid", "such launches cannot be replayed yet")
-    if len(recording.global_size) < 3 and "get_work_dim" in recording.text:
-        raise refuse("the kernel asks for the number of axes", "such launches cannot be replayed yet")
-    for i, (argument, (given, kind)) in enumerate(zip(recording.arguments, function.parameters, strict=True)):
-        label = f"argument {given or i}"
-        if argument.kind == "null" or (kind.pointer and argument.kind == "scalar"):
-            raise refuse(f"{label} is a null buffer", "such launches cannot be replayed yet")
-        if kind.local != (argument.kind == "local"):
-            raise refuse(f"{label} is `{kind.text}`, but a {argument.kind} was passed", "record it again")
-        if kind.local:
-            continue
-        if kind.pointer != (argument.kind == "buffer"):
-            raise refuse(f"{label} is `{kind.text}`, but a {argument.kind} was passed", "record it again")
-        if kind.odd or (not kind.pointer and not kind.dtypes):
-            raise refuse(f"{label} is `{kind.text}`, by value", "only numbers by value can be replayed yet")
-        item = np.dtype(kind.dtypes[0] if kind.dtypes else "uint8").itemsize
-        if argument.size_bytes % item or (not kind.pointer and argument.size_bytes != item):
-            raise refuse(
-                f"{label} has {argument.size_bytes} bytes, which are no {kind.base}", "record it again"
-            )
-        if not kind.pointer:
-            _check_number(argument.value, kind.dtypes[0], label, refuse)
-    _check_overlaps(recording, function, refuse)
-
-
-def _check_number(value: bytes, dtype: str, label: str, refuse: Callable[[str, str], SpecError]) -> None:
-    number = np.frombuffer(value, dtype)[0]
-    if np.dtype(dtype).kind == "f" and (not np.isfinite(number) or (number == 0 and np.signbit(number))):
-        raise refuse(f"{label} is {number}", "such values cannot be replayed yet")
-
-
-def _check_overlaps(
-    recording: Recording, function: Function, refuse: Callable[[str, str], SpecError]
-) -> None:
-    """Buffers are laid out apart for a replay, which is the same only where nothing is written to what is shared."""
-    for i, one in enumerate(recording.arguments):
-        for j in range(i):
-            other = recording.arguments[j]
-            constant = function.parameters[i][1].constant and function.parameters[j][1].constant
-            if one.overlaps(other) and not constant:
-                names = f"{function.parameters[j][0]} and {function.parameters[i][0]}"
-                raise refuse(f"arguments {names} share memory", "such launches cannot be replayed yet")
 
 
 def _arguments(

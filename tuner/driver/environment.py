@@ -1,0 +1,71 @@
+"""What a run depends on beside its spec: the machine's toolchain, its sandbox, and flags that its backend honours.
+
+May not write records.
+"""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+from tuner.core.errors import MachineError
+from tuner.core.protocols import Backend
+from tuner.spaces.space import Space
+
+__all__ = ["changed", "check_flags", "require_sandbox", "toolchain"]
+
+_PACKAGES = ("numpy", "scipy", "optuna", "scikit-optimize", "scikit-learn", "cmaes")
+
+
+def toolchain(backend: Backend, target: str) -> dict[str, Any]:
+    """What results and proposals depend on beside the spec."""
+    versions = {}
+    for name in _PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "backend": dict(backend.environment(target)),
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "packages": versions,
+    }
+
+
+def require_sandbox(backend: Backend, target: str) -> None:
+    """Refuses a backend whose candidates would run with less than the whole sandbox.
+
+    Raises:
+        MachineError: with what is missing.
+    """
+    sandbox = backend.environment(target).get("sandbox")
+    missing = ["all of it"] if sandbox is None else list(sandbox["missing"])
+    if missing:
+        raise MachineError(
+            f"the sandbox of the backend {backend.name} is incomplete here: no protection of {', '.join(missing)}",
+            "tuner doctor says what is missing; without --require-sandbox the run goes on and its record says so",
+        )
+
+
+def check_flags(backend: Backend, space: Space) -> None:
+    """Every choice of every flag group can be honoured, or a ``SpecError`` says which cannot."""
+    for choices in space.flags.values():
+        for choice in choices:
+            backend.check_flags(shlex.split(choice))
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """The keys, with dots, under which two environments differ."""
+    names = []
+    for name in sorted({*before, *after}):
+        one, other = before.get(name), after.get(name)
+        if isinstance(one, dict) and isinstance(other, dict):
+            names += changed(one, other, f"{prefix}{name}.")
+        elif one != other:
+            names.append(f"{prefix}{name}")
+    return names

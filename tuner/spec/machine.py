@@ -1,0 +1,138 @@
+"""What a spec needs of this machine: its backend, searcher, flags, and an entry that agrees with it.
+
+Never asked about a recorded run, which has to load anywhere. May not read the file system but through clang.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from tuner.core.errors import SpecError
+from tuner.core.types import Task
+from tuner.evaluators import registry as backends
+from tuner.evaluators.host.flags import sort_flags
+from tuner.search import registry as searchers
+from tuner.spec.agreement import check_entry
+from tuner.spec.models import SpecModel
+from tuner.spec.sections import NOT_YET
+from tuner.spec.signature import SourceReader
+from tuner.spec.tunables import Tunables
+from tuner.spec.yaml_places import Path as KeyPath
+from tuner.spec.yaml_places import View, closest
+
+__all__ = ["check_live", "choose_backend", "without_passes"]
+
+_BACKENDS = {"c": "host", "c++": "host", "opencl": "opencl", "cuda": "cuda", "recorded": "recorded"}
+_TAKES = {"host": "C and C++", "opencl": "OpenCL C", "cuda": "CUDA"}
+
+
+def choose_backend(model: SpecModel, language: str, view: View, *, live: bool) -> str:
+    """The backend that the spec names, or its language's own.
+
+    Args:
+        model: of the spec.
+        language: of the kernel.
+        view: for places.
+        live: whether it has to be installed here; a recorded run's need not be.
+
+    Raises:
+        SpecError: a backend that takes another language, or is not installed.
+    """
+    backend = model.backend or _BACKENDS[language]
+    if backend in _TAKES and backend != _BACKENDS[language]:
+        path: KeyPath = ("backend",) if model.backend else ("kernel", "source")
+        raise view.error(
+            path,
+            f"the {backend} backend takes {_TAKES[backend]}, not {language}",
+            "correct backend or source",
+        )
+    if live and backend not in backends.names():
+        path = ("backend",) if model.backend else ("kernel", "source")
+        if backend in _BACKENDS.values():
+            hint = "only the host backend, for C and C++, is installed"
+            raise view.error(path, f"the {backend} backend is {NOT_YET}", hint)
+        near = closest(backend, backends.names())
+        hint = f"did you mean {near!r}?" if near else "installed are " + ", ".join(backends.names())
+        raise view.error(path, f"there is no backend {backend!r}", hint)
+    return backend
+
+
+def without_passes(backend: str, tunables: Tunables) -> tuple[str, ...]:
+    """What to say where passes are asked for and the device's compiler takes none; the rest is tuned."""
+    if not tunables.passes_asked or backend == "host":
+        return ()
+    made = backends.create(backend)
+    if made.pass_catalogue() is not None:
+        return ()
+    reason = getattr(made, "passes_missing", "")
+    why = f" ({reason})" if reason else ""
+    return (
+        f"space.passes: pass orders are not available on the {backend} backend here{why}; the rest is tuned",
+    )
+
+
+def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> None:
+    """What a look at this machine can refuse: searcher, flags, and an entry that is not what the spec says.
+
+    Raises:
+        SpecError: any of these, with its place.
+        BaselineError: clang does not accept the source.
+        MachineError: there is no clang.
+    """
+    strategy = model.search.strategy
+    if strategy not in searchers.names():
+        near = closest(strategy, searchers.names())
+        hint = f"did you mean {near!r}?" if near else "one of " + ", ".join(searchers.names())
+        raise view.error(("search", "strategy"), f"there is no searcher {strategy!r}", hint)
+    if task.backend != "host":
+        _check_flags(task.backend, tunables, view)
+        if task.kernel.language == "opencl":
+            _check_opencl(task, tunables, view)
+        return
+    flags: list[str] = []
+    for group, choices in tunables.flags.items():
+        for i, choice in enumerate(choices):
+            try:
+                sorted_flags = sort_flags(shlex.split(choice), folder=task.kernel.folder)
+            except SpecError as error:
+                raise error.at(view.place(("space", "flags", group, i))) from None
+            if i == 0:
+                flags += sorted_flags.frontend
+    kernel = task.kernel
+    reader = SourceReader(
+        files=kernel.variant.files,
+        language=kernel.language,
+        folder=kernel.folder,
+        include=kernel.include,
+        macros={p.name: p.default for p in tunables.parameters if p.macro},
+        flags=tuple(flags),
+    )
+    check_entry(reader, kernel.entry, task.arguments, kernel.returns, view)
+
+
+def _check_opencl(task: Task, tunables: Tunables, view: View) -> None:
+    if task.launch is None:
+        hint = 'for example launch: {grid: ["ceil(n / 64)"], block: [64]}'
+        raise view.error((), "an OpenCL kernel needs a launch", hint)
+    flags = [f for choices in tunables.flags.values() for f in shlex.split(choices[0])]
+    reader = SourceReader(
+        files=task.kernel.variant.files,
+        language="opencl",
+        folder=task.kernel.folder,
+        include=task.kernel.include,
+        macros={p.name: p.default for p in tunables.parameters if p.macro},
+        flags=tuple(f for f in flags if f.startswith(("-D", "-cl-std="))),
+    )
+    shared = task.launch.shared_bytes is not None
+    check_entry(reader, task.kernel.entry, task.arguments, task.kernel.returns, view, shared=shared)
+
+
+def _check_flags(backend: str, tunables: Tunables, view: View) -> None:
+    """Every choice of every flag group can be honoured."""
+    made = backends.create(backend)
+    for group, choices in tunables.flags.items():
+        for i, choice in enumerate(choices):
+            try:
+                made.check_flags(shlex.split(choice))
+            except SpecError as error:
+                raise error.at(view.place(("space", "flags", group, i))) from None
