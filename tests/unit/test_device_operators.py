@@ -330,3 +330,35 @@ def test_proposed_variants_compute_the_same(language: str, name: str, benches: A
         resolved = Resolved(macros=values, scalars={}, flags=(), pipeline=None, launch=made.variant.launch)
         verdict = bench.judge(made.variant, resolved)
         assert verdict[0] is Status.OK, f"{verdict[1]}\n{made.variant.files[0].text}\n{made.variant.launch}"
+
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["opencl/matmul/matmul.yaml", "cuda/matmul.yaml", "cuda/transpose.yaml"])
+def test_proposed_variants_of_an_example_compute_the_same(path: str, benches: Any) -> None:
+    """Kernels with barriers and shared memory of their own; groups merge with those in step."""
+    spec = load_spec(EXAMPLES / path)[0]
+    space = spec.space(None)
+    base = {k: int(v) for k, v in space.default().items()}
+    bench = (OpenClBench if "opencl" in path else CudaBench)(spec.task, base)
+    try:
+        proposer = RemixProposer(spec.task.kernel, "reassociate", launch=spec.task.launch)
+        known: set[str] = set()
+        for number in range(8):
+            made = proposer.propose([spec.task.kernel.variant], np.random.default_rng(number), known)
+            if made is None or any(OPERATORS[e["op"]].raw for e in made.variant.edits):
+                continue
+            known.add(made.structure)
+            values = base | {p.name: p.default for p in made.parameters}
+            resolved = Resolved(
+                macros=values, scalars={}, flags=(), pipeline=None, launch=made.variant.launch
+            )
+            status, message = bench.judge(made.variant, resolved)
+            # What does not fit on a device is no fault of the variant.
+            assert status in (Status.OK, Status.OUT_OF_RESOURCES), (
+                f"{message}\n{made.variant.files[0].text}\n{made.variant.launch}"
+            )
+    finally:
+        bench.close()

@@ -27,7 +27,6 @@ from tuner.spaces.source.operators.base import (
     parameter,
     rekeyed,
     replace_statement,
-    require_known,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, upper_end
@@ -103,14 +102,22 @@ def read_only_loads(function: Function, args: Args) -> Function:
     array = argument(args, "array")
     if read_only(function).get(array) not in _OF_FOUR:
         raise Refused(f"{array} is not only read, or not of single numbers")
-    require_known(function.params, "the kernel")
+    if any(
+        isinstance(n, Unary) and n.op == "&" and _element_of(n.operand, array)
+        for n in subtrees(function.body)
+    ):
+        raise Refused(f"an address in {array} is taken already")
 
     def change(expr: Expr) -> Expr:
-        if isinstance(expr, Index) and expr.base == Name(array):
+        if _element_of(expr, array):
             return Call("__ldg", (Unary("&", expr),))
         return expr
 
     return replace(function, body=map_expressions(function.body, change))
+
+
+def _element_of(expr: Expr, array: str) -> bool:
+    return isinstance(expr, Index) and expr.base == Name(array)
 
 
 def vector_loads(function: Function, args: Args) -> Function:
