@@ -54,17 +54,22 @@ def _describe(function: Function) -> tuple[int, ...]:
     written |= any(isinstance(n, Decl) and _FOUR.fullmatch(n.type.split()[-1]) for n in nodes)
     shared = any(_SHARED.search(a.type) for a in arrays)
     tiled = min(_tiles(function.body), 3)
-    block = any("aligned" not in a.suffix and not _SHARED.search(a.type) for a in arrays)
+    block = any(not _is_packed(a) and not _SHARED.search(a.type) for a in arrays)
     scalars = any(isinstance(n, Decl) and not n.dims and "const" not in n.type.split() for n in nodes)
     return (
         tiled,
         2 if written else int(any("vectorize" in p for p in pragmas)),
         2 if block else int(scalars),
-        2 if shared else int(any("aligned" in a.suffix for a in arrays)),
+        2 if shared else int(any(_is_packed(a) for a in arrays)),
         _access(function),
         _synchronisation(nodes),
         _intensity(function),
     )
+
+
+def _is_packed(array: Decl) -> bool:
+    """Whether an array is what packing makes: aligned, and not one of a block, which has that in its name."""
+    return "aligned" in array.suffix and not array.name.split("_")[-1].startswith("block")
 
 
 def _synchronisation(nodes: list[object]) -> int:

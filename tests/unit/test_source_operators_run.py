@@ -82,6 +82,7 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     # Local arrays and accumulators in memory come from other operators.
     "pack": ("update", [{"op": "tile", "loops": ["i", "j", "k"]}]),
     "pad": ("in_place", [{"op": "tile", "loops": ["i", "j"]}, {"op": "register_block", "loops": ["i", "j"]}]),
+    "align": ("in_place", [{"op": "register_block", "loops": ["i", "j"]}]),
     "swap_layout": ("in_place", [{"op": "register_block", "loops": ["i", "j"]}]),
 }
 
