@@ -177,11 +177,16 @@ class Evolution:
 
     def _apart(self, offspring: Offspring) -> float:
         """How far an offspring is from the variant that is most like it."""
-        own = embed(apply_edits(self._original, offspring.variant.edits).program)
+        own = self._embed(offspring.variant)
         for number, variant in self._variants.items():
             if number not in self._embedded:
-                self._embedded[number] = embed(apply_edits(self._original, variant.edits).program)
+                self._embedded[number] = self._embed(variant)
         return min((distance(own, e) for e in self._embedded.values()), default=1.0)
+
+    def _embed(self, variant: Variant) -> Embedding:
+        # Reading a text is much cheaper than applying its edits again, which a resumed run would do for all variants.
+        launch = variant.launch or self._original.entry.launch
+        return embed(read_program(self._kernel, variant, launch=launch))
 
     def reduce(self, variant: Variant, edit: int) -> Offspring | None:
         """A variant without one of its edits and without those that no longer apply then; ``None`` if nothing goes."""
