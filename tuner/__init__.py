@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tuner.api import Result, ensure, load, replay, tune
     from tuner.core.errors import TunerError
+    from tuner.driver.live import record
 
-__all__ = ["Result", "TunerError", "ensure", "load", "replay", "tune"]
+__all__ = ["Result", "TunerError", "ensure", "load", "record", "replay", "tune"]
 
 _WHERE = {
     "Result": "tuner.api",
     "TunerError": "tuner.core.errors",
     "ensure": "tuner.api",
     "load": "tuner.api",
+    "record": "tuner.driver.live",
     "replay": "tuner.api",
     "tune": "tuner.api",
 }

@@ -18,7 +18,16 @@ from tuner.driver.engine import Interruption
 from tuner.driver.imports import read_sources
 from tuner.driver.opening import open_state
 from tuner.driver.rivals import run_rivals
-from tuner.driver.runs import Options, Outcome, begin, find_unfinished, new_path, outcome, resume
+from tuner.driver.runs import (
+    MakeExecutor,
+    Options,
+    Outcome,
+    begin,
+    find_unfinished,
+    new_path,
+    outcome,
+    resume,
+)
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 
@@ -168,6 +177,7 @@ def tune_spec(
     backend: Backend | None = None,
     display: AbstractContextManager[Any] | None = None,
     baselines: bool = False,
+    executor: MakeExecutor | None = None,
 ) -> Result:
     """:func:`tune` for a spec that is loaded already; a baseline that fails is in the result, not raised."""
     if go_on:
@@ -182,11 +192,12 @@ def tune_spec(
                     force=force,
                     workers=options.workers,
                     sandboxed=options.require_sandbox,
+                    executor=executor,
                 )
             )
     with display or nullcontext():
         if baselines:
-            options = replace(options, rivals=_rivals(spec, options, out, backend, interruption))
+            options = replace(options, rivals=_rivals(spec, options, out, backend, interruption, executor))
         return Result(
             begin(
                 spec,
@@ -195,6 +206,7 @@ def tune_spec(
                 backend=backend,
                 observers=observers,
                 interruption=interruption,
+                executor=executor,
             )
         )
 
@@ -205,9 +217,10 @@ def _rivals(
     out: Path,
     backend: Backend | None,
     interruption: Interruption | None,
+    executor: MakeExecutor | None,
 ) -> tuple[str, ...]:
     def run(spec: LoadedSpec, path: Path, changed: Options) -> Outcome:
-        return begin(spec, path, changed, backend=backend, interruption=interruption)
+        return begin(spec, path, changed, backend=backend, interruption=interruption, executor=executor)
 
     return run_rivals(spec, options, lambda name: new_path(out, f"{spec.name}-{name}"), run)
 

@@ -124,6 +124,12 @@ class CudaBackend:
         kernel, limits = task.kernel, None if found is None else found.limits
         read = [str(Path(kernel.folder, folder)) for folder in kernel.include]
         compiler = CudaCompiler(arch, workers=workers, limits=limits, read=read)
+        if found is None and any(a.passing != "argument" or a.address is not None for a in task.arguments):
+            compiler.close()
+            raise SpecError(
+                "the recordings need memory at the addresses that it had, which only a GPU gives",
+                "tune where there is one",
+            )
         if found is None:
             return CudaEvaluation(task, compiler=compiler, runs=EmulatedRuns(task))
         runs = DeviceRuns(task, compiler, device=found, pool=WorkerPool(self._driver))

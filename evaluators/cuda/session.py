@@ -121,6 +121,7 @@ class Loaded:
             "op": "place",
             "set": number,
             "size": slab.size,
+            "stretches": [s.to_json() for s in slab.stretches],
             "parameters": slab.parameters(),
             "restore": slab.spans(ArgumentRole.INOUT),
             "poison": slab.spans(*_POISONED),

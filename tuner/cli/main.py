@@ -70,6 +70,12 @@ def tune(
             help="First run simpler searches with the same budget each, to compare an evolving run with.",
         ),
     ] = False,
+    executor: Annotated[
+        str, typer.Option(help="Where builds and timings happen: local, or ray (a cluster).")
+    ] = "local",
+    ray_address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster; without it one of this machine alone.")
+    ] = None,
     t4: Annotated[Path | None, typer.Option("--t4", help="Also write the run in the T4 format.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -79,6 +85,7 @@ def tune(
     from tuner.cli.progress import LiveProgress, PlainProgress
     from tuner.driver.engine import Interruption
     from tuner.driver.export import check_writable
+    from tuner.driver.fleets import fleets
     from tuner.driver.imports import read_sources, write_t4
     from tuner.driver.runs import Options
     from tuner.spec.load import load_spec
@@ -102,7 +109,8 @@ def tune(
     interruption = Interruption()
     _stop_cleanly(interruption)
     results = []
-    for spec in loaded:
+    places = ((spec, fleet) for spec in loaded for fleet in fleets(spec, executor, ray_address))
+    for spec, fleet in places:
         for notice in spec.notices:
             print(f"note: {notice}", file=sys.stderr)
         display = LiveProgress() if sys.stderr.isatty() else PlainProgress()
@@ -116,6 +124,7 @@ def tune(
             interruption=interruption,
             display=display,
             baselines=baselines,
+            executor=fleet,
         )
         results.append(result)
         if result.outcome.failed:
@@ -130,7 +139,7 @@ def tune(
             break
     if as_json:
         objects = [r.to_json() for r in results]
-        print(json.dumps(objects[0] if len(loaded) == 1 else {"runs": objects}))
+        print(json.dumps(objects[0] if len(objects) == 1 == len(loaded) else {"runs": objects}))
     if any(r.outcome.interrupted for r in results):
         raise typer.Exit(EXIT_INTERRUPTED)
     if any(r.outcome.failed for r in results):

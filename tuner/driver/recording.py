@@ -15,7 +15,7 @@ from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
 
-from tuner.core.errors import MachineError, TunerError, UsageError
+from tuner.core.errors import MachineError, SpecError, TunerError, UsageError
 from tuner.core.files import write_atomically
 from tuner.evaluators.host.shared import shared_library
 from tuner.recorders.recordings.capture import Application, KernelUse, Ran, read_raw
@@ -23,10 +23,30 @@ from tuner.recorders.recordings.format import Recording
 from tuner.recorders.recordings.function import function_library
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.spec.record import write_spec
+from tuner.spec.record_cuda import write_cuda_spec
 
-__all__ = ["Listing", "RecordReport", "interposer", "list_launches", "record_kernel", "record_spec"]
+__all__ = [
+    "FOLDER",
+    "Listing",
+    "RecordReport",
+    "collect",
+    "file_name",
+    "interposer",
+    "list_launches",
+    "notes_of",
+    "nothing_found",
+    "record_kernel",
+    "record_spec",
+    "scratch_folder",
+    "write_specs",
+]
 
 FOLDER = "recordings"
+_PARTS = (
+    *("opencl_api.c", "opencl_objects.c", "opencl_launches.c"),
+    *("cuda_api.c", "cuda_memory.c", "cuda_modules.c", "cuda_reach.c", "cuda_launches.c"),
+    *("lookup.c", "embedded.c"),
+)
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -87,12 +107,12 @@ class RecordReport:
 
 
 def interposer() -> Path:
-    """The library that stands before OpenCL, made where it is missing.
+    """The library that stands before OpenCL and the CUDA driver, made where it is missing.
 
     Raises:
         MachineError: it cannot be made.
     """
-    return _library(_packaged("interposer.c"), "opencl-interposer")
+    return _library("\n".join(map(_packaged, _PARTS)), "interposer")
 
 
 def _packaged(name: str) -> str:
@@ -107,7 +127,7 @@ def list_launches(command: Sequence[str], *, aside: bool = False) -> Listing:
     """Runs a command and lists its launches.
 
     Raises:
-        UsageError: there is no such command, or it never called OpenCL.
+        UsageError: there is no such command, or it never called OpenCL or CUDA.
         MachineError: the library cannot be made.
     """
     with tempfile.TemporaryDirectory(prefix="tuner-record-") as scratch:
@@ -135,14 +155,19 @@ def record_kernel(
         MachineError: the library cannot be made, or a recording not be written.
     """
     ran, found = _capture(command, kernel, folder / FOLDER, instances=instances, aside=aside)
+    return write_specs(ran, found, kernel, folder)
+
+
+def write_specs(ran: Ran, found: Sequence[tuple[Path, Recording]], kernel: str, folder: Path) -> RecordReport:
+    """Writes a spec for each program among the recordings of a kernel, which lie in the folder's own."""
     by_program: dict[tuple[str, str], list[tuple[Path, Recording]]] = {}
     for path, recording in found:
         by_program.setdefault((recording.text, recording.options), []).append((path, recording))
     specs: list[Path] = []
     paths: list[Path] = []
-    notes: list[str] = _notes(ran)
+    notes: list[str] = notes_of(ran)
     for number, entries in enumerate(by_program.values()):
-        name = _file_name(kernel) + (f"-{number + 1}" if number else "")
+        name = file_name(kernel) + (f"-{number + 1}" if number else "")
         # One program's recordings are told from another's by a name of their own.
         pattern = f"{FOLDER}/{name}-*.rec" if len(by_program) == 1 else ""
         if not pattern:
@@ -154,10 +179,16 @@ def record_kernel(
             pattern = f"{FOLDER}/{name}/*.rec"
         paths += [path for path, _ in entries]
         if entries[0][1].form != "source":
-            notes.append(f"{name} was captured without its source: it cannot be tuned")
+            notes.append(f"{name} was captured without its source ({entries[0][1].form}): it cannot be tuned")
             continue
-        source, spec = write_spec([r for _, r in entries], name=name, pattern=pattern)
-        write_atomically(folder / f"{name}.cl", source.encode())
+        write, suffix = (write_cuda_spec, ".cu") if entries[0][1].api == "cuda" else (write_spec, ".cl")
+        try:
+            source, spec = write([r for _, r in entries], name=name, pattern=pattern)
+        except SpecError as error:
+            # What was recorded is there, and may be tuned with a spec that a person writes.
+            notes.append(f"{name} gets no spec: {error}")
+            continue
+        write_atomically(folder / f"{name}{suffix}", source.encode())
         write_atomically(folder / f"{name}.yaml", spec.encode())
         specs.append(folder / f"{name}.yaml")
         try:
@@ -182,16 +213,16 @@ def record_spec(
     if kernel.language == "c":
         sizes = spec.task.problems[0].sizes
         text = function_library(kernel.entry, spec.task.arguments, kernel.returns, sizes)
-        library = _library(text, f"record-{_file_name(kernel.entry)}")
-    elif kernel.language != "opencl":
+        library = _library(text, f"record-{file_name(kernel.entry)}")
+    elif kernel.language not in ("opencl", "cuda"):
         raise UsageError(
             f"functions of {kernel.language} cannot be recorded yet", 'give it extern "C" and a C source'
         )
     ran, found = _capture(command, kernel.entry, folder, instances=instances, aside=aside, library=library)
-    notes = _notes(ran)
+    notes = notes_of(ran)
     if len({(r.text, r.options) for _, r in found}) > 1:
         notes.append(f"several programs have a kernel {kernel.entry}; tuner record --kernel keeps them apart")
-    pattern = f"{FOLDER}/{_file_name(kernel.entry)}-*.rec"
+    pattern = f"{FOLDER}/{file_name(kernel.entry)}-*.rec"
     instead = "beside arguments" if library else "in the place of arguments and problem"
     notes.append(f"write workload: {pattern} {instead} to tune on them")
     return RecordReport(ran=ran, recordings=tuple(path for path, _ in found), notes=tuple(notes))
@@ -213,7 +244,7 @@ def _must_have_run(ran: Ran, command: Sequence[str]) -> None:
     if not ran.kernels:
         ended = f" ({ran.ended_badly})" if ran.ended_badly else ""
         raise UsageError(
-            f"{shown!r} launched no OpenCL kernel{ended}",
+            f"{shown!r} launched no OpenCL or CUDA kernel{ended}",
             "a program with the OpenCL loader linked in statically cannot be recorded",
         )
 
@@ -232,18 +263,23 @@ def _capture(
         "TUNER_RECORD_KERNEL": kernel,
         "TUNER_RECORD_INSTANCES": str(instances),
     }
-    with _scratch(folder) as name:
+    with scratch_folder(folder) as name:
         scratch = Path(name)
         ran = _application(command, aside=aside, library=library).run(scratch, variables)
-        raws = sorted(scratch.glob("*.raw"))
-        if not raws:
-            raise _nothing(ran, command, kernel)
-        uses = {use.program: use for use in ran.kernels if use.name == kernel}
-        found = [_write(raw, folder, kernel, uses) for raw in raws]
-    return ran, list(dict(found).items())
+        found = collect(ran, scratch, folder, kernel)
+        if not found:
+            raise nothing_found(ran, command, kernel)
+    return ran, found
 
 
-def _scratch(folder: Path) -> tempfile.TemporaryDirectory[str]:
+def collect(ran: Ran, scratch: Path, folder: Path, kernel: str) -> list[tuple[Path, Recording]]:
+    """Writes the recordings of what the library left in a folder; none where it left none."""
+    uses = {use.program: use for use in ran.kernels if use.name == kernel}
+    found = [_write(raw, folder, kernel, uses) for raw in sorted(scratch.glob("*.raw"))]
+    return list(dict(found).items())
+
+
+def scratch_folder(folder: Path) -> tempfile.TemporaryDirectory[str]:
     """A folder on the file system of the recordings: the machine's own for temporary files may be small."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -256,16 +292,17 @@ def _write(raw: Path, folder: Path, kernel: str, uses: Mapping[str, KernelUse]) 
     with read_raw(raw) as capture:
         sign = capture.recording.signature
         use = next((u for u in uses.values() if sign in u.signatures), None)
-        path = capture.write(folder, name=_file_name(kernel), use=use)
+        path = capture.write(folder, name=file_name(kernel), use=use)
         count, seconds = use.signatures[sign] if use else (1, capture.recording.seconds)
         return path, replace(capture.recording, count=count, seconds=seconds / count)
 
 
-def _nothing(ran: Ran, command: Sequence[str], kernel: str) -> UsageError:
+def nothing_found(ran: Ran, command: Sequence[str], kernel: str) -> UsageError:
+    """Why there is no recording."""
     if ran.lost:
-        return UsageError(
-            f"nothing could be recorded: {ran.lost[0]}", "make room on the disk, or name another with -o"
-        )
+        full = "written" in ran.lost[0]
+        hint = "make room on the disk, or name another with -o" if full else "run it as it is first"
+        return UsageError(f"nothing could be recorded: {ran.lost[0]}", hint)
     uses = [use for use in ran.kernels if use.name == kernel]
     reasons = [why for use in uses for why in use.refused]
     if reasons:
@@ -281,7 +318,8 @@ def _nothing(ran: Ran, command: Sequence[str], kernel: str) -> UsageError:
     )
 
 
-def _notes(ran: Ran) -> list[str]:
+def notes_of(ran: Ran) -> list[str]:
+    """What a person should know of a recorded application."""
     notes = [f"some launches were not recorded: {why}" for why in dict.fromkeys(ran.lost)]
     if ran.ended_badly:
         notes.append(f"the application {ran.ended_badly}; what it had launched until then is recorded")
@@ -292,5 +330,6 @@ def _notes(ran: Ran) -> list[str]:
     return notes
 
 
-def _file_name(kernel: str) -> str:
+def file_name(kernel: str) -> str:
+    """A kernel's name as part of a file's."""
     return _NAME.sub("_", kernel).strip("_.-") or "kernel"

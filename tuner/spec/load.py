@@ -24,6 +24,7 @@ from tuner.spec.kernels import kernel_names, kernel_views
 from tuner.spec.machine import check_live, choose_backend, without_passes
 from tuner.spec.messages import to_spec_error
 from tuner.spec.models import SpecModel
+from tuner.spec.recorded_cuda import cuda_functions
 from tuner.spec.sections import (
     NOT_YET,
     evolves,
@@ -295,6 +296,9 @@ class _Loader:
             return None
         if sources.language == "c":
             return read_calls(model, view, Path(self.folder))
+        if sources.language == "cuda":
+            text = sources.variant.files[0].text
+            return read_workload(model, view, Path(self.folder), lambda entry: cuda_functions(text, entry))
         if sources.language != "opencl":
             hint = "give arguments instead"
             raise view.error(("workload",), f"recordings of {sources.language} are {NOT_YET}", hint, key=True)

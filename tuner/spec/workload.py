@@ -21,7 +21,9 @@ from tuner.core.errors import BaselineError, SpecError, UsageError
 from tuner.core.expressions import parse
 from tuner.core.types import Argument, ArgumentRole, Initial, Launch, Problem
 from tuner.recorders.recordings.format import RecordedArgument, Recording, RecordingFile, parse_header
+from tuner.spec.by_recording import INDEX, by_recording
 from tuner.spec.models import SpecModel
+from tuner.spec.recorded_cuda import base_name, check_cuda, cuda_arguments
 from tuner.spec.replayable import check_number, check_replayable, group_of, the_function, told_apart
 from tuner.spec.signature import Function
 from tuner.spec.yaml_places import View
@@ -41,9 +43,6 @@ __all__ = [
 
 DERIVED = "recordings.json"
 """Name, among the files of a loaded spec, of what was derived from its recordings."""
-
-INDEX = "recording"
-"""The size that tells recordings apart in expressions; they count from 1."""
 
 AXES = ("global_x", "global_y", "global_z")
 """The sizes that hold a launch's work-items along each axis."""
@@ -102,7 +101,8 @@ def read_workload(
     ]
     recordings = [told_apart(recording, function) for recording in recordings]
     for name, recording in zip(names, recordings, strict=True):
-        check_replayable(name, recording, function, view)
+        check = check_cuda if recording.api == "cuda" else check_replayable
+        check(name, recording, function, view)
     return _workload(names, digests, recordings, parameters, view)
 
 
@@ -168,7 +168,7 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
             made.append(replace(argument, initial=initial, fixed=False))
             continue
         values = [_scalar(a.value, argument.dtype, argument.name, view) for a in recorded]
-        made.append(replace(argument, value=_by_recording(values)))
+        made.append(replace(argument, value=by_recording(values)))
     for name, recording in zip(workload.names, workload.recordings, strict=True):
         _check_shared(name, recording, arguments, view)
     return tuple(made)
@@ -286,9 +286,11 @@ def recorded_launch(workload: Workload, launch: Launch | None, view: View) -> La
     if len(local) > 1:
         raise view.error(_PATH, "the recordings give local memory of different sizes", "name one of them")
     shared = parse(str(local.pop())) if local else None
+    if any(r.shared_bytes for r in workload.recordings):
+        shared = by_recording([r.shared_bytes for r in workload.recordings])
     axes = len(workload.recordings[0].global_size)
     offsets = [r.offset or (0,) * axes for r in workload.recordings]
-    offset = tuple(_by_recording([o[i] for o in offsets]) for i in range(axes))
+    offset = tuple(by_recording([o[i] for o in offsets]) for i in range(axes))
     if not any(any(o) for o in offsets):
         offset = ()
     if launch is not None:
@@ -299,8 +301,8 @@ def recorded_launch(workload: Workload, launch: Launch | None, view: View) -> La
         for r, block in zip(workload.recordings, blocks, strict=True)
     ]
     return Launch(
-        grid=tuple(_by_recording([g[i] for g in grids]) for i in range(axes)),
-        block=tuple(_by_recording([b[i] for b in blocks]) for i in range(axes)),
+        grid=tuple(by_recording([g[i] for g in grids]) for i in range(axes)),
+        block=tuple(by_recording([b[i] for b in blocks]) for i in range(axes)),
         shared_bytes=shared,
         offset=offset,
     )
@@ -323,9 +325,13 @@ def _names(pattern: str, folder: Path, view: View) -> tuple[str, ...]:
 
 def _agree(names: Sequence[str], recordings: Sequence[Recording], model: SpecModel, view: View) -> None:
     for name, recording in zip(names, recordings, strict=True):
-        if recording.entry != model.kernel.entry:
+        if base_name(recording.entry) != base_name(model.kernel.entry):
             hint = f"name the recordings of {model.kernel.entry}, for example {fnmatch_hint(name, model.kernel.entry)}"
             raise view.error(_PATH, f"{name} holds {recording.entry!r}, not {model.kernel.entry!r}", hint)
+        if recording.api != recordings[0].api:
+            raise view.error(
+                _PATH, f"{name} is of {recording.api}, {names[0]} of another API", "tune them apart"
+            )
         if len(recording.global_size) != len(recordings[0].global_size):
             raise view.error(_PATH, f"{name} has another number of axes than {names[0]}", "tune them apart")
 
@@ -339,6 +345,8 @@ def fnmatch_hint(name: str, entry: str) -> str:
 def _arguments(
     parameters: Sequence[Sequence[Any]], names: Sequence[str], recordings: Sequence[Recording]
 ) -> tuple[Argument, ...]:
+    if recordings[0].api == "cuda":
+        return cuda_arguments(parameters, names, recordings)
     made = []
     for number, (name, dtype, constant) in enumerate(parameters):
         given = [r.arguments[number] for r in recordings]
@@ -347,13 +355,13 @@ def _arguments(
         item = np.dtype(dtype).itemsize
         if given[0].kind == "scalar":
             values = [np.frombuffer(a.value, dtype)[0].item() for a in given]
-            made.append(Argument(name=name, dtype=dtype, value=_by_recording(values)))
+            made.append(Argument(name=name, dtype=dtype, value=by_recording(values)))
             continue
         made.append(
             Argument(
                 name=name,
                 dtype=dtype,
-                shape=(_by_recording([a.size_bytes // item for a in given]),),
+                shape=(by_recording([a.size_bytes // item for a in given]),),
                 role=ArgumentRole.INPUT if constant else ArgumentRole.INOUT,
                 initial=Initial(kind="recording", options={"paths": tuple(names), "argument": number}),
             )
@@ -371,13 +379,6 @@ def _problems(recordings: Sequence[Recording]) -> tuple[Problem, ...]:
         )
         for i, (r, share) in enumerate(zip(recordings, shares, strict=True))
     )
-
-
-def _by_recording(values: Sequence[int | float]) -> Any:
-    """An expression that is the value of each recording: its number stands in the size :data:`INDEX`."""
-    if all(v == values[0] for v in values):
-        return parse(repr(values[0]))
-    return parse(" + ".join(f"({INDEX} == {i + 1}) * {v!r}" for i, v in enumerate(values)))
 
 
 def _notices(names: Sequence[str], recordings: Sequence[Recording]) -> tuple[str, ...]:
