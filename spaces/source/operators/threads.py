@@ -36,7 +36,6 @@ from tuner.spaces.source.syntax import (
 )
 
 __all__ = [
-    "ITEM",
     "Threads",
     "barrier",
     "block_text",
@@ -54,7 +53,6 @@ __all__ = [
     "with_launch",
 ]
 
-ITEM = {"opencl": "work-item", "cuda": "thread"}
 _AXES = "xyz"
 _WORDS = {"group": "blockIdx", "item": "threadIdx", "items": "blockDim", "groups": "gridDim"}
 _CALLS = {
