@@ -124,6 +124,8 @@ class Initial:
 class Argument:
     """One argument of the kernel, in call order: an array when it has a shape, else a scalar with a value.
 
+    An array with ``constant`` is no parameter: it fills the source's variable of its name in constant memory.
+
     Attributes:
         passing: how the kernel gets it: ``argument``; ``value``, the array's bytes by value; ``memory``, not at all,
             but it reaches the array through pointers elsewhere; ``global``, a module's variable of this name.
@@ -140,6 +142,7 @@ class Argument:
     fixed: bool = False
     passing: str = "argument"
     address: Expression | None = None
+    constant: bool = False
 
     @property
     def is_array(self) -> bool:

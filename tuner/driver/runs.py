@@ -194,7 +194,7 @@ def begin(
     if options.require_sandbox:
         require_sandbox(backend, spec.task.target)
     settings = replace(settings_of(spec, options), fleet=executor is not None)
-    catalogue = backend.pass_catalogue() if spec.wants_passes else None
+    catalogue = backend.pass_catalogue(spec.task.target) if spec.wants_passes else None
     space = spec.space(catalogue)
     check_flags(backend, space)
     task = spec.task_with(seed=settings.seed)
