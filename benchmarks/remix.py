@@ -70,12 +70,15 @@ def finished(spec: Path, record: Path, changes: dict[str, dict[str, Any]], optio
     if record.exists():
         outcome = load(record).outcome
         return resume(record) if outcome.interrupted else outcome
-    with tempfile.TemporaryDirectory() as folder:
-        copy = altered(spec, Path(folder), changes)
-        if not changes:
-            copy.write_text(copy.read_text() + f"compare: {list(others())!r}\n")
-        (loaded,) = load_spec(copy)
-        return begin(loaded, record, options)
+    # A resumed run looks for files beside its spec, so the copy stays beside the record.
+    folder = record.with_suffix(".spec")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    copy = altered(spec, folder, changes)
+    if not changes:
+        copy.write_text(copy.read_text() + f"compare: {list(others())!r}\n")
+    (loaded,) = load_spec(copy)
+    return begin(loaded, record, options)
 
 
 def one(spec: Path, runs: Path, given: Any, numerics: str) -> dict[str, Any]:
