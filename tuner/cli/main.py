@@ -70,6 +70,13 @@ def tune(
             help="A run elsewhere to learn from, or auto: runs of the kernel in --out (strategy surrogate).",
         ),
     ] = None,
+    baselines: Annotated[
+        bool,
+        typer.Option(
+            "--baselines",
+            help="First run simpler searches with the same budget each, to compare an evolving run with.",
+        ),
+    ] = False,
     executor: Annotated[
         str, typer.Option(help="Where builds and timings happen: local, or ray (a cluster).")
     ] = "local",
@@ -126,6 +133,7 @@ def tune(
             observers=[display],
             interruption=interruption,
             display=display,
+            baselines=baselines,
             executor=fleet,
         )
         results.append(result)
