@@ -10,7 +10,7 @@ import difflib
 from importlib.metadata import entry_points
 
 from tuner.core.errors import MachineError, UsageError
-from tuner.core.types import Kernel
+from tuner.core.types import Kernel, Launch
 from tuner.search.remix import Proposer, RemixProposer
 
 __all__ = ["GROUP", "create", "names"]
@@ -23,13 +23,14 @@ def names() -> tuple[str, ...]:
     return tuple(sorted({RemixProposer.name, *(e.name for e in entry_points(group=GROUP))}))
 
 
-def create(name: str, kernel: Kernel, numerics: str) -> Proposer:
+def create(name: str, kernel: Kernel, numerics: str, *, launch: Launch | None = None) -> Proposer:
     """A new proposer.
 
     Args:
         name: one of :func:`names`; ``remix`` cannot be taken over by an entry point.
         kernel: as given.
         numerics: ``exact``, ``reassociate`` or ``approximate``.
+        launch: of the kernel, where it has one; only the remix operators change launches.
 
     Raises:
         UsageError: there is no such proposer, or it is none.
@@ -37,7 +38,7 @@ def create(name: str, kernel: Kernel, numerics: str) -> Proposer:
         SpecError: the kernel's regions are wrong.
     """
     if name == RemixProposer.name:
-        return RemixProposer(kernel, numerics)
+        return RemixProposer(kernel, numerics, launch=launch)
     entry = next((e for e in entry_points(group=GROUP) if e.name == name), None)
     if entry is None:
         near = difflib.get_close_matches(name, names(), n=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from tuner.driver.earlier import with_earlier
 from tuner.driver.engine import Interruption
 from tuner.driver.imports import read_sources
 from tuner.driver.opening import open_state
+from tuner.driver.rivals import run_rivals
 from tuner.driver.runs import (
     Options,
     Outcome,
@@ -124,6 +125,7 @@ def tune(
     go_on: bool = False,
     require_sandbox: bool = False,
     observers: Sequence[Observer] = (),
+    baselines: bool = False,
 ) -> Result:
     """Tunes the kernel of a spec.
 
@@ -140,6 +142,7 @@ def tune(
         go_on: go on with the newest unfinished run of this spec in ``out``.
         require_sandbox: refuse to run where a protection from generated code is missing.
         observers: told of each committed event.
+        baselines: where the source evolves, first run simpler searches with the same budget each, to compare with.
 
     Raises:
         SpecError: a mistake in the spec.
@@ -161,7 +164,9 @@ def tune(
         warm_start=tuple(read_sources(with_earlier([Path(p) for p in warm_start], specs[0], [Path(out)]))),
         library=None if library is None else Path(library),
     )
-    result = tune_spec(specs[0], options, out=Path(out), go_on=go_on, observers=observers)
+    result = tune_spec(
+        specs[0], options, out=Path(out), go_on=go_on, observers=observers, baselines=baselines
+    )
     if result.outcome.failed:
         raise BaselineError(result.outcome.summary.message, f"tuner check {spec} says more")
     return result
@@ -178,6 +183,7 @@ def tune_spec(
     interruption: Interruption | None = None,
     backend: Backend | None = None,
     display: AbstractContextManager[Any] | None = None,
+    baselines: bool = False,
     executor: MakeExecutor | None = None,
 ) -> Result:
     """:func:`tune` for a spec that is loaded already; a baseline that fails is in the result, not raised."""
@@ -197,6 +203,8 @@ def tune_spec(
                 )
             )
     with display or nullcontext():
+        if baselines:
+            options = replace(options, rivals=_rivals(spec, options, out, backend, interruption, executor))
         return Result(
             begin(
                 spec,
@@ -208,6 +216,20 @@ def tune_spec(
                 executor=executor,
             )
         )
+
+
+def _rivals(
+    spec: LoadedSpec,
+    options: Options,
+    out: Path,
+    backend: Backend | None,
+    interruption: Interruption | None,
+    executor: MakeExecutor | None,
+) -> tuple[str, ...]:
+    def run(spec: LoadedSpec, path: Path, changed: Options) -> Outcome:
+        return begin(spec, path, changed, backend=backend, interruption=interruption, executor=executor)
+
+    return run_rivals(spec, options, lambda name: new_path(out, f"{spec.name}-{name}"), run)
 
 
 def load(run: str | Path) -> Result:

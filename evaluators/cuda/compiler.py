@@ -86,8 +86,7 @@ def geometry_of(task: Task, resolved: Resolved, sizes: Mapping[str, int]) -> Geo
     Raises:
         SpecError: it cannot be computed, or no launch can be so.
     """
-    assert task.launch is not None
-    return geometry(task.launch, {**resolved.macros, **resolved.scalars}, sizes)
+    return geometry(resolved.launch_of(task), {**resolved.macros, **resolved.scalars}, sizes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

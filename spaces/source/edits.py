@@ -99,7 +99,11 @@ def applied(program: Program, edits: Sequence[Edit]) -> Applied:
     """What is known of a program that a list of edits led to."""
     return Applied(
         program=program,
-        variant=Variant(files=program.sources(), edits=tuple(dict(e) for e in edits)),
+        variant=Variant(
+            files=program.sources(),
+            edits=tuple(dict(e) for e in edits),
+            launch=None if program.launch == program.entry.launch else program.launch,
+        ),
         parameters=tuple(p for e in edits for p in textual.parameters(e)),
         constraints=tuple(dict.fromkeys(c for e in edits for c in e.get("constraints", ()))),
         checked=all(e.get("op") in OPERATORS and OPERATORS[e["op"]].checked for e in edits),
@@ -122,6 +126,8 @@ def apply_edit(program: Program, edit: Edit) -> Program:
     function = program.functions.get(label) if isinstance(label, str) else None
     if function is None or not isinstance(label, str):
         raise Refused(f"there is no function {label!r} in a region")
+    if program.language not in operator.languages:
+        raise Refused(f"{op} is not for {program.language}")
     textual.check_parameters(edit)
     clash = names_elsewhere(program, label) & {p["name"] for p in edit.get("parameters", ())}
     if clash:

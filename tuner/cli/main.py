@@ -76,6 +76,13 @@ def tune(
             help="Try first what earlier runs of similar kernels found, and keep this one for later runs."
         ),
     ] = True,
+    baselines: Annotated[
+        bool,
+        typer.Option(
+            "--baselines",
+            help="First run simpler searches with the same budget each, to compare an evolving run with.",
+        ),
+    ] = False,
     executor: Annotated[
         str, typer.Option(help="Where builds and timings happen: local, or ray (a cluster).")
     ] = "local",
@@ -134,6 +141,7 @@ def tune(
             observers=[display],
             interruption=interruption,
             display=display,
+            baselines=baselines,
             executor=fleet,
         )
         results.append(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,11 @@ def print_result(result: Result) -> None:
         print(f"  cost model {_savings(summary.savings)}")
     if summary.llm.calls:
         print(f"  models     {_models(summary.llm)}")
+    for rival in summary.rivals:
+        value, (low, high) = rival["speedup"]["value"], rival["speedup"]["ci95"]
+        print(
+            f"  baseline   {rival['name']}, same budget: {value:.2f}x [{low:.2f}, {high:.2f}] ({rival['claim']})"
+        )
     counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)
     print(f"  trials     {summary.trials['total']}: {counts}")
     print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s")
@@ -139,8 +145,16 @@ def _print_edits(result: Result) -> None:
     if lineage is None or not lineage.edits:
         return
     taken = f"; {lineage.left_out} that did not pay were left out" if lineage.left_out else ""
-    ops = ", ".join(_edit(e) for e in lineage.edits)
+    gains = lineage.gains or (None,) * len(lineage.edits)
+    ops = ", ".join(f"{_edit(e)}{_worth(g)}" for e, g in zip(lineage.edits, gains, strict=True))
     print(f"  source     variant {lineage.variant}: {ops}{taken}")
+
+
+def _worth(gain: float | None) -> str:
+    """What an edit of the winner is worth: how many times as long a call takes without it."""
+    if gain is None:
+        return ""
+    return " (needed)" if math.isinf(gain) else f" ({gain:.2f}x)"
 
 
 def _edit(edit: Mapping[str, Any]) -> str:

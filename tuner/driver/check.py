@@ -67,7 +67,7 @@ def check_spec(spec: LoadedSpec, *, backend: Backend | None = None, faults: bool
     searchers.create(spec.search.strategy, space)
     _describe_space(report, space)
     if spec.evolves:
-        functions = read_program(spec.task.kernel).functions
+        functions = read_program(spec.task.kernel, launch=spec.task.launch).functions
         labels = ", ".join(functions) or "none of its functions"
         report.lines.append(("source", f"may change: {labels}; by {_proposers(spec)}"))
     environment = backend.environment(spec.task.target)

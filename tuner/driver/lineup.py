@@ -13,7 +13,7 @@ from typing import Any
 from tuner.core.canonical import digest
 from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
-from tuner.core.protocols import Searcher
+from tuner.core.protocols import Observation, Searcher
 from tuner.core.streams import stream
 from tuner.core.types import Configuration, Resolved, Task, Variant
 from tuner.driver import consultant
@@ -41,7 +41,7 @@ class Lineup:
     Args:
         state: of the run; read, never changed but for what is told.
         space: of the source as given.
-        task: of the spec.
+        task: of the run: its kernel as given, its launch and its numerics.
         make: makes a fresh searcher of a space; for the source as given (``None``) one that may be warm.
     """
 
@@ -81,8 +81,9 @@ class Lineup:
     def of_trial(self, number: int) -> tuple[Variant, Resolved]:
         """What a trial is built from."""
         trial = self._state.trials[number]
+        variant = self.variant(trial.variant)
         resolved = self.space(trial.variant).resolve(trial.proposal.configuration)
-        return self.variant(trial.variant), resolved
+        return variant, replace(resolved, launch=variant.launch)
 
     def judge(self, action: Judge) -> dict[str, Any]:
         """What the cost model thinks of trials, as a ``judge`` event holds it without its clocks."""
@@ -189,7 +190,15 @@ class Lineup:
             space = self.space(number)
             older = {p.name for n in own.parents for p in self._state.variants[n].parameters}
             new = [p.name for p in own.parameters if p.name not in older]
-            searcher = InheritingSearcher(lambda: self._make(space), space, own.seed or {}, new)
+            prior: tuple[Observation, ...] = ()
+            if own.parents:
+                first = self._state.variants[own.parents[0]]
+                prior = tuple(self._state.observations(first.finished[: own.known]))
+            evolution = self._state.settings.evolution
+            if evolution is not None and evolution.independent and own.purpose == "propose":
+                searcher = self._make(space)
+            else:
+                searcher = InheritingSearcher(lambda: self._make(space), space, own.seed or {}, new, prior)
         told = 0
         for upto, trials in own.asks:
             searcher.tell(self._state.observations(own.finished[told:upto]))
@@ -201,6 +210,14 @@ class Lineup:
         """Archive and proposer, told of all that was judged so far."""
         if self._evolution is None:
             self._evolution = _evolution(self._task, self._state.settings)
+        settings = self._state.settings.evolution
+        assert settings is not None
+        if settings.independent:
+            # Only the source as given is known, so that everything is drawn from it alone.
+            if not self._told and self._state.judgements:
+                self._told = 1
+                self._evolution.tell([self._judged(self._state.judgements[0])])
+            return self._evolution
         fresh, self._told = self._state.judgements[self._told :], len(self._state.judgements)
         self._evolution.tell([self._judged(one) for one in fresh])
         return self._evolution
@@ -218,6 +235,7 @@ class Lineup:
             score=one.score,
             configuration=one.configuration or {},
             first=one.first,
+            twin=one.twin,
         )
 
 
@@ -243,10 +261,14 @@ def _evolution(task: Task, settings: RunSettings) -> Evolution:
     return Evolution(
         task.kernel,
         task.verify.numerics,
+        launch=task.launch,
         islands=own.islands,
         migration=own.migration,
         patience=own.patience,
-        proposers={n: proposers.create(n, task.kernel, task.verify.numerics) for n in settings.proposers},
+        proposers={
+            n: proposers.create(n, task.kernel, task.verify.numerics, launch=task.launch)
+            for n in settings.proposers
+        },
     )
 
 
@@ -264,8 +286,10 @@ def _made(
         name = digest(data)
         blobs[name] = data
         files.append([source.name, f"blob:{name}"])
+    launch = offspring.variant.launch
     return {
         "files": files,
+        **({} if launch is None else {"launch": launch.to_json()}),
         "edits": [dict(e) for e in offspring.variant.edits],
         "parameters": [
             {"name": p.name, "values": list(p.values), "default": p.default} for p in offspring.parameters

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.core import statistics
+from tuner.core.canonical import canonical_json
 from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.comparison import Comparison, comparisons
 from tuner.driver.light import ratio_to_light
+from tuner.driver.lineage import Reduction
 from tuner.driver.objectives import FrontPoint, pareto
 from tuner.driver.savings import Savings, savings
 from tuner.driver.settings import REMIX
@@ -35,6 +37,8 @@ class Lineage:
         variant: the best trial's: 0 is the source as given.
         edits: that make it of the original.
         by: variants that each proposer or model has made.
+        gains: of each edit: how many times as long a call takes without it, infinite where nothing works without it;
+            ``None`` where that was not tried.
     """
 
     total: int
@@ -43,6 +47,7 @@ class Lineage:
     variant: int
     edits: tuple[Mapping[str, Any], ...]
     by: Mapping[str, int]
+    gains: tuple[float | None, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -54,6 +59,10 @@ class Lineage:
             "left_out": self.left_out,
             "variant": self.variant,
             "edits": [dict(e) for e in self.edits],
+            "gains": [
+                None if g is None else {"ratio": None if math.isinf(g) else g, "needed": math.isinf(g)}
+                for g in self.gains
+            ],
         }
 
 
@@ -108,6 +117,7 @@ class Summary:
         savings: what the cost model saved; ``None`` where it was not asked.
         pareto: where there are several objectives the trials that nothing beats in all of them, fastest first; their
             values are the search's, unlike the claim, which is about time and confirmed.
+        rivals: what simpler searches reached with the same budget, where they were asked for.
         baseline_s, best_s: seconds of one call with 95% interval (weighted geometric mean over problems).
     """
 
@@ -132,6 +142,7 @@ class Summary:
     light: tuple[float, float | None] | None = None
     llm: Correspondence = field(default_factory=Correspondence)
     pareto: tuple[FrontPoint, ...] = ()
+    rivals: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def configuration(self) -> Configuration:
@@ -178,6 +189,7 @@ class Summary:
             "light": self._light_json(),
             "library": None if self.recalled is None else [dict(source) for source in self.recalled],
             "cost_model": None if self.savings is None else self.savings.to_json(),
+            **({"baselines": [dict(r) for r in self.rivals]} if self.rivals else {}),
         }
 
     def _light_json(self) -> dict[str, float | None] | None:
@@ -248,6 +260,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         evolution=_lineage(state, best) if state.settings.evolution is not None else None,
         llm=_correspondence(state),
         pareto=pareto(state),
+        rivals=tuple((state.start or {}).get("rivals", ())),
     )
 
 
@@ -273,6 +286,7 @@ def _lineage(state: RunState, best: TrialState) -> Lineage:
         variant=own.number,
         edits=own.edits,
         by=Counter(state.exchanges.arm_of[v.number] for v in searched if v.number in state.exchanges.arm_of),
+        gains=tuple(_gain(reduction, edit) for edit in own.edits),
     )
 
 
@@ -293,6 +307,12 @@ def _correspondence(state: RunState) -> Correspondence:
         message=unusable[-1]["message"] if unusable else "",
         cassette=exchanges.settings.cassette,
     )
+
+
+def _gain(reduction: Reduction | None, edit: Mapping[str, Any]) -> float | None:
+    """What an edit of the winner is worth, as a ratio of times."""
+    lost = None if reduction is None else reduction.worth.get(canonical_json(dict(edit)))
+    return None if lost is None else math.exp(lost)
 
 
 def _message(state: RunState, baseline: TrialState) -> str:

@@ -63,7 +63,8 @@ class Options:
 
     ``require_sandbox`` refuses to run where a protection from generated code is missing.
     ``library`` is the folder of finished runs to learn from and add to.
-    ``warm_start`` holds what :func:`tuner.driver.imports.read_sources` gives. ``llm`` is a model's name, ``off``, or
+    ``warm_start`` holds what :func:`tuner.driver.imports.read_sources` gives, ``rivals`` what
+    :func:`tuner.driver.rivals.run_rivals` does; they are only written down. ``llm`` is a model's name, ``off``, or
     ``cassette:`` with the path of a run's record.
     """
 
@@ -77,6 +78,7 @@ class Options:
     warm_start: tuple[str, ...] = ()
     library: Path | None = None
     llm: str | None = None
+    rivals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +252,8 @@ def begin(
         body[KEY] = [_store(text, blobs) for text in options.warm_start]
     if cassette is not None:
         body[CASSETTE] = _store(cassette, blobs)
+    if options.rivals:
+        body["rivals"] = [from_json(text) for text in options.rivals]
     texts = {name: data.decode() for name, data in blobs.items()}
     # A strategy that cannot be made is said before anything is written.
     searcher = begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])

@@ -33,6 +33,9 @@ class Evolution:
         dull: duplicates in a row after which a variant's rung is over: its search finds nothing new.
         calls: least timed calls of one process while choosing and confirming, where a call takes long.
         choose: part of the time left at the end of the search that choosing may take.
+        independent: whether every variant is drawn from the source as given, and nothing is learnt from others: what
+            evolution is compared with.
+        hopeless: log time by which a variant's first trial may be behind the best of all for its search to go on.
         pays: log time that an edit has to be worth to stay in the winner.
     """
 
@@ -44,10 +47,12 @@ class Evolution:
     migration: int = 12
     patience: int = 24
     barren: int = 4
-    reserve: float = 0.06
+    reserve: float = 0.1
     dull: int = 6
     calls: int = 3
     choose: float = 0.35
+    independent: bool = False
+    hopeless: float = 1.1
     pays: float = 0.01
 
     def rung(self, number: int) -> int:

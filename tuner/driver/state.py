@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -286,6 +287,7 @@ class RunState:
         assert self.settings.evolution is not None
         variant = VariantState.from_json(number, made, self._blob)
         variant.purpose = body["purpose"]
+        variant.known = len(self.variants[variant.parents[0]].finished) if variant.parents else 0
         variant.target = self.settings.evolution.rung(0)
         variant.patience = self.settings.evolution.dull
         if self.reduction is not None:
@@ -310,6 +312,19 @@ class RunState:
             edit=len(self.variants[trial.variant].edits) - 1,
         )
 
+    def _outclassed(self, variant: VariantState) -> bool:
+        """Whether a new variant is so far behind the best of all that tuning will not bring it back."""
+        evolution, best = self.settings.evolution, self.best
+        if evolution is None or best is None or variant.score is None or variant.purpose != "propose":
+            return False
+        score = self.trials[best].score
+        return (
+            variant.number != ORIGINAL
+            and variant.rung == 0
+            and score is not None
+            and variant.score > score + evolution.hopeless
+        )
+
     def _judge(self, variant: VariantState) -> None:
         """Notes what a variant has reached when it has come to the end of its rung."""
         if self.settings.evolution is None or not variant.settled or len(variant.reached) > variant.rung:
@@ -319,7 +334,13 @@ class RunState:
         if variant.purpose == "propose":
             best = None if variant.best is None else self.trials[variant.best].proposal.configuration
             self.judgements.append(
-                Judgement(variant=variant.number, score=variant.score, configuration=best, first=first)
+                Judgement(
+                    variant=variant.number,
+                    score=variant.score,
+                    configuration=best,
+                    first=first,
+                    twin=self._is_twin(variant),
+                )
             )
             if first and variant.number != ORIGINAL:
                 self.exchanges.judge(variant.number, self._gain(variant), len(variant.trials))
@@ -343,13 +364,27 @@ class RunState:
     def _apply_waited(self, _: int | None, body: Mapping[str, Any]) -> None:
         """Only the clock went on."""
 
+    def _is_twin(self, variant: VariantState) -> bool:
+        """Whether all that a variant compiled to was there before, of others."""
+        trials = [self.trials[n] for n in variant.finished]
+        return bool(trials) and all(
+            t.status is Status.DUPLICATE and t.of is not None and self.trials[t.of].variant != variant.number
+            for t in trials
+        )
+
     def _reduced(self, trial: TrialState, reduction: Reduction) -> None:
         assert self.settings.evolution is not None
         good = trial.status is Status.OK and not trial.raced and trial.score is not None
+        edit = self.variants[reduction.variant].edits[reduction.edit]
+        lost: float | None = math.inf
+        if trial.score is not None:
+            lost = trial.score - reduction.score
+        elif trial.status in (Status.PRUNED, Status.LOST):
+            lost = None
         if good and (trial.score or 0.0) <= reduction.score + self.settings.evolution.pays:
             reduction.accept(trial.number, len(self.variants[trial.variant].edits))
         else:
-            reduction.refuse()
+            reduction.refuse(edit, lost)
 
     def _apply_judge(self, _: int | None, body: Mapping[str, Any]) -> None:
         judged = {
@@ -445,6 +480,7 @@ class RunState:
         self.finished.append(number)
         own = self.variants[trial.variant]
         own.finish(number, trial.score, duplicate=trial.status is Status.DUPLICATE)
+        own.outclassed = self._outclassed(own)
         self._judge(own)
         if self.reduction is not None and self.reduction.trying == own.number:
             self._reduced(trial, self.reduction)

@@ -31,7 +31,7 @@ __all__ = [
     "refuse_unbuilt",
 ]
 
-EVOLVED = ("c", "c++")
+EVOLVED = ("c", "c++", "opencl", "cuda")
 
 _URL = re.compile(r"https?://[^\s@/?#]+(/[^\s@?#]*)?")
 
@@ -59,7 +59,7 @@ def refuse_unbuilt(model: SpecModel, view: View) -> None:
 
 
 def evolves(model: SpecModel, language: str) -> bool:
-    """Whether variants of the source are searched: there are source transformations for C and C++."""
+    """Whether variants of the source are searched: there are source transformations for its language."""
     return bool(model.space.source.evolve) and language in EVOLVED
 
 
