@@ -67,14 +67,16 @@ def record(
 
 def apply(run: Run, command: Words) -> None:
     """Run an unmodified application with a run's winner in place."""
-    from tuner.driver.applying import check_applied, run_with, winner_of
+    from tuner.driver.applying import check_applied, run_with
+    from tuner.driver.winners import winner_of
 
-    ran = run_with(winner_of(run), command)
-    check_applied(ran)
+    winner = winner_of(run)
+    ran = run_with(winner, command)
+    check_applied(winner, ran)
     for problem in ran.problems:
         print(f"note: {problem}", file=sys.stderr)
     left = f", {ran.left} left as they were" if ran.left else ""
-    print(f"tuner: {ran.replaced} launches with the winner in place{left}", file=sys.stderr)
+    print(f"tuner: {ran.replaced} calls with the winner in place{left}", file=sys.stderr)
     raise typer.Exit(ran.status if ran.status >= 0 else 128 - ran.status)
 
 
@@ -85,7 +87,8 @@ def ab(
     as_json: Json = False,
 ) -> None:
     """Run an application as it is and with a run's winner, interleaved; say what it gains as a whole."""
-    from tuner.driver.applying import compare, winner_of
+    from tuner.driver.applying import compare
+    from tuner.driver.winners import winner_of
 
     found = compare(winner_of(run), command, pairs=pairs, note=lambda line: print(line, file=sys.stderr))
     if as_json:
@@ -137,6 +140,4 @@ def _print_comparison(found: Comparison) -> None:
     print(f"{answer}, 95% interval {low:.3f} to {high:.3f}")
     middle = len(plain) // 2
     print(f"  as it is         {plain[middle]:.3f} s (median of {len(plain)} runs)")
-    print(
-        f"  with the winner  {applied[middle]:.3f} s ({found.replaced} launches replaced, {found.left} left)"
-    )
+    print(f"  with the winner  {applied[middle]:.3f} s ({found.replaced} calls replaced, {found.left} left)")

@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import MachineError, TunerError, UsageError
+from tuner.core.protocols import NamesFunctions
 from tuner.driver.export import write_atomically
+from tuner.driver.functions import function_library, function_of
+from tuner.evaluators import registry as backends
 from tuner.evaluators.host.shared import shared_library
 from tuner.recorders.recordings.capture import Application, KernelUse, Ran, read_raw
 from tuner.recorders.recordings.format import Recording
-from tuner.recorders.recordings.function import function_library
+from tuner.recorders.recordings.function import recording_library
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.spec.record import write_spec
 
@@ -179,14 +182,14 @@ def record_spec(
     kernel = spec.task.kernel
     folder = Path(spec.path).resolve().parent / FOLDER
     library = None
-    if kernel.language == "c":
-        sizes = spec.task.problems[0].sizes
-        text = function_library(kernel.entry, spec.task.arguments, kernel.returns, sizes)
-        library = _library(text, f"record-{_file_name(kernel.entry)}")
+    backend = backends.create(spec.task.backend)
+    if isinstance(backend, NamesFunctions):
+        space = spec.space(backend.pass_catalogue())
+        symbol = backend.symbol(spec.task, space.resolve(space.default()))
+        text = recording_library(function_of(spec.task, symbol))
+        library = function_library(text, f"record-{kernel.entry}")
     elif kernel.language != "opencl":
-        raise UsageError(
-            f"functions of {kernel.language} cannot be recorded yet", 'give it extern "C" and a C source'
-        )
+        raise UsageError(f"kernels of {kernel.language} cannot be recorded yet", "record OpenCL, C or C++")
     ran, found = _capture(command, kernel.entry, folder, instances=instances, aside=aside, library=library)
     notes = _notes(ran)
     if len({(r.text, r.options) for _, r in found}) > 1:

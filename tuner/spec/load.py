@@ -24,6 +24,7 @@ from tuner.spec.machine import check_live, choose_backend, without_passes
 from tuner.spec.messages import to_spec_error
 from tuner.spec.models import SpecModel
 from tuner.spec.sections import (
+    EVOLVED,
     NOT_YET,
     evolves,
     make_compare,
@@ -220,7 +221,7 @@ class _Loader:
         sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
         backend = choose_backend(model, sources.language, view, live=self.live)
         workload = self._workload(model, sources, view)
-        called_function = workload is not None and sources.language == "c"
+        called_function = workload is not None and sources.language in EVOLVED
         if workload is not None and called_function:
             workload = replace(workload, problems=call_problems(workload, model, view))
         problems = make_problems(model, view) if workload is None else workload.problems
@@ -291,7 +292,7 @@ class _Loader:
             return None if derived is None else from_text(derived, origin=self.path)
         if model.workload is None:
             return None
-        if sources.language == "c":
+        if sources.language in EVOLVED:
             return read_calls(model, view, Path(self.folder))
         if sources.language != "opencl":
             hint = "give arguments instead"

@@ -168,7 +168,10 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
             made.append(replace(argument, initial=initial, fixed=False))
             continue
         values = [_scalar(a.value, argument.dtype, argument.name, view) for a in recorded]
-        made.append(replace(argument, value=_by_recording(values)))
+        size = argument.value.text.strip() if argument.value is not None else ""
+        if any(p.sizes.get(size) != v for p, v in zip(workload.problems, values, strict=True)):
+            argument = replace(argument, value=_by_recording(values))
+        made.append(argument)
     for name, recording in zip(workload.names, workload.recordings, strict=True):
         _check_shared(name, recording, arguments, view)
     return tuple(made)
