@@ -7,7 +7,7 @@ not compile anything; :mod:`tuner.recorders.recordings.capture` runs an applicat
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 

@@ -118,7 +118,8 @@ static uint64_t *counters; /* replaced, left as they were */
 
 __attribute__((unused)) static int apart(const void *one, long size, const void *other, long length)
 {{
-    return (uintptr_t)one + (uintptr_t)size <= (uintptr_t)other || (uintptr_t)other + (uintptr_t)length <= (uintptr_t)one;
+    uintptr_t a = (uintptr_t)one, b = (uintptr_t)other;
+    return a + (uintptr_t)size <= b || b + (uintptr_t)length <= a;
 }}
 
 static void begin_more(const char *mode)

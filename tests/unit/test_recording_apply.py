@@ -12,8 +12,8 @@ import pytest
 
 from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.driver.applying import check_applied, compare, run_with
-from tuner.driver.winners import Winner, winner_of
 from tuner.driver.recording import list_launches, record_kernel
+from tuner.driver.winners import Winner, winner_of
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordedArgument, Recording

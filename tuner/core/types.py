@@ -34,6 +34,7 @@ __all__ = [
     "Variant",
     "Verdict",
     "VerifyPolicy",
+    "opaque_bytes",
 ]
 
 Value = int | float | str | bool
@@ -133,6 +134,16 @@ class Argument:
     def is_array(self) -> bool:
         """Whether a buffer is passed."""
         return self.shape is not None
+
+
+def opaque_bytes(dtype: str) -> int:
+    """The size of what is passed by value and is no number, such as a structure; 0 for any other dtype.
+
+    Its dtype is ``bytes`` and the size, for example ``bytes48``; its value is the little-endian number of its bytes.
+    Only recordings have such arguments.
+    """
+    size = dtype.removeprefix("bytes")
+    return int(size) if size != dtype and size.isdecimal() else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ import numpy as np
 
 from tuner.core.errors import SpecError
 from tuner.recorders.recordings.format import Recording
-from tuner.spec.signature import Function
+from tuner.spec.signature import CType, Function
 from tuner.spec.yaml_places import View
 
-__all__ = ["check_number", "check_replayable", "group_of", "the_function", "told_apart"]
+__all__ = ["check_number", "check_replayable", "group_of", "is_opaque", "the_function", "told_apart"]
 
 _USUAL_GROUP = 64
 
@@ -77,8 +77,10 @@ def check_replayable(name: str, recording: Recording, function: Function, view: 
             continue
         if kind.pointer != (argument.kind == "buffer"):
             raise refuse(f"{label} is `{kind.text}`, but a {argument.kind} was passed", "record it again")
-        if kind.odd or (not kind.pointer and not kind.dtypes):
-            raise refuse(f"{label} is `{kind.text}`, by value", "only numbers by value can be replayed yet")
+        if is_opaque(kind):
+            continue
+        if kind.odd:
+            raise refuse(f"{label} is `{kind.text}`, {kind.odd}", "such launches cannot be replayed yet")
         item = np.dtype(kind.dtypes[0] if kind.dtypes else "uint8").itemsize
         if argument.size_bytes % item or (not kind.pointer and argument.size_bytes != item):
             raise refuse(
@@ -87,6 +89,11 @@ def check_replayable(name: str, recording: Recording, function: Function, view: 
         if not kind.pointer:
             check_number(argument.value, kind.dtypes[0], label, refuse)
     _check_overlaps(recording, function, refuse)
+
+
+def is_opaque(kind: CType) -> bool:
+    """Whether a parameter is passed by value and is no number: a structure or a vector, replayed byte by byte."""
+    return not kind.pointer and not kind.local and (not kind.dtypes or kind.width > 1)
 
 
 def check_number(value: bytes, dtype: str, label: str, refuse: Callable[[str, str], SpecError]) -> None:

@@ -19,11 +19,18 @@ import numpy as np
 from tuner.core.canonical import canonical_json
 from tuner.core.errors import BaselineError, SpecError, UsageError
 from tuner.core.expressions import parse
-from tuner.core.types import Argument, ArgumentRole, Initial, Launch, Problem
+from tuner.core.types import Argument, ArgumentRole, Initial, Launch, Problem, opaque_bytes
 from tuner.recorders.recordings.format import RecordedArgument, Recording, RecordingFile, parse_header
 from tuner.spec.models import SpecModel
-from tuner.spec.replayable import check_number, check_replayable, group_of, the_function, told_apart
-from tuner.spec.signature import Function
+from tuner.spec.replayable import (
+    check_number,
+    check_replayable,
+    group_of,
+    is_opaque,
+    the_function,
+    told_apart,
+)
+from tuner.spec.signature import CType, Function
 from tuner.spec.yaml_places import View
 
 __all__ = [
@@ -97,13 +104,20 @@ def read_workload(
     except BaselineError as error:
         raise error.at(view.place(("kernel", "source"))) from None
     parameters = [
-        [name or f"argument{i}", kind.dtypes[0] if kind.dtypes else "uint8", kind.constant]
+        [name or f"argument{i}", _dtype(kind, [r.arguments[i] for r in recordings if i < len(r.arguments)])]
+        + [kind.constant]
         for i, (name, kind) in enumerate(function.parameters)
     ]
     recordings = [told_apart(recording, function) for recording in recordings]
     for name, recording in zip(names, recordings, strict=True):
         check_replayable(name, recording, function, view)
     return _workload(names, digests, recordings, parameters, view)
+
+
+def _dtype(kind: CType, recorded: Sequence[RecordedArgument]) -> str:
+    if is_opaque(kind) and recorded:
+        return f"bytes{recorded[0].size_bytes}"
+    return kind.dtypes[0] if kind.dtypes else "uint8"
 
 
 def read_calls(model: SpecModel, view: View, folder: Path) -> Workload:
@@ -347,11 +361,10 @@ def _arguments(
         given = [r.arguments[number] for r in recordings]
         if given[0].kind == "local":
             continue
-        item = np.dtype(dtype).itemsize
         if given[0].kind == "scalar":
-            values = [np.frombuffer(a.value, dtype)[0].item() for a in given]
-            made.append(Argument(name=name, dtype=dtype, value=_by_recording(values)))
+            made.append(Argument(name=name, dtype=dtype, value=_by_recording(_values(given, dtype))))
             continue
+        item = np.dtype(dtype).itemsize
         made.append(
             Argument(
                 name=name,
@@ -362,6 +375,12 @@ def _arguments(
             )
         )
     return tuple(made)
+
+
+def _values(given: Sequence[RecordedArgument], dtype: str) -> list[int | float]:
+    if opaque_bytes(dtype):
+        return [int.from_bytes(a.value, "little") for a in given]
+    return [np.frombuffer(a.value, dtype)[0].item() for a in given]
 
 
 def _problems(recordings: Sequence[Recording]) -> tuple[Problem, ...]:
