@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tuner.api import Result, ensure, load, replay, tune
     from tuner.core.errors import TunerError
+    from tuner.recorders.wisdom import Wisdom, wisdom
 
-__all__ = ["Result", "TunerError", "ensure", "load", "replay", "tune"]
+__all__ = ["Result", "TunerError", "Wisdom", "ensure", "load", "replay", "tune", "wisdom"]
 
 _WHERE = {
     "Result": "tuner.api",
     "TunerError": "tuner.core.errors",
+    "Wisdom": "tuner.recorders.wisdom",
     "ensure": "tuner.api",
     "load": "tuner.api",
     "replay": "tuner.api",
     "tune": "tuner.api",
+    "wisdom": "tuner.recorders.wisdom",
 }
 
 

@@ -104,8 +104,7 @@ def read_workload(
     except BaselineError as error:
         raise error.at(view.place(("kernel", "source"))) from None
     parameters = [
-        [name or f"argument{i}", _dtype(kind, [r.arguments[i] for r in recordings if i < len(r.arguments)])]
-        + [kind.constant]
+        [name or f"argument{i}", _dtype(kind, i, recordings), kind.constant]
         for i, (name, kind) in enumerate(function.parameters)
     ]
     recordings = [told_apart(recording, function) for recording in recordings]
@@ -114,9 +113,9 @@ def read_workload(
     return _workload(names, digests, recordings, parameters, view)
 
 
-def _dtype(kind: CType, recorded: Sequence[RecordedArgument]) -> str:
-    if is_opaque(kind) and recorded:
-        return f"bytes{recorded[0].size_bytes}"
+def _dtype(kind: CType, number: int, recordings: Sequence[Recording]) -> str:
+    if is_opaque(kind) and number < len(recordings[0].arguments):
+        return f"bytes{recordings[0].arguments[number].size_bytes}"
     return kind.dtypes[0] if kind.dtypes else "uint8"
 
 
