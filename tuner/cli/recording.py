@@ -35,9 +35,12 @@ def record(
     ],
     only_list: Annotated[bool, typer.Option("--list", help="List what the command launches.")] = False,
     kernel: Annotated[
-        str | None, typer.Option("--kernel", help="Record it, and write a spec for it.")
+        list[str] | None,
+        typer.Option("--kernel", help="Record it, and write a spec for it; may be given several times."),
     ] = None,
-    instances: Annotated[int, typer.Option(min=1, max=1000, help="The most launches to keep.")] = 2,
+    instances: Annotated[
+        int, typer.Option(min=1, max=1000, help="The most launches of a kernel to keep.")
+    ] = 2,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="With --kernel: folder to write to.")
     ] = None,
@@ -45,7 +48,7 @@ def record(
 ) -> None:
     """Record launches of an unmodified application."""
     from tuner.core.errors import UsageError
-    from tuner.driver.recording import list_launches, record_kernel, record_spec
+    from tuner.driver.recording import list_launches, record_kernels, record_spec
     from tuner.spec.load import load_spec
 
     if only_list and (kernel or output):
@@ -53,9 +56,11 @@ def record(
     if only_list:
         _print_listing(list_launches(words, aside=as_json), as_json)
         return
-    if kernel is not None:
-        folder = output or Path(kernel)
-        _print_report(record_kernel(words, kernel, folder, instances=instances, aside=as_json), as_json)
+    if kernel:
+        if output is None and len(kernel) > 1:
+            raise UsageError("several kernels need one folder", "name it with -o")
+        folder = output or Path(kernel[0])
+        _print_report(record_kernels(words, kernel, folder, instances=instances, aside=as_json), as_json)
         return
     if output is not None:
         raise UsageError("-o goes with --kernel", "recordings for a spec are written beside it")
@@ -124,8 +129,10 @@ def _print_report(report: RecordReport, as_json: bool) -> None:
         print(f"note: {note}", file=sys.stderr)
     for path in (*report.recordings, *report.specs):
         print(f"wrote {path}")
-    for path in report.specs:
-        print(f"next: tune {path}")
+    if report.index is not None:
+        print(f"wrote {report.index}: each kernel's share of their time, by which the budgets are divided")
+    if report.specs:
+        print(f"next: tune {' '.join(map(str, report.specs))}")
 
 
 def _print_comparison(found: Comparison) -> None:

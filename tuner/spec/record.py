@@ -31,7 +31,9 @@ _EXTRA = ("-cl-mad-enable", "-cl-no-signed-zeros")
 _PLATFORMS = {"Portable Computing Language": "pocl"}
 
 
-def write_spec(recordings: Sequence[Recording], *, name: str, pattern: str) -> tuple[str, str]:
+def write_spec(
+    recordings: Sequence[Recording], *, name: str, pattern: str, evaluations: int = 60
+) -> tuple[str, str]:
     """Source and spec of one kernel.
 
     Work-groups are tuned where the kernel cannot tell how large they are; build options where they keep to the
@@ -41,6 +43,7 @@ def write_spec(recordings: Sequence[Recording], *, name: str, pattern: str) -> t
         recordings: of one program.
         name: of both files, without suffix.
         pattern: of the recordings' files, relative to the spec.
+        evaluations: the budget.
 
     Returns:
         The source and the YAML text.
@@ -69,7 +72,11 @@ def write_spec(recordings: Sequence[Recording], *, name: str, pattern: str) -> t
         lines.append(f"    recorded: [{_text(options)}]            # as the application builds it")
     further = [option for option in _EXTRA if option not in options.split()]
     lines.append(f"    extra: {['', *further]}")
-    lines += ["  passes: off", "verify: {reference: recording}", "search: {budget: {evaluations: 60}}"]
+    lines += [
+        "  passes: off",
+        "verify: {reference: recording}",
+        f"search: {{budget: {{evaluations: {evaluations}}}}}",
+    ]
     return first.text, "\n".join(lines) + "\n"
 
 
