@@ -52,6 +52,78 @@ static void *searched(void *caller)
     return found;
 }
 
+#ifdef OWN_PATH
+/* The function is the executable's own, whose calls of it the linker has bound: its first bytes become a jump here, and
+ * what they were runs elsewhere. Before main, so that no other thread can be in them. */
+
+extern ssize_t readlink(const char *, char *, size_t);
+extern int mprotect(void *, size_t, int);
+
+static int is_first(struct loaded *object, size_t size, void *base)
+{
+    (void)size;
+    *(uintptr_t *)base = object->address;
+    return 1;
+}
+
+static unsigned char *page_near(uintptr_t place)
+{
+    enum { PAGE = 4096, STEP = 1 << 20, TRIES = 1500, PRIVATE_AND_NOT_OVER = 0x02 | 0x20 | 0x100000 };
+    uintptr_t start = place & ~(uintptr_t)(STEP - 1);
+    for (uintptr_t i = 1; i < TRIES; i++)
+        for (int up = 0; up < 2; up++) {
+            if (!up && start < i * STEP) continue;
+            uintptr_t wanted_place = up ? start + i * STEP : start - i * STEP;
+            void *got = mmap((void *)wanted_place, PAGE, 3, PRIVATE_AND_NOT_OVER, -1, 0);
+            if (got == (void *)wanted_place) return got;
+        }
+    return NULL;
+}
+
+static size_t far_jump(unsigned char *at, const void *target)
+{
+    memcpy(at, "\xff\x25\0\0\0\0", 6);
+    memcpy(at + 6, &target, 8);
+    return 14;
+}
+
+static const char *redirect(unsigned char *function)
+{
+    unsigned char *page = page_near((uintptr_t)function);
+    if (!page) return "no memory near it";
+    memcpy(page, own_moved, sizeof own_moved);
+    for (size_t i = 0; i < OWN_TARGETS; i++) {
+        int32_t far = (int32_t)(function + own_targets[i][2] - (page + own_targets[i][1]));
+        memcpy(page + own_targets[i][0], &far, 4);
+    }
+    size_t used = sizeof own_moved + far_jump(page + sizeof own_moved, function + sizeof own_first);
+    used = (used + 15) & ~(size_t)15;
+    far_jump(page + used, WRAPPER);
+    int32_t jump = (int32_t)(page + used - (function + 5));
+    uintptr_t low = (uintptr_t)function & ~(uintptr_t)4095, high = ((uintptr_t)function + 5 + 4095) & ~(uintptr_t)4095;
+    if (mprotect(page, 4096, 5) || mprotect((void *)low, high - low, 7)) return "its memory cannot be changed";
+    __atomic_store_n(&patched, (void *)page, __ATOMIC_RELEASE);
+    function[0] = 0xE9;
+    memcpy(function + 1, &jump, 4);
+    return mprotect((void *)low, high - low, 5) ? "its memory cannot be protected again" : NULL;
+}
+
+__attribute__((constructor)) static void stand_before(void)
+{
+    char path[4096];
+    uintptr_t base = 0;
+    begin();
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length < 0) return;
+    path[length] = 0;
+    if (strcmp(path, OWN_PATH)) return;
+    dl_iterate_phdr(is_first, &base);
+    unsigned char *function = (unsigned char *)base + OWN_ADDRESS;
+    const char *why = memcmp(function, own_first, sizeof own_first) ? "it is another one than was looked at" : redirect(function);
+    if (why) say("problem\t%s of the executable cannot be stood before: %s", ENTRY, why);
+}
+#endif
+
 enum { CALLERS = 64 };
 static struct { void *caller, *function; } callers[CALLERS];
 

@@ -21,7 +21,41 @@ from tuner.recorders.recordings.c_text import (
     parameter_text,
 )
 
-__all__ = ["Interposed", "recording_library"]
+__all__ = ["Interposed", "OwnHead", "recording_library"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnHead:
+    """How a function of an executable is stood before.
+
+    Attributes:
+        path: of the executable.
+        address: of the function, relative to where the executable is loaded.
+        first: the bytes that a jump is written over.
+        moved: what they are elsewhere.
+        targets: where in ``moved`` four bytes are relative, where that instruction ends, and what is meant, counted
+            from the start of the function.
+    """
+
+    path: str
+    address: int
+    first: bytes
+    moved: bytes
+    targets: tuple[tuple[int, int, int], ...]
+
+    def text(self) -> str:
+        """Declarations in C."""
+        targets = ", ".join("{" + ", ".join(map(str, t)) + "}" for t in self.targets) or "{0}"
+        return "\n".join(
+            [
+                f"#define OWN_PATH {json.dumps(self.path)}",
+                f"#define OWN_ADDRESS {self.address}L",
+                f"#define OWN_TARGETS {len(self.targets)}",
+                f"static const unsigned char own_first[] = {{{', '.join(map(str, self.first))}}};",
+                f"static const unsigned char own_moved[] = {{{', '.join(map(str, self.moved))}}};",
+                f"static const long own_targets[][3] = {{{targets}}};",
+            ]
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +68,7 @@ class Interposed:
         arguments: in call order.
         returns: dtype of what it returns.
         sizes: the values of sizes that no argument carries.
+        own: where the executable defines it itself.
     """
 
     entry: str
@@ -41,6 +76,7 @@ class Interposed:
     arguments: tuple[Argument, ...]
     returns: str | None
     sizes: Mapping[str, int]
+    own: OwnHead | None = None
 
     @property
     def names(self) -> dict[str, str]:
@@ -79,8 +115,12 @@ class Interposed:
 
     @property
     def definition(self) -> str:
-        """The first line of the function that stands before it."""
-        return f"EXPORT {self.result} wrapper_function({', '.join(self.parameters) or 'void'})"
+        """The first line of the function that stands before it.
+
+        Exported under the symbol, for the dynamic linker to find; an executable's own would be found in its place.
+        """
+        kind = "EXPORT" if self.own is None else "static"
+        return f"{kind} {self.result} wrapper_function({', '.join(self.parameters) or 'void'})"
 
     def head(self) -> str:
         """What follows ``common.c``: what both kinds of libraries declare, and what they share."""
@@ -90,7 +130,8 @@ class Interposed:
             f"#define ENTRY {json.dumps(self.entry)}",
             "#define WRAPPER ((void *)wrapper_function)",
             f"typedef {self.result} (*Function)({parameters});",
-            f"{self.definition} __asm__(SYMBOL);",
+            f"{self.definition}{' __asm__(SYMBOL)' if self.own is None else ''};",
+            self.own.text() if self.own is not None else "",
             files(__package__).joinpath("function.c").read_text(encoding="utf-8"),
             HELPERS,
         ]

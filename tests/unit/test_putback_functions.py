@@ -103,14 +103,7 @@ class Shop:
             source = f"namespace far {{ {source} }}"
         code = self.build(task, source)
         found = backend.replacement(task, code, resolved)
-        function = function_of(task, found.symbol)
-        text = substituting_library(
-            function,
-            verified or Verified(sizes=task.problems),
-            winner="winner-axpy.so",
-            libraries=found.libraries,
-        )
-        return FunctionWinner(kernel=task.kernel.entry, text=text, code=code, file="winner-axpy.so")
+        return FunctionWinner(task=task, verified=verified or Verified(sizes=task.problems), found=found)
 
     def build(self, task: Task, source: str) -> bytes:
         """Object code as the backend makes it."""
@@ -293,3 +286,81 @@ def test_a_function_of_cxx_is_recorded_under_its_name(shop: Shop) -> None:
     recorded = shop.spec("c++", text=text)
     assert [dict(p.sizes) for p in recorded.task.problems] == [{"recording": 1, "n": 64}]
     assert recorded.task.arguments[0].value == parse("n")
+
+
+def own_application(shop: Shop, kernel: str, *words: str, body: str = "axpy(64, 2, x, y);") -> list[str]:
+    """An application that defines the kernel itself."""
+    (shop.folder / "axpy.c").write_text(kernel)
+    (shop.folder / "main.c").write_text(MAIN.format(body=body))
+    program = shop.folder / "own"
+    sources = [str(shop.folder / "main.c"), str(shop.folder / "axpy.c")]
+    shop.clang("-o", str(program), *words, *sources)
+    return [str(program)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["-rdynamic"], [], ["-no-pie"], ["-O0"], ["-O3", "-march=native"], ["-O2", "-fcf-protection=full"]],
+    ids=" ".join,
+)
+def test_a_function_of_the_executable_itself(
+    shop: Shop, capfd: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    # The first bytes of this one are a comparison and a jump.
+    command = own_application(
+        shop, KERNEL, *words, body="axpy(64, 2, x, y); axpy(11, 2, x, y); axpy(0, 2, x, y);"
+    )
+    spec = shop.spec()
+    report = record_spec(command, spec, instances=3)
+    assert printed(capfd) == "0 40"
+    sizes = set()
+    for path in report.recordings:
+        with RecordingFile(path) as file:
+            sizes.add(int.from_bytes(file.recording.arguments[0].value, "little"))
+    assert sizes == {64, 11}
+    ran = run_with(shop.winner(spec), command)
+    assert (ran.status, ran.replaced, ran.left) == (0, 1, 2)
+    assert printed(capfd) == "100 140"
+
+
+RELATIVE = """
+static int calls; int threads = 3;
+void axpy(int n, float a, const float *x, float *y) {
+    calls++;
+    for (int i = 0; i < n; i++) y[i] = a * x[i] + y[i] + (calls + threads - 4);
+}
+"""
+
+
+def test_first_bytes_that_reach_variables_are_moved(shop: Shop, capfd: pytest.CaptureFixture[str]) -> None:
+    command = own_application(shop, RELATIVE, "-O2")
+    subprocess.run(command, check=True)
+    expected = printed(capfd)
+    spec = shop.spec()
+    record_spec(command, spec, instances=1)
+    assert printed(capfd) == expected == "0 20"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "why"),
+    [
+        ("void axpy(int n, float a, const float *x, float *y) { }", "too short"),
+        (
+            '__asm__(".globl axpy\\n.type axpy,@function\\naxpy: decl %edi\\nleaq 4(%rsi),%rsi\\n'
+            'jnz axpy\\nret\\nnop\\n.size axpy,.-axpy");',
+            "jumps to its own start",
+        ),
+        (
+            '__asm__(".globl axpy\\n.type axpy,@function\\naxpy: jmp *%rax\\nnop\\nnop\\nnop\\n'
+            '.size axpy,.-axpy");',
+            "through a table",
+        ),
+    ],
+    ids=["short", "loop", "table"],
+)
+def test_what_cannot_be_moved_is_refused_with_the_cure(shop: Shop, kernel: str, why: str) -> None:
+    command = own_application(shop, kernel, body="")
+    (shop.folder / "axpy.c").write_text(KERNEL)
+    with pytest.raises(UsageError, match=f"axpy is in the executable itself.*{why}") as caught:
+        record_spec(command, shop.spec(), instances=1)
+    assert "shared library" in caught.value.hint

@@ -68,7 +68,7 @@ def run_with(winner: WinnerInPlace, command: Sequence[str], *, silent: bool = Fa
         out.mkdir()
         plan.mkdir()
         winner.write(plan)
-        application = Application(command=tuple(command), library=winner.library(), silent=silent)
+        application = Application(command=tuple(command), library=winner.library(command), silent=silent)
         return application.run(out, {"TUNER_RECORD_MODE": "apply", "TUNER_RECORD_PLAN": str(plan)})
 
 

@@ -269,7 +269,7 @@ def record_spec(
     if isinstance(backend, NamesFunctions):
         space = spec.space(backend.pass_catalogue())
         symbol = backend.symbol(spec.task, space.resolve(space.default()))
-        text = recording_library(function_of(spec.task, symbol))
+        text = recording_library(function_of(spec.task, symbol, command))
         library = function_library(text, f"record-{kernel.entry}")
     elif kernel.language != "opencl":
         raise UsageError(f"kernels of {kernel.language} cannot be recorded yet", "record OpenCL, C or C++")

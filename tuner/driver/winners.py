@@ -12,6 +12,7 @@ from typing import Protocol
 
 from tuner.core.errors import UsageError
 from tuner.core.protocols import Replacement, Replaces, Substitute
+from tuner.core.types import Task
 from tuner.driver.by_problem import gains
 from tuner.driver.export import best_object
 from tuner.driver.functions import function_library, function_of
@@ -43,10 +44,11 @@ class WinnerInPlace(Protocol):
         """Why it may never have been called, where nothing else is known."""
         ...
 
-    def library(self) -> Path:
+    def library(self, command: Sequence[str]) -> Path:
         """What is loaded before the application's own libraries.
 
         Raises:
+            UsageError: the application is such that nothing can be put in place.
             MachineError: it cannot be made.
         """
         ...
@@ -74,8 +76,8 @@ class Winner:
     local: tuple[int, ...]
     absent: str = "the application launches no kernel of the recorded program"
 
-    def library(self) -> Path:
-        """The library that stands before the device's driver."""
+    def library(self, command: Sequence[str]) -> Path:
+        """The library that stands before the device's driver, whatever the application."""
         return interposer()
 
     def write(self, folder: Path) -> None:
@@ -97,29 +99,40 @@ class FunctionWinner:
     """A function of the processor's own code.
 
     Attributes:
-        kernel: its name in the spec.
-        text: of the library that stands before it.
-        code: the winner's object.
-        file: what the library loads.
+        task: that was tuned.
+        verified: the calls that the winner takes.
+        found: the winner.
     """
 
-    kernel: str
-    text: str
-    code: bytes
-    file: str
+    task: Task
+    verified: Verified
+    found: Substitute
+
+    @property
+    def kernel(self) -> str:
+        """Its name in the spec."""
+        return self.task.kernel.entry
+
+    @property
+    def file(self) -> str:
+        """What the library loads."""
+        return f"winner-{self.task.kernel.name}.so"
 
     @property
     def absent(self) -> str:
         """Why it was never called."""
-        return f"the application never called {self.kernel} through the dynamic linker"
+        return f"the application never called {self.kernel}"
 
-    def library(self) -> Path:
+    def library(self, command: Sequence[str]) -> Path:
         """The library that stands before the function."""
-        return function_library(self.text, f"apply-{self.kernel}")
+        function = function_of(self.task, self.found.symbol, command)
+        libraries = self.found.libraries
+        text = substituting_library(function, self.verified, winner=self.file, libraries=libraries)
+        return function_library(text, f"apply-{self.kernel}")
 
     def write(self, folder: Path) -> None:
         """Writes the winner as a library."""
-        link_object(self.code, folder / self.file)
+        link_object(self.found.code, folder / self.file)
 
 
 def winner_of(path: Path) -> WinnerInPlace:
@@ -151,14 +164,11 @@ def winner_of(path: Path) -> WinnerInPlace:
 
 def _function(found: Substitute, state: RunState, spec: LoadedSpec) -> FunctionWinner:
     task = spec.task
-    function = function_of(task, found.symbol)
     slower = [p for p, gain in zip(task.problems, gains(state), strict=False) if not gain.faster]
     verified = Verified(
         sizes=(*task.problems, *task.verify.problems), assumed=task.verify.assume, slower=tuple(slower)
     )
-    file = f"winner-{spec.name}.so"
-    text = substituting_library(function, verified, winner=file, libraries=found.libraries)
-    return FunctionWinner(kernel=task.kernel.entry, text=text, code=found.code, file=file)
+    return FunctionWinner(task=task, verified=verified, found=found)
 
 
 def _kernel(found: Replacement, spec: LoadedSpec, path: Path) -> Winner:
