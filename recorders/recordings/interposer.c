@@ -598,6 +598,13 @@ static int kind_of(const Argument *argument)
     return (int)(uintptr_t)get(&objects, handle);
 }
 
+/* The application says that there is no buffer. */
+static int is_null(const Argument *argument)
+{
+    const Handle none = NULL;
+    return argument->size == sizeof none && (!argument->value || !memcmp(argument->value, &none, sizeof none));
+}
+
 static Count address_of(Handle kernel, Count at)
 {
     Count address = 0;
@@ -624,7 +631,7 @@ static const char *refusal(const Launch *launch, const Kernel *kernel, int waiti
         if (kind == PIPE) return "a pipe";
         if (kind == SAMPLER) return "a sampler";
         Count address = address_of(launch->kernel, i);
-        if (kind != BUFFER && address && address != ADDRESS_PRIVATE && address != ADDRESS_LOCAL)
+        if (kind != BUFFER && !is_null(argument) && address && address != ADDRESS_PRIVATE && address != ADDRESS_LOCAL)
             return "a null buffer, or one made in a way that is not followed";
     }
     return NULL;

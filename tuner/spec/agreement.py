@@ -141,8 +141,8 @@ def _check_arguments(function: Function, arguments: Sequence[Argument], view: Vi
 
 
 def _check_argument(argument: Argument, kind: CType, view: View, path: Path) -> None:
-    if opaque_bytes(argument.dtype) and not argument.is_array and not kind.pointer:
-        # From a recording, which is as the application passed it.
+    if opaque_bytes(argument.dtype) and not argument.is_array:
+        # From a recording, which is as the application passed it: a structure, a vector, a null buffer.
         return
     says = f"argument {argument.name!r} is `{kind.text}` in the source"
     if kind.odd:

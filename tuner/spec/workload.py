@@ -23,9 +23,11 @@ from tuner.core.types import Argument, ArgumentRole, Initial, Launch, Problem, o
 from tuner.recorders.recordings.format import RecordedArgument, Recording, RecordingFile, parse_header
 from tuner.spec.models import SpecModel
 from tuner.spec.replayable import (
+    NULL_DTYPE,
     check_number,
     check_replayable,
     group_of,
+    is_null,
     is_opaque,
     the_function,
     told_apart,
@@ -110,12 +112,27 @@ def read_workload(
     recordings = [told_apart(recording, function) for recording in recordings]
     for name, recording in zip(names, recordings, strict=True):
         check_replayable(name, recording, function, view)
+    _alike(names, recordings, function, view)
     return _workload(names, digests, recordings, parameters, view)
 
 
+def _alike(names: Sequence[str], recordings: Sequence[Recording], function: Function, view: View) -> None:
+    """What is no buffer in one recording is none in all."""
+    for name, recording in zip(names, recordings, strict=True):
+        for one, first, (given, _) in zip(
+            recording.arguments, recordings[0].arguments, function.parameters, strict=True
+        ):
+            if is_null(one) != is_null(first):
+                what = f"{name}: {given} is a null buffer in some recordings only"
+                raise view.error(_PATH, what, "name recordings in which it is one, or in which it is not")
+
+
 def _dtype(kind: CType, number: int, recordings: Sequence[Recording]) -> str:
-    if is_opaque(kind) and number < len(recordings[0].arguments):
-        return f"bytes{recordings[0].arguments[number].size_bytes}"
+    given = recordings[0].arguments[number] if number < len(recordings[0].arguments) else None
+    if given is not None and is_opaque(kind):
+        return f"bytes{given.size_bytes}"
+    if given is not None and kind.pointer and not kind.local and is_null(given):
+        return NULL_DTYPE
     return kind.dtypes[0] if kind.dtypes else "uint8"
 
 
@@ -360,7 +377,7 @@ def _arguments(
         given = [r.arguments[number] for r in recordings]
         if given[0].kind == "local":
             continue
-        if given[0].kind == "scalar":
+        if given[0].kind in ("scalar", "null"):
             made.append(Argument(name=name, dtype=dtype, value=_by_recording(_values(given, dtype))))
             continue
         item = np.dtype(dtype).itemsize
