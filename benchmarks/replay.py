@@ -1,7 +1,7 @@
 """One candidate by replay against building and running the whole application; and what recording costs it.
 
-A candidate by replay: built, loaded into a fresh process, verified on the recording, timed for three calls. All ways are
-taken in turn, medians are compared. Without ``--build`` the application counts with its run alone.
+A candidate by replay: built, loaded into a fresh process, verified on the recording, timed for three calls. All
+ways are taken in turn, medians are compared. Without ``--build`` the application counts with its run alone.
 
     python benchmarks/replay.py SPEC [--build "make -B"] [--rounds 5] [--json] -- COMMAND...
 """

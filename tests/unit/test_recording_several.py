@@ -25,6 +25,7 @@ __kernel void first(__global int *x) { x[get_global_id(0)] += 1; }
 __kernel void second(__global int *x) { x[get_global_id(0)] += 2; }
 typedef struct { int a; float b[3]; } Pair;
 __kernel void third(__global float *y, Pair p, float4 v) { y[get_global_id(0)] = p.a + p.b[2] + v.w; }
+__kernel void maybe(__global int *x, __global int *none) { x[get_global_id(0)] = none ? 1 : 5; }
 '''
 devices = [d for p in cl.get_platforms() for d in p.get_devices() if "Portable" in p.name]
 context = cl.Context(devices[:1])
@@ -40,7 +41,9 @@ third.set_arg(1, np.array([(7, (1, 2, 3))], dtype=[("a", "i4"), ("b", "f4", 3)])
 third.set_arg(2, np.array([1, 2, 3, 4], np.float32))
 for size in (8, 16, 32, 64):
     cl.enqueue_nd_range_kernel(queue, first, (size,), (8,))
-for kernel in (second, second, second, third):
+maybe = cl.Kernel(program, "maybe")
+maybe.set_args(x, None)
+for kernel in (second, second, second, third, maybe):
     cl.enqueue_nd_range_kernel(queue, kernel, (64,), (8,))
 queue.finish()
 """
@@ -95,11 +98,16 @@ def test_each_kernel_has_room_and_a_spec_of_its_own(tmp_path: Path, command: lis
     assert budgets == sorted(budgets, reverse=True)
 
 
-def test_structures_and_vectors_by_value_are_replayed(tmp_path: Path, command: list[str]) -> None:
-    report = record_kernels(command, ["third"], tmp_path / "out", instances=1)
+@pytest.mark.parametrize(
+    ("kernel", "dtypes"), [("third", ["float32", "bytes16", "bytes16"]), ("maybe", ["int32", "bytes8"])]
+)
+def test_structures_vectors_and_null_buffers_are_replayed(
+    tmp_path: Path, command: list[str], kernel: str, dtypes: list[str]
+) -> None:
+    report = record_kernels(command, [kernel], tmp_path / "out", instances=1)
     assert report.index is None
     (loaded,) = load_spec(report.specs[0])
-    assert [a.dtype for a in loaded.task.arguments] == ["float32", "bytes16", "bytes16"]
+    assert [a.dtype for a in loaded.task.arguments] == dtypes
     evaluation = OpenClBackend().prepare(loaded.task, workers=1)
     try:
         from tuner.core.types import BuildRequest

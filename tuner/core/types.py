@@ -148,10 +148,15 @@ def opaque_bytes(dtype: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One problem size by name, with its weight in the objective."""
+    """One problem size by name, with its weight in the objective.
+
+    ``held_out`` are sizes that differ in nothing but the recording whose data they stand for: only confirming
+    processes see them, in the place of ``sizes``.
+    """
 
     sizes: Mapping[str, int]
     weight: float = 1.0
+    held_out: tuple[Mapping[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

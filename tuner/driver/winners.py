@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tuner.core.errors import UsageError
 from tuner.core.protocols import Replacement, Replaces, Substitute
-from tuner.core.types import Task
+from tuner.core.types import Problem, Task
 from tuner.driver.by_problem import gains
 from tuner.driver.export import best_object
 from tuner.driver.functions import function_library, function_of
@@ -26,7 +26,7 @@ from tuner.recorders.record import RunRecord
 from tuner.recorders.recordings.format import Recording
 from tuner.recorders.recordings.substitute import Verified, substituting_library
 from tuner.spec.load import LoadedSpec
-from tuner.spec.workload import DERIVED, from_text
+from tuner.spec.workload import DERIVED, INDEX, from_text
 
 __all__ = ["FunctionWinner", "Winner", "WinnerInPlace", "winner_of"]
 
@@ -178,7 +178,7 @@ def _kernel(found: Replacement, spec: LoadedSpec, path: Path) -> Winner:
         recording=recordings[0],
         source=found.source,
         options=found.options,
-        local=_local(found, recordings, path),
+        local=_local(found, spec.task.problems, recordings, path),
     )
 
 
@@ -194,10 +194,13 @@ def _recordings(spec: LoadedSpec, path: Path) -> tuple[Recording, ...]:
     return recordings
 
 
-def _local(found: Replacement, recordings: Sequence[Recording], path: Path) -> tuple[int, ...]:
+def _local(
+    found: Replacement, problems: Sequence[Problem], recordings: Sequence[Recording], path: Path
+) -> tuple[int, ...]:
     """The winner's work-group, which has to make the same grid of work-items as the application."""
     blocks = set()
-    for geometry, recording in zip(found.geometries, recordings, strict=True):
+    for geometry, problem in zip(found.geometries, problems, strict=True):
+        recording = recordings[problem.sizes[INDEX] - 1]
         items = tuple(g * b for g, b in zip(geometry.grid, geometry.block, strict=True))
         if items != (*recording.global_size, 1, 1)[:3]:
             raise UsageError(

@@ -39,7 +39,7 @@ def wisdom_of(state: RunState, spec: LoadedSpec, lineup: Lineup, result: Outcome
             time_s=None if gain is None else min(gain.best_s, gain.baseline_s),
             baseline_s=None if gain is None else gain.baseline_s,
             launch=_launch(spec, resolved, problem),
-            run=result.path.name,
+            run=result.path.name if result.path is not None else "",
         )
         known = entries.get(entry.place)
         if known is None or problem.weight > known[0]:

@@ -43,6 +43,7 @@ from tuner.spec.workload import (
     bind,
     call_problems,
     from_text,
+    hold_out,
     read_calls,
     read_workload,
     recorded_launch,
@@ -247,6 +248,7 @@ class _Loader:
         if workload is not None:
             files[DERIVED] = workload.text
             launch = launch if called_function else recorded_launch(workload, launch, view)
+            problems = hold_out(problems, workload.recordings)
             if "nonfinite" not in (view.data.get("verify") or {}):
                 # NaN and infinities of a recording are the application's own: they have to come out again.
                 verify = replace(verify, nonfinite="propagate")

@@ -43,6 +43,7 @@ __all__ = [
     "bind",
     "call_problems",
     "from_text",
+    "hold_out",
     "read_calls",
     "read_workload",
     "recorded_launch",
@@ -416,6 +417,21 @@ def _by_recording(values: Sequence[int | float]) -> Any:
     if all(v == values[0] for v in values):
         return parse(repr(values[0]))
     return parse(" + ".join(f"({INDEX} == {i + 1}) * {v!r}" for i, v in enumerate(values)))
+
+
+def hold_out(problems: Sequence[Problem], recordings: Sequence[Recording]) -> tuple[Problem, ...]:
+    """One problem for each kind of launch; further recordings of a kind are held out from the search.
+
+    Args:
+        problems: one for each recording.
+        recordings: the same, told apart by their signatures: geometry, scalars and sizes.
+    """
+    kinds: dict[str, list[Problem]] = {}
+    for number, (problem, recording) in enumerate(zip(problems, recordings, strict=True)):
+        kinds.setdefault(recording.signature or f"#{number}", []).append(problem)
+    return tuple(
+        replace(first, held_out=tuple(problem.sizes for problem in rest)) for first, *rest in kinds.values()
+    )
 
 
 def _notices(names: Sequence[str], recordings: Sequence[Recording]) -> tuple[str, ...]:
