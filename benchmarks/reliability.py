@@ -235,6 +235,12 @@ def main() -> None:
         "worker-kills": lambda: all_of(
             "a worker killed at random, the run goes on", "tests/unit/test_host_kills.py"
         ),
+        "machine": lambda: all_of(
+            "a full disk, a second writer, a leaping clock, sleep, a lost device",
+            "tests/unit/test_record_life.py",
+            "tests/unit/test_record_writers.py",
+            "tests/unit/test_driver_clocks.py",
+        ),
         "flips": lambda: flips(given.flips),
         "signatures": lambda: all_of("a forged signature is found", "tests/unit/test_record_signature.py"),
         "claims": lambda: claims(given.runs),

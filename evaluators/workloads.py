@@ -205,10 +205,10 @@ def plan_workloads(
     """The workloads that a candidate has to get right before it is timed.
 
     Every main problem once as given, in confirming processes on what was held out of it; every size of
-    ``verify.problems`` as given and in the other distributions; where ``verify.assume`` bounds sizes, two hidden ones as
-    given. Without ``verify.problems`` the other distributions are tried on the hidden sizes, else on the first main
-    problem. In the search all of them are tried on each size, the same for every candidate; a confirming process takes
-    one for each size by turns, and its own hidden sizes.
+    ``verify.problems`` as given and in the other distributions; where ``verify.assume`` bounds sizes, two hidden
+    ones as given. Without ``verify.problems`` the other distributions are tried on the hidden sizes, else on the
+    first main problem. In the search all of them are tried on each size, the same for every candidate; a confirming
+    process takes one for each size by turns, and its own hidden sizes.
 
     Args:
         task: what to verify.

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import MachineError, UsageError
+from tuner.core.files import write_atomically
 from tuner.core.types import Value
 
 __all__ = ["REACH", "Choice", "Entry", "Wisdom", "distance", "wisdom"]
@@ -180,10 +179,7 @@ class Wisdom:
         place = Path(path)
         text = json.dumps(self.to_json(), indent=2, allow_nan=False) + "\n"
         try:
-            with tempfile.TemporaryDirectory(dir=place.parent, prefix=".wisdom-") as scratch:
-                draft = Path(scratch, "draft")
-                draft.write_text(text, encoding="utf-8")
-                os.replace(draft, place)
+            write_atomically(place, text.encode())
         except OSError as error:
             raise MachineError(
                 f"{place} cannot be written: {error.strerror}", "name another folder"

@@ -25,6 +25,8 @@ _NEEDS_MSSA = frozenset({"licm", "lnicm"})
 """They end the process when run in ``loop(…)``; the listing does not tell."""
 
 _LEAVES = frozenset({"require", "invalidate", "default"})
+_LEVELS = ("<O0>", "<O1>", "<O2>", "<O3>", "<Os>", "<Oz>")
+"""What ``default`` takes, as LLVM writes it."""
 
 _DEPTH = {"module": 0, "cgscc": 1, "function": 2, "loop": 3, "loop-mssa": 3}
 
@@ -209,6 +211,8 @@ class Catalogue:
         for leaf in pipeline.leaves():
             name = leaf.node.name
             if name in _LEAVES:
+                if name == "default" and leaf.node.params not in _LEVELS:
+                    return f"{leaf.node.head!r} is no level; they are {', '.join(_LEVELS)}"
                 continue
             info = self.passes.get(name)
             if info is None:

@@ -30,7 +30,7 @@ from tuner.core.types import (
 from tuner.evaluators.cuda.device_passes import DevicePasses, parts_environment
 from tuner.evaluators.host.catalogue import alone, pass_catalogue
 from tuner.evaluators.host.compiler import HostCompiler
-from tuner.evaluators.host.toolchain import cache_folder, find_toolchain, write_atomically
+from tuner.evaluators.host.toolchain import cache_folder, find_toolchain, write_fact
 from tuner.spaces.catalogue import Catalogue
 
 __all__ = ["device_catalogue"]
@@ -77,7 +77,7 @@ def device_catalogue(*, folder: Path | None = None) -> Catalogue:
     except (OSError, ValueError, SpecError):
         pass
     catalogue = replace(host, broken=host.broken | _broken(host))
-    write_atomically(path, json.dumps(catalogue.to_json()))
+    write_fact(path, json.dumps(catalogue.to_json()))
     return catalogue
 
 

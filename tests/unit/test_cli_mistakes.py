@@ -80,3 +80,9 @@ def test_faults_are_planted_only_in_what_the_entry_may_call() -> None:
     assert {3, 4, 8} <= lines
     assert 5 not in lines
     assert 5 in {fault.line for fault in faults_of([source], "made<by, a macro>")}
+
+
+def test_list_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    done = run("list", "--out", tmp_path / "none")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: there is no folder")

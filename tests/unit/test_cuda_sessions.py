@@ -6,6 +6,7 @@ The stand-in (``tests/stand_ins/cuda_driver.c``) calls kernels on the host; ``te
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -306,3 +307,19 @@ def test_another_architecture_than_the_devices_is_refused(driver: str) -> None:
 def test_a_device_has_plain_facts(driver: str) -> None:
     device: Device = describe_device(driver)
     assert canonical_json(dict(device.facts))
+
+
+def test_a_device_that_falls_off_is_the_machines_fault(driver: str, folder: Path, tmp_path: Path) -> None:
+    """The launch that meets it is lost, and no other candidate is blamed for a device that is not there."""
+    own = shutil.copy(driver, tmp_path / "libcuda.so")
+    made = Bench(str(own), folder, make_task())
+    try:
+        gone = 46  # CUDA_ERROR_DEVICE_UNAVAILABLE
+        status, message = made.verdict(f"{HEAD}{LOOP} return {gone}; }}")
+        assert status is Status.LOST, message
+        Path(own).unlink()
+        (build,) = made.build(GOOD)
+        with pytest.raises(MachineError, match=r"no NVIDIA driver|cannot be opened"):
+            made.evaluation.open(build, RESOLVED, purpose="confirm", number=0).verify()
+    finally:
+        made.evaluation.close()

@@ -15,13 +15,16 @@ from typing import Annotated, Any
 import typer
 
 from tuner.cli import recording
-from tuner.core.errors import TunerError
+from tuner.core.errors import TunerError, UsageError
 
 __all__ = ["main", "main_tune"]
 
 EXIT_BASELINE = 3
 EXIT_DIFFERENCE = 4
 EXIT_INTERRUPTED = 130
+
+RUNS = Path("tuner-runs")
+"""Where runs are kept unless said otherwise."""
 
 app = typer.Typer(
     name="tuner",
@@ -50,7 +53,7 @@ def tune(
     require_sandbox: Annotated[
         bool, typer.Option("--require-sandbox", help="Refuse to run where a protection is missing.")
     ] = False,
-    out: Out = Path("tuner-runs"),
+    out: Out = RUNS,
     go_on: Annotated[bool, typer.Option("--resume", help="Go on with the newest unfinished run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Resume in another environment.")] = False,
     warm_start: Annotated[
@@ -67,7 +70,6 @@ def tune(
     from tuner.api import tune_spec
     from tuner.cli import text
     from tuner.cli.progress import LiveProgress, PlainProgress
-    from tuner.core.errors import UsageError
     from tuner.driver.engine import Interruption
     from tuner.driver.export import check_writable
     from tuner.driver.imports import read_sources, write_t4
@@ -160,8 +162,7 @@ def init(
     ] = None,
 ) -> None:
     """Write a first spec from a kernel's signature."""
-    from tuner.core.errors import UsageError
-    from tuner.driver.export import write_atomically
+    from tuner.core.files import write_atomically
     from tuner.spec.init import init_spec
 
     written = init_spec(kernel_file, entry=entry)
@@ -230,11 +231,13 @@ def show(run: Run, as_json: Json = False) -> None:
 
 
 @app.command(name="list")
-def list_runs(out: Out = Path("tuner-runs"), as_json: Json = False) -> None:
+def list_runs(out: Out = RUNS, as_json: Json = False) -> None:
     """List the run records of a folder."""
     from tuner.api import load
     from tuner.cli import text
 
+    if not out.is_dir() and out != RUNS:
+        raise UsageError(f"there is no folder {out}", "name the folder of the run records with --out")
     results = []
     for path in sorted(out.glob("*.run")):
         try:
@@ -307,7 +310,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     try:
-        status = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+        given = None if arguments is None else list(arguments)
+        status = app(args=given, prog_name="tuner", standalone_mode=False)
     except TunerError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_status)

@@ -11,9 +11,10 @@ from typing import Any
 
 from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import BaselineError, RecordError, UsageError
+from tuner.core.files import write_atomically
 from tuner.core.protocols import Backend
 from tuner.driver.environment import toolchain
-from tuner.driver.export import best_object, write_atomically
+from tuner.driver.export import best_object
 from tuner.driver.opening import open_state
 from tuner.driver.runs import Options, begin, outcome, resume
 from tuner.evaluators import registry as backends

@@ -6,12 +6,12 @@ import difflib
 import json
 import os
 import shlex
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import RecordError, UsageError
+from tuner.core.files import write_atomically
 from tuner.core.types import BASELINE, Kernel, Launch, Resolved, Value, Variant
 from tuner.driver.opening import open_lineup
 from tuner.driver.runs import Outcome, outcome
@@ -23,23 +23,7 @@ from tuner.spaces.source.edits import apply_edits
 from tuner.spaces.source.regions import read_program
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["best_object", "export", "unified_patch", "write_atomically"]
-
-
-def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Replaces a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, mode)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+__all__ = ["best_object", "export", "unified_patch"]
 
 
 def check_writable(path: Path) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 
 from tuner.core.canonical import canonical_json
 from tuner.core.errors import SpecError, UsageError
+from tuner.core.files import write_atomically
 from tuner.core.types import Status, Value
-from tuner.driver.export import write_atomically
 from tuner.driver.lineage import ORIGINAL
 from tuner.driver.opening import open_state
 from tuner.driver.state import RunState, TrialState
@@ -24,6 +24,7 @@ from tuner.evaluators.recorded.formats import read_file
 from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of, values_seen
 from tuner.recorders.record import RunRecord
 from tuner.spec.imports import Imported, import_t1, spec_of_space
+from tuner.spec.yaml_places import MAX_BYTES
 
 __all__ = [
     "Import",
@@ -134,6 +135,12 @@ def _write(imported: Imported, folder: Path, beside: Mapping[str, str], stem: st
     folder.mkdir(parents=True, exist_ok=True)
     spec = folder / f"{stem or re.sub(r'[^A-Za-z0-9_.-]+', '_', imported.name)}.yaml"
     texts = {spec: imported.text, **{folder / name: text for name, text in beside.items()}}
+    size = len(imported.text.encode())
+    if size > MAX_BYTES:
+        raise UsageError(
+            f"{spec.name} would have {size // 1024:,} KiB, and a spec may have {MAX_BYTES // 1024}",
+            "it lists every value seen; import a run with fewer pipelines",
+        )
     for target in texts:
         if target.exists():
             raise UsageError(f"{target} exists already", "remove it, or name another folder with -o")

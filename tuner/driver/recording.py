@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import MachineError, SpecError, TunerError, UsageError
+from tuner.core.files import write_atomically
 from tuner.core.protocols import NamesFunctions
-from tuner.driver.export import write_atomically
 from tuner.driver.functions import function_library, function_of
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.shared import shared_library

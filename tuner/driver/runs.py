@@ -6,7 +6,8 @@ import math
 import os
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -229,7 +230,8 @@ def begin(
             )
             for observer in observers:
                 observer.event("start", body)
-            engine.run()
+            with _resumable():
+                engine.run()
     finally:
         evaluation.close()
     result = outcome(path, state)
@@ -296,8 +298,9 @@ def resume(
             )
             for observer in observers:
                 observer.event("start", start)
-            engine.go_on(now)
-            engine.run()
+            with _resumable():
+                engine.go_on(now)
+                engine.run()
             return outcome(path, state)
         finally:
             evaluation.close()
@@ -318,6 +321,16 @@ def outcome(path: Path, state: RunState) -> Outcome:
         failed=ended_by == "baseline" or state.trials[0].status not in (None, Status.OK),
         interrupted=state.end is None,
     )
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """A machine's fault in the middle of a run, such as a device that is gone, says that nothing is lost."""
+    try:
+        yield
+    except MachineError as error:
+        kept = "what is committed is kept, and --resume goes on from there"
+        raise MachineError(error.message, f"{error.hint}; {kept}" if error.hint else kept) from None
 
 
 def _original_digest(start: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from tuner.core.errors import Place, SpecError
 from tuner.core.types import Argument, MeasurePolicy, Task
 from tuner.spaces.space import Space
 from tuner.spec.arguments import check_python_function, make_arguments, make_problems, verify_problems
+from tuner.spec.doubts import doubts
 from tuner.spec.kernels import kernel_names, kernel_views
 from tuner.spec.machine import check_live, choose_backend, without_passes
 from tuner.spec.messages import to_spec_error
@@ -284,6 +285,7 @@ class _Loader:
                 *make_notices(model, sources.language),
                 *passless,
                 *(workload.notices if workload else ()),
+                *(doubts(task, tunables) if self.live else ()),
             ),
         )
 

@@ -1,0 +1,110 @@
+"""What a spec allows and hardly means: a macro that nothing names, a baseline that its constraints rule out.
+
+Says so in one line each; may not refuse anything.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+from tuner.core.errors import SpecError
+from tuner.core.expressions import Expression
+from tuner.core.types import Task, Value
+from tuner.spec.tunables import Tunables
+
+__all__ = ["doubts"]
+
+_LOOKED_AT = 1 << 14
+"""Combinations of a constraint's own names that are tried; a larger constraint is not looked at."""
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def doubts(task: Task, tunables: Tunables) -> tuple[str, ...]:
+    """One line for each thing that is probably a slip.
+
+    Args:
+        task: of the spec.
+        tunables: its space.
+    """
+    return (*_unused(task, tunables), *_ruled_out(tunables), *_not_computed(tunables))
+
+
+def _unused(task: Task, tunables: Tunables) -> Iterator[str]:
+    """Parameters whose every value gives the same candidate."""
+    if task.backend == "recorded" or task.kernel.include:
+        # What was recorded has no source, and headers outside the spec's folder are not read here.
+        return
+    named = {word for source in task.kernel.variant.files for word in _WORD.findall(source.text)}
+    named |= set(_WORD.findall(task.kernel.entry))
+    for expression in _expressions(task):
+        named |= expression.names
+    for choices in tunables.flags.values():
+        named |= {word for choice in choices for word in _WORD.findall(choice)}
+    for parameter in tunables.parameters:
+        if parameter.name not in named and len(parameter.values) > 1:
+            where = "source, flags, launch or arguments" if task.launch else "source, flags or arguments"
+            yield f"space.parameters.{parameter.name}: nothing in {where} names it, so it changes nothing"
+
+
+def _expressions(task: Task) -> Iterator[Expression]:
+    for argument in task.arguments:
+        yield from argument.shape or ()
+        if argument.value is not None:
+            yield argument.value
+    if task.launch is not None:
+        yield from (*task.launch.grid, *task.launch.block)
+        if task.launch.shared_bytes is not None:
+            yield task.launch.shared_bytes
+
+
+def _ruled_out(tunables: Tunables) -> Iterator[str]:
+    """The baseline is the source with its defaults whether the constraints hold for them or not."""
+    env: dict[str, Value] = {p.name: p.default for p in tunables.parameters}
+    env |= {group: choices[0] for group, choices in tunables.flags.items()} | dict(tunables.sizes)
+    for constraint in tunables.constraints:
+        if not _holds(constraint, env):
+            values = ", ".join(f"{n} = {env[n]!r}" for n in sorted(constraint.names) if n in env)
+            yield (
+                f"space.constraints: {constraint.text!r} does not hold for the baseline ({values}), "
+                "which is measured all the same; give defaults for which it holds to search around it"
+            )
+
+
+def _not_computed(tunables: Tunables) -> Iterator[str]:
+    """A constraint that cannot be computed rules a combination out, which may not be what was meant."""
+    values: dict[str, Sequence[Value]] = {p.name: p.values for p in tunables.parameters}
+    values |= dict(tunables.flags) | {n: (size,) for n, size in tunables.sizes.items()}
+    for constraint in tunables.constraints:
+        names = sorted(constraint.names & set(values))
+        total = math.prod(len(values[n]) for n in names)
+        if total > _LOOKED_AT:
+            continue
+        reasons = [
+            reason
+            for combination in itertools.product(*(values[n] for n in names))
+            if (reason := _reason(constraint, dict(zip(names, combination, strict=True))))
+        ]
+        if reasons:
+            yield (
+                f"space.constraints: {constraint.text!r} cannot be computed for {len(reasons):,} of {total:,} "
+                f"combinations ({reasons[0]}), which are ruled out"
+            )
+
+
+def _holds(constraint: Expression, env: dict[str, Value]) -> bool:
+    try:
+        return bool(constraint.evaluate(env))
+    except SpecError:
+        return False
+
+
+def _reason(constraint: Expression, env: dict[str, Value]) -> str:
+    try:
+        constraint.evaluate(env)
+    except SpecError as error:
+        return " ".join(part for part in (error.message, error.hint) if part)
+    return ""
