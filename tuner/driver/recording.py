@@ -361,7 +361,7 @@ def _nothing(ran: Ran, command: Sequence[str], kernels: Sequence[str]) -> UsageE
         _must_have_run(ran, command)
     return UsageError(
         f"{shlex.join(command)!r} never called {' or '.join(map(repr, kernels))}{ended}",
-        "tuner record --list names its kernels; a C function has to be called in a shared library",
+        "tuner record --list names kernels; a C function has to be in a library, or in the executable named first",
     )
 
 
