@@ -45,7 +45,7 @@ OPTIONS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "csr": (frozenset({"rows", "columns", "nonzeros", "part"}), frozenset({"skew", "matrix"})),
     "file": (frozenset({"path"}), frozenset()),
     "python": (frozenset({"file", "function"}), frozenset()),
-    "recording": (frozenset({"paths", "argument"}), frozenset()),
+    "recording": (frozenset({"paths"}), frozenset({"argument", "parts"})),
 }
 """For each kind of initial values the options that it needs and those that it may have."""
 
@@ -163,16 +163,25 @@ class ArrayMaker:
     def recorded(self, argument: Argument, shape: tuple[int, ...], *, after: bool = False) -> Array:
         """What a recording holds of one buffer before its launch, or after it.
 
-        The size ``recording`` says which of the argument's recordings is meant; they count from 1.
+        The size ``recording`` says which of the argument's recordings is meant; they count from 1. Of each, ``parts``
+        names argument, first byte and bytes where the array is not one whole argument, the same one in all.
 
         Raises:
             SpecError: the recording is gone, damaged, or another one.
         """
         options, dtype = argument.initial.options, dtype_of(argument)
-        path = Path(self.folder, options["paths"][self.sizes["recording"] - 1])
+        number = self.sizes["recording"] - 1
+        path = Path(self.folder, options["paths"][number])
+        index, first, size = (
+            options["parts"][number] if "parts" in options else (options["argument"], 0, None)
+        )
         try:
             with RecordingFile(path) as file:
-                data = (file.after if after else file.before)(options["argument"])
+                value = (
+                    file.recording.arguments[index].value if index < len(file.recording.arguments) else b""
+                )
+                data: bytes | bytearray = value or (file.after if after else file.before)(index)
+                data = data if size is None else data[first : first + size]
         except UsageError as error:
             raise SpecError(error.message, error.hint) from None
         if len(data) != math.prod(shape) * dtype.itemsize:

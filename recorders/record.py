@@ -83,6 +83,7 @@ class RunRecord:
         self._connection = connection
         self._lock = lock
         self._open = True
+        self._grouped = False
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Self:
@@ -188,7 +189,7 @@ class RunRecord:
         given = _by_digest(blobs)
         needed = set().union(*map(content.references, texts, bodies)) - given.keys()
         rows: list[tuple[int, str, int | None, str, bytes]] = []
-        with store.transaction(connection, self._path):
+        with contextlib.nullcontext() if self._grouped else store.transaction(connection, self._path):
             for key in sorted(needed):
                 if not _holds(connection, key):
                     raise RecordError(
@@ -210,6 +211,22 @@ class RunRecord:
             Recorded(seq, kind, body, trial, value.hex())
             for (seq, kind, trial, _, value), body in zip(rows, bodies, strict=True)
         ]
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """All that is appended inside is committed at the end in one transaction, or none of it.
+
+        For those who append much at a time. Inside, readers of this object see what was appended; others do not.
+
+        Raises:
+            RecordError: as :meth:`append`; what was appended inside is not in the record then.
+        """
+        with store.transaction(self._appending(), self._path):
+            self._grouped = True
+            try:
+                yield
+            finally:
+                self._grouped = False
 
     def blob(self, reference: str) -> bytes:
         """A blob's bytes, checked against their digest.

@@ -17,7 +17,16 @@ from tuner.driver import export as exports
 from tuner.driver.engine import Interruption
 from tuner.driver.imports import read_sources
 from tuner.driver.opening import open_state
-from tuner.driver.runs import Options, Outcome, begin, find_unfinished, new_path, outcome, resume
+from tuner.driver.runs import (
+    MakeExecutor,
+    Options,
+    Outcome,
+    begin,
+    find_unfinished,
+    new_path,
+    outcome,
+    resume,
+)
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 
@@ -162,6 +171,7 @@ def tune_spec(
     interruption: Interruption | None = None,
     backend: Backend | None = None,
     display: AbstractContextManager[Any] | None = None,
+    executor: MakeExecutor | None = None,
 ) -> Result:
     """:func:`tune` for a spec that is loaded already; a baseline that fails is in the result, not raised."""
     if go_on:
@@ -176,6 +186,7 @@ def tune_spec(
                     force=force,
                     workers=options.workers,
                     sandboxed=options.require_sandbox,
+                    executor=executor,
                 )
             )
     with display or nullcontext():
@@ -187,6 +198,7 @@ def tune_spec(
                 backend=backend,
                 observers=observers,
                 interruption=interruption,
+                executor=executor,
             )
         )
 

@@ -65,7 +65,7 @@ class SimulatedBackend:
     def check_flags(self, flags: Sequence[str]) -> None:
         """Any flag will do."""
 
-    def pass_catalogue(self) -> Mapping[str, Any] | None:
+    def pass_catalogue(self, target: str = "native") -> Mapping[str, Any] | None:
         """As given."""
         return self.catalogue
 

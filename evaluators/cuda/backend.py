@@ -29,6 +29,7 @@ from tuner.evaluators.cuda.limits import architecture
 from tuner.evaluators.cuda.measured import DeviceRuns
 from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.cuda.nvrtc import Nvrtc
+from tuner.evaluators.cuda.other_compilers import build_with
 
 __all__ = ["CudaBackend", "CudaEvaluation"]
 
@@ -83,7 +84,7 @@ class CudaBackend:
         """Raises ``SpecError`` for a flag that NVRTC cannot honour."""
         check_flags(flags)
 
-    def pass_catalogue(self) -> Mapping[str, Any] | None:
+    def pass_catalogue(self, target: str = _NATIVE) -> Mapping[str, Any] | None:
         """The passes of the LLVM in use, where there is also something that makes PTX and cubins of its IR.
 
         The pipeline ``default<O3>`` alone stands for NVRTC's own code, every other one for clang and LLVM.
@@ -93,8 +94,7 @@ class CudaBackend:
         catalogue: Mapping[str, Any] = device_catalogue().to_json()
         return catalogue
 
-    @property
-    def passes_missing(self) -> str:
+    def passes_missing(self, target: str = _NATIVE) -> str:
         """What :meth:`pass_catalogue` lacks here, with the cure; empty where it lacks nothing."""
         return missing_parts()
 
@@ -124,6 +124,12 @@ class CudaBackend:
         kernel, limits = task.kernel, None if found is None else found.limits
         read = [str(Path(kernel.folder, folder)) for folder in kernel.include]
         compiler = CudaCompiler(arch, workers=workers, limits=limits, read=read)
+        if found is None and any(a.passing != "argument" or a.address is not None for a in task.arguments):
+            compiler.close()
+            raise SpecError(
+                "the recordings need memory at the addresses that it had, which only a GPU gives",
+                "tune where there is one",
+            )
         if found is None:
             return CudaEvaluation(task, compiler=compiler, runs=EmulatedRuns(task))
         runs = DeviceRuns(task, compiler, device=found, pool=WorkerPool(self._driver))
@@ -171,15 +177,9 @@ class CudaEvaluation:
                 self._runs.know(build, request.variant)
         return builds
 
-    def adopt(self, cubin: bytes, like: Build) -> Build:
-        """A build of a cubin that another compiler made of the kernel of ``like``, for comparisons."""
-        return self._compiler.adopt(cubin, like)
-
     def build_with(self, command: Sequence[str], resolved: Resolved) -> Build:
-        """Refused: only ``benchmarks/gpu.py`` times nvcc's code beside NVRTC's."""
-        return Build(
-            status=Status.REFUSED, message="other compilers are not timed for CUDA; see benchmarks/gpu.py"
-        )
+        """The source by nvcc, where it is installed, or by clang and LLVM."""
+        return build_with(self._compiler, self._task, command, resolved)
 
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         """Runs the baseline and the reference on everything that the search will use."""

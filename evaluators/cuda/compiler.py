@@ -15,12 +15,13 @@ from typing import Any
 from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task, Value, Variant
-from tuner.evaluators.cuda.device_passes import OWN_PIPELINE, DevicePasses
+from tuner.evaluators.cuda.agreement import disagreement, missing_variable, small_variable
+from tuner.evaluators.cuda.device_passes import DevicePasses
 from tuner.evaluators.cuda.entries import entry_expression
-from tuner.evaluators.cuda.flags import VALUE_CHANGING, nvrtc_options, short_names
+from tuner.evaluators.cuda.flags import VALUE_CHANGING, include_folders, nvrtc_options, short_names
 from tuner.evaluators.cuda.limits import Architecture, Usage, architecture, occupancy, over_limit
 from tuner.evaluators.cuda.nvrtc import find_headers, find_library
-from tuner.evaluators.distributions import dtype_of
+from tuner.evaluators.device_code.pipelines import OWN_PIPELINE, chosen_pipeline
 from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.spaces.launch import Geometry, geometry
@@ -37,8 +38,6 @@ _ERROR = re.compile(
 )
 _SOURCES = (".cu",)
 _NAME_MAP = "__nv_name_map"
-_POINTER_BYTES = 8
-_FLOAT_BYTES = 4
 _SAME_IN_DOUBLE = (
     *("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
     *("asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "pow", "fabs", "fmin", "fmax", "fma", "floor"),
@@ -133,16 +132,9 @@ class CudaCompiler:
         self.limits = limits or architecture(arch)
         self.library = nvrtc_library()
         self._headers = find_headers()
-        try:
-            self._pool = CompilePool(
-                self.library,
-                workers=max(1, workers),
-                timeout_s=timeout_s,
-                program=_WORKER,
-                read=(*map(str, self._headers), *read),
-            )
-        except MachineError as error:
-            raise MachineError(f"NVRTC cannot be used: {self.library}", _INSTALL) from error
+        self._timeout_s = timeout_s
+        self._readable = {*map(str, self._headers), *read}
+        self._pool = self._start()
         self.version = str(self._pool.host["version"])
         self._made: dict[str, Made] = {}
         try:
@@ -150,6 +142,32 @@ class CudaCompiler:
         except SpecError:
             self.close()
             raise
+
+    def _start(self) -> CompilePool:
+        try:
+            return CompilePool(
+                self.library,
+                workers=self._workers,
+                timeout_s=self._timeout_s,
+                program=_WORKER,
+                read=sorted(self._readable),
+            )
+        except MachineError as error:
+            raise MachineError(f"NVRTC cannot be used: {self.library}", _INSTALL) from error
+
+    def _let_read(self, task: Task, requests: Sequence[BuildRequest]) -> None:
+        """Workers that may read what the candidates' flags name; a worker's rights cannot grow, so others are begun."""
+        wanted: set[str] = set()
+        for request in requests:
+            try:
+                wanted |= set(include_folders(request.resolved.flags, folder=task.kernel.folder))
+            except SpecError:
+                # The candidate that has it fails by it.
+                continue
+        if not wanted <= self._readable:
+            self._readable |= wanted
+            self._pool.close()
+            self._pool = self._start()
 
     def close(self) -> None:
         """Ends the workers; safe to call twice."""
@@ -182,11 +200,13 @@ class CudaCompiler:
         Raises:
             MachineError: one has a pass pipeline and there is nothing here that runs it.
         """
+        self._let_read(task, requests)
         jobs: list[Job | Build | None] = [
-            None if _by_llvm(r.resolved) else self._job(task, r.variant, r.resolved) for r in requests
+            None if chosen_pipeline(r.resolved.pipeline) else self._job(task, r.variant, r.resolved)
+            for r in requests
         ]
         own = iter(self._pool.run([j for j in jobs if isinstance(j, Job)]))
-        work = [(r, r.resolved.pipeline or "") for r in requests if _by_llvm(r.resolved)]
+        work = [(r, p) for r in requests if (p := chosen_pipeline(r.resolved.pipeline))]
         by_llvm = iter(self.passes.compile(task, work) if work else ())
         return [
             job
@@ -256,6 +276,7 @@ class CudaCompiler:
             "names": names,
             "entry": entry_expression(task.kernel.entry, values),
             "options": options,
+            "constants": [a.name for a in task.arguments if a.constant],
         }
         return Job(header=header, modules=tuple(t.encode() for t in texts), log_bytes=_LOG_BYTES)
 
@@ -271,9 +292,13 @@ class CudaCompiler:
             )
         header = outcome.header
         cubin, ptx = outcome.blobs
-        wrong = _disagreement(task, header["parameters"], wide=wide)
+        wrong = disagreement(task, header["parameters"], wide=wide)
+        wrong = wrong or missing_variable(task, header["constants"])
         if wrong:
             return Build(status=Status.BUILD_ERROR, message=wrong)
+        small = small_variable(task, resolved, header["constants"], wide=wide)
+        if small:
+            return Build(status=Status.OUT_OF_RESOURCES, message=small)
         found: Mapping[str, int] = header["resources"]
         usage = Usage(
             registers=found["registers"],
@@ -301,10 +326,6 @@ class CudaCompiler:
         )
 
 
-def _by_llvm(resolved: Resolved) -> bool:
-    return resolved.pipeline not in (None, OWN_PIPELINE)
-
-
 def _program(variant: Variant) -> tuple[list[str], list[str]]:
     """The main text, then what it can include; several sources are included one after the other."""
     files = list(variant.files)
@@ -313,25 +334,6 @@ def _program(variant: Variant) -> tuple[list[str], list[str]]:
         return [f.name for f in files], [f.text for f in files]
     text = "".join(f'#include "{f.name}"\n' for f in sources)
     return ["sources", *(f.name for f in files)], [text, *(f.text for f in files)]
-
-
-def _disagreement(task: Task, found: Sequence[Sequence[Any]], *, wide: bool) -> str:
-    """How the kernel's parameters differ from the spec's arguments, one line; empty where they do not."""
-    if len(found) != len(task.arguments):
-        return f"the kernel takes {len(found)} arguments, the spec lists {len(task.arguments)}"
-    for argument, (kind, size) in zip(task.arguments, found, strict=True):
-        if argument.is_array:
-            if (kind, size) != ("u", _POINTER_BYTES):
-                return f"argument {argument.name!r} has a shape in the spec, in the source it is no pointer"
-            continue
-        dtype = dtype_of(argument)
-        wanted = 2 * dtype.itemsize if wide and dtype.name == "float32" else dtype.itemsize
-        # Half and complex numbers are structs of their own size.
-        floating = dtype.kind == "f" and wanted >= _FLOAT_BYTES
-        if size != wanted or (kind == "f") != floating:
-            what = {"f": "a floating number", "b": "a struct"}.get(kind, "a whole number")
-            return f"argument {argument.name!r} is {what} of {size} bytes in the source, {dtype} in the spec"
-    return ""
 
 
 def _message(log: str, entry: str, short: Sequence[str]) -> str:

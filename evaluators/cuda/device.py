@@ -46,6 +46,7 @@ _RESOURCES: Mapping[int, str] = {
     720: "too many blocks for a cooperative launch",
 }
 _NOT_LOADABLE = (200, 209, 218, 222)
+_NOT_FOUND = 500
 _TIMEOUT = 702
 
 
@@ -192,6 +193,8 @@ class DeviceWorker:
             return CandidateFailed(Status.OUT_OF_RESOURCES, f"{_RESOURCES[code]} ({name}) in {during}")
         if code == _TIMEOUT:
             return CandidateFailed(Status.TIMED_OUT, f"the system ended the kernel ({name}) in {during}")
+        if code == _NOT_FOUND:
+            return CandidateFailed(Status.REFUSED, f"a variable of the module is gone ({name}) in {during}")
         if code in _NOT_LOADABLE:
             raise MachineError(
                 f"the driver does not take NVRTC's code ({name})",

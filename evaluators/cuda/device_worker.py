@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.evaluators.cuda.driver import Driver, DriverError, Function
+from tuner.evaluators.cuda.pinned import Pinned, PinnedMemory
 from tuner.evaluators.host.compile_worker import decode, encode
 
 __all__ = ["main"]
@@ -32,9 +33,10 @@ Header = dict[str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class _Set:
-    """One slab on the device."""
+    """One slab on the device: in one piece, or with stretches at recorded addresses."""
 
     device: int
+    pinned: Pinned | None
     size: int
     host: int
     memory: mmap.mmap
@@ -44,6 +46,11 @@ class _Set:
     touch: list[list[int]]
     restore: list[tuple[int, int, int]]
     golden: int
+    constants: list[tuple[str, int, int]]
+
+    def at(self, offset: int) -> int:
+        """Where a byte of the slab lies."""
+        return self.device + offset if self.pinned is None else self.pinned.address(offset)
 
 
 class _Worker:
@@ -51,6 +58,7 @@ class _Worker:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        self._pinned = PinnedMemory(driver)
         self._function: Function | None = None
         self._sets: dict[int, _Set] = {}
         self._flush: tuple[int, int] = (0, 0)
@@ -74,12 +82,19 @@ class _Worker:
         return {}
 
     def _load(self, header: Header, blobs: Sequence[bytes], handles: list[int]) -> Header:
-        self._function = self._driver.load(blobs[0], header["symbol"], header["shared_bytes"])
-        return {}
+        self._function = self._driver.load(
+            blobs[0], header["symbol"], header["shared_bytes"], header["constants"]
+        )
+        return {"rooms": {name: size for name, (_, size) in self._function.variables.items()}}
 
     def _unload(self, header: Header, blobs: Sequence[bytes], handles: list[int]) -> Header:
+        pinned = any(slab.pinned for slab in self._sets.values())
         for number in list(self._sets):
             self._free(number)
+        for name in ("_flush", "_scratch") if pinned else ():
+            # They may lie where the next recording has to.
+            self._driver.free(getattr(self, name)[0])
+            setattr(self, name, (0, 0))
         if self._function is not None:
             self._driver.unload(self._function)
             self._function = None
@@ -93,17 +108,24 @@ class _Worker:
             self._free(number)
         memory = mmap.mmap(handles[0], size)
         host = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        device = self._driver.allocate(size)
-        values = [_value(p, device) for p in header["parameters"]]
+        pinned = None
+        if header.get("stretches"):
+            pinned = self._pinned.make(header["stretches"], size, self._function)
+        device = 0 if pinned is not None else self._driver.allocate(size)
+        base = pinned.address if pinned is not None else device.__add__
+        values = [_value(p, base) for p in header["parameters"]]
         arguments = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
         spans = [(at, length) for at, length in header["restore"]]
-        golden = self._driver.allocate(sum(length for _, length in spans)) if spans else 0
-        restore, inside = [], 0
+        golden, inside = 0, 0
+        restore = []
+        if pinned is None and spans:
+            golden = self._driver.allocate(sum(length for _, length in spans))
         for at, length in spans:
-            restore.append((device + at, golden + inside, length))
+            restore.append((at, golden + inside, length))
             inside += length
         self._sets[number] = _Set(
             device=device,
+            pinned=pinned,
             size=size,
             host=host,
             memory=memory,
@@ -113,23 +135,31 @@ class _Worker:
             touch=header["touch"],
             restore=restore,
             golden=golden,
+            constants=[(name, device + at, length) for name, at, length in header["constants"]],
         )
         self._upload(self._sets[number])
         return {}
 
     def _upload(self, slab: _Set) -> None:
-        self._driver.upload(slab.device, slab.host, slab.size)
+        self._driver.upload(slab.pinned.golden if slab.pinned else slab.device, slab.host, slab.size)
         # A copy from pageable memory may still be under way, and our stream waits for no other.
         self._driver.wait()
-        for at, golden, length in slab.restore:
-            self._driver.copy(golden, at, length)
+        if slab.pinned:
+            # The gaps between stretches are on no device: they come back as they were sent.
+            self._driver.copy(slab.pinned.result, slab.pinned.golden, slab.size)
+        else:
+            for at, golden, length in slab.restore:
+                self._driver.copy(golden, slab.at(at), length)
         self._driver.wait()
 
     def _run(self, header: Header, blobs: Sequence[bytes], handles: list[int]) -> Header:
         """One call on buffers as they were placed, and the whole slab back."""
         slab = self._sets[header["set"]]
+        if slab.pinned:
+            self._pinned.enter(slab.pinned, [(at, length) for at, _, length in slab.restore])
         seconds = self._call(slab, header)
-        self._driver.download(slab.host, slab.device, slab.size)
+        self._keep(slab)
+        self._download(slab)
         return {"seconds": seconds}
 
     def _time(self, header: Header, blobs: Sequence[bytes], handles: list[int]) -> Header:
@@ -142,14 +172,18 @@ class _Worker:
             self._driver.reset_persisting_cache()
             # Keeps the device busy while the calls below are queued, so that the first event does not pass before
             # the kernel is in the queue behind it.
-            self._driver.fill(flush, 0, header["flush_bytes"])
-            self._prepare(slab)
+            if slab.pinned:
+                self._prepare(slab)
+                self._driver.fill(flush, 0, header["flush_bytes"])
+            else:
+                self._driver.fill(flush, 0, header["flush_bytes"])
+                self._prepare(slab)
             if header["warm"]:
                 self._touch(slab)
             times.append(self._call(slab, header))
+            self._keep(slab)
         for number in sorted(set(header["order"])):
-            slab = self._sets[number]
-            self._driver.download(slab.host, slab.device, slab.size)
+            self._download(self._sets[number])
         return {"times": times}
 
     def _burst(self, header: Header, blobs: Sequence[bytes], handles: list[int]) -> Header:
@@ -158,6 +192,7 @@ class _Worker:
         for number in header["order"]:
             slab = self._sets[number]
             self._prepare(slab)
+            self._fill_constants(slab)
             if header["calls"]:
                 self._driver.launch(
                     self._function, header["grid"], header["block"], header["shared_bytes"], slab.arguments
@@ -171,22 +206,40 @@ class _Worker:
         return {}
 
     def _prepare(self, slab: _Set) -> None:
-        for to, source, length in slab.restore:
-            self._driver.copy(to, source, length)
+        if slab.pinned:
+            self._pinned.enter(slab.pinned, [(at, length) for at, _, length in slab.restore])
+        else:
+            for to, source, length in slab.restore:
+                self._driver.copy(slab.at(to), source, length)
         for at, length in slab.poison:
-            self._driver.fill(slab.device + at, _POISON, length)
+            self._driver.fill(slab.at(at), _POISON, length)
+
+    def _keep(self, slab: _Set) -> None:
+        """Another set at the same addresses may come next."""
+        if slab.pinned:
+            self._pinned.keep(slab.pinned)
+
+    def _download(self, slab: _Set) -> None:
+        self._driver.wait()
+        self._driver.download(slab.host, slab.pinned.result if slab.pinned else slab.device, slab.size)
+
+    def _fill_constants(self, slab: _Set) -> None:
+        assert self._function is not None
+        for name, at, length in slab.constants:
+            self._driver.copy(self._function.variables[name][0], at, length)
 
     def _touch(self, slab: _Set) -> None:
         """Brings inputs into the second-level cache by copying them elsewhere."""
         longest = max((length for _, length in slab.touch), default=0)
         scratch = self._buffer("_scratch", longest) if longest else 0
         for at, length in slab.touch:
-            self._driver.copy(scratch, slab.device + at, length)
+            self._driver.copy(scratch, slab.at(at), length)
 
     def _call(self, slab: _Set, header: Header) -> float:
         assert self._function is not None
         assert self._events is not None
         start, end = self._events
+        self._fill_constants(slab)
         self._driver.record(start)
         self._driver.launch(
             self._function, header["grid"], header["block"], header["shared_bytes"], slab.arguments
@@ -207,14 +260,17 @@ class _Worker:
 
     def _free(self, number: int) -> None:
         slab = self._sets.pop(number)
+        if slab.pinned:
+            self._pinned.free(slab.pinned)
+            return
         self._driver.free(slab.device)
         if slab.golden:
             self._driver.free(slab.golden)
 
 
-def _value(parameter: Header, device: int) -> Any:
+def _value(parameter: Header, base: Callable[[int], int]) -> Any:
     if "at" in parameter:
-        return ctypes.c_uint64(device + parameter["at"])
+        return ctypes.c_uint64(base(parameter["at"]))
     data = bytes.fromhex(parameter["hex"])
     return (ctypes.c_char * len(data)).from_buffer_copy(data)
 

@@ -14,6 +14,8 @@ from typing import Any
 
 __all__ = ["LIBRARY", "Driver", "DriverError", "Function"]
 
+_PINNED, _ON_DEVICE, _READ_WRITE = 1, 1, 3
+
 LIBRARY = "libcuda.so.1"
 
 _ATTRIBUTES: Mapping[str, int] = {
@@ -34,6 +36,7 @@ _ATTRIBUTES: Mapping[str, int] = {
     "shared_reserved_bytes": 111,
 }
 _MAX_DYNAMIC_SHARED = 8
+_ADDRESS_TAKEN = -1
 _SPIN = 0x01
 
 
@@ -59,6 +62,8 @@ class Function:
     def __init__(self, handle: ctypes.c_void_p, module: ctypes.c_void_p) -> None:
         self.handle = handle
         self.module = module
+        self.variables: dict[str, tuple[int, int]] = {}
+        """Address and bytes of the module's variables that were asked for."""
 
 
 class Driver:
@@ -109,8 +114,10 @@ class Driver:
             **{key: self._attribute(number) for key, number in _ATTRIBUTES.items()},
         }
 
-    def load(self, cubin: bytes, symbol: str, dynamic_shared_bytes: int) -> Function:
-        """Loads a cubin and finds its kernel, with the right to that much dynamic shared memory."""
+    def load(
+        self, cubin: bytes, symbol: str, dynamic_shared_bytes: int, variables: Sequence[str] = ()
+    ) -> Function:
+        """Loads a cubin; finds its kernel, with the right to that much dynamic shared memory, and variables."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self._call("cuModuleLoadData", ctypes.byref(module), cubin)
         try:
@@ -119,10 +126,18 @@ class Driver:
                 self._call(
                     "cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, ctypes.c_int(dynamic_shared_bytes)
                 )
+            found = Function(function, module)
+            for name in variables:
+                found.variables[name] = self._variable(module, name)
         except DriverError:
             self._call("cuModuleUnload", module)
             raise
-        return Function(function, module)
+        return found
+
+    def _variable(self, module: ctypes.c_void_p, name: str) -> tuple[int, int]:
+        at, size = ctypes.c_uint64(), ctypes.c_size_t()
+        self._call("cuModuleGetGlobal_v2", ctypes.byref(at), ctypes.byref(size), module, name.encode())
+        return at.value, size.value
 
     def unload(self, function: Function) -> None:
         """Unloads the module of a kernel."""
@@ -137,6 +152,49 @@ class Driver:
     def free(self, at: int) -> None:
         """Gives device memory back."""
         self._call("cuMemFree_v2", ctypes.c_uint64(at))
+
+    def variable(self, function: Function, name: str) -> tuple[int, int]:
+        """Address and bytes of a variable of the kernel's module."""
+        at, size = ctypes.c_uint64(), ctypes.c_size_t()
+        self._call(
+            "cuModuleGetGlobal_v2", ctypes.byref(at), ctypes.byref(size), function.module, name.encode()
+        )
+        return at.value, size.value
+
+    def map_at(self, address: int, size: int) -> int:
+        """Device memory at an address that was chosen elsewhere, in whole megabytes; a handle for :meth:`unmap`.
+
+        Raises:
+            DriverError: something lies there already.
+        """
+        at = ctypes.c_uint64()
+        wide = ctypes.c_size_t(size)
+        self._call(
+            "cuMemAddressReserve",
+            ctypes.byref(at),
+            wide,
+            ctypes.c_size_t(0),
+            ctypes.c_uint64(address),
+            ctypes.c_uint64(0),
+        )
+        if at.value != address:
+            self._call("cuMemAddressFree", at, wide)
+            raise DriverError(_ADDRESS_TAKEN, "the recorded address is taken", "cuMemAddressReserve")
+        properties = (ctypes.c_int * 8)(_PINNED, 0, _ON_DEVICE, self._device.value)
+        access = (ctypes.c_int * 3)(_ON_DEVICE, self._device.value, _READ_WRITE)
+        handle = ctypes.c_uint64()
+        nothing = ctypes.c_uint64(0)
+        self._call("cuMemCreate", ctypes.byref(handle), wide, properties, nothing)
+        self._call("cuMemMap", at, wide, ctypes.c_size_t(0), handle, nothing)
+        self._call("cuMemSetAccess", at, wide, access, ctypes.c_size_t(1))
+        return handle.value
+
+    def unmap(self, address: int, size: int, handle: int) -> None:
+        """Gives back what :meth:`map_at` made."""
+        at, wide = ctypes.c_uint64(address), ctypes.c_size_t(size)
+        self._call("cuMemUnmap", at, wide)
+        self._call("cuMemRelease", ctypes.c_uint64(handle))
+        self._call("cuMemAddressFree", at, wide)
 
     def upload(self, at: int, host: int, size: int) -> None:
         """Host memory to the device, finished on return."""

@@ -16,8 +16,10 @@ from tuner.core.protocols import BaselineReport
 from tuner.core.types import Build, Resolved, Status, Task, Variant
 from tuner.evaluators.cuda.compiler import CudaCompiler
 from tuner.evaluators.cuda.device import Device, WorkerPool
+from tuner.evaluators.cuda.loaded import Loaded
 from tuner.evaluators.cuda.nvml import Watch
-from tuner.evaluators.cuda.session import CudaSession, Inputs, Loaded
+from tuner.evaluators.cuda.placing import is_pinned
+from tuner.evaluators.cuda.session import CudaSession, Inputs
 from tuner.evaluators.cuda.slabs import widens
 from tuner.evaluators.cuda.supply import Group, Runs, Supply
 from tuner.evaluators.host.bundles import POISON
@@ -123,7 +125,7 @@ class DeviceRuns:
         self._watch.close()
 
     def _double(self, resolved: Resolved) -> Build | None:
-        if not widens(self._task) or self._task.verify.reference.kind == "python":
+        if not widens(self._task) or is_pinned(self._task) or self._task.verify.reference.kind == "python":
             return None
         build = self._compiler.build_double(self._task, resolved)
         return build if build.status is Status.OK else None

@@ -1,4 +1,5 @@
-"""One set of buffers as one piece of device memory: each buffer between guard zones, the whole mirrored in a file.
+"""One set of buffers mirrored in a file: one piece of device memory, each buffer between guard zones, or memory at
+addresses that were recorded (:mod:`tuner.evaluators.cuda.placing`).
 
 Lays out, fills and reads; it starts nothing. What outputs have to be never gets here.
 """
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.core.types import ArgumentRole, Task
+from tuner.evaluators.cuda.placing import Stretch, place
 from tuner.evaluators.distributions import dtype_of
 from tuner.evaluators.host.bundles import POISON
 from tuner.evaluators.workloads import Workload
@@ -63,10 +65,7 @@ class Slab:
         self._task = task
         self._workload = workload
         self._wide = wide
-        self.regions = _lay_out(task, workload, shift=shift, wide=wide)
-        last = self.regions[-1] if self.regions else None
-        end = 0 if last is None else last.offset + last.size_bytes
-        self.size = _up(end + GUARD_BYTES, 4096)
+        self.regions, self.stretches, self.size = _lay_out(task, workload, shift=shift, wide=wide)
         self.descriptor = os.memfd_create("slab", os.MFD_CLOEXEC)
         os.ftruncate(self.descriptor, self.size)
         self._map = mmap.mmap(self.descriptor, self.size)
@@ -115,13 +114,22 @@ class Slab:
         places = {r.name: r.offset for r in self.regions}
         made: list[dict[str, Any]] = []
         for argument in self._task.arguments:
-            if argument.is_array:
+            if argument.constant or argument.passing in ("memory", "global"):
+                continue
+            if argument.passing == "value":
+                made.append({"hex": self._workload.arrays[argument.name].tobytes().hex()})
+            elif argument.is_array:
                 made.append({"at": places[argument.name]})
             else:
                 dtype = _dtype(dtype_of(argument), self._wide)
                 value = np.array(self._workload.scalars[argument.name], dtype)
                 made.append({"hex": value.tobytes().hex()})
         return made
+
+    def constants(self) -> list[tuple[str, int, int]]:
+        """Name, offset and size of every buffer that fills a variable of its name."""
+        names = {a.name for a in self._task.arguments if a.constant}
+        return [(r.name, r.offset, r.size_bytes) for r in self.regions if r.name in names]
 
     def spans(self, *roles: ArgumentRole) -> list[tuple[int, int]]:
         """Offset and size of every buffer with one of these roles."""
@@ -159,27 +167,33 @@ def widens(task: Task) -> bool:
 
 def slab_bytes(task: Task, workload: Workload) -> int:
     """Size of a workload's slab, without making it."""
-    regions = _lay_out(task, workload, shift=0, wide=False)
-    return sum(r.size_bytes for r in regions) + (len(regions) + 1) * GUARD_BYTES
+    return _lay_out(task, workload, shift=0, wide=False)[2]
 
 
-def _lay_out(task: Task, workload: Workload, *, shift: int, wide: bool) -> tuple[Region, ...]:
+def _lay_out(
+    task: Task, workload: Workload, *, shift: int, wide: bool
+) -> tuple[tuple[Region, ...], tuple[Stretch, ...], int]:
+    """Regions by offset, the stretches of the slab that lie at addresses of their own, the slab's size."""
+    arrays = [a for a in task.arguments if a.is_array and a.passing != "value"]
+    placed = place(
+        task, {a.name: workload.arrays[a.name].nbytes for a in arrays}, workload.problem, GUARD_BYTES
+    )
     regions = []
     at = GUARD_BYTES + shift % _MOST_SHIFT * _ALIGN
-    for argument in task.arguments:
-        if not argument.is_array:
-            continue
+    for argument in arrays:
         array = workload.arrays[argument.name]
         region = Region(
             name=argument.name,
             role=argument.role,
-            offset=_up(at, _ALIGN),
+            offset=_up(at, _ALIGN) if placed is None else placed.offsets[argument.name],
             dtype=_dtype(array.dtype, wide),
             shape=array.shape,
         )
         regions.append(region)
         at = region.offset + region.size_bytes + GUARD_BYTES
-    return tuple(regions)
+    if placed is not None:
+        return tuple(sorted(regions, key=lambda r: r.offset)), placed.stretches, placed.size
+    return tuple(regions), (), _up(at, 4096)
 
 
 def _dtype(dtype: np.dtype[Any], wide: bool) -> np.dtype[Any]:

@@ -141,23 +141,27 @@ class Library:
             LLVMError: for a triple that this library has no target for.
         """
         if options not in self._machines:
-            target, message = c_void_p(), c_void_p()
-            if self.GetTargetFromTriple(triple.encode(), byref(target), byref(message)):
-                raise LLVMError(self.take(message.value))
-            host = self.host() if not options.cpu else {"cpu": options.cpu, "features": ""}
-            made = self.CreateTargetMachine(
-                target,
-                triple.encode(),
-                host["cpu"].encode(),
-                host["features"].encode(),
-                options.level,
-                _RELOCATION_PIC,
-                _CODE_MODELS[options.code_model],
-            )
-            if not made:
-                raise LLVMError(f"no target machine for {options.cpu or 'this CPU'}")
-            self._machines[options] = made
+            self._machines[options] = self.fresh_machine(options, triple)
         return self._machines[options]
+
+    def fresh_machine(self, options: MachineOptions, triple: str) -> int:
+        """One that nothing was emitted with; ``DisposeTargetMachine`` frees it. Raises as :meth:`machine`."""
+        target, message = c_void_p(), c_void_p()
+        if self.GetTargetFromTriple(triple.encode(), byref(target), byref(message)):
+            raise LLVMError(self.take(message.value))
+        host = self.host() if not options.cpu else {"cpu": options.cpu, "features": ""}
+        made: int = self.CreateTargetMachine(
+            target,
+            triple.encode(),
+            host["cpu"].encode(),
+            host["features"].encode(),
+            options.level,
+            _RELOCATION_PIC,
+            _CODE_MODELS[options.code_model],
+        )
+        if not made:
+            raise LLVMError(f"no target machine for {options.cpu or 'this CPU'}")
+        return made
 
     def print_pass_names(self) -> bool:
         """Prints the passes on standard output; false where this build of LLVM hides the functions for it."""

@@ -214,7 +214,6 @@ class OpenClRunner(Runner):
         }
 
 
-@functools.cache
 def _by_value(value: int | float, dtype: str) -> list[str]:
     size = opaque_bytes(dtype)
     if size:
@@ -222,6 +221,7 @@ def _by_value(value: int | float, dtype: str) -> list[str]:
     return ["scalar", dtype, np.array(value, dtype=dtype).tobytes().hex()]
 
 
+@functools.cache
 def _others_read() -> bool:
     """Whether another user can load drivers that were installed beside pyopencl, as Oclgrind's is.
 

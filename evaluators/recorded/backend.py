@@ -44,7 +44,7 @@ class RecordedBackend:
                 f"the recorded backend cannot honour {flags[0]!r}", "make the flag's choices a parameter"
             )
 
-    def pass_catalogue(self) -> Mapping[str, Any] | None:
+    def pass_catalogue(self, target: str = "native") -> Mapping[str, Any] | None:
         """There are no passes."""
         return None
 

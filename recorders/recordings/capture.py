@@ -22,14 +22,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tuner.core.errors import MachineError, UsageError
-from tuner.recorders.recordings.format import Captured, RecordedArgument, Recording, write_recording
+from tuner.recorders.recordings.format import (
+    Captured,
+    RecordedArgument,
+    Recording,
+    parse_header,
+    write_recording,
+)
 
-__all__ = ["Application", "KernelUse", "Ran", "RawCapture", "read_raw"]
+__all__ = ["Application", "KernelUse", "Ran", "RawCapture", "allocations", "read_logs", "read_raw"]
 
 _HEAD = struct.Struct("<QQ")
 _NAME_BYTES = 256
 _WITHOUT_VALUE = {0: "empty", 0x119C: "local"}
-_SOURCES_ASKED = {"PYOPENCL_NO_CACHE": "1"}
+_SOURCES_ASKED = {"PYOPENCL_NO_CACHE": "1", "CUPY_CACHE_IN_MEMORY": "1"}
 """What makes libraries build programs from source as at their first run, not from binaries that they kept."""
 _ENVIRONMENT = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "POCL_DEVICES", "CUDA_VISIBLE_DEVICES")
 _DECIMAL = re.compile(r"\d+(\.\d+)?")
@@ -126,10 +132,11 @@ class Application:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise UsageError(f"{self.command[0]!r} cannot be run: {reason}", "name a program") from None
-        return _read_logs(folder, done.returncode, time.perf_counter() - begin)
+        return read_logs(folder, done.returncode, time.perf_counter() - begin)
 
 
-def _read_logs(folder: Path, status: int, wall_s: float) -> Ran:
+def read_logs(folder: Path, status: int, wall_s: float) -> Ran:
+    """What the library wrote down of an application that ended with a status after a while."""
     uses: dict[tuple[str, str], KernelUse] = {}
     lost: list[str] = []
     problems: list[str] = []
@@ -143,6 +150,8 @@ def _read_logs(folder: Path, status: int, wall_s: float) -> Ran:
                 lost.append(words[0])
             elif kind == "problem" and words:
                 problems.append(words[0])
+    if any(folder.glob("launch-*.part")):
+        lost.append("the application ended in the launch that was being recorded")
     replaced, left = _counters(folder)
     return Ran(
         status=status,
@@ -184,10 +193,12 @@ class RawCapture:
     Attributes:
         recording: what it says.
         contents: of its buffers by argument.
+        wanted: which of the kernels that were asked for it is of; those may be given by other names than its own.
     """
 
     recording: Recording
     contents: Mapping[int, Captured]
+    wanted: int = 0
 
     def write(self, folder: Path, *, name: str, use: KernelUse | None = None) -> Path:
         """Writes the recording; its name tells what it is, so equal launches give one file.
@@ -210,7 +221,7 @@ class RawCapture:
 
 @contextmanager
 def read_raw(path: Path) -> Iterator[RawCapture]:
-    """Opens a launch as the OpenCL library wrote it.
+    """Opens a launch as the library wrote it.
 
     Raises:
         MachineError: the file is not whole.
@@ -221,20 +232,33 @@ def read_raw(path: Path) -> Iterator[RawCapture]:
         memoryview(view) as data,
     ):
         fields = _fields(data, path)
-        captured: dict[int, Captured] = {}
         try:
-            recording = _recording(fields, path)
-            for number, argument in enumerate(recording.arguments):
-                if argument.kind == "buffer":
-                    captured[number] = Captured(
-                        before=fields[f"{number}/before"], after=fields[f"{number}/after"]
-                    )
-            yield RawCapture(recording=recording, contents=captured)
-        except KeyError as missing:
-            raise MachineError(f"{path.name} has no {missing}", "record it again") from None
+            yield _capture_of(fields, path)
         finally:
             for part in fields.values():
                 part.release()
+
+
+def _capture_of(fields: Mapping[str, memoryview], path: Path) -> RawCapture:
+    """Raises ``MachineError`` for bytes that the library does not write."""
+    try:
+        recording = _recording(fields, path)
+        contents = {
+            number: Captured(before=fields[f"{number}/before"], after=fields[f"{number}/after"])
+            for number, argument in enumerate(recording.arguments)
+            if argument.kind == "buffer"
+        }
+        sizes = {n: recording.arguments[n].size_bytes for n in contents}
+        whole = all(len(c.before) == len(c.after) == sizes[n] for n, c in contents.items())
+        parse_header(recording.to_json(), path.name)
+        wanted = int(fields["wanted"].cast("Q")[0]) if "wanted" in fields else 0
+    except KeyError as missing:
+        raise MachineError(f"{path.name} has no {missing}", "record it again") from None
+    except (ValueError, TypeError, IndexError, OverflowError, UsageError):
+        whole = False
+    if not whole:
+        raise MachineError(f"{path.name} is damaged", "record it again")
+    return RawCapture(recording=recording, contents=contents, wanted=wanted)
 
 
 def _fields(data: memoryview, path: Path) -> dict[str, memoryview]:
@@ -248,6 +272,9 @@ def _fields(data: memoryview, path: Path) -> dict[str, memoryview]:
         fields[bytes(data[at + _HEAD.size : start]).decode("ascii", "replace")] = data[start : start + size]
         at = start + size
     if "end" not in fields:
+        # The file cannot be closed while a part of it is held.
+        for part in fields.values():
+            part.release()
         raise MachineError(f"{path.name} is not whole", "record it again")
     return fields
 
@@ -264,17 +291,19 @@ def _recording(fields: Mapping[str, memoryview], path: Path) -> Recording:
 
     form = text("form")
     try:
-        program = bytes(fields["text"]).hex() if form == "il" else bytes(fields["text"]).decode("utf-8")
+        coded = form in ("il", "image")
+        program = bytes(fields["text"]).hex() if coded else bytes(fields["text"]).decode("utf-8")
         entry, options = text("kernel"), text("options")
     except UnicodeDecodeError:
         raise MachineError("the program's source or options are not UTF-8", "it cannot be recorded") from None
     roots: dict[int, int] = {}
-    arguments = tuple(
-        _argument(fields, number, roots) for number in range(int(fields["arguments"].cast("Q")[0]))
-    )
+    count = int(fields["arguments"].cast("Q")[0])
+    if count > len(fields):
+        raise ValueError(count)
+    arguments = tuple(_argument(fields, number, roots) for number in range(count))
     api = text("api") if "api" in fields else "opencl"
     if api == "c":
-        arguments = _allocations(arguments, {place: address for address, place in roots.items()})
+        arguments = allocations(arguments, {place: address for address, place in roots.items()})
     seconds = float(fields["seconds"].cast("d")[0])
     return Recording(
         api=api,
@@ -287,6 +316,8 @@ def _recording(fields: Mapping[str, memoryview], path: Path) -> Recording:
         local_size=sizes("local"),
         offset=sizes("offset") or (0,) * len(sizes("global")),
         suggested=sizes("suggested"),
+        shared_bytes=int(fields["shared"].cast("Q")[0]) if "shared" in fields else 0,
+        inner=bool(fields["inner"].cast("Q")[0]) if "inner" in fields else False,
         device=shown("device"),
         platform=shown("platform"),
         driver=shown("driver"),
@@ -297,7 +328,17 @@ def _recording(fields: Mapping[str, memoryview], path: Path) -> Recording:
 
 
 def _argument(fields: Mapping[str, memoryview], number: int, roots: dict[int, int]) -> RecordedArgument:
-    address = int(fields[f"{number}/address"].cast("Q")[0])
+    if f"{number}/memory" in fields:
+        place, size = fields[f"{number}/memory"].cast("Q")
+        name = bytes(fields.get(f"{number}/name", b"")).decode("utf-8", "replace")
+        return RecordedArgument(kind="buffer", size_bytes=size, root=number, place=place, name=name)
+    if f"{number}/points" in fields:
+        memory, offset = fields[f"{number}/points"].cast("Q")
+        value = bytes(fields[f"{number}/value"])
+        return RecordedArgument(
+            kind="pointer", value=value, size_bytes=len(value), root=memory, offset=offset
+        )
+    address = int(fields[f"{number}/address"].cast("Q")[0]) if f"{number}/address" in fields else 0
     if f"{number}/buffer" in fields:
         root, offset, size, flags = fields[f"{number}/buffer"].cast("Q")
         return RecordedArgument(
@@ -315,7 +356,7 @@ def _argument(fields: Mapping[str, memoryview], number: int, roots: dict[int, in
     return RecordedArgument(kind=_WITHOUT_VALUE.get(address, "null"), size_bytes=size, address=address)
 
 
-def _allocations(
+def allocations(
     arguments: Sequence[RecordedArgument], addresses: Mapping[int, int]
 ) -> tuple[RecordedArgument, ...]:
     """Arrays whose bytes overlap get one root: of addresses alone nothing else can be told."""

@@ -22,10 +22,12 @@ extern char *getenv(const char *);
 extern int open(const char *, int, ...);
 extern ssize_t read(int, void *, size_t);
 extern ssize_t write(int, const void *, size_t);
+extern ssize_t pread(int, void *, size_t, long);
 extern int close(int);
 extern int fsync(int);
 extern int ftruncate(int, long);
 extern void *mmap(void *, size_t, int, int, int, long);
+extern int mprotect(void *, size_t, int);
 extern int rename(const char *, const char *);
 extern int unlink(const char *);
 extern int getpid(void);
@@ -44,7 +46,8 @@ extern void *dlvsym(void *, const char *, const char *);
 extern int dl_iterate_phdr(int (*)(struct loaded *, size_t, void *), void *);
 
 #define NEXT ((void *)-1L)
-#define EXPORT __attribute__((visibility("default")))
+/* Protected: what is named here is this library's own also where another of that name comes first. */
+#define EXPORT __attribute__((visibility("protected")))
 
 enum { READ_ONLY = 0, WRITE_ONLY = 1, READ_WRITE = 2, CREATE = 0100, TRUNCATE = 01000, APPEND = 02000, CLOEXEC = 02000000 };
 
@@ -54,6 +57,7 @@ static int launch_lock;
 static __thread int inside;
 static void *(*real_dlsym)(void *, const char *);
 static int ready, mode_list, mode_record, log_file = -1;
+static int embedded; /* loaded into a process that was running */
 static const char *out_folder, *wanted;
 static size_t instances, serial;
 
@@ -84,6 +88,13 @@ __attribute__((constructor)) static void begin(void)
     acquire(&starting);
     if (!ready) {
         const char *versions[] = {"GLIBC_2.2.5", "GLIBC_2.34", "GLIBC_2.17"};
+        /* By name: what comes next means nothing for a library that was loaded late. */
+        const char *libraries[] = {"libc.so.6", "libdl.so.2"};
+        for (int l = 0; l < 2; l++) {
+            void *library = dlopen(libraries[l], 0x1 | 0x4);
+            for (int i = 0; library && !real_dlsym && i < 3; i++)
+                *(void **)&real_dlsym = dlvsym(library, "dlsym", versions[i]);
+        }
         for (int i = 0; !real_dlsym && i < 3; i++) *(void **)&real_dlsym = dlvsym(NEXT, "dlsym", versions[i]);
         const char *mode = getenv("TUNER_RECORD_MODE"), *count = getenv("TUNER_RECORD_INSTANCES");
         out_folder = getenv("TUNER_RECORD_OUT");
@@ -115,6 +126,66 @@ static uint64_t mix(uint64_t hash, const void *data, size_t size)
     const unsigned char *bytes = data;
     for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * 0x100000001B3u;
     return hash;
+}
+
+/* A function that is stood before, or called: its name, what stands before it, and the place of the real one. */
+typedef struct { const char *name; void *wrapper; void **slot; } Name;
+
+/* ---- what is known of the application's handles ---- */
+
+typedef struct { void *key; void *value; } Entry;
+typedef struct { Entry *entries; size_t room, used; } Table;
+
+static int lock;
+
+static Entry *find(Table *table, void *key)
+{
+    if (!table->room) return NULL;
+    size_t at = ((uintptr_t)key >> 4) * 0x9E3779B97F4A7C15u;
+    for (size_t i = 0; i < table->room; i++) {
+        Entry *entry = &table->entries[(at + i) & (table->room - 1)];
+        if (entry->key == key || !entry->key) return entry;
+    }
+    return NULL;
+}
+
+static void *get(Table *table, void *key)
+{
+    acquire(&lock);
+    Entry *entry = key ? find(table, key) : NULL;
+    void *value = entry && entry->key ? entry->value : NULL;
+    release(&lock);
+    return value;
+}
+
+/* A value of NULL forgets the key, which keeps its place. */
+static void put(Table *table, void *key, void *value)
+{
+    if (!key) return;
+    acquire(&lock);
+    if (2 * (table->used + 1) > table->room) {
+        Table bigger = {calloc(table->room ? 2 * table->room : 64, sizeof(Entry)), table->room ? 2 * table->room : 64, 0};
+        for (size_t i = 0; bigger.entries && i < table->room; i++)
+            if (table->entries[i].key && table->entries[i].value) {
+                *find(&bigger, table->entries[i].key) = table->entries[i];
+                bigger.used++;
+            }
+        if (bigger.entries) { free(table->entries); *table = bigger; }
+    }
+    Entry *entry = find(table, key);
+    if (entry) {
+        if (!entry->key) table->used++;
+        entry->key = key;
+        entry->value = value;
+    }
+    release(&lock);
+}
+
+static char *copy_of(const void *data, size_t size)
+{
+    char *copy = malloc(size + 1);
+    if (copy) { memcpy(copy, data, size); copy[size] = 0; }
+    return copy;
 }
 
 /* ---- one capture: a file of named fields, put in its place when it is whole ---- */
@@ -208,7 +279,9 @@ static int open_capture(Capture *capture)
     path_of(capture->path, sizeof capture->path, serial, ".part");
     capture->failed = 0;
     capture->file = open(capture->path, WRITE_ONLY | CREATE | TRUNCATE | CLOEXEC, 0600);
-    return capture->file >= 0;
+    if (capture->file < 0) return 0;
+    number_field(capture, "wanted", (uint64_t)meant);
+    return 1;
 }
 
 static void close_capture(Capture *capture, double seconds, int good, uint64_t sign)

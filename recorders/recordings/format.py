@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import mmap
 import os
 import struct
@@ -24,6 +23,7 @@ from typing import Any, NoReturn
 
 from tuner.core.canonical import canonical_json
 from tuner.core.errors import MachineError, UsageError
+from tuner.recorders.recordings.header import RecordedArgument, Recording, parse_header
 
 __all__ = ["Captured", "RecordedArgument", "Recording", "RecordingFile", "parse_header", "write_recording"]
 
@@ -34,114 +34,7 @@ _CHUNK = 4 << 20
 _LENGTH = struct.Struct("<Q")
 _DIGEST = 32
 _MOST_HEADER = 256 << 20
-_MOST_BYTES = 1 << 40
-_MOST_ARGUMENTS = 4096
-_LARGEST_SCALAR = 1 << 16
-_KINDS = ("scalar", "buffer", "local", "null", "empty")
-_FORMS = ("source", "il", "none")
-_APIS = ("opencl", "c")
 _HINT = "record it again"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedArgument:
-    """One argument of the launch, in call order.
-
-    Attributes:
-        kind: ``scalar`` (passed by value), ``buffer``, ``local`` (memory of a work-group, without content),
-            ``null``, or ``empty``: one of these two, and only the program tells which.
-        value: a scalar's bytes.
-        size_bytes: of the value, or of what the argument reaches.
-        root: equal for arguments that lie in one allocation; -1 for no buffer.
-        offset: where a buffer's first byte lies in its allocation.
-        flags: of the allocation, as the API counts them.
-        address: the parameter's address space, as the API counts it; 0 where it does not say.
-    """
-
-    kind: str
-    value: bytes = b""
-    size_bytes: int = 0
-    root: int = -1
-    offset: int = 0
-    flags: int = 0
-    address: int = 0
-
-    def overlaps(self, other: RecordedArgument) -> bool:
-        """Whether two buffers share bytes."""
-        if self.root != other.root or self.root < 0:
-            return False
-        return self.offset < other.offset + other.size_bytes and other.offset < self.offset + self.size_bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
-    """What a recording says, without the contents of its buffers.
-
-    Attributes:
-        api: ``opencl``, or ``c`` for a function of a library or an executable.
-        entry: the kernel.
-        form: what ``text`` is: ``source``, ``il`` (hexadecimal), or ``none``.
-        text: the program.
-        options: it was built with.
-        arguments: in call order.
-        global_size, local_size, offset: of the launch; empty where there is none. ``local_size`` is empty where the
-            application left it to the driver; ``suggested`` is then what the driver says that it takes.
-        device, platform, driver: where it ran.
-        signature: equal for launches of one program with one geometry and equal scalars and sizes.
-        count: launches with this signature that the application made.
-        seconds: of one of them, the mean over all, with everything before and after it finished.
-        environment: of the application, what is known of it by name.
-    """
-
-    api: str
-    entry: str
-    form: str = "none"
-    text: str = ""
-    options: str = ""
-    arguments: tuple[RecordedArgument, ...]
-    global_size: tuple[int, ...] = ()
-    local_size: tuple[int, ...] = ()
-    offset: tuple[int, ...] = ()
-    suggested: tuple[int, ...] = ()
-    device: str = ""
-    platform: str = ""
-    driver: str = ""
-    signature: str = ""
-    count: int = 1
-    seconds: float = 0.0
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def block(self) -> tuple[int, ...]:
-        """Work-items of a group along each axis: as launched, as the driver suggests, or empty for neither."""
-        return self.local_size or self.suggested
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        data: dict[str, Any] = {name: getattr(self, name) for name in _TEXTS}
-        data |= {name: list(getattr(self, name)) for name in _SIZES}
-        arguments = [
-            {
-                "kind": a.kind,
-                "value": a.value.hex(),
-                "size_bytes": a.size_bytes,
-                "root": a.root,
-                "offset": a.offset,
-                "flags": a.flags,
-                "address": a.address,
-            }
-            for a in self.arguments
-        ]
-        return data | {
-            "arguments": arguments,
-            "count": self.count,
-            "seconds": self.seconds,
-            "environment": dict(self.environment),
-        }
-
-
-_TEXTS = ("api", "entry", "form", "text", "options", "device", "platform", "driver", "signature")
-_SIZES = ("global_size", "local_size", "offset", "suggested")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,8 +73,8 @@ def write_recording(path: Path, recording: Recording, contents: Mapping[int, Cap
         contents: of each buffer, by the argument's number.
 
     Returns:
-        The hash of what the launch is: program, arguments, contents and geometry; times, counts and the environment
-        do not count.
+        The hash of what the launch is: program, arguments, contents and geometry; times, counts, the environment
+        and addresses that nothing depends on do not count.
 
     Raises:
         MachineError: it cannot be written.
@@ -198,8 +91,8 @@ def write_recording(path: Path, recording: Recording, contents: Mapping[int, Cap
                 }
                 for number, captured in sorted(contents.items())
             }
-            plain = replace(recording, count=1, seconds=0.0, environment={}).to_json()
-            identity = {**plain, "buffers": buffers, "names": [row[0] for row in pool.table]}
+            plain = replace(recording, count=1, seconds=0.0, environment={}, arguments=_apart(recording))
+            identity = {**plain.to_json(), "buffers": buffers, "names": [row[0] for row in pool.table]}
             digest = hashlib.sha256(canonical_json(identity).encode()).hexdigest()
             header = {
                 "version": VERSION,
@@ -219,6 +112,16 @@ def write_recording(path: Path, recording: Recording, contents: Mapping[int, Cap
         Path(name).unlink(missing_ok=True)
         raise
     return digest
+
+
+def _apart(recording: Recording) -> tuple[RecordedArgument, ...]:
+    """The arguments without addresses, which differ from run to run, where nothing in memory holds one."""
+    if recording.inner:
+        return recording.arguments
+    return tuple(
+        replace(a, place=0, value=bytes(len(a.value)) if a.kind == "pointer" else a.value)
+        for a in recording.arguments
+    )
 
 
 def _parts(data: memoryview) -> Iterator[memoryview]:
@@ -381,76 +284,3 @@ class RecordingFile:
             result[place : place + size] = data
             place += size
         return result
-
-
-def parse_header(data: Any, origin: str) -> Recording:
-    """A recording from :meth:`Recording.to_json`.
-
-    Args:
-        data: plain JSON of unknown origin.
-        origin: for messages.
-
-    Raises:
-        UsageError: anything that :func:`write_recording` would not write.
-    """
-
-    def need(holds: bool, what: str) -> None:
-        if not holds:
-            raise UsageError(f"{origin}: {what}", _HINT)
-
-    need(isinstance(data, dict), "its header holds no launch")
-    for name in _TEXTS:
-        need(_is_text(data.get(name)), f"{name} is no text")
-    need(data["api"] in _APIS and data["form"] in _FORMS, "its API or the form of its program is not known")
-    need(bool(data["entry"]), "the kernel has no name")
-    for name in _SIZES:
-        sizes = data.get(name)
-        need(isinstance(sizes, list) and len(sizes) <= 3, f"{name} is no list of at most three numbers")
-        least = 0 if name == "offset" else 1
-        need(
-            all(type(n) is int and least <= n < 1 << 63 for n in sizes), f"{name} holds what no launch takes"
-        )
-        need(not sizes or len(sizes) == len(data["global_size"]), f"{name} has another number of axes")
-    arguments = data.get("arguments")
-    need(isinstance(arguments, list) and len(arguments) <= _MOST_ARGUMENTS, "arguments is no list")
-    count, seconds = data.get("count"), data.get("seconds")
-    need(type(count) is int and count >= 1, "count is no number of launches")
-    need(type(seconds) in (int, float) and math.isfinite(seconds) and seconds >= 0, "seconds is no time")
-    environment = data.get("environment")
-    need(
-        isinstance(environment, dict) and all(_is_text(v) for pair in environment.items() for v in pair),
-        "environment is no mapping of texts",
-    )
-    plain: dict[str, Any] = {name: data[name] for name in _TEXTS}
-    plain |= {name: tuple(data[name]) for name in _SIZES}
-    return Recording(
-        **plain,
-        arguments=tuple(_argument(a, i, need) for i, a in enumerate(arguments)),
-        count=count,
-        seconds=float(seconds),
-        environment=environment,
-    )
-
-
-def _is_text(value: Any) -> bool:
-    """Text that can be written to a file again: JSON may hold halves of characters."""
-    try:
-        return isinstance(value, str) and bool(value.encode() or True)
-    except UnicodeEncodeError:
-        return False
-
-
-def _argument(data: Any, number: int, need: Any) -> RecordedArgument:
-    what = f"argument {number} is damaged"
-    need(isinstance(data, dict) and data.get("kind") in _KINDS and isinstance(data.get("value"), str), what)
-    numbers = ("size_bytes", "root", "offset", "flags", "address")
-    need(all(type(data.get(n)) is int and -1 <= data[n] < 1 << 64 for n in numbers), what)
-    need(0 <= data["size_bytes"] <= _MOST_BYTES and data["offset"] >= 0, what)
-    try:
-        value = bytes.fromhex(data["value"])
-    except ValueError:
-        value = b"?" * (_LARGEST_SCALAR + 1)
-    scalar = data["kind"] == "scalar"
-    need(len(value) == (data["size_bytes"] if scalar else 0) and len(value) <= _LARGEST_SCALAR, what)
-    need((data["root"] >= 0) == (data["kind"] == "buffer"), what)
-    return RecordedArgument(kind=data["kind"], value=value, **{n: data[n] for n in numbers})

@@ -54,8 +54,14 @@ GOOD = HEAD + "for (int i = 0; i < n; i++) { z[i] = a * x[i] + y[i]; y[i] = 2 * 
 
 def build_driver(folder: Path) -> str:
     """The stand-in, built; its path."""
-    source = Path(__file__).with_name("cuda_driver.c")
-    return compile_shared(folder / "libcuda.so", source.read_text())
+    texts = [Path(__file__).with_name(name).read_text() for name in ("cuda_driver.c", "cuda_driver_more.c")]
+    # Its own calls stay its own, whatever is preloaded.
+    return compile_shared(folder / "libcuda.so", "\n".join(texts), "-Wl,-Bsymbolic")
+
+
+def build_nvrtc(folder: Path) -> str:
+    """The stand-in for NVRTC, built; its path."""
+    return compile_shared(folder / "libnvrtc.so", Path(__file__).with_name("nvrtc.c").read_text())
 
 
 def compile_shared(path: Path, text: str, *flags: str) -> str:
@@ -159,7 +165,7 @@ class StandInBackend:
     def check_flags(self, flags: Sequence[str]) -> None:
         """Any flag will do."""
 
-    def pass_catalogue(self) -> Mapping[str, Any] | None:
+    def pass_catalogue(self, target: str = "native") -> Mapping[str, Any] | None:
         """None."""
         return None
 

@@ -15,8 +15,9 @@ from tuner.core.protocols import BaselineReport
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.recording import RecordReport, list_launches, record_kernel
 from tuner.evaluators.opencl.backend import OpenClBackend
-from tuner.recorders.recordings.format import RecordingFile
+from tuner.recorders.recordings.format import RecordedArgument, Recording, RecordingFile
 from tuner.spec.load import load_spec
+from tuner.spec.record import write_spec
 
 APPLICATION = """
 import os, sys
@@ -301,6 +302,42 @@ queue.finish()
     np.testing.assert_array_equal(after, 2 * np.arange(256, dtype=np.float32))
 
 
+def test_buffers_given_back_between_the_argument_and_the_launch(record: Record) -> None:
+    report = record(
+        """
+k = cl.Kernel(program(SCALE), "scale")
+for n in range(3):
+    a, y = buffer(x + n), buffer(np.zeros(256, np.float32))
+    keep = cl.Buffer(context, flags.READ_WRITE, 64)
+    k.set_args(a, y, np.float32(2), np.int32(256))
+    a.release()
+    y.release()
+    kept.clear()
+    others = [buffer(x) for _ in range(20)]
+    cl.enqueue_nd_range_kernel(queue, k, (256,), (32,))
+    queue.finish()
+""",
+        instances=3,
+    )
+    first = sorted(float(contents(path, 1)[1][1]) for path in report.recordings)
+    assert first == [2.0, 4.0, 6.0]
+
+
+def test_what_was_recorded_on_a_simulator_is_tuned_on_a_device() -> None:
+    recording = Recording(
+        api="opencl",
+        entry="k",
+        form="source",
+        text="__kernel void k(__global float *x) { x[0] = 1; }",
+        arguments=(RecordedArgument(kind="buffer", size_bytes=4, root=0),),
+        global_size=(1,),
+        platform="Oclgrind",
+        device="Oclgrind Simulator",
+    )
+    _, spec = write_spec([recording], name="k", pattern="*.rec")
+    assert "target: 'native'" in spec
+
+
 def test_a_kernel_in_place_is_recorded_before_it_writes(record: Record) -> None:
     report = record(
         """
@@ -537,7 +574,7 @@ def test_commands_that_launch_nothing_are_told_so(
 ) -> None:
     with pytest.raises(UsageError, match="there is no command"):
         list_launches([str(tmp_path / "nothing")])
-    with pytest.raises(UsageError, match="no OpenCL kernel"):
+    with pytest.raises(UsageError, match="no OpenCL or CUDA kernel"):
         list_launches(["true"])
     body = "program(SCALE).scale(queue, (32,), None, buffer(x), buffer(x), np.float32(2), np.int32(9)); queue.finish()"
     with pytest.raises(UsageError, match="never called 'skale'"):

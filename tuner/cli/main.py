@@ -63,6 +63,12 @@ def tune(
             help="A run elsewhere to learn from (strategy surrogate).",
         ),
     ] = None,
+    executor: Annotated[
+        str, typer.Option(help="Where builds and timings happen: local, or ray (a cluster).")
+    ] = "local",
+    ray_address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster; without it one of this machine alone.")
+    ] = None,
     t4: Annotated[Path | None, typer.Option("--t4", help="Also write the run in the T4 format.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -72,6 +78,7 @@ def tune(
     from tuner.cli.progress import LiveProgress, PlainProgress
     from tuner.driver.engine import Interruption
     from tuner.driver.export import check_writable
+    from tuner.driver.fleets import fleets
     from tuner.driver.imports import read_sources, write_t4
     from tuner.driver.runs import Options
     from tuner.spec.load import load_spec
@@ -95,7 +102,8 @@ def tune(
     interruption = Interruption()
     _stop_cleanly(interruption)
     results = []
-    for spec in loaded:
+    places = ((spec, fleet) for spec in loaded for fleet in fleets(spec, executor, ray_address))
+    for spec, fleet in places:
         for notice in spec.notices:
             print(f"note: {notice}", file=sys.stderr)
         display = LiveProgress() if sys.stderr.isatty() else PlainProgress()
@@ -108,6 +116,7 @@ def tune(
             observers=[display],
             interruption=interruption,
             display=display,
+            executor=fleet,
         )
         results.append(result)
         if result.outcome.failed:
@@ -122,7 +131,7 @@ def tune(
             break
     if as_json:
         objects = [r.to_json() for r in results]
-        print(json.dumps(objects[0] if len(loaded) == 1 else {"runs": objects}))
+        print(json.dumps(objects[0] if len(objects) == 1 == len(loaded) else {"runs": objects}))
     if any(r.outcome.interrupted for r in results):
         raise typer.Exit(EXIT_INTERRUPTED)
     if any(r.outcome.failed for r in results):

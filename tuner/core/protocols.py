@@ -142,11 +142,12 @@ class Backend(Protocol):
         """Raises ``SpecError`` for a flag that this backend cannot honour."""
         ...
 
-    def pass_catalogue(self) -> Mapping[str, Any] | None:
-        """The passes that the compiler has (format: :class:`tuner.spaces.passes.Catalogue`), or ``None``.
+    def pass_catalogue(self, target: str = "native") -> Mapping[str, Any] | None:
+        """The passes that can be run for a target (format: :class:`tuner.spaces.passes.Catalogue`), or ``None``.
 
         The pipeline ``default<O3>`` alone is what the backend's own compiler does at its highest level. A backend
-        that has passes on some machines only may say in a text ``passes_missing`` what this one lacks.
+        that has passes for some targets or on some machines only may say what is lacking by a method
+        ``passes_missing`` of the target.
         """
         ...
 

@@ -120,7 +120,16 @@ class Initial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """One argument of the kernel, in call order: an array when it has a shape, else a scalar with a value."""
+    """One argument of the kernel, in call order: an array when it has a shape, else a scalar with a value.
+
+    An array with ``constant`` is no parameter: it fills the source's variable of its name in constant memory.
+
+    Attributes:
+        passing: how the kernel gets it: ``argument``; ``value``, the array's bytes by value; ``memory``, not at all,
+            but it reaches the array through pointers elsewhere; ``global``, a module's variable of this name.
+        address: where the array has to begin in the device's memory, as pointers to it were recorded; ``None``
+            where it may lie anywhere.
+    """
 
     name: str
     dtype: str
@@ -129,6 +138,9 @@ class Argument:
     role: ArgumentRole = ArgumentRole.INPUT
     initial: Initial = field(default_factory=Initial)
     fixed: bool = False
+    passing: str = "argument"
+    address: Expression | None = None
+    constant: bool = False
 
     @property
     def is_array(self) -> bool:

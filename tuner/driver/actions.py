@@ -84,6 +84,7 @@ class Control:
 
     number: int
     calls: tuple[int, ...]
+    lane: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ def check_spec(spec: LoadedSpec, *, backend: Backend | None = None, faults: bool
     """
     backend = backend or backends.create(spec.task.backend)
     report = CheckReport(name=spec.name, warnings=list(spec.notices))
-    space = spec.space(backend.pass_catalogue() if spec.wants_passes else None)
+    space = spec.space(backend.pass_catalogue(spec.task.target) if spec.wants_passes else None)
     check_flags(backend, space)
     searchers.create(spec.search.strategy, space)
     _describe_space(report, space)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.core import statistics
 from tuner.core.canonical import digest
 from tuner.core.errors import BaselineError, RecordError
 from tuner.core.protocols import Evaluation, Observer, Session
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Build, BuildRequest, Measurement, Resolved, Status
+from tuner.driver import bodies
 from tuner.driver.actions import (
     Action,
     Ask,
@@ -33,6 +33,7 @@ from tuner.driver.actions import (
 from tuner.driver.lineup import Lineup
 from tuner.driver.plan import next_action
 from tuner.driver.state import RunState, proposal_to_json
+from tuner.evaluators.executors.worker import fresh_process, measure_problems
 from tuner.recorders.record import Event, RunRecord
 
 __all__ = ["Engine", "Interruption"]
@@ -128,8 +129,11 @@ class Engine:
         # The state is fed what the record gives back, so it sees exactly what a later reader will see.
         for recorded in self._record.append(events, blobs or {}):
             self.state.apply(recorded)
-            for observer in self._observers:
-                observer.event(recorded.kind, {**recorded.body, "trial": recorded.trial})
+            self._tell(recorded.kind, {**recorded.body, "trial": recorded.trial})
+
+    def _tell(self, kind: str, body: Mapping[str, Any]) -> None:
+        for observer in self._observers:
+            observer.event(kind, body)
 
     def _perform(self, action: Action) -> tuple[list[Event], dict[str, bytes]]:
         match action:
@@ -204,24 +208,19 @@ class Engine:
         blobs: dict[str, bytes] = {}
         events = []
         for number, build in zip(action.trials, builds, strict=True):
-            self._builds[number] = build
-            code = None
-            kept = build.key not in self.state.keys or self.state.variant_of(number).purpose == "reduce"
-            if build.status is Status.OK and kept:
-                blobs[build.digest] = build.code
-                code = f"blob:{build.digest}"
-            body = {
-                "status": build.status.value,
-                "message": build.message,
-                "digest": build.digest,
-                "key": build.key,
-                "code": code,
-                "features": dict(build.features),
-                "seconds": dict(build.seconds),
-                "clock_s": self._now_s(),
-            }
-            events.append(Event(kind="build", body=body, trial=number))
+            made, kept = self._built(number, build)
+            events += made
+            blobs |= kept
         return events, blobs
+
+    def _built(self, number: int, build: Build) -> tuple[list[Event], dict[str, bytes]]:
+        """The event of a build, with its code where that is new."""
+        self._builds[number] = build
+        new = build.key not in self.state.keys or self.state.variant_of(number).purpose == "reduce"
+        kept = build.status is Status.OK and new
+        body = bodies.built(build, f"blob:{build.digest}" if kept else None, self._now_s())
+        blobs = {build.digest: build.code} if kept else {}
+        return [Event(kind="build", body=body, trial=number)], blobs
 
     def _compile(self, trials: Sequence[int]) -> list[Build]:
         candidates = [(n, *self._lineup.of_trial(n)) for n in trials]
@@ -253,16 +252,7 @@ class Engine:
 
     def _set_baseline(self) -> list[Event]:
         report = self._evaluation.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
-        body = {
-            "status": report.status.value,
-            "message": report.message,
-            "reference": report.reference,
-            "own_error": dict(report.own_error),
-            "call_s": list(report.call_s),
-            "notes": dict(report.notes),
-            "clock_s": self._now_s(),
-        }
-        return [Event(kind="baseline", body=body)]
+        return [Event(kind="baseline", body=bodies.baseline(report, self._now_s()))]
 
     def _verify(self, action: Verify) -> list[Event]:
         self._close_session()
@@ -271,24 +261,14 @@ class Engine:
         )
         self._open = _Open(trial=action.trial, session=session)
         verdict = session.verify()
-        body = {
-            "status": verdict.status.value,
-            "message": verdict.message,
-            "detail": dict(verdict.detail),
-            "wall_s": verdict.wall_s,
-            "clock_s": self._now_s(),
-        }
+        body = bodies.verdict(verdict, self._now_s())
         return [Event(kind="verify", body=body, trial=action.trial)]
 
     def _measure(self, action: Measure) -> list[Event]:
         assert self._open is not None
         assert self._open.trial == action.trial
-        measurements = self._measure_problems(self._open.session, action.calls)
-        body = {
-            "round": action.round,
-            "measurements": [_measurement_body(m) for m in measurements],
-            "clock_s": self._now_s(),
-        }
+        measurements = measure_problems(self._open.session, action.calls)
+        body = bodies.samples(action.round, measurements, self._now_s())
         return [Event(kind="samples", body=body, trial=action.trial)]
 
     def _control(self, action: Control) -> list[Event]:
@@ -297,11 +277,7 @@ class Engine:
         status, measurements, message = self._fresh(CONTROL_PURPOSE, 0, build, BASELINE, action.calls)
         body = {
             "number": action.number,
-            "status": status.value,
-            "message": message,
-            "medians_s": _medians(status, measurements),
-            "cost_s": self._clock() - started,
-            "clock_s": self._now_s(),
+            **bodies.fresh(status, measurements, message, self._clock() - started, self._now_s()),
         }
         return [Event(kind="control", body=body, trial=BASELINE)]
 
@@ -314,12 +290,8 @@ class Engine:
         body = {
             "purpose": action.purpose,
             "number": action.number,
-            "status": status.value,
-            "message": message,
-            "medians_s": _medians(status, measurements),
-            "measurements": [_measurement_body(m) for m in measurements],
-            "cost_s": self._clock() - started,
-            "clock_s": self._now_s(),
+            **bodies.fresh(status, measurements, message, self._clock() - started, self._now_s()),
+            "measurements": [bodies.measurement(m) for m in measurements],
         }
         return [Event(kind="final", body=body, trial=action.trial)]
 
@@ -351,12 +323,8 @@ class Engine:
         body = {
             "other": action.other,
             "number": action.number,
-            "status": status.value,
-            "message": message,
-            "medians_s": _medians(status, measurements),
-            "measurements": [_measurement_body(m) for m in measurements],
-            "cost_s": self._clock() - started,
-            "clock_s": self._now_s(),
+            **bodies.fresh(status, measurements, message, self._clock() - started, self._now_s()),
+            "measurements": [bodies.measurement(m) for m in measurements],
         }
         return [Event(kind="compared", body=body)]
 
@@ -364,54 +332,10 @@ class Engine:
         self, purpose: str, number: int, build: Build, trial: int, calls: Sequence[int]
     ) -> tuple[Status, list[Measurement], str]:
         """Verifies and times a trial in a process of its own, a machine's fault tried again."""
-        status, measurements, message = Status.LOST, list[Measurement](), ""
-        for _ in range(self.state.settings.lost_retries + 1):
-            session = self._evaluation.open(build, self._resolved(trial), purpose=purpose, number=number)
-            try:
-                verdict = session.verify()
-                if verdict.status is not Status.OK:
-                    status, measurements, message = verdict.status, [], verdict.message
-                else:
-                    measurements = self._measure_problems(session, calls)
-                    status = measurements[-1].status
-                    message = measurements[-1].message
-            finally:
-                session.close()
-            # A refusal may be an interrupt between two clock readings: one who cheats is refused every time.
-            if status not in (Status.LOST, Status.REFUSED):
-                break
-        return status, measurements, message
-
-    @staticmethod
-    def _measure_problems(session: Session, calls: Sequence[int]) -> list[Measurement]:
-        measurements = []
-        for problem, count in enumerate(calls):
-            measurement = session.measure(problem=problem, calls=count)
-            measurements.append(measurement)
-            if measurement.status is not Status.OK:
-                break
-        return measurements
+        retries = self.state.settings.lost_retries
+        return fresh_process(self._evaluation, build, self._resolved(trial), purpose, number, calls, retries)
 
     def _close_session(self) -> None:
         if self._open is not None:
             self._open.session.close()
             self._open = None
-
-
-def _medians(status: Status, measurements: Sequence[Measurement]) -> list[float] | None:
-    if status is not Status.OK:
-        return None
-    return [statistics.median(m.times_s) for m in measurements]
-
-
-def _measurement_body(measurement: Measurement) -> dict[str, Any]:
-    return {
-        "status": measurement.status.value,
-        "problem": measurement.problem,
-        "times_s": list(measurement.times_s),
-        "claimed_s": measurement.claimed_s,
-        "observed_s": measurement.observed_s,
-        "wall_s": measurement.wall_s,
-        "message": measurement.message,
-        "notes": dict(measurement.notes),
-    }

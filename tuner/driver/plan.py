@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tuner.core import statistics
+from tuner.core.racing import Race, composite
 from tuner.core.types import BASELINE, Stage, Status
 from tuner.driver import evolving, final
 from tuner.driver.actions import (
@@ -26,17 +28,10 @@ from tuner.driver.actions import (
 )
 from tuner.driver.state import RunState, TrialState
 
-__all__ = ["next_action"]
+__all__ = ["control_calls", "end_body", "next_action", "race_of", "stop_reason", "trial_action"]
 
 CONTROL_WINDOW = 3
 """How many of the last control measurements the drift is taken from (their median)."""
-
-CALLS_AT_MOST = 256
-"""Calls of one batch, whatever the kernel's speed."""
-
-
-RACE_WINDOW = 64
-"""How many of a trial's last calls it is raced with: a kernel of a microsecond has thousands, which say no more."""
 
 
 def next_action(state: RunState) -> Action:
@@ -48,7 +43,7 @@ def next_action(state: RunState) -> Action:
         unbuilt = tuple(n for n in state.queue if state.trials[n].build is None)
         if unbuilt:
             return BuildTrials(trials=unbuilt)
-        return _trial_action(state, state.trials[state.queue[0]])
+        return trial_action(state, state.trials[state.queue[0]])
     if state.search_stop is None:
         return _search_action(state)
     return final.next_action(state)
@@ -56,14 +51,14 @@ def next_action(state: RunState) -> Action:
 
 def _search_action(state: RunState) -> Action:
     if state.trials[BASELINE].status is not Status.OK:
-        return Decide(kind="end", body=_end_body(state, "baseline"))
+        return Decide(kind="end", body=end_body(state, "baseline"))
     evolves = state.settings.evolution is not None
-    reason = evolving.search_over(state) if evolves else _stop_reason(state)
+    reason = evolving.search_over(state) if evolves else stop_reason(state)
     if reason is not None:
         last = evolving.minimise_action(state, reason) if evolves else None
         return last or Decide(kind="stop", body={"reason": reason, "finalists": final.finalists(state)})
     if state.since_control >= state.settings.control_every:
-        return Control(number=len(state.controls), calls=_calls(state, BASELINE, 0))
+        return Control(number=len(state.controls), calls=control_calls(state))
     if evolves:
         action = evolving.search_action(state)
         assert action is not None
@@ -73,7 +68,8 @@ def _search_action(state: RunState) -> Action:
     return Ask(first=state.next_trial, count=count)
 
 
-def _stop_reason(state: RunState) -> str | None:
+def stop_reason(state: RunState) -> str | None:
+    """Why the search is over; ``None`` where it is not."""
     settings = state.settings
     if settings.evaluations is not None and state.evaluations >= settings.evaluations:
         return "evaluations"
@@ -84,7 +80,8 @@ def _stop_reason(state: RunState) -> str | None:
     return None
 
 
-def _trial_action(state: RunState, trial: TrialState) -> Action:
+def trial_action(state: RunState, trial: TrialState) -> Action:
+    """What has to be done with a trial that is built."""
     assert trial.build is not None
     if trial.build["status"] != Status.OK:
         return _close(state, trial, Status(trial.build["status"]), message=trial.build["message"])
@@ -100,6 +97,7 @@ def _trial_action(state: RunState, trial: TrialState) -> Action:
         state.clock_s >= state.settings.search_deadline_s
         and trial.number != BASELINE
         and trial.verify is None
+        and trial.lane is None
     ):
         return _close(state, trial, Status.PRUNED, message="the time for searching was over")
     if trial.verify is None:
@@ -117,36 +115,41 @@ def _measure_action(state: RunState, trial: TrialState) -> Action:
                 return _close(state, trial, Status(measurement["status"]), message=measurement["message"])
         if done == len(state.settings.rounds_s):
             return _close(state, trial, Status.OK)
-        if trial.number != BASELINE and not _keep(state, trial):
+        if not race_of(state, trial).keep(_times(state, trial)):
             return _close(state, trial, Status.OK, raced=True)
-    return Measure(trial=trial.number, round=done, calls=_calls(state, trial.number, done))
+    return Measure(
+        trial=trial.number, round=done, calls=race_of(state, trial).calls(_times(state, trial), done)
+    )
 
 
-def _keep(state: RunState, trial: TrialState) -> bool:
-    """Whether the trial may still be better than the best so far."""
-    best = state.trials[state.best if state.best is not None else BASELINE]
+def race_of(state: RunState, trial: TrialState) -> Race:
+    """What the trial's rounds depend on; the one to beat is the best so far, or who it was when it was placed."""
+    settings = state.settings
+    assert state.baseline is not None
+    race = Race(
+        weights=settings.weights,
+        rounds_s=settings.rounds_s,
+        rounds_calls=settings.rounds_calls,
+        call_s=tuple(state.baseline["call_s"]),
+    )
+    if trial.number == BASELINE:
+        return race
+    rival = state.best if trial.rival is None else trial.rival
+    best = state.trials[BASELINE if rival is None else rival]
     score = best.score
     assert score is not None
-    own = _composite(state, best)
+    own = composite(_times(state, best), settings.weights)
     middle = math.log(statistics.median(own))
-    incumbent = [value * math.exp(score - middle) for value in own]
-    base = _control_log(state)
-    candidate = [value * math.exp(-base) for value in _composite(state, trial)]
-    return statistics.race(candidate, incumbent).keep
+    incumbent = tuple(value * math.exp(score - middle) for value in own)
+    return replace(race, base_log=_control_log(state, trial.lane), incumbent=incumbent)
 
 
-def _composite(state: RunState, trial: TrialState) -> list[float]:
-    """Weighted geometric means over problems of the j-th calls: one series to race with."""
-    series = [trial.times_s(p)[-RACE_WINDOW:] for p in range(len(state.settings.weights))]
-    length = min(len(s) for s in series)
-    return [
-        math.exp(sum(w * math.log(s[j]) for w, s in zip(state.settings.weights, series, strict=True)))
-        for j in range(length)
-    ]
+def _times(state: RunState, trial: TrialState) -> list[list[float]]:
+    return [trial.times_s(p) for p in range(len(state.settings.weights))]
 
 
-def _control_log(state: RunState) -> float:
-    recent = state.controls[-CONTROL_WINDOW:]
+def _control_log(state: RunState, lane: int | None) -> float:
+    recent = state.controls_of(lane)[-CONTROL_WINDOW:]
     return sum(
         weight * math.log(statistics.median([c[p] for c in recent]))
         for p, weight in enumerate(state.settings.weights)
@@ -159,22 +162,15 @@ def _medians(state: RunState, trial: TrialState) -> list[float] | None:
     return [statistics.median(trial.times_s(p)) for p in range(len(state.settings.weights))]
 
 
-def _score(state: RunState, medians: Sequence[float]) -> float:
+def _score(state: RunState, trial: TrialState, medians: Sequence[float]) -> float:
     logs = sum(w * math.log(m) for w, m in zip(state.settings.weights, medians, strict=True))
-    return logs - _control_log(state)
+    return logs - _control_log(state, trial.lane)
 
 
-def _calls(state: RunState, number: int, round_number: int) -> tuple[int, ...]:
-    """Calls for each problem so that the round times at least its seconds, by the best estimate so far."""
-    settings = state.settings
-    assert state.baseline is not None
-    calls = []
-    for problem in range(len(settings.weights)):
-        known = state.trials[number].times_s(problem)
-        call_s = statistics.median(known) if known else state.baseline["call_s"][problem]
-        wanted = math.ceil(settings.rounds_s[round_number] / max(call_s, 1e-9))
-        calls.append(min(max(wanted, settings.rounds_calls[round_number]), CALLS_AT_MOST))
-    return tuple(calls)
+def control_calls(state: RunState) -> tuple[int, ...]:
+    """Calls of a control measurement of the baseline."""
+    baseline = state.trials[BASELINE]
+    return race_of(state, baseline).calls(_times(state, baseline), 0)
 
 
 def _duplicate(state: RunState, trial: TrialState, first: TrialState) -> Decide:
@@ -198,7 +194,7 @@ def _close(
     medians = _medians(state, trial) if status is Status.OK else None
     score: float | None = None
     if medians is not None:
-        score = 0.0 if trial.number == BASELINE else _score(state, medians)
+        score = 0.0 if trial.number == BASELINE else _score(state, trial, medians)
     # Clocks may disagree once by an interrupt between two readings: one who cheats is refused every time.
     doubtful = status is Status.REFUSED and trial.stage is Stage.MEASURE
     again = (status is Status.LOST or doubtful) and trial.attempt < state.settings.lost_retries
@@ -228,5 +224,6 @@ def _trial_body(
     }
 
 
-def _end_body(state: RunState, stopped_by: str) -> dict[str, Any]:
+def end_body(state: RunState, stopped_by: str) -> dict[str, Any]:
+    """The last event's body."""
     return {"stopped_by": stopped_by}

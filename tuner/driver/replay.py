@@ -10,6 +10,7 @@ from tuner.core import statistics
 from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.streams import stream
 from tuner.core.types import Proposal, Status
+from tuner.driver import fleet
 from tuner.driver.actions import (
     Action,
     Ask,
@@ -19,6 +20,7 @@ from tuner.driver.actions import (
     Control,
     Decide,
     Final,
+    Finished,
     Measure,
     Propose,
     Reduce,
@@ -36,7 +38,7 @@ __all__ = ["Difference", "Replay", "replay_events"]
 TIE = 1e-6
 """Scores closer than this are a tie: another environment may pick another of them."""
 
-FREE = ("interrupt", "resume", "abandoned")
+FREE = ("interrupt", "resume", "abandoned", "lane", "lane_lost")
 """Events that come from outside the plan."""
 
 
@@ -75,7 +77,7 @@ def replay_events(state: RunState, lineup: Lineup, events: Iterable[Recorded], b
         if event.kind == "start" or event.kind in FREE:
             state.apply(event)
             continue
-        action = next_action(state)
+        action = _called_for(state, event)
         if isinstance(action, Ask) and event.kind == "ask":
             _replay_ask(state, lineup, action, event, found, blob)
         elif isinstance(action, Propose | Reduce) and event.kind == "variant":
@@ -88,6 +90,21 @@ def replay_events(state: RunState, lineup: Lineup, events: Iterable[Recorded], b
                 found.differences.append(Difference(seq=event.seq, kind=event.kind, message=problem))
         state.apply(event)
     return found
+
+
+def _called_for(state: RunState, event: Recorded) -> Action:
+    """What the plan called for; of all that may be under way on several devices, what the event is of."""
+    if not state.settings.fleet:
+        return next_action(state)
+    decided = fleet.decision(state)
+    if decided is not None:
+        return decided
+    under_way: list[Action] = []
+    for action in fleet.effects(state):
+        built = action.trials if isinstance(action, BuildTrials) else ()
+        under_way += [BuildTrials(trials=(n,)) for n in built] or [action]
+    fitting = [action for action in under_way if not _mismatch(action, event)]
+    return (fitting or under_way or [Finished()])[0]
 
 
 def _replay_ask(
@@ -177,7 +194,8 @@ def _mismatch(action: Action, event: Recorded) -> str:
         case Measure():
             wanted_event = ("samples", action.trial, {"round": action.round})
         case Control():
-            wanted_event = ("control", 0, {"number": action.number})
+            lane = {} if action.lane is None else {"lane": action.lane}
+            wanted_event = ("control", 0, {"number": action.number, **lane})
         case Final():
             wanted_event = ("final", action.trial, {"purpose": action.purpose, "number": action.number})
         case BuildOther():

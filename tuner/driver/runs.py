@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import shlex
@@ -15,10 +16,12 @@ from typing import Any
 
 from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.errors import MachineError, UsageError
+from tuner.core.executors import Executor
 from tuner.core.protocols import Backend, Evaluation, Observer
-from tuner.core.types import Proposal, Status
+from tuner.core.types import Proposal, Status, Task
 from tuner.driver.engine import Engine, Interruption
 from tuner.driver.environment import changed, check_flags, require_sandbox, toolchain
+from tuner.driver.fleet_engine import FleetEngine
 from tuner.driver.lineup import describe_original
 from tuner.driver.opening import make_lineup, open_state
 from tuner.driver.result import Summary, summarise
@@ -30,6 +33,7 @@ from tuner.recorders.record import Event, RunRecord
 from tuner.spec.load import LoadedSpec
 
 __all__ = [
+    "MakeExecutor",
     "Options",
     "Outcome",
     "begin",
@@ -43,6 +47,9 @@ CONFIRM_S = 30.0
 """Least seconds kept for choosing and confirming where the source evolves, as far as that is not most of the time."""
 
 SUFFIX = ".run"
+
+MakeExecutor = Callable[[Task], Executor]
+"""Makes what runs a task on several devices of one kind; closed by who asked for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +168,7 @@ def begin(
     observers: Sequence[Observer] = (),
     interruption: Interruption | None = None,
     clock: Callable[[], float] = time.monotonic,
+    executor: MakeExecutor | None = None,
 ) -> Outcome:
     """Runs a spec from the start.
 
@@ -172,6 +180,7 @@ def begin(
         observers: told of each committed event.
         interruption: looked at between two events.
         clock: seconds, monotonic.
+        executor: makes what runs the task on several devices, of one kind; ``None``: the one of this machine.
 
     Raises:
         SpecError: the spec cannot be run as it is; nothing is written.
@@ -182,8 +191,8 @@ def begin(
     backend = backend or backends.create(spec.task.backend)
     if options.require_sandbox:
         require_sandbox(backend, spec.task.target)
-    settings = settings_of(spec, options)
-    catalogue = backend.pass_catalogue() if spec.wants_passes else None
+    settings = replace(settings_of(spec, options), fleet=executor is not None)
+    catalogue = backend.pass_catalogue(spec.task.target) if spec.wants_passes else None
     space = spec.space(catalogue)
     check_flags(backend, space)
     task = spec.task_with(seed=settings.seed)
@@ -213,13 +222,15 @@ def begin(
         body["variant"] = describe_original(task.kernel, task.verify.numerics, settings.evolution)
     evaluation = backend.prepare(task, workers=workers_of(options))
     try:
-        _require_times(evaluation, backend)
+        if executor is None:
+            _require_times(evaluation, backend)
         path = place() if callable(place) else place
-        with RunRecord.create(path) as record:
+        with RunRecord.create(path) as record, _executing(executor, task) as devices:
             state = RunState(record.blob)
             for recorded in record.append([Event(kind="start", body=body)], blobs):
                 state.apply(recorded)
-            engine = Engine(
+            engine = _engine(
+                devices,
                 record=record,
                 state=state,
                 evaluation=evaluation,
@@ -253,6 +264,7 @@ def resume(
     force: bool = False,
     workers: int | None = None,
     sandboxed: bool = False,
+    executor: MakeExecutor | None = None,
 ) -> Outcome:
     """Goes on with a run that was interrupted or killed; a run that has ended is returned as it is.
 
@@ -262,6 +274,7 @@ def resume(
         force: also in another environment.
         workers: compile workers.
         sandboxed: refuse where a protection from generated code is missing.
+        executor: as :func:`begin` takes it; a run over several devices goes on over several.
 
     Raises:
         MachineError: a sandbox is required and incomplete here.
@@ -284,10 +297,15 @@ def resume(
                 "resume it where it was begun, or force it with --force, which the record will show",
             )
         task = spec.task_with(seed=state.settings.seed)
+        if state.settings.fleet and executor is None:
+            raise UsageError(f"{path} ran over several devices", "give the --executor that it was begun with")
+        executor = executor if state.settings.fleet else None
         evaluation = backend.prepare(task, workers=workers or state.settings.batch)
-        try:
-            _require_times(evaluation, backend)
-            engine = Engine(
+        with contextlib.closing(evaluation), _executing(executor, task) as devices:
+            if executor is None:
+                _require_times(evaluation, backend)
+            engine = _engine(
+                devices,
                 record=record,
                 state=state,
                 evaluation=evaluation,
@@ -302,8 +320,23 @@ def resume(
                 engine.go_on(now)
                 engine.run()
             return outcome(path, state)
-        finally:
-            evaluation.close()
+
+
+@contextmanager
+def _executing(make: MakeExecutor | None, task: Task) -> Iterator[Executor | None]:
+    """The executor while it is needed."""
+    if make is None:
+        yield None
+        return
+    executor = make(task)
+    try:
+        yield executor
+    finally:
+        executor.close()
+
+
+def _engine(executor: Executor | None, **more: Any) -> Engine:
+    return Engine(**more) if executor is None else FleetEngine(executor, **more)
 
 
 def outcome(path: Path, state: RunState) -> Outcome:

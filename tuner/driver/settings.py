@@ -77,6 +77,7 @@ class RunSettings:
         compare_processes: fresh processes for each of them.
         lost_retries: how often a trial that the machine lost is tried again.
         evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
+        fleet: whether several devices time candidates at once.
     """
 
     strategy: str
@@ -99,12 +100,15 @@ class RunSettings:
     compare: tuple[str, ...] = ()
     compare_processes: int = 8
     evolution: Evolution | None = None
+    fleet: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; ``evolution`` is there only where it is set."""
+        """Plain JSON; ``evolution`` and ``fleet`` are there only where they are set."""
         plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
         if self.evolution is None:
             del plain["evolution"]
+        if not self.fleet:
+            del plain["fleet"]
         return plain
 
     @classmethod

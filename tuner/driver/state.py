@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.core.protocols import Observation
 from tuner.core.types import BASELINE, Configuration, Proposal, Stage, Status
+from tuner.driver.lanes import Lane
 from tuner.driver.lineage import ORIGINAL, Judgement, Reduction, VariantState
 from tuner.driver.settings import RunSettings
 from tuner.recorders.record import Recorded
@@ -78,6 +79,8 @@ class TrialState:
     score: float | None = None
     of: int | None = None
     message: str = ""
+    lane: int | None = None
+    rival: int | None = None
 
     def forget(self) -> None:
         """Starts over: what an unfinished attempt found does not count."""
@@ -86,7 +89,15 @@ class TrialState:
         self.rounds = []
         self.status = None
         self.stage = Stage.ASK
+        self.lane = self.rival = None
         self.attempt += 1
+
+    def set_back(self) -> None:
+        """The device that it was on is gone; what was built stays."""
+        build = self.build
+        self.forget()
+        if build is not None:
+            self.build, self.stage = build, Stage.BUILD
 
     def times_s(self, problem: int) -> list[float]:
         """All timed calls on one problem, in order."""
@@ -141,6 +152,12 @@ class RunState:
         self.barren = 0
         self.judgements: list[Judgement] = []
         self.reduction: Reduction | None = None
+        self.lanes: dict[int, Lane] = {}
+        self.final_lane: int | None = None
+
+    def controls_of(self, lane: int | None) -> list[tuple[float, ...]]:
+        """The times of the baseline on a device, in order; without several devices there is one list."""
+        return self.controls if lane is None else self.lanes[lane].controls
 
     @property
     def next_trial(self) -> int:
@@ -291,10 +308,39 @@ class RunState:
         self.trials[number].stage = Stage.MEASURE
 
     def _apply_control(self, _: int | None, body: Mapping[str, Any]) -> None:
-        self.since_control = 0
         self.control_cost_s = max(self.control_cost_s, float(body["cost_s"]))
+        lane = self.lanes.get(body.get("lane", -1))
+        if lane is not None:
+            lane.controlled(body["medians_s"])
+            return
+        self.since_control = 0
         if body["medians_s"] is not None:
             self.controls.append(tuple(body["medians_s"]))
+
+    def _apply_lane(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.lanes[body["lane"]] = Lane(number=body["lane"], device=body["device"])
+
+    def _apply_lane_lost(self, _: int | None, body: Mapping[str, Any]) -> None:
+        lane = self.lanes[body["lane"]]
+        lane.alive = False
+        if lane.trial is not None:
+            self.trials[lane.trial].set_back()
+            lane.trial = None
+        if self.final_lane == lane.number:
+            # Samples of two devices do not go together: what was begun on this one begins anew on another.
+            self.final_lane = None
+            purpose = "choose" if self.chosen is None else "confirm"
+            self.finals[purpose], self.verdict, self.verdicts = [], None, 0
+            self.compared = []
+
+    def _apply_place(self, number: int | None, body: Mapping[str, Any]) -> None:
+        assert number is not None
+        self.lanes[body["lane"]].trial = number
+        trial = self.trials[number]
+        trial.lane, trial.rival = body["lane"], body["rival"]
+
+    def _apply_settle(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.final_lane = body["lane"]
 
     def _apply_trial(self, number: int | None, body: Mapping[str, Any]) -> None:
         assert number is not None
@@ -305,6 +351,9 @@ class RunState:
         trial.score = body["score"]
         trial.of = body["of"]
         trial.message = body["message"]
+        lane = None if trial.lane is None else self.lanes[trial.lane]
+        if lane is not None:
+            lane.trial = None
         if body["again"]:
             trial.forget()
             return
@@ -319,10 +368,12 @@ class RunState:
             self.evaluations += 1
             if trial.build is not None and trial.build["key"]:
                 self.keys.setdefault(trial.build["key"], number)
-        if trial.rounds:
+        if trial.rounds and lane is not None:
+            lane.since_control += 1
+        elif trial.rounds:
             self.since_control += 1
         if number == BASELINE and trial.status is Status.OK:
-            self.controls.append(tuple(body["medians_s"]))
+            self.controls_of(trial.lane).append(tuple(body["medians_s"]))
         if trial.status is Status.OK and not trial.raced and trial.score is not None:
             best = None if self.best is None else self.trials[self.best].score
             if best is None or trial.score < best:
@@ -387,6 +438,10 @@ _APPLY = {
     "verify": RunState._apply_verify,
     "samples": RunState._apply_samples,
     "control": RunState._apply_control,
+    "lane": RunState._apply_lane,
+    "lane_lost": RunState._apply_lane_lost,
+    "place": RunState._apply_place,
+    "settle": RunState._apply_settle,
     "trial": RunState._apply_trial,
     "stop": RunState._apply_stop,
     "final": RunState._apply_final,

@@ -7,7 +7,7 @@ and what is guessed says so in a comment. May not compile or run anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.core.errors import UsageError
@@ -79,8 +79,13 @@ class CudaKernel:
     body: str
 
 
-def kernels_of(text: str) -> list[CudaKernel]:
-    """All kernels that a source defines, in order; found by their looks."""
+def kernels_of(text: str, chosen: Sequence[str] = ()) -> list[CudaKernel]:
+    """All kernels that a source defines, in order; found by their looks.
+
+    Args:
+        text: the source.
+        chosen: what a template's parameters stand for; a type among them is ``float`` where it is not said.
+    """
     plain = _NOISE.sub(lambda m: " " * len(m[0]), text)
     found = []
     for match in _KERNEL.finditer(plain):
@@ -90,7 +95,11 @@ def kernels_of(text: str) -> list[CudaKernel]:
             continue
         end = _closing(plain, brace, "{}")
         template = tuple(p.strip() for p in (match["template"] or "").split(",") if p.strip())
-        types = [p.split()[-1] for p in template if p.startswith(("typename", "class"))]
+        types = {
+            p.split("=")[0].split()[-1]: chosen[i] if i < len(chosen) else "float"
+            for i, p in enumerate(template)
+            if p.startswith(("typename", "class"))
+        }
         found.append(
             CudaKernel(
                 name=match["name"],
@@ -166,7 +175,7 @@ def _split(text: str) -> list[str]:
     return [p.strip() for p in [*parts, text[start:]] if p.strip() and p.strip() != "void"]
 
 
-def _parameter(text: str, position: int, types: Sequence[str]) -> Parameter:
+def _parameter(text: str, position: int, types: Mapping[str, str]) -> Parameter:
     text = " ".join(text.split("=")[0].split())
     array = re.search(r"\[[^\]]*\]$", text)
     bare = text[: array.start()] if array else text
@@ -175,8 +184,7 @@ def _parameter(text: str, position: int, types: Sequence[str]) -> Parameter:
     before = bare[: named.start()] if named else bare
     base = " ".join(_QUALIFIERS.sub(" ", before).split())
     stars = before.count("*") + (1 if array else 0)
-    # A template's type parameter becomes float in the entry.
-    base = "float" if base in types else base
+    base = types.get(base, base)
     vector = _VECTORS.match(base)
     lanes = 1
     if vector and stars == 1:

@@ -24,6 +24,7 @@ from tuner.spec.kernels import kernel_names, kernel_views
 from tuner.spec.machine import check_live, choose_backend, without_passes
 from tuner.spec.messages import to_spec_error
 from tuner.spec.models import SpecModel
+from tuner.spec.recorded_cuda import cuda_functions
 from tuner.spec.sections import (
     EVOLVED,
     NOT_YET,
@@ -240,7 +241,7 @@ class _Loader:
         if workload is not None and called_function:
             arguments = bind(arguments, workload, view)
         tunables = make_tunables(model, parameters, arguments, problems, view)
-        passless = without_passes(backend, tunables) if self.live else ()
+        passless = without_passes(backend, model.target, tunables) if self.live else ()
         if passless or not self.live:
             tunables = replace(tunables, passes_asked=False)
         files = {**sources.files, **self._further_files(model, view), **(self.recorded or {})}
@@ -298,6 +299,9 @@ class _Loader:
             return None
         if sources.language in EVOLVED:
             return read_calls(model, view, Path(self.folder))
+        if sources.language == "cuda":
+            text = sources.variant.files[0].text
+            return read_workload(model, view, Path(self.folder), lambda entry: cuda_functions(text, entry))
         if sources.language != "opencl":
             hint = "give arguments instead"
             raise view.error(("workload",), f"recordings of {sources.language} are {NOT_YET}", hint, key=True)

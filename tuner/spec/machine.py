@@ -57,14 +57,15 @@ def choose_backend(model: SpecModel, language: str, view: View, *, live: bool) -
     return backend
 
 
-def without_passes(backend: str, tunables: Tunables) -> tuple[str, ...]:
+def without_passes(backend: str, target: str, tunables: Tunables) -> tuple[str, ...]:
     """What to say where passes are asked for and the device's compiler takes none; the rest is tuned."""
     if not tunables.passes_asked or backend == "host":
         return ()
     made = backends.create(backend)
-    if made.pass_catalogue() is not None:
+    if made.pass_catalogue(target) is not None:
         return ()
-    reason = getattr(made, "passes_missing", "")
+    missing = getattr(made, "passes_missing", None)
+    reason = missing(target) if callable(missing) else ""
     why = f" ({reason})" if reason else ""
     return (
         f"space.passes: pass orders are not available on the {backend} backend here{why}; the rest is tuned",

@@ -115,6 +115,8 @@ class ArgumentModel(_Model):
     """Initial values; normal for floating types when left out."""
     fixed: Switch = False
     """Keep the same values over all calls and seeds."""
+    constant: Switch = False
+    """The input is no parameter: it fills the `__constant__` variable of this name. CUDA only."""
 
 
 PlainValue = Annotated[

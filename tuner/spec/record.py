@@ -17,7 +17,7 @@ from tuner.recorders.recordings.format import Recording
 from tuner.spec.replayable import group_of
 from tuner.spec.workload import AXES
 
-__all__ = ["write_spec"]
+__all__ = ["quoted", "write_spec"]
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"][^>\"\n]+[>\"])", re.MULTILINE)
 _GROUPED = re.compile(
@@ -28,7 +28,11 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _GROUPS = {1: ("GROUP_X",), 2: ("GROUP_X", "GROUP_Y"), 3: ("GROUP_X", "GROUP_Y", "GROUP_Z")}
 _MOST_ITEMS = 1024
 _EXTRA = ("-cl-mad-enable", "-cl-no-signed-zeros")
-_PLATFORMS = {"Portable Computing Language": "pocl"}
+_PLATFORMS = {
+    "Portable Computing Language": "pocl",
+    # A simulator: nothing is timed on it.
+    "Oclgrind": "native",
+}
 
 
 def write_spec(
@@ -61,15 +65,15 @@ def write_spec(
     options = _options(first)
     lines = [
         f"# Recorded from an application: {len(recordings)} of its launches of {first.entry}.",
-        f"kernel: {{source: {_text(name + '.cl')}, entry: {_text(first.entry)}}}",
-        f"target: {_text(_PLATFORMS.get(first.platform, first.device or 'native'))}",
-        f"workload: {_text(pattern)}",
+        f"kernel: {{source: {quoted(name + '.cl')}, entry: {quoted(first.entry)}}}",
+        f"target: {quoted(_PLATFORMS.get(first.platform, first.device or 'native'))}",
+        f"workload: {quoted(pattern)}",
     ]
     space = _groups(recordings)
     lines += space[0]
     lines += ["space:", *space[1], "  flags:"]
     if options:
-        lines.append(f"    recorded: [{_text(options)}]            # as the application builds it")
+        lines.append(f"    recorded: [{quoted(options)}]            # as the application builds it")
     further = [option for option in _EXTRA if option not in options.split()]
     lines.append(f"    extra: {['', *further]}")
     lines += [
@@ -137,6 +141,6 @@ def _product(sizes: Sequence[int]) -> int:
     return result
 
 
-def _text(value: str) -> str:
+def quoted(value: str) -> str:
     """A YAML text that is itself whatever stands in it."""
     return yaml.safe_dump(value, default_style="'", width=10_000).strip()

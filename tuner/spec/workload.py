@@ -19,20 +19,14 @@ import numpy as np
 from tuner.core.canonical import canonical_json
 from tuner.core.errors import BaselineError, SpecError, UsageError
 from tuner.core.expressions import parse
-from tuner.core.types import Argument, ArgumentRole, Initial, Launch, Problem, opaque_bytes
+from tuner.core.types import Argument, ArgumentRole, Initial, Launch, Problem
 from tuner.recorders.recordings.format import RecordedArgument, Recording, RecordingFile, parse_header
+from tuner.spec.by_recording import INDEX, by_recording
 from tuner.spec.models import SpecModel
-from tuner.spec.replayable import (
-    NULL_DTYPE,
-    check_number,
-    check_replayable,
-    group_of,
-    is_null,
-    is_opaque,
-    the_function,
-    told_apart,
-)
-from tuner.spec.signature import CType, Function
+from tuner.spec.recorded_cuda import base_name, check_cuda, cuda_arguments
+from tuner.spec.recorded_opencl import check_alike, dtype_of_parameter, opencl_arguments
+from tuner.spec.replayable import check_number, check_replayable, group_of, the_function, told_apart
+from tuner.spec.signature import Function
 from tuner.spec.yaml_places import View
 
 __all__ = [
@@ -51,9 +45,6 @@ __all__ = [
 
 DERIVED = "recordings.json"
 """Name, among the files of a loaded spec, of what was derived from its recordings."""
-
-INDEX = "recording"
-"""The size that tells recordings apart in expressions; they count from 1."""
 
 AXES = ("global_x", "global_y", "global_z")
 """The sizes that hold a launch's work-items along each axis."""
@@ -107,34 +98,16 @@ def read_workload(
     except BaselineError as error:
         raise error.at(view.place(("kernel", "source"))) from None
     parameters = [
-        [name or f"argument{i}", _dtype(kind, i, recordings), kind.constant]
+        [name or f"argument{i}", dtype_of_parameter(kind, i, recordings), kind.constant]
         for i, (name, kind) in enumerate(function.parameters)
     ]
     recordings = [told_apart(recording, function) for recording in recordings]
     for name, recording in zip(names, recordings, strict=True):
-        check_replayable(name, recording, function, view)
-    _alike(names, recordings, function, view)
+        check = check_cuda if recording.api == "cuda" else check_replayable
+        check(name, recording, function, view)
+    if recordings[0].api == "opencl":
+        check_alike(names, recordings, function, view)
     return _workload(names, digests, recordings, parameters, view)
-
-
-def _alike(names: Sequence[str], recordings: Sequence[Recording], function: Function, view: View) -> None:
-    """What is no buffer in one recording is none in all."""
-    for name, recording in zip(names, recordings, strict=True):
-        for one, first, (given, _) in zip(
-            recording.arguments, recordings[0].arguments, function.parameters, strict=True
-        ):
-            if is_null(one) != is_null(first):
-                what = f"{name}: {given} is a null buffer in some recordings only"
-                raise view.error(_PATH, what, "name recordings in which it is one, or in which it is not")
-
-
-def _dtype(kind: CType, number: int, recordings: Sequence[Recording]) -> str:
-    given = recordings[0].arguments[number] if number < len(recordings[0].arguments) else None
-    if given is not None and is_opaque(kind):
-        return f"bytes{given.size_bytes}"
-    if given is not None and kind.pointer and not kind.local and is_null(given):
-        return NULL_DTYPE
-    return kind.dtypes[0] if kind.dtypes else "uint8"
 
 
 def read_calls(model: SpecModel, view: View, folder: Path) -> Workload:
@@ -201,7 +174,7 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
         values = [_scalar(a.value, argument.dtype, argument.name, view) for a in recorded]
         size = argument.value.text.strip() if argument.value is not None else ""
         if any(p.sizes.get(size) != v for p, v in zip(workload.problems, values, strict=True)):
-            argument = replace(argument, value=_by_recording(values))
+            argument = replace(argument, value=by_recording(values))
         made.append(argument)
     for name, recording in zip(workload.names, workload.recordings, strict=True):
         _check_shared(name, recording, arguments, view)
@@ -320,9 +293,11 @@ def recorded_launch(workload: Workload, launch: Launch | None, view: View) -> La
     if len(local) > 1:
         raise view.error(_PATH, "the recordings give local memory of different sizes", "name one of them")
     shared = parse(str(local.pop())) if local else None
+    if any(r.shared_bytes for r in workload.recordings):
+        shared = by_recording([r.shared_bytes for r in workload.recordings])
     axes = len(workload.recordings[0].global_size)
     offsets = [r.offset or (0,) * axes for r in workload.recordings]
-    offset = tuple(_by_recording([o[i] for o in offsets]) for i in range(axes))
+    offset = tuple(by_recording([o[i] for o in offsets]) for i in range(axes))
     if not any(any(o) for o in offsets):
         offset = ()
     if launch is not None:
@@ -333,8 +308,8 @@ def recorded_launch(workload: Workload, launch: Launch | None, view: View) -> La
         for r, block in zip(workload.recordings, blocks, strict=True)
     ]
     return Launch(
-        grid=tuple(_by_recording([g[i] for g in grids]) for i in range(axes)),
-        block=tuple(_by_recording([b[i] for b in blocks]) for i in range(axes)),
+        grid=tuple(by_recording([g[i] for g in grids]) for i in range(axes)),
+        block=tuple(by_recording([b[i] for b in blocks]) for i in range(axes)),
         shared_bytes=shared,
         offset=offset,
     )
@@ -357,9 +332,13 @@ def _names(pattern: str, folder: Path, view: View) -> tuple[str, ...]:
 
 def _agree(names: Sequence[str], recordings: Sequence[Recording], model: SpecModel, view: View) -> None:
     for name, recording in zip(names, recordings, strict=True):
-        if recording.entry != model.kernel.entry:
+        if base_name(recording.entry) != base_name(model.kernel.entry):
             hint = f"name the recordings of {model.kernel.entry}, for example {fnmatch_hint(name, model.kernel.entry)}"
             raise view.error(_PATH, f"{name} holds {recording.entry!r}, not {model.kernel.entry!r}", hint)
+        if recording.api != recordings[0].api:
+            raise view.error(
+                _PATH, f"{name} is of {recording.api}, {names[0]} of another API", "tune them apart"
+            )
         if len(recording.global_size) != len(recordings[0].global_size):
             raise view.error(_PATH, f"{name} has another number of axes than {names[0]}", "tune them apart")
 
@@ -373,31 +352,8 @@ def fnmatch_hint(name: str, entry: str) -> str:
 def _arguments(
     parameters: Sequence[Sequence[Any]], names: Sequence[str], recordings: Sequence[Recording]
 ) -> tuple[Argument, ...]:
-    made = []
-    for number, (name, dtype, constant) in enumerate(parameters):
-        given = [r.arguments[number] for r in recordings]
-        if given[0].kind == "local":
-            continue
-        if given[0].kind in ("scalar", "null"):
-            made.append(Argument(name=name, dtype=dtype, value=_by_recording(_values(given, dtype))))
-            continue
-        item = np.dtype(dtype).itemsize
-        made.append(
-            Argument(
-                name=name,
-                dtype=dtype,
-                shape=(_by_recording([a.size_bytes // item for a in given]),),
-                role=ArgumentRole.INPUT if constant else ArgumentRole.INOUT,
-                initial=Initial(kind="recording", options={"paths": tuple(names), "argument": number}),
-            )
-        )
-    return tuple(made)
-
-
-def _values(given: Sequence[RecordedArgument], dtype: str) -> list[int | float]:
-    if opaque_bytes(dtype):
-        return [int.from_bytes(a.value, "little") for a in given]
-    return [np.frombuffer(a.value, dtype)[0].item() for a in given]
+    derive = cuda_arguments if recordings[0].api == "cuda" else opencl_arguments
+    return derive(parameters, names, recordings)
 
 
 def _problems(recordings: Sequence[Recording]) -> tuple[Problem, ...]:
@@ -410,13 +366,6 @@ def _problems(recordings: Sequence[Recording]) -> tuple[Problem, ...]:
         )
         for i, (r, share) in enumerate(zip(recordings, shares, strict=True))
     )
-
-
-def _by_recording(values: Sequence[int | float]) -> Any:
-    """An expression that is the value of each recording: its number stands in the size :data:`INDEX`."""
-    if all(v == values[0] for v in values):
-        return parse(repr(values[0]))
-    return parse(" + ".join(f"({INDEX} == {i + 1}) * {v!r}" for i, v in enumerate(values)))
 
 
 def hold_out(problems: Sequence[Problem], recordings: Sequence[Recording]) -> tuple[Problem, ...]:

@@ -1,0 +1,306 @@
+"""How far one driver scales over a Ray cluster of simulated nodes, and what limits it.
+
+An evaluation takes a given time and no processor, as on a device. Throughput is read from the middle of a run (from the
+end of the first to the end of the last tenth of its trials) and set against what so many devices could do at best.
+Search quality at equal evaluations is taken over recorded spaces, one device against many.
+
+    pip install 'remix-tuner[ray]'
+    python benchmarks/scale.py [--devices 1,4,16,64] [--evaluation-ms 50] [--trials 40] [--kills 10] [--json]
+    python benchmarks/scale.py --quality --spaces DIR [--in-flight 16] [--seeds 10]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from _common import emit, note, parser, table
+
+from tuner.core.executors import Executor
+from tuner.core.types import Resolved, Task
+from tuner.driver.audit import audit
+from tuner.driver.fleets import over_cluster
+from tuner.driver.opening import open_state
+from tuner.driver.runs import Options, begin
+from tuner.evaluators.executors.threads import ThreadExecutor
+from tuner.evaluators.recorded.backend import RecordedBackend
+from tuner.recorders.record import RunRecord
+from tuner.spec.load import LoadedSpec, load_spec
+from tuner.testing import SimulatedBackend
+
+KERNEL = "void scale(const float *a, float *b, int n) { for (int i = 0; i < n; i++) b[i] = A * B * a[i]; }\n"
+
+SPEC = """
+kernel: {source: scale.c, entry: scale}
+problem: {n: 256}
+arguments:
+  - {name: a, dtype: float32, shape: [n]}
+  - {name: b, dtype: float32, shape: [n], role: output}
+  - {name: n, dtype: int32, value: n}
+space:
+  parameters: {A: {low: 1, high: 200}, B: {low: 1, high: 200}}
+  passes: off
+search: {strategy: random, budget: {evaluations: 100}}
+"""
+QUICK = {"choose_processes": 1, "confirm_processes": 4, "confirm_least": 4, "control_every": 10**9}
+
+
+def landscape(resolved: Resolved) -> float:
+    """Seconds of a call: every candidate has its own."""
+    a, b = int(resolved.macros["A"]), int(resolved.macros["B"])
+    return 1e-3 * (1 + abs(a - 60) / 100 + abs(b - 120) / 150)
+
+
+class Pause:
+    """Waits at the verification, as a device would keep its host waiting."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __call__(self, what: str) -> None:
+        """Called with the name of what begins."""
+        if what == "verify":
+            time.sleep(self.seconds)
+
+
+@contextmanager
+def cluster(devices: int) -> Iterator[Any]:
+    """Nodes of up to 16 devices on this machine."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 0, "include_dashboard": False},
+    )
+    try:
+        left = devices
+        while left > 0:
+            made.add_node(num_cpus=1, resources={"timing": min(16, left)})
+            left -= 16
+        yield made
+    finally:
+        ray.shutdown()
+        made.shutdown()
+
+
+def spec_in(folder: Path) -> LoadedSpec:
+    """A spec with 40,000 configurations."""
+    (folder / "scale.c").write_text(KERNEL)
+    (folder / "scale.yaml").write_text(SPEC)
+    (spec,) = load_spec(folder / "scale.yaml")
+    return spec
+
+
+def throughput(devices: int, pause_s: float, trials: int) -> dict[str, float]:
+    """Trials a second over so many devices, and the driver's own work."""
+    backend = SimulatedBackend(seconds=landscape, on_event=Pause(pause_s))
+    with tempfile.TemporaryDirectory() as name, cluster(devices) as made:
+        spec = spec_in(Path(name))
+        path = Path(name, "a.run")
+        options = Options(seed=1, evaluations=trials * devices, workers=1, settings=QUICK)
+        before = os.times()
+        begin(
+            spec,
+            path,
+            options,
+            backend=SimulatedBackend(seconds=landscape),
+            executor=over_cluster(backend, made.address),
+        )
+        after = os.times()
+        with RunRecord.read(path) as record:
+            events = list(record.events())
+        size = path.stat().st_size
+    lanes = sum(e.kind == "lane" for e in events)
+    ends = [e.body["clock_s"] for e in events if e.kind == "verify"]
+    first, last = ends[len(ends) // 10], ends[-len(ends) // 10]
+    rate = (0.8 * len(ends)) / (last - first)
+    return {
+        "devices": lanes,
+        "trials_per_s": rate,
+        "ideal_per_s": devices / pause_s,
+        "share_of_ideal": rate * pause_s / devices,
+        "driver_cpu_ms_per_trial": 1e3
+        * (after.user + after.system - before.user - before.system)
+        / len(ends),
+        "events": len(events),
+        "record_bytes_per_trial": size / len(ends),
+    }
+
+
+def driver_limit(trials: int) -> dict[str, float]:
+    """What the driver alone can do: devices without delay in threads of this process, proposals, record writes."""
+    with tempfile.TemporaryDirectory() as name:
+        spec = spec_in(Path(name))
+
+        def make(task: Task) -> Executor:
+            backend = SimulatedBackend(seconds=landscape)
+            return ThreadExecutor(lambda: backend.prepare(task, workers=1), ["simulated"] * 4, builders=1)
+
+        path = Path(name, "a.run")
+        started = time.perf_counter()
+        options = Options(seed=1, evaluations=trials, workers=1, settings=QUICK)
+        begin(spec, path, options, backend=SimulatedBackend(seconds=landscape), executor=make)
+        whole_s = time.perf_counter() - started
+        with RunRecord.read(path) as record:
+            events = list(record.events())
+        asks = [e.body for e in events if e.kind == "ask"]
+        proposals = sum(len(b["proposals"]) for b in asks)
+    return {
+        "trials_per_s": trials / whole_s,
+        "proposals_per_s": proposals / max(sum(b["ask_s"] for b in asks), 1e-9),
+        "events_per_s": len(events) / whole_s,
+    }
+
+
+class Trouble:
+    """Takes a node away in the middle of a run, and adds another."""
+
+    def __init__(self, cluster: Any, nodes: list[Any], count: int) -> None:
+        self.cluster, self.nodes, self.count = cluster, nodes, count
+        self.killed = 0
+        self.rng = random.Random(0)
+
+    def event(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Ray adds nodes from the main thread only, which is where observers are told."""
+        if kind == "trial" and self.killed < self.count and self.rng.random() < 1 / 40:
+            self.cluster.remove_node(
+                self.nodes.pop(self.rng.randrange(len(self.nodes))), allow_graceful=False
+            )
+            self.killed += 1
+            self.nodes.append(self.cluster.add_node(num_cpus=1, resources={"timing": 2}))
+
+
+def kills(count: int) -> dict[str, Any]:
+    """Nodes killed at random instants of a run; nothing is lost and the result is the same."""
+    backend = SimulatedBackend(seconds=landscape, on_event=Pause(0.05))
+    plain = SimulatedBackend(seconds=landscape)
+    with tempfile.TemporaryDirectory() as name, cluster(0) as made:
+        folder = Path(name)
+        (folder / "scale.c").write_text(KERNEL)
+        text = SPEC.replace(
+            "{low: 1, high: 200}, B: {low: 1, high: 200}", "{low: 50, high: 69}, B: {low: 100, high: 129}"
+        )
+        (folder / "scale.yaml").write_text(text.replace("random", "exhaustive").replace("100}}", "700}}"))
+        (spec,) = load_spec(folder / "scale.yaml")
+        nodes = [made.add_node(num_cpus=1, resources={"timing": 2}) for _ in range(3)]
+        trouble = Trouble(made, nodes, count)
+        path = folder / "a.run"
+        executor = over_cluster(backend, made.address)
+        many = begin(spec, path, Options(seed=3), backend=plain, executor=executor, observers=[trouble])
+        alone = begin(spec, folder / "alone.run", Options(seed=3), backend=plain)
+        with RunRecord.read(path) as record:
+            lost = sum(e.kind == "lane_lost" for e in record.events())
+        return {
+            "killed": trouble.killed,
+            "devices_lost": lost,
+            "same_trials": many.summary.trials == alone.summary.trials,
+            "same_winner": many.summary.configuration == alone.summary.configuration,
+            "audit_clean": audit(path, backend=plain).clean,
+        }
+
+
+def quality(spaces: Path, in_flight: int, seeds: int, evaluations: int) -> list[list[Any]]:
+    """Best time found with one device and with many, as a fraction of the space's best."""
+    rows = []
+    for space in sorted(spaces.glob("*.json.gz")):
+        with tempfile.TemporaryDirectory() as name:
+            (spec,) = load_spec(imported(space, Path(name)))
+            single = [fraction(spec, Path(name, f"1-{s}.run"), s, evaluations, None) for s in range(seeds)]
+            many = [fraction(spec, Path(name, f"n-{s}.run"), s, evaluations, in_flight) for s in range(seeds)]
+        rows.append(
+            [space.name.removesuffix(".json.gz"), mean(single), mean(many), mean(many) / mean(single)]
+        )
+        note(f"{rows[-1]}")
+    return rows
+
+
+def imported(space: Path, folder: Path) -> Path:
+    """The spec of a recorded space."""
+    from tuner.driver.imports import import_file
+
+    return import_file(space, folder).spec
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def fraction(spec: LoadedSpec, path: Path, seed: int, evaluations: int, lanes: int | None) -> float:
+    """The lowest score that the search reached, as time of the baseline over it."""
+    make: Callable[[Task], Executor] | None = None
+    if lanes is not None:
+
+        def make(task: Task) -> Executor:
+            return ThreadExecutor(
+                lambda: RecordedBackend().prepare(task, workers=1), ["recorded"] * lanes, builders=1
+            )
+
+    options = Options(seed=seed, evaluations=evaluations, workers=1, strategy="surrogate", settings=QUICK)
+    begin(spec, path, options, executor=make)
+    with RunRecord.read(path) as record:
+        state, _, _ = open_state(record)
+    scores = [t.score for t in state.trials.values() if t.score is not None]
+    return math.exp(-min(scores))
+
+
+def main() -> None:
+    """Runs what is asked for."""
+    arguments: argparse.ArgumentParser = parser(__doc__)
+    arguments.add_argument("--devices", default="1,4,16,64")
+    arguments.add_argument("--evaluation-ms", type=float, default=50.0)
+    arguments.add_argument("--trials", type=int, default=40, help="for each device")
+    arguments.add_argument("--kills", type=int, default=10)
+    arguments.add_argument("--quality", action="store_true")
+    arguments.add_argument("--spaces", type=Path)
+    arguments.add_argument("--in-flight", type=int, default=16)
+    arguments.add_argument("--seeds", type=int, default=10)
+    arguments.add_argument("--evaluations", type=int, default=100)
+    given = arguments.parse_args()
+    if given.quality:
+        if given.spaces is None:
+            arguments.error("--quality needs --spaces: a folder of recorded spaces")
+        rows = quality(given.spaces, given.in_flight, given.seeds, given.evaluations)
+        head = ["space", "one device", f"{given.in_flight} devices", "ratio"]
+        emit(given.json, {"quality": rows}, table(head, [[r[0], *(f"{v:.3f}" for v in r[1:])] for r in rows]))
+        return
+    try:
+        import ray  # noqa: F401
+    except ImportError:
+        sys.exit("skipped: pip install 'remix-tuner[ray]'")
+    note("the driver alone")
+    limit = driver_limit(2000)
+    results = []
+    for devices in (int(word) for word in given.devices.split(",")):
+        note(f"{devices} devices")
+        results.append(throughput(devices, given.evaluation_ms / 1e3, given.trials))
+    note(f"{given.kills} kills")
+    lost = kills(given.kills) if given.kills else {}
+    body = [
+        [
+            int(r["devices"]),
+            f"{r['trials_per_s']:.1f}",
+            f"{r['ideal_per_s']:.1f}",
+            f"{r['share_of_ideal']:.0%}",
+            f"{r['driver_cpu_ms_per_trial']:.2f}",
+            f"{r['record_bytes_per_trial']:.0f}",
+        ]
+        for r in results
+    ]
+    head = ["devices", "trials/s", "ideal", "share", "driver CPU ms/trial", "record bytes/trial"]
+    lines = "\n".join(f"{k}: {v}" for k, v in {**limit, **lost}.items())
+    emit(given.json, {"scale": results, "driver": limit, "kills": lost}, table(head, body) + "\n" + lines)
+
+
+if __name__ == "__main__":
+    main()

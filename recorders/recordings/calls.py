@@ -1,0 +1,238 @@
+"""Calls of a C function through ctypes in this process: arguments, arrays before and after, by the extents of a spec.
+
+Stands in the function's place on its library object, passes every call on as it came, and writes nothing until asked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tuner.core.errors import MachineError, SpecError
+from tuner.core.types import Argument
+from tuner.recorders.recordings.c_text import bound_sizes
+from tuner.recorders.recordings.capture import KernelUse, allocations
+from tuner.recorders.recordings.format import Captured, RecordedArgument, Recording, write_recording
+
+__all__ = ["CallRecorder"]
+
+_MOST_BYTES = 1 << 40
+_MOST_AT_ONCE = 64 << 20
+_TOGETHER = "calls of several threads at once"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """One captured call."""
+
+    recording: Recording
+    before: Mapping[int, bytes]
+    after: Mapping[int, bytes]
+
+
+class CallRecorder:
+    """Called in the place of a function; its ``argtypes``, ``restype`` and all else are the function's own.
+
+    Args:
+        function: of a ``ctypes.CDLL``.
+        entry: its name.
+        arguments: of the spec, in call order; ``value: n`` binds the size ``n``.
+        sizes: the values of sizes that no argument carries.
+        instances: the most calls to keep; those that differ in scalars or sizes come first.
+    """
+
+    def __init__(
+        self,
+        function: Any,
+        entry: str,
+        arguments: Sequence[Argument],
+        *,
+        sizes: Mapping[str, int],
+        instances: int,
+    ) -> None:
+        own = vars(self)
+        own["_function"] = function
+        own["_arguments"] = tuple(arguments)
+        own["_bound"] = bound_sizes(arguments)
+        own["_sizes"] = dict(sizes)
+        own["_instances"] = instances
+        own["_lock"] = threading.Lock()
+        own["_others"] = False
+        own["_kept"] = []
+        own["use"] = KernelUse(name=entry, program="0")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["_function"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in vars(self):
+            vars(self)[name] = value
+        else:
+            setattr(self._function, name, value)
+
+    def __call__(self, *given: Any) -> Any:
+        """The function's result; the call is captured where it can be."""
+        if not self._lock.acquire(blocking=False):
+            # What either changes would be taken for the other's.
+            self._others = True
+            self._count("", 0.0, _TOGETHER)
+            return self._function(*given)
+        try:
+            self._others = False
+            return self._captured(given)
+        finally:
+            self._lock.release()
+
+    def write(self, folder: Path, name: str) -> list[tuple[Path, Recording]]:
+        """Writes what was kept, each with the number and the mean time of its kind.
+
+        Raises:
+            MachineError: it cannot be written.
+        """
+        written = []
+        for kept in self._kept:
+            count, seconds = self.use.signatures[kept.recording.signature]
+            recording = replace(kept.recording, count=count, seconds=seconds / count)
+            contents = {
+                n: Captured(before=memoryview(kept.before[n]), after=memoryview(kept.after[n]))
+                for n in kept.before
+            }
+            draft = folder / f".{name}-{recording.signature}.draft"
+            digest = write_recording(draft, recording, contents)
+            path = folder / f"{name}-{digest[:12]}.rec"
+            draft.replace(path)
+            written.append((path, recording))
+        return list(dict(written).items())
+
+    def _captured(self, given: Sequence[Any]) -> Any:
+        reason, recording, places = "", None, dict[int, tuple[int, int]]()
+        before: dict[int, bytes] = {}
+        try:
+            recording, places = self._described(given)
+            wanted = self._place_for(recording.signature)
+            if wanted is not None:
+                before = {n: _read(*place) for n, place in places.items()}
+        except (SpecError, MachineError) as error:
+            reason, wanted = error.message, None
+        begin = time.perf_counter()
+        result = self._function(*given)
+        seconds = time.perf_counter() - begin
+        if recording is not None and wanted is not None and self._others:
+            reason = _TOGETHER
+        if recording is not None and wanted is not None and not reason:
+            after = {n: _read(*place) for n, place in places.items()}
+            kept = _Kept(recording=recording, before=before, after=after)
+            self._kept[wanted : wanted + 1] = [kept]
+        self._count(recording.signature if recording else "", seconds, reason)
+        return result
+
+    def _count(self, signature: str, seconds: float, reason: str) -> None:
+        use = self.use
+        use.launches += 1
+        use.seconds += seconds
+        if reason:
+            use.refused[reason] = use.refused.get(reason, 0) + 1
+        count, total = use.signatures.get(signature, (0, 0.0))
+        use.signatures[signature] = (count + 1, total + seconds)
+
+    def _place_for(self, signature: str) -> int | None:
+        """Where a call is kept: at the end, in the place of a repetition of another kind, or nowhere."""
+        signatures = [kept.recording.signature for kept in self._kept]
+        if len(signatures) < self._instances:
+            return len(signatures)
+        if signature in signatures:
+            return None
+        repeated = [i for i, one in enumerate(signatures) if one in signatures[:i]]
+        return repeated[-1] if repeated else None
+
+    def _described(self, given: Sequence[Any]) -> tuple[Recording, dict[int, tuple[int, int]]]:
+        if len(given) != len(self._arguments):
+            raise SpecError(
+                f"it is called with {len(given)} arguments, the spec lists {len(self._arguments)}"
+            )
+        values = {
+            n: _scalar(value, argument)
+            for n, (value, argument) in enumerate(zip(given, self._arguments, strict=True))
+            if not argument.is_array
+        }
+        env = dict(self._sizes)
+        for name, number in self._bound.items():
+            env[name] = int(np.frombuffer(values[number], self._arguments[number].dtype)[0])
+        places: dict[int, tuple[int, int]] = {}
+        made: list[RecordedArgument] = []
+        for number, argument in enumerate(self._arguments):
+            if argument.shape is None:
+                value = values[number]
+                made.append(RecordedArgument(kind="scalar", value=value, size_bytes=len(value)))
+                continue
+            address = _address(given[number], argument.name)
+            size = int(np.dtype(argument.dtype).itemsize)
+            for extent in argument.shape:
+                size *= extent.integer(env)
+            if not 0 < size <= _MOST_BYTES:
+                raise SpecError("an extent of the spec is no size here")
+            places[number] = (address, size)
+            made.append(RecordedArgument(kind="buffer", size_bytes=size, root=number))
+        sign = hashlib.sha256(b"".join(values.values()) + repr([s for _, s in places.values()]).encode())
+        arguments = allocations(made, {n: address for n, (address, _) in places.items()})
+        recording = Recording(
+            api="c", entry=self.use.name, arguments=arguments, signature=sign.hexdigest()[:16]
+        )
+        return recording, places
+
+
+def _scalar(value: Any, argument: Argument) -> bytes:
+    plain = getattr(value, "value", value)
+    try:
+        return np.array(plain, np.dtype(argument.dtype)).tobytes()
+    except (TypeError, ValueError, OverflowError):
+        raise SpecError(
+            f"{argument.name} is passed as {type(value).__name__}, not as {argument.dtype}"
+        ) from None
+
+
+def _address(value: Any, name: str) -> int:
+    """Where an array argument begins: of NumPy arrays, ctypes pointers and arrays, ``byref`` and plain addresses."""
+    if hasattr(value, "__array_interface__"):
+        return int(value.__array_interface__["data"][0])
+    value = getattr(value, "_as_parameter_", value)
+    if isinstance(value, int):
+        return value
+    try:
+        found = ctypes.cast(value, ctypes.c_void_p).value
+    except ctypes.ArgumentError:
+        raise SpecError(f"{name} is passed as {type(value).__name__}, which is no pointer") from None
+    if not found:
+        raise SpecError(f"{name} is a null pointer")
+    return found
+
+
+def _read(address: int, size: int) -> bytes:
+    """Bytes of this process; through the kernel, which refuses what is not mapped where a copy would end the process.
+
+    Raises:
+        MachineError: the array is shorter than the spec says.
+    """
+    try:
+        with open("/proc/self/mem", "rb", buffering=0) as memory:
+            memory.seek(address)
+            parts = []
+            while size:
+                part = memory.read(min(size, _MOST_AT_ONCE))
+                if not part:
+                    break
+                parts.append(part)
+                size -= len(part)
+    except (OSError, ValueError):
+        size = -1
+    if size:
+        raise MachineError("an array is shorter than the spec says", "correct its shape in the spec")
+    return b"".join(parts)

@@ -1,0 +1,319 @@
+/* OpenCL: launches that are listed, recorded, or made with another kernel. It never changes what the application
+ * computes: the application's own kernel is launched wherever the other does not fit. Follows opencl_objects.c.
+ */
+
+typedef struct {
+    Handle queue, kernel;
+    Count axes;
+    const size_t *offset, *global, *local;
+} Launch;
+
+static uint64_t program_hash(const Program *program)
+{
+    uint64_t hash = 0xCBF29CE484222325u;
+    if (program && program->text) hash = mix(hash, program->text, program->size);
+    if (program && program->options) hash = mix(hash, program->options, strlen(program->options));
+    return hash;
+}
+
+static Handle context_of(Handle queue)
+{
+    Handle context = NULL;
+    real.clGetCommandQueueInfo(queue, QUEUE_CONTEXT, sizeof context, &context, NULL);
+    return context;
+}
+
+/* Everything that was enqueued in this context is done afterwards. */
+static void settle(Handle queue)
+{
+    Handle context = context_of(queue), known[256];
+    size_t count = 0;
+    acquire(&lock);
+    for (size_t i = 0; i < queues.room && count < 256; i++)
+        if (queues.entries[i].key && queues.entries[i].value && queues.entries[i].key != queue) {
+            real.clRetainCommandQueue(queues.entries[i].key);
+            known[count++] = queues.entries[i].key;
+        }
+    release(&lock);
+    for (size_t i = 0; i < count; i++) {
+        if (context_of(known[i]) == context) real.clFinish(known[i]);
+        real.clReleaseCommandQueue(known[i]);
+    }
+    real.clFinish(queue);
+}
+
+static int any_pending(void)
+{
+    int found = 0;
+    acquire(&lock);
+    for (size_t i = 0; i < pending.room; i++) found |= pending.entries[i].key && pending.entries[i].value;
+    release(&lock);
+    return found;
+}
+
+static int kind_of(const Argument *argument)
+{
+    Handle handle;
+    if (argument->size != sizeof handle || !argument->value) return 0;
+    memcpy(&handle, argument->value, sizeof handle);
+    return (int)(uintptr_t)get(&objects, handle);
+}
+
+/* The application says that there is no buffer. */
+static int is_null(const Argument *argument)
+{
+    const Handle none = NULL;
+    return argument->size == sizeof none && (!argument->value || !memcmp(argument->value, &none, sizeof none));
+}
+
+static Count address_of(Handle kernel, Count at)
+{
+    Count address = 0;
+    if (!real.clGetKernelArgInfo ||
+        real.clGetKernelArgInfo(kernel, at, ARGUMENT_ADDRESS, sizeof address, &address, NULL) != SUCCESS) return 0;
+    return address;
+}
+
+/* Why a launch cannot be captured as it is; NULL when it can. */
+static const char *refusal(const Launch *launch, const Kernel *kernel, int waiting)
+{
+    if (!kernel) return "its kernel was made in a way that is not followed";
+    if (!kernel->program || !kernel->program->form[0]) return "its program was made in a way that is not followed";
+    if (kernel->program->parts) return "its program is compiled in parts and linked";
+    if (!strcmp(kernel->program->form, "binary")) return "its program is a binary";
+    if (kernel->indirect) return "memory that it reaches through pointers (clSetKernelExecInfo)";
+    if (waiting || any_pending()) return "it may wait for a user event";
+    for (Count i = 0; i < kernel->count; i++) {
+        const Argument *argument = &kernel->arguments[i];
+        if (!argument->set) return "an argument was never set, or before recording began";
+        if (argument->svm) return "shared virtual memory";
+        int kind = kind_of(argument);
+        if (kind == IMAGE) return "an image";
+        if (kind == PIPE) return "a pipe";
+        if (kind == SAMPLER) return "a sampler";
+        Count address = address_of(launch->kernel, i);
+        if (kind != BUFFER && !is_null(argument) && address && address != ADDRESS_PRIVATE && address != ADDRESS_LOCAL)
+            return "a null buffer, or one made in a way that is not followed";
+    }
+    return NULL;
+}
+
+static uint64_t signature(const Launch *launch, const Kernel *kernel)
+{
+    uint64_t hash = program_hash(kernel ? kernel->program : NULL);
+    hash = mix(hash, launch->global, launch->axes * sizeof(size_t));
+    if (launch->local) hash = mix(hash, launch->local, launch->axes * sizeof(size_t));
+    if (launch->offset) hash = mix(hash, launch->offset, launch->axes * sizeof(size_t));
+    for (Count i = 0; kernel && i < kernel->count; i++) {
+        const Argument *argument = &kernel->arguments[i];
+        size_t size = argument->size;
+        if (kind_of(argument) == BUFFER) {
+            Handle memory;
+            memcpy(&memory, argument->value, sizeof memory);
+            real.clGetMemObjectInfo(memory, MEM_SIZE, sizeof size, &size, NULL);
+        } else if (argument->value) {
+            hash = mix(hash, argument->value, argument->size);
+        }
+        hash = mix(hash, &size, sizeof size);
+    }
+    return hash;
+}
+
+static Status read_memory(const Launch *launch, Handle memory, size_t at, size_t size, void *to)
+{
+    Status status = real.clEnqueueReadBuffer(launch->queue, memory, 1, at, size, to, 0, NULL, NULL);
+    if (status == SUCCESS) return status;
+    /* Buffers that the host may not read can be copied to one that it may. */
+    Handle copy = real.clCreateBuffer(context_of(launch->queue), MEM_READ_WRITE, size, NULL, &status);
+    if (!copy) return status;
+    status = real.clEnqueueCopyBuffer(launch->queue, memory, copy, at, 0, size, 0, NULL, NULL);
+    if (status == SUCCESS) status = real.clFinish(launch->queue);
+    if (status == SUCCESS) status = real.clEnqueueReadBuffer(launch->queue, copy, 1, 0, size, to, 0, NULL, NULL);
+    real.clReleaseMemObject(copy);
+    return status;
+}
+
+static void contents(Capture *capture, const Launch *launch, const Kernel *kernel, const char *when)
+{
+    size_t room = 64u << 20;
+    char name[64], *part = malloc(room);
+    if (!part) { capture->failed = 1; return; }
+    for (Count i = 0; i < kernel->count && !capture->failed; i++) {
+        if (kind_of(&kernel->arguments[i]) != BUFFER) continue;
+        Handle memory;
+        size_t size = 0;
+        memcpy(&memory, kernel->arguments[i].value, sizeof memory);
+        real.clGetMemObjectInfo(memory, MEM_SIZE, sizeof size, &size, NULL);
+        snprintf(name, sizeof name, "%u/%s", i, when);
+        field_head(capture, name, size);
+        for (size_t at = 0; at < size && !capture->failed; at += room) {
+            size_t length = size - at < room ? size - at : room;
+            if (read_memory(launch, memory, at, length, part) != SUCCESS) capture->failed = 2;
+            else bytes_out(capture, part, length);
+        }
+    }
+    free(part);
+}
+
+static void argument_fields(Capture *capture, const Launch *launch, const Kernel *kernel)
+{
+    number_field(capture, "arguments", kernel->count);
+    for (Count i = 0; i < kernel->count; i++) {
+        const Argument *argument = &kernel->arguments[i];
+        char name[64];
+        snprintf(name, sizeof name, "%u/address", i);
+        number_field(capture, name, address_of(launch->kernel, i));
+        if (kind_of(argument) == BUFFER) {
+            Handle memory, parent = NULL;
+            size_t size = 0, offset = 0;
+            uint64_t flags = 0;
+            memcpy(&memory, argument->value, sizeof memory);
+            real.clGetMemObjectInfo(memory, MEM_SIZE, sizeof size, &size, NULL);
+            real.clGetMemObjectInfo(memory, MEM_PARENT, sizeof parent, &parent, NULL);
+            if (parent) real.clGetMemObjectInfo(memory, MEM_OFFSET, sizeof offset, &offset, NULL);
+            real.clGetMemObjectInfo(memory, MEM_FLAGS, sizeof flags, &flags, NULL);
+            uint64_t words[4] = {(uint64_t)(uintptr_t)(parent ? parent : memory), offset, size, flags};
+            snprintf(name, sizeof name, "%u/buffer", i);
+            field(capture, name, words, sizeof words);
+        } else if (argument->value) {
+            snprintf(name, sizeof name, "%u/value", i);
+            field(capture, name, argument->value, argument->size);
+        } else {
+            snprintf(name, sizeof name, "%u/local", i);
+            number_field(capture, name, argument->size);
+        }
+    }
+}
+
+static void device_fields(Capture *capture, const Launch *launch)
+{
+    Handle device = NULL, platform = NULL;
+    char text[512] = "";
+    real.clGetCommandQueueInfo(launch->queue, QUEUE_DEVICE, sizeof device, &device, NULL);
+    real.clGetDeviceInfo(device, DEVICE_PLATFORM, sizeof platform, &platform, NULL);
+    real.clGetDeviceInfo(device, DEVICE_NAME, sizeof text, text, NULL);
+    text_field(capture, "device", text);
+    text[0] = 0;
+    real.clGetDeviceInfo(device, DRIVER_VERSION, sizeof text, text, NULL);
+    text_field(capture, "driver", text);
+    text[0] = 0;
+    real.clGetPlatformInfo(platform, PLATFORM_NAME, sizeof text, text, NULL);
+    text_field(capture, "platform", text);
+    size_t suggested[3] = {0, 0, 0};
+    Status (*suggest)(Handle, Handle, Count, const size_t *, const size_t *, size_t *) = NULL;
+    if (!launch->local && real.clGetExtensionFunctionAddressForPlatform)
+        *(void **)&suggest =
+            real.clGetExtensionFunctionAddressForPlatform(platform, "clGetKernelSuggestedLocalWorkSizeKHR");
+    if (suggest && suggest(launch->queue, launch->kernel, launch->axes, launch->offset, launch->global, suggested) == SUCCESS)
+        field(capture, "suggested", suggested, launch->axes * sizeof(size_t));
+}
+
+static void launch_fields(Capture *capture, const Launch *launch, const Kernel *kernel, const char *name, uint64_t sign)
+{
+    text_field(capture, "kernel", name);
+    text_field(capture, "form", kernel->program->form);
+    field(capture, "text", kernel->program->text, kernel->program->size);
+    text_field(capture, "options", kernel->program->options ? kernel->program->options : "");
+    number_field(capture, "signature", sign);
+    field(capture, "global", launch->global, launch->axes * sizeof(size_t));
+    if (launch->local) field(capture, "local", launch->local, launch->axes * sizeof(size_t));
+    if (launch->offset) field(capture, "offset", launch->offset, launch->axes * sizeof(size_t));
+    device_fields(capture, launch);
+    argument_fields(capture, launch, kernel);
+}
+
+static int start_capture(Capture *capture, const Launch *launch, const Kernel *kernel, const char *name, uint64_t sign)
+{
+    if (!open_capture(capture)) return 0;
+    launch_fields(capture, launch, kernel, name, sign);
+    contents(capture, launch, kernel, "before");
+    return 1;
+}
+
+static void end_capture(Capture *capture, const Launch *launch, const Kernel *kernel, double seconds, int good, uint64_t sign)
+{
+    if (good) contents(capture, launch, kernel, "after");
+    close_capture(capture, seconds, good, sign);
+}
+
+static int on_user_event(Count count, const Handle *events)
+{
+    int found = 0;
+    for (Count i = 0; i < count; i++) found |= get(&pending, events[i]) != NULL;
+    return found;
+}
+
+static Status watched(const Launch *launch, Count waits, const Handle *events, Handle *event)
+{
+    Kernel *kernel = get(&kernels, launch->kernel);
+    char name[512] = "?";
+    Capture capture;
+    real.clGetKernelInfo(launch->kernel, KERNEL_NAME, sizeof name, name, NULL);
+    int named = mode_record && names_wanted(name), capturing = 0;
+    if (mode_record && !named)
+        return real.clEnqueueNDRangeKernel(
+            launch->queue, launch->kernel, launch->axes, launch->offset, launch->global, launch->local, waits, events, event);
+    acquire(&launch_lock);
+    inside++;
+    const char *why = refusal(launch, kernel, on_user_event(waits, events));
+    /* What waits for a user event would never end here. */
+    int still = !any_pending();
+    uint64_t sign = mix(signature(launch, kernel), name, strlen(name));
+    if (still) settle(launch->queue);
+    if (named && !why && is_wanted(sign)) capturing = start_capture(&capture, launch, kernel, name, sign);
+    double start = now();
+    Status status = real.clEnqueueNDRangeKernel(
+        launch->queue, launch->kernel, launch->axes, launch->offset, launch->global, launch->local, waits, events, event);
+    if (still && status == SUCCESS) real.clFinish(launch->queue);
+    double seconds = now() - start;
+    if (capturing) end_capture(&capture, launch, kernel, seconds, status == SUCCESS, sign);
+    else if (named && !why && has_room()) say("lost\tthe recording cannot be written");
+    if (status == SUCCESS)
+        say("launch\t%s\t%016lx\t%016lx\t%.9f\t%s", name, (unsigned long)program_hash(kernel ? kernel->program : NULL),
+            (unsigned long)sign, still ? seconds : 0.0, why ? why : "");
+    inside--;
+    release(&launch_lock);
+    return status;
+}
+
+/* The winner where its work-groups divide the grid; else the application's own kernel. */
+static Status replaced(const Launch *launch, Count waits, const Handle *events, Handle *event)
+{
+    Kernel *kernel = get(&kernels, launch->kernel);
+    const size_t *local = plan.local[0] ? plan.local : launch->local;
+    int fits = kernel && kernel->other;
+    for (Count i = 0; fits && plan.local[0] && i < 3; i++)
+        fits = i < launch->axes ? launch->global[i] % plan.local[i] == 0 : plan.local[i] == 1;
+    if (fits) {
+        Status status = real.clEnqueueNDRangeKernel(
+            launch->queue, kernel->other, launch->axes, launch->offset, launch->global, local, waits, events, event);
+        if (status == SUCCESS) {
+            if (counters) __atomic_add_fetch(&counters[0], 1, __ATOMIC_RELAXED);
+            return status;
+        }
+        say("problem\tthe winner cannot be launched (OpenCL error %d)", status);
+    }
+    if (counters && kernel && kernel->program && is_replaced(kernel->program)) {
+        char name[512] = "";
+        real.clGetKernelInfo(launch->kernel, KERNEL_NAME, sizeof name, name, NULL);
+        if (!strcmp(name, plan.kernel)) __atomic_add_fetch(&counters[1], 1, __ATOMIC_RELAXED);
+    }
+    return real.clEnqueueNDRangeKernel(
+        launch->queue, launch->kernel, launch->axes, launch->offset, launch->global, launch->local, waits, events, event);
+}
+
+EXPORT Status clEnqueueNDRangeKernel(
+    Handle a, Handle b, Count c, const size_t *d, const size_t *e, const size_t *f, Count g, const Handle *h, Handle *i)
+{
+    Launch launch = {a, b, c, d, e, f};
+    resolve();
+    if (inside || !e || c < 1 || c > 3 || !(mode_list || mode_record || mode_apply))
+        return real.clEnqueueNDRangeKernel(a, b, c, d, e, f, g, h, i);
+    return mode_apply ? replaced(&launch, g, h, i) : watched(&launch, g, h, i);
+}
+
+EXPORT Status clEnqueueTask(Handle a, Handle b, Count c, const Handle *d, Handle *e)
+{
+    const size_t one = 1;
+    return clEnqueueNDRangeKernel(a, b, 1, NULL, &one, &one, c, d, e);
+}

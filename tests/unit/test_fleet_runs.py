@@ -1,0 +1,218 @@
+"""Runs over several devices, simulated in threads: same result, fair comparison, losses, resume, replay."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.core.executors import Executor
+from tuner.core.types import Resolved, Status, Task
+from tuner.driver.audit import audit
+from tuner.driver.engine import Interruption
+from tuner.driver.opening import open_state
+from tuner.driver.runs import MakeExecutor, Options, begin, resume
+from tuner.driver.state import RunState
+from tuner.evaluators.executors.threads import ThreadExecutor
+from tuner.recorders.record import RunRecord
+from tuner.spec.load import LoadedSpec, load_spec
+from tuner.testing import SimulatedBackend
+
+SpecWriter = Callable[..., Path]
+
+
+def landscape(resolved: Resolved) -> float:
+    """Best at STEP 8 and WIDTH 5; twice as fast as the default."""
+    step, width = int(resolved.macros["STEP"]), int(resolved.macros["WIDTH"])
+    return 1e-3 * (0.5 + 0.1 * abs(math.log2(step) - 3) + 0.05 * abs(width - 5))
+
+
+def outcome(resolved: Resolved) -> Status:
+    step, width = int(resolved.macros["STEP"]), int(resolved.macros["WIDTH"])
+    return Status.WRONG_RESULT if width == 3 else Status.BUILD_ERROR if step == 64 else Status.OK
+
+
+def backend(**more: Any) -> SimulatedBackend:
+    return SimulatedBackend(**{"seconds": landscape, "outcome": outcome, **more})
+
+
+def devices(count: int, keep: list[ThreadExecutor] | None = None, **more: Any) -> MakeExecutor:
+    """An executor of some simulated devices; what is made is appended to ``keep``."""
+
+    def make(task: Task) -> Executor:
+        made = ThreadExecutor(
+            lambda: backend(**more).prepare(task, workers=1), ["simulated"] * count, builders=2
+        )
+        if keep is not None:
+            keep.append(made)
+        return made
+
+    return make
+
+
+def state_of(path: Path) -> RunState:
+    with RunRecord.read(path) as record:
+        return open_state(record)[0]
+
+
+@pytest.fixture
+def spec(scale_spec: SpecWriter) -> LoadedSpec:
+    (loaded,) = load_spec(scale_spec(strategy="exhaustive", evaluations=200))
+    return loaded
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_the_whole_space_gives_the_same_winner_on_any_number_of_devices(
+    spec: LoadedSpec, tmp_path: Path, count: int
+) -> None:
+    alone = begin(spec, tmp_path / "alone.run", Options(seed=3), backend=backend())
+    path = tmp_path / "many.run"
+    many = begin(spec, path, Options(seed=3), backend=backend(), executor=devices(count))
+    assert many.summary.configuration == alone.summary.configuration
+    assert many.summary.trials == alone.summary.trials
+    assert many.summary.improved
+    report = audit(path, backend=backend())
+    assert report.clean, report.differences
+    assert report.decisions > 100
+    used = Counter(t.lane for t in state_of(path).trials.values() if t.rounds)
+    assert len(used) == count
+
+
+def test_a_trial_is_timed_on_one_device_and_raced_against_who_was_best_then(
+    spec: LoadedSpec, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.run"
+    begin(spec, path, Options(seed=3), backend=backend(), executor=devices(4))
+    placed: dict[int, int] = {}
+    with RunRecord.read(path) as record:
+        for event in record.events():
+            if event.kind == "place" and event.trial is not None:
+                assert event.trial not in placed
+                placed[event.trial] = event.body["lane"]
+            if event.kind == "final":
+                assert event.body["lane"] == 0
+    assert set(placed.values()) == {0, 1, 2, 3}
+
+
+def test_devices_of_unequal_speed_give_scores_over_their_own_baseline(
+    spec: LoadedSpec, tmp_path: Path
+) -> None:
+    """Every other device is 1.5 times as slow: its trials are not worse for that."""
+    made = 0
+    lock = threading.Lock()
+
+    def make(task: Task) -> Executor:
+        def evaluation() -> Any:
+            nonlocal made
+            with lock:
+                made += 1
+                factor = 1.0 if made % 2 else 1.5
+            return backend(seconds=lambda r: factor * landscape(r)).prepare(task, workers=1)
+
+        return ThreadExecutor(evaluation, ["simulated"] * 4, builders=2)
+
+    path = tmp_path / "a.run"
+    result = begin(spec, path, Options(seed=3), backend=backend(), executor=make)
+    assert (result.summary.configuration["STEP"], result.summary.configuration["WIDTH"]) == (8, 5)
+    state = state_of(path)
+    base = landscape(Resolved(macros={"STEP": 1, "WIDTH": 1}, scalars={}, flags=(), pipeline=None))
+    for trial in state.trials.values():
+        if trial.status is Status.OK and trial.score is not None and not trial.raced:
+            macros = {k: v for k, v in trial.proposal.configuration.items() if k != "vector"}
+            true = landscape(Resolved(macros=macros, scalars={}, flags=(), pipeline=None)) / base
+            assert math.exp(trial.score) == pytest.approx(true, rel=0.06)
+
+
+def test_lost_devices_cost_nothing_and_new_ones_join(spec: LoadedSpec, tmp_path: Path) -> None:
+    kept: list[ThreadExecutor] = []
+    stop = threading.Event()
+
+    def trouble() -> None:
+        for number in range(6):
+            if stop.wait(0.15) or not kept:
+                return
+            kept[0].lose(number)
+            kept[0].join("simulated")
+
+    thread = threading.Thread(target=trouble)
+    path = tmp_path / "a.run"
+    thread.start()
+    try:
+        slow = devices(3, kept, on_event=lambda _: time.sleep(0.002))
+        result = begin(spec, path, Options(seed=3), backend=backend(), executor=slow)
+    finally:
+        stop.set()
+        thread.join()
+    whole = begin(spec, tmp_path / "whole.run", Options(seed=3), backend=backend())
+    assert result.summary.configuration == whole.summary.configuration
+    assert result.summary.trials == whole.summary.trials
+    state = state_of(path)
+    assert sum(not lane.alive for lane in state.lanes.values()) >= 2
+    assert audit(path, backend=backend()).clean
+
+
+def test_an_interrupted_run_goes_on_with_other_devices(spec: LoadedSpec, tmp_path: Path) -> None:
+    interruption = Interruption()
+    seen = 0
+
+    class Watch:
+        def event(self, kind: str, body: Any) -> None:
+            nonlocal seen
+            seen += kind == "trial"
+            if seen == 30:
+                interruption.set()
+
+    path = tmp_path / "a.run"
+    cut = begin(
+        spec,
+        path,
+        Options(seed=3),
+        backend=backend(),
+        executor=devices(4),
+        observers=[Watch()],
+        interruption=interruption,
+    )
+    assert cut.interrupted
+    result = resume(path, backend=backend(), executor=devices(2))
+    whole = begin(spec, tmp_path / "whole.run", Options(seed=3), backend=backend())
+    assert not result.interrupted
+    assert result.summary.trials == whole.summary.trials
+    assert result.summary.configuration == whole.summary.configuration
+    report = audit(path, backend=backend())
+    assert report.clean, report.differences
+
+
+@pytest.mark.parametrize("strategy", ["random", "surrogate", "auto"])
+def test_searchers_with_many_in_flight(scale_spec: SpecWriter, tmp_path: Path, strategy: str) -> None:
+    (spec,) = load_spec(scale_spec(strategy=strategy, evaluations=48))
+    path = tmp_path / "a.run"
+    result = begin(spec, path, Options(seed=1), backend=backend(), executor=devices(8))
+    counts = result.summary.trials
+    assert counts["total"] - counts["duplicate"] - counts["pruned"] == 48
+    assert result.summary.speedup[0] > 1.3
+    report = audit(path, backend=backend())
+    assert report.clean, report.differences
+    assert report.proposals >= 40
+
+
+def test_a_budget_in_time_is_kept(spec: LoadedSpec, tmp_path: Path) -> None:
+    started = 0.0
+
+    def clock() -> float:
+        nonlocal started
+        started += 0.05
+        return started
+
+    path = tmp_path / "a.run"
+    result = begin(
+        spec, path, Options(seed=3, minutes=0.5), backend=backend(), executor=devices(3), clock=clock
+    )
+    assert result.summary.stopped_by == "minutes"
+    report = audit(path, backend=backend())
+    assert report.clean, report.differences

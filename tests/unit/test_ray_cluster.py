@@ -1,0 +1,136 @@
+"""Runs over a real Ray cluster of several nodes on this machine: same result, nodes killed, nodes that join."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.core.errors import MachineError
+from tuner.core.types import Resolved, Status
+from tuner.driver.audit import audit
+from tuner.driver.fleets import fleets, over_cluster
+from tuner.driver.opening import open_state
+from tuner.driver.runs import Options, begin
+from tuner.recorders.record import RunRecord
+from tuner.spec.load import LoadedSpec, load_spec
+from tuner.testing import SimulatedBackend
+
+SpecWriter = Callable[..., Path]
+
+
+def landscape(resolved: Resolved) -> float:
+    step, width = int(resolved.macros["STEP"]), int(resolved.macros["WIDTH"])
+    return 1e-3 * (0.5 + 0.1 * abs(math.log2(step) - 3) + 0.05 * abs(width - 5))
+
+
+def slow(what: str) -> None:
+    if what == "verify":
+        time.sleep(0.05)
+
+
+def outcome(resolved: Resolved) -> Status:
+    return Status.WRONG_RESULT if int(resolved.macros["WIDTH"]) == 3 else Status.OK
+
+
+def backend() -> SimulatedBackend:
+    return SimulatedBackend(seconds=landscape, outcome=outcome, on_event=slow)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    """A head without devices."""
+    pytest.importorskip("ray", reason="the ray extra is not installed")
+    import ray
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    made = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 0, "include_dashboard": False},
+    )
+    try:
+        yield made
+    finally:
+        ray.shutdown()
+        made.shutdown()
+
+
+@pytest.fixture
+def spec(scale_spec: SpecWriter) -> LoadedSpec:
+    (loaded,) = load_spec(scale_spec(strategy="exhaustive", evaluations=200))
+    return loaded
+
+
+pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
+
+
+def test_two_nodes_give_the_result_of_one_machine(cluster: Any, spec: LoadedSpec, tmp_path: Path) -> None:
+    for _ in range(2):
+        cluster.add_node(num_cpus=1, resources={"timing": 2})
+    path = tmp_path / "a.run"
+    executor = over_cluster(backend(), cluster.address)
+    many = begin(spec, path, Options(seed=3), backend=backend(), executor=executor)
+    alone = begin(spec, tmp_path / "alone.run", Options(seed=3), backend=backend())
+    assert many.summary.configuration == alone.summary.configuration
+    assert many.summary.trials == alone.summary.trials
+    with RunRecord.read(path) as record:
+        state, _, _ = open_state(record)
+    assert len({t.lane for t in state.trials.values() if t.rounds}) == 4
+    report = audit(path, backend=backend())
+    assert report.clean, report.differences
+
+
+class Trouble:
+    """Takes a node away in the middle of the run, and adds another, a few times."""
+
+    def __init__(self, cluster: Any, nodes: list[Any]) -> None:
+        self.cluster, self.nodes = cluster, nodes
+        self.killed = self.trials = 0
+        self.rng = random.Random(0)
+
+    def event(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Ray adds nodes from the main thread only, which is where observers are told."""
+        self.trials += kind == "trial"
+        if kind == "trial" and self.trials % 25 == 20 and self.killed < 3:
+            self.cluster.remove_node(
+                self.nodes.pop(self.rng.randrange(len(self.nodes))), allow_graceful=False
+            )
+            self.killed += 1
+            self.nodes.append(self.cluster.add_node(num_cpus=1, resources={"timing": 2}))
+
+
+def test_nodes_killed_and_added_cost_nothing(cluster: Any, spec: LoadedSpec, tmp_path: Path) -> None:
+    nodes = [cluster.add_node(num_cpus=1, resources={"timing": 2}) for _ in range(3)]
+    path = tmp_path / "a.run"
+    trouble = Trouble(cluster, nodes)
+    executor = over_cluster(backend(), cluster.address)
+    many = begin(spec, path, Options(seed=3), backend=backend(), executor=executor, observers=[trouble])
+    alone = begin(spec, tmp_path / "alone.run", Options(seed=3), backend=backend())
+    assert trouble.killed >= 2
+    assert many.summary.configuration == alone.summary.configuration
+    assert many.summary.trials == alone.summary.trials
+    assert audit(path, backend=backend()).clean
+
+
+def test_a_real_kernel_over_the_cluster(cluster: Any, scale_spec: SpecWriter, tmp_path: Path) -> None:
+    cluster.add_node(num_cpus=2, resources={"timing": 1})
+    (spec,) = load_spec(scale_spec(evaluations=8))
+    (executor,) = fleets(spec, "ray", cluster.address)
+    path = tmp_path / "a.run"
+    result = begin(spec, path, Options(seed=1), executor=executor)
+    assert result.summary.trials["ok"] >= 1
+    assert not result.failed
+    assert audit(path).clean
+
+
+def test_no_cluster_is_one_line(spec: LoadedSpec) -> None:
+    pytest.importorskip("ray", reason="the ray extra is not installed")
+    with pytest.raises(MachineError, match=r"there is no Ray cluster at 127.0.0.1:1: .*ray start --head"):
+        over_cluster(backend(), "127.0.0.1:1")(spec.task)

@@ -1,0 +1,75 @@
+"""Racing rounds of one candidate: how often it is called, and when it is dropped.
+
+Pure, so a worker far away decides as the driver does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.core import statistics
+
+__all__ = ["Race", "composite"]
+
+CALLS_AT_MOST = 256
+"""Calls of one batch, whatever the kernel's speed."""
+
+WINDOW = 64
+"""How many of a trial's last calls it is raced with: a kernel of a microsecond has thousands, which say no more."""
+
+
+def composite(times_s: Sequence[Sequence[float]], weights: Sequence[float]) -> list[float]:
+    """Weighted geometric means over problems of the j-th of the last calls: one series to race with.
+
+    Args:
+        times_s: seconds of single calls by problem, in order.
+        weights: of the problems, summing to 1.
+    """
+    series = [times[-WINDOW:] for times in times_s]
+    length = min(len(s) for s in series)
+    return [
+        math.exp(sum(w * math.log(s[j]) for w, s in zip(weights, series, strict=True))) for j in range(length)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """All that the rounds of one candidate depend on.
+
+    Attributes:
+        weights: of the problems, summing to 1.
+        rounds_s, rounds_calls: least timed seconds and calls of each round.
+        call_s: rough seconds of a call of the baseline by problem.
+        base_log: logarithm of the baseline's time on this device, as last measured.
+        incumbent: calls of the one to beat in units of the baseline; ``None`` where nothing is dropped.
+    """
+
+    weights: tuple[float, ...]
+    rounds_s: tuple[float, ...]
+    rounds_calls: tuple[int, ...]
+    call_s: tuple[float, ...]
+    base_log: float = 0.0
+    incumbent: tuple[float, ...] | None = None
+
+    def calls(self, times_s: Sequence[Sequence[float]], done: int) -> tuple[int, ...]:
+        """Calls for each problem so that the round times at least its seconds, by the best estimate so far.
+
+        Args:
+            times_s: of the candidate so far, by problem.
+            done: rounds so far.
+        """
+        calls = []
+        for known, rough_s in zip(times_s, self.call_s, strict=True):
+            call_s = statistics.median(known) if known else rough_s
+            wanted = math.ceil(self.rounds_s[done] / max(call_s, 1e-9))
+            calls.append(min(max(wanted, self.rounds_calls[done]), CALLS_AT_MOST))
+        return tuple(calls)
+
+    def keep(self, times_s: Sequence[Sequence[float]]) -> bool:
+        """Whether the candidate may still be better than the incumbent."""
+        if self.incumbent is None:
+            return True
+        candidate = [value * math.exp(-self.base_log) for value in composite(times_s, self.weights)]
+        return statistics.race(candidate, self.incumbent).keep

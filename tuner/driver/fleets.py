@@ -1,0 +1,51 @@
+"""Where a spec is run: on this machine, or on the devices of a cluster, each kind of device by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tuner.core.errors import UsageError
+from tuner.core.executors import Executor
+from tuner.core.protocols import Backend
+from tuner.core.types import Task
+from tuner.driver.runs import MakeExecutor
+from tuner.evaluators import registry as backends
+from tuner.evaluators.executors import over_ray
+from tuner.spec.load import LoadedSpec
+
+__all__ = ["EXECUTORS", "fleets"]
+
+EXECUTORS = ("local", "ray")
+
+
+def fleets(spec: LoadedSpec, name: str, address: str | None = None) -> Iterator[MakeExecutor | None]:
+    """What makes the executors of a spec: one for each kind of device; ``None`` for this machine alone.
+
+    Args:
+        spec: of one kernel.
+        name: ``local`` or ``ray``.
+        address: of the Ray cluster.
+
+    Raises:
+        UsageError: another name; an address without Ray.
+        MachineError: no Ray, no cluster, no device.
+    """
+    if name not in EXECUTORS:
+        raise UsageError(f"there is no executor {name!r}", f"give one of {', '.join(EXECUTORS)}")
+    if name == "local":
+        if address is not None:
+            raise UsageError("--ray-address is given without Ray", "add --executor ray")
+        yield None
+        return
+    backend = backends.create(spec.task.backend)
+    for kind in over_ray.device_kinds(backend, spec.task, address):
+        yield over_cluster(backend, address, kind)
+
+
+def over_cluster(backend: Backend, address: str | None, kind: str | None = None) -> MakeExecutor:
+    """Makes executors over the devices of one kind in a cluster."""
+
+    def make(task: Task) -> Executor:
+        return over_ray.RayExecutor(backend, task, address=address, kind=kind)
+
+    return make

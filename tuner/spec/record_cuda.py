@@ -1,0 +1,112 @@
+"""The first spec of a recorded CUDA kernel: compiler options that keep to its numerics; the launch stays as recorded.
+
+May not run anything.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from tuner.core.errors import SpecError
+from tuner.evaluators.cuda.flags import check_flags
+from tuner.evaluators.cuda.nvrtc import find_headers
+from tuner.recorders.recordings.format import Recording
+from tuner.spec.record import quoted
+
+__all__ = ["write_cuda_spec"]
+
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
+_BUILT_IN = re.compile(
+    r"cuda/std/|cooperative_groups|cuda_fp16|cuda_bf16|cuda_fp8|mma\.h|curand|vector_types"
+)
+_APPLICATIONS_OWN = re.compile(
+    r"--?(arch|gpu-architecture)(=|$)|-I|--include-path|--?(dlto|rdc|relocatable-device-code|device-as-default)"
+    r"|--?(std=c\+\+03|ewp|extensible-whole-program|no-cache|time|pch)"
+)
+_OTHER_NAMES = {"--device-as-default-execution-space": "--default-device"}
+_TAKES_WORD = ("-arch", "--gpu-architecture", "-I", "--include-path")
+_GROUPS = {
+    "registers": ["", "-maxrregcount=32", "-maxrregcount=64", "-maxrregcount=128"],
+    "loads": ["", "-Xptxas -dlcm=cg"],
+    "vectors": ["", "--extra-device-vectorization"],
+}
+
+
+def write_cuda_spec(
+    recordings: Sequence[Recording], *, name: str, pattern: str, evaluations: int = 60
+) -> tuple[str, str]:
+    """Source and spec of one kernel.
+
+    Args:
+        recordings: of one program.
+        name: of both files, without suffix.
+        pattern: of the recordings' files, relative to the spec.
+        evaluations: the budget.
+
+    Returns:
+        The source and the YAML text.
+
+    Raises:
+        SpecError: a source that includes files which NVRTC's own headers do not have, or an option that no spec can
+            give.
+    """
+    first = recordings[0]
+    _check_includes(first)
+    options = _options(first)
+    lines = [
+        f"# Recorded from an application: {len(recordings)} of its launches of {first.entry} on {first.device}.",
+        f"kernel: {{source: {quoted(name + '.cu')}, entry: {quoted(first.entry)}}}",
+        "target: native",
+        f"workload: {quoted(pattern)}",
+        "# The launch stays as it was recorded: a kernel may know its blocks in ways that nobody can see.",
+        "space:",
+        "  flags:",
+    ]
+    if options:
+        lines.append(f"    recorded: [{quoted(options)}]            # as the application builds it")
+    used = shlex.split(options)
+    for group, choices in _GROUPS.items():
+        own = any(word.split("=")[0] in " ".join(choices) for word in used if word.startswith("-"))
+        if not own:
+            lines.append(f"    {group}: {choices}")
+    lines += [
+        "  passes: off              # {} tunes LLVM's passes as well, where clang takes the source",
+        "verify: {reference: recording}",
+        f"search: {{budget: {{evaluations: {evaluations}}}}}",
+    ]
+    return first.text, "\n".join(lines) + "\n"
+
+
+def _check_includes(recording: Recording) -> None:
+    folders = find_headers()
+    for included in _INCLUDE.findall(recording.text):
+        if _BUILT_IN.match(included) or any(Path(folder, included).is_file() for folder in folders):
+            continue
+        raise SpecError(
+            f"the source of {recording.entry} includes {included}, which is not captured",
+            "put the file into the source, and record again",
+        )
+
+
+def _options(recording: Recording) -> str:
+    try:
+        words = shlex.split(recording.options)
+    except ValueError:
+        raise SpecError(
+            f"the build options {recording.options!r} cannot be read", "record it again"
+        ) from None
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        # The architecture is the target's, and nothing is included from the application's folders.
+        if skip or _APPLICATIONS_OWN.match(word):
+            skip = not skip and word in _TAKES_WORD
+        elif kept and kept[-1] == "-D":
+            kept[-1] = f"-D{word}"
+        else:
+            kept.append(_OTHER_NAMES.get(word, word))
+    check_flags(kept)
+    return shlex.join(kept)
