@@ -98,6 +98,10 @@ class CudaBackend:
         """What :meth:`pass_catalogue` lacks here, with the cure; empty where it lacks nothing."""
         return missing_parts()
 
+    def works_apart(self, target: str) -> bool:
+        """Whether there is a device."""
+        return isinstance(self._find(), Device)
+
     def prepare(self, task: Task, *, workers: int) -> CudaEvaluation:
         """Starts the compile workers.
 
@@ -167,6 +171,7 @@ class CudaEvaluation:
         self._compiler = compiler
         self._runs = runs
         self.times = isinstance(runs, DeviceRuns)
+        self.objectives = ("time", "size")
         """Whether candidates can be timed."""
 
     def build(self, requests: Sequence[BuildRequest]) -> list[Build]:

@@ -6,9 +6,10 @@ May not load or run what it makes. A candidate's failure is a status.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,7 @@ def geometry_of(task: Task, resolved: Resolved, sizes: Mapping[str, int]) -> Geo
     Raises:
         SpecError: it cannot be computed, or no launch can be so.
     """
-    assert task.launch is not None
-    return geometry(task.launch, {**resolved.macros, **resolved.scalars}, sizes)
+    return geometry(resolved.launch_of(task), {**resolved.macros, **resolved.scalars}, sizes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +100,10 @@ class Made:
 
     symbol: str
     usage: Usage
+
+    def to_json(self) -> str:
+        """Text that goes with a build to where it runs."""
+        return json.dumps({"symbol": self.symbol, "usage": asdict(self.usage)})
 
 
 class CudaCompiler:
@@ -248,14 +252,18 @@ class CudaCompiler:
         return build
 
     def made(self, build: Build) -> Made:
-        """What was learnt of a build that this compiler has made."""
+        """What was learnt of a build, here or where it was made."""
+        if build.digest not in self._made:
+            found = json.loads(build.artifacts["made"])
+            self._made[build.digest] = Made(symbol=found["symbol"], usage=Usage(**found["usage"]))
         return self._made[build.digest]
 
     def adopt(self, cubin: bytes, like: Build) -> Build:
         """A build of a cubin that another compiler made of the same kernel, for comparisons."""
         name = digest(cubin)
-        self._made[name] = self._made[like.digest]
-        return replace(like, code=cubin, digest=name, key=name, features={}, seconds={}, artifacts={})
+        made = self._made[name] = self.made(like)
+        plain = {"made": made.to_json()}
+        return replace(like, code=cubin, digest=name, key=name, features={}, seconds={}, artifacts=plain)
 
     def _job(self, task: Task, variant: Variant, resolved: Resolved) -> Job | Build:
         names, texts = _program(variant)
@@ -314,7 +322,7 @@ class CudaCompiler:
             if why:
                 return Build(status=Status.OUT_OF_RESOURCES, message=why, seconds=dict(header["seconds"]))
         name = digest(cubin)
-        self._made[name] = Made(symbol=str(header["symbol"]), usage=usage)
+        made = self._made[name] = Made(symbol=str(header["symbol"]), usage=usage)
         return Build(
             status=Status.OK,
             code=cubin,
@@ -322,7 +330,7 @@ class CudaCompiler:
             key=digest_json([header["key"], self.arch, [_plain(s) for s in shapes], _scalars(resolved)]),
             features=_features(found, header["mix"], usage, shapes[0], self.limits),
             seconds=dict(header["seconds"]),
-            artifacts={"ptx": ptx.decode(), "log": str(header["log"])},
+            artifacts={"ptx": ptx.decode(), "log": str(header["log"]), "made": made.to_json()},
         )
 
 

@@ -152,6 +152,7 @@ class HostEvaluation:
     """
 
     times = True
+    objectives = ("time", "size")
 
     def __init__(self, task: Task, *, workers: int) -> None:
         self._task = task
@@ -218,9 +219,11 @@ class HostEvaluation:
         return self._baseline.establish(build, resolved, oracle)
 
     def remarks(self, build: Build, resolved: Resolved) -> Mapping[str, str]:
-        """Whether the baseline's code is that of ``clang -O3`` itself."""
+        """Whether the baseline's code is that of ``clang -O3`` itself, and what its vectoriser says of loops."""
         found = self._compiler.baseline_differs(self._task.kernel, resolved.flags, macros=resolved.macros)
-        return {"clang": found.message or "the baseline's code is that of clang -O3"}
+        remarks = {"clang": found.message or "the baseline's code is that of clang -O3"}
+        loops = self._compiler.loop_remarks(self._task.kernel, resolved.flags, resolved.macros)
+        return {**remarks, "loops": loops} if loops else remarks
 
     def open(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> HostSession:
         """A session; its process is forked when it is verified.

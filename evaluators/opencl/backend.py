@@ -97,6 +97,13 @@ class OpenClBackend:
         except (MachineError, SpecError) as error:
             return error.message
 
+    def works_apart(self, target: str) -> bool:
+        """Whether the device is not the processor that compiles."""
+        try:
+            return not self.device(target).cpu
+        except (MachineError, SpecError):
+            return False
+
     def replacement(self, task: Task, code: bytes, resolved: Resolved) -> Replacement:
         """See :class:`tuner.core.protocols.Replaces`."""
         return replacement_of(task, code, resolved)

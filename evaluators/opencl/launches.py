@@ -25,8 +25,7 @@ def launches_of(task: Task, resolved: Resolved, *, wide: bool = False) -> Launch
         resolved: the configuration.
         wide: of the kernel in double.
     """
-    launch = task.launch
-    assert launch is not None
+    launch = resolved.launch_of(task)
     values: dict[str, Value] = {**resolved.macros, **resolved.scalars}
 
     def compute(sizes: Mapping[str, int]) -> Geometry:

@@ -35,10 +35,10 @@ def replacement_of(task: Task, code: bytes, resolved: Resolved) -> Replacement:
         )
     if any(" " in option for option in job["options"]):
         raise UsageError("an option of the winner holds a blank", "such a winner cannot be put in place")
-    assert task.launch is not None
+    launch = resolved.launch_of(task)
     values: dict[str, Value] = {**resolved.macros, **resolved.scalars}
     return Replacement(
         source=job["source"],
         options=" ".join(job["options"]),
-        geometries=tuple(geometry(task.launch, values, problem.sizes) for problem in task.problems),
+        geometries=tuple(geometry(launch, values, problem.sizes) for problem in task.problems),
     )

@@ -169,6 +169,10 @@ class StandInBackend:
         """None."""
         return None
 
+    def works_apart(self, target: str) -> bool:
+        """As a card does."""
+        return True
+
     def prepare(self, task: Task, *, workers: int) -> CudaEvaluation:
         """Ready at once."""
         compiler: Any = HostCompiled(self._folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,13 @@ if TYPE_CHECKING:
     from tuner.driver.check import CheckReport
     from tuner.driver.comparison import Comparison
     from tuner.driver.doctor import Finding
-    from tuner.driver.result import Lineage
+    from tuner.driver.objectives import FrontPoint
+    from tuner.driver.result import Correspondence, Lineage
 
 __all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_result"]
 
 PIPELINE_SHOWN = 160
+FRONT_SHOWN = 12
 
 
 def print_result(result: Result) -> None:
@@ -37,13 +40,42 @@ def print_result(result: Result) -> None:
         )
     for other in summary.compared:
         print(f"  compare    {other.command}: {_compared(other)}")
+    if summary.pareto:
+        _print_front(summary.pareto)
     if summary.evolution is not None:
         print(f"  variants   {_variants(summary.evolution)}")
+    if summary.llm.calls:
+        print(f"  models     {_models(summary.llm)}")
+    for rival in summary.rivals:
+        value, (low, high) = rival["speedup"]["value"], rival["speedup"]["ci95"]
+        print(
+            f"  baseline   {rival['name']}, same budget: {value:.2f}x [{low:.2f}, {high:.2f}] ({rival['claim']})"
+        )
     counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)
     print(f"  trials     {summary.trials['total']}: {counts}")
     print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s")
     if outcome.path is not None:
         print(f"  record     {outcome.path}")
+
+
+def _print_front(points: Sequence[FrontPoint]) -> None:
+    """The front, fastest first; a long one is thinned."""
+    print(
+        f"  front      {len(points)} trials that no other beats in everything, as the search measured them:"
+    )
+    step = -(-len(points) // FRONT_SHOWN)
+    for point in [*points[:-1:step], points[-1]]:
+        values = ", ".join(_objective(name, value) for name, value in point.values.items())
+        print(f"             {values}  (trial {point.trial})")
+    if step > 1:
+        print("             … thinned; --json has all of it")
+
+
+def _objective(name: str, value: float) -> str:
+    if name == "time_s":
+        unit, scale = _unit(value)
+        return f"{value * scale:.4g} {unit}"
+    return f"{value:.4g} J" if name == "energy_j" else f"{value:.0f} bytes"
 
 
 def _compared(other: Comparison) -> str:
@@ -68,7 +100,16 @@ def _answer(result: Result) -> str:
 
 def _variants(lineage: Lineage) -> str:
     failed = f", {lineage.failed} of which failed" if lineage.failed else ""
+    if any(name.startswith("llm/") for name in lineage.by):
+        by = ", ".join(f"{count} by {name}" for name, count in lineage.by.items())
+        return f"{lineage.total} of the source: as given, {by}{failed}"
     return f"{lineage.total} of the source, by remix operators (no LLM){failed}"
+
+
+def _models(llm: Correspondence) -> str:
+    tokens = f"{llm.prompt_tokens} + {llm.completion_tokens} tokens, {llm.usd:.4g} dollars"
+    failed = f"; {llm.failed} failed ({llm.message})" if llm.failed else ""
+    return f"{llm.calls} calls{' from a cassette' if llm.cassette else ''}, {tokens}{failed}"
 
 
 def _print_edits(result: Result) -> None:
@@ -76,8 +117,16 @@ def _print_edits(result: Result) -> None:
     if lineage is None or not lineage.edits:
         return
     taken = f"; {lineage.left_out} that did not pay were left out" if lineage.left_out else ""
-    ops = ", ".join(_edit(e) for e in lineage.edits)
+    gains = lineage.gains or (None,) * len(lineage.edits)
+    ops = ", ".join(f"{_edit(e)}{_worth(g)}" for e, g in zip(lineage.edits, gains, strict=True))
     print(f"  source     variant {lineage.variant}: {ops}{taken}")
+
+
+def _worth(gain: float | None) -> str:
+    """What an edit of the winner is worth: how many times as long a call takes without it."""
+    if gain is None:
+        return ""
+    return " (needed)" if math.isinf(gain) else f" ({gain:.2f}x)"
 
 
 def _edit(edit: Mapping[str, Any]) -> str:

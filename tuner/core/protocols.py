@@ -35,6 +35,7 @@ __all__ = [
     "Searcher",
     "Session",
     "Substitute",
+    "WorksApart",
 ]
 
 
@@ -83,6 +84,9 @@ class Evaluation(Protocol):
 
     Attributes:
         times: whether candidates can be timed; without a device in reach some backends only build and verify.
+
+    One that can say more of a candidate than its time has ``objectives`` too: ``("time", "size")`` with the code's
+    size in a build's features, ``("time", "energy")`` with ``energy_j`` in a measurement's notes.
     """
 
     times: bool
@@ -168,6 +172,8 @@ class Observation:
             corrected, weighted over problems; ``None`` unless the status is ``ok`` (a ``duplicate`` has the score of
             the trial that it repeats).
         raced: whether it was dropped after a few samples, so that the score is rough.
+        others: values of the objectives beside time, in the spec's order, lower is better; empty where there are
+            none or where one could not be had.
         features: static features of the build.
         message: why it failed, one line.
     """
@@ -177,6 +183,7 @@ class Observation:
     status: Status
     score: float | None = None
     raced: bool = False
+    others: tuple[float, ...] = ()
     features: Mapping[str, float] = field(default_factory=dict)
     message: str = ""
 
@@ -238,6 +245,15 @@ class NamesFunctions(Protocol):
         Raises:
             UsageError: the source does not build here, or has no such function.
         """
+        ...
+
+
+@runtime_checkable
+class WorksApart(Protocol):
+    """A backend whose device may work beside the host's processors, so that builds need not wait for timing."""
+
+    def works_apart(self, target: str) -> bool:
+        """Whether this machine's device for the target is one of these; ``False`` where there is none in reach."""
         ...
 
 

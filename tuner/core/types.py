@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from tuner.core.canonical import digest_json
-from tuner.core.expressions import Expression
+from tuner.core.expressions import Expression, parse
 
 __all__ = [
     "BASELINE",
@@ -93,16 +93,19 @@ class Source:
 class Variant:
     """One version of the kernel's sources. The first file holds the entry.
 
-    ``edits`` tells how it came from the original: empty for the source as given.
+    ``edits`` tells how it came from the original: empty for the source as given. ``launch`` is its own geometry where
+    the edits changed it, else ``None``: the task's.
     """
 
     files: tuple[Source, ...]
     edits: tuple[Mapping[str, Any], ...] = ()
+    launch: Launch | None = None
 
     @property
     def digest(self) -> str:
         """The content's hash; how the variant came about does not count."""
-        return digest_json([[f.name, f.text] for f in self.files])
+        content: list[Any] = [[f.name, f.text] for f in self.files]
+        return digest_json(content if self.launch is None else [*content, self.launch.to_json()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +234,30 @@ class Launch:
     shared_bytes: Expression | None = None
     offset: tuple[Expression, ...] = ()
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON: the expressions' texts."""
+        return {
+            "grid": [e.text for e in self.grid],
+            "block": [e.text for e in self.block],
+            "shared_bytes": None if self.shared_bytes is None else self.shared_bytes.text,
+            "offset": [e.text for e in self.offset],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Launch:
+        """The inverse of :meth:`to_json`.
+
+        Raises:
+            SpecError: a text is no expression.
+        """
+        shared = value["shared_bytes"]
+        return cls(
+            grid=tuple(parse(text) for text in value["grid"]),
+            block=tuple(parse(text) for text in value["block"]),
+            shared_bytes=None if shared is None else parse(shared),
+            offset=tuple(parse(text) for text in value["offset"]),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
@@ -256,12 +283,20 @@ class Resolved:
         scalars: parameters with ``macro: false``: names for run-time expressions only.
         flags: compiler flags of the chosen group members, split into words, in the groups' order.
         pipeline: the pass pipeline's text; ``None`` where passes are off (the backend's own default applies).
+        launch: of a variant that has its own; ``None`` for the task's.
     """
 
     macros: Mapping[str, Value]
     scalars: Mapping[str, Value]
     flags: tuple[str, ...]
     pipeline: str | None
+    launch: Launch | None = None
+
+    def launch_of(self, task: Task) -> Launch:
+        """The expressions that the geometry is computed from; only for a task with a launch."""
+        launch = self.launch or task.launch
+        assert launch is not None
+        return launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

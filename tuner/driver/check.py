@@ -10,6 +10,7 @@ from tuner.core.protocols import Backend, Evaluation
 from tuner.core.types import BASELINE, BuildRequest, Status
 from tuner.driver.environment import check_flags
 from tuner.driver.faults import FaultReport, plant_faults
+from tuner.driver.models import models_of
 from tuner.evaluators import registry as backends
 from tuner.search import registry as searchers
 from tuner.spaces.source.regions import read_program
@@ -65,9 +66,9 @@ def check_spec(spec: LoadedSpec, *, backend: Backend | None = None, faults: bool
     searchers.create(spec.search.strategy, space)
     _describe_space(report, space)
     if spec.evolves:
-        functions = read_program(spec.task.kernel).functions
+        functions = read_program(spec.task.kernel, launch=spec.task.launch).functions
         labels = ", ".join(functions) or "none of its functions"
-        report.lines.append(("source", f"may change: {labels}; by remix operators (no LLM)"))
+        report.lines.append(("source", f"may change: {labels}; by {_proposers(spec)}"))
     environment = backend.environment(spec.task.target)
     report.lines.append(("device", str(environment.get("device", ""))))
     evaluation = backend.prepare(spec.task_with(seed=spec.search.seed), workers=1)
@@ -76,6 +77,13 @@ def check_spec(spec: LoadedSpec, *, backend: Backend | None = None, faults: bool
     finally:
         evaluation.close()
     return report
+
+
+def _proposers(spec: LoadedSpec) -> str:
+    llm, _ = models_of(spec, None)
+    if llm is None:
+        return "remix operators (no LLM)"
+    return ", ".join([*spec.search.proposers, *(f"the model {m.name}" for m in llm.models)])
 
 
 def _describe_space(report: CheckReport, space: Space) -> None:

@@ -132,7 +132,8 @@ def race_of(state: RunState, trial: TrialState) -> Race:
         rounds_calls=settings.rounds_calls,
         call_s=tuple(state.baseline["call_s"]),
     )
-    if trial.number == BASELINE:
+    # With several objectives a slow candidate may still be the best in another: nothing is raced out.
+    if trial.number == BASELINE or len(settings.objectives) > 1:
         return race
     rival = state.best if trial.rival is None else trial.rival
     best = state.trials[BASELINE if rival is None else rival]

@@ -14,19 +14,24 @@ from tuner.driver import fleet
 from tuner.driver.actions import (
     Action,
     Ask,
+    Await,
     BuildOther,
     BuildTrials,
     Compare,
+    Consult,
     Control,
     Decide,
+    Examine,
     Final,
     Finished,
     Measure,
     Propose,
+    Receive,
     Reduce,
     SetBaseline,
     Verify,
 )
+from tuner.driver.correspondence import expected_reply, waits_for
 from tuner.driver.lineage import ORIGINAL
 from tuner.driver.lineup import Lineup
 from tuner.driver.plan import next_action
@@ -77,10 +82,19 @@ def replay_events(state: RunState, lineup: Lineup, events: Iterable[Recorded], b
         if event.kind == "start" or event.kind in FREE:
             state.apply(event)
             continue
+        if event.kind == "reply":
+            problem = expected_reply(state, event.body)
+            if problem:
+                found.differences.append(Difference(seq=event.seq, kind=event.kind, message=problem))
+            if waits_for(state, event.body["call"]):
+                state.apply(event)
+            continue
         action = _called_for(state, event)
-        if isinstance(action, Ask) and event.kind == "ask":
+        if isinstance(action, Consult) and event.kind == "consult":
+            _replay_consult(state, lineup, action, event, found)
+        elif isinstance(action, Ask) and event.kind == "ask":
             _replay_ask(state, lineup, action, event, found, blob)
-        elif isinstance(action, Propose | Reduce) and event.kind == "variant":
+        elif isinstance(action, Propose | Receive | Reduce) and event.kind == "variant":
             _replay_variant(state, lineup, action, event, found)
         else:
             problem = _mismatch(action, event)
@@ -144,18 +158,26 @@ def _check_seen(state: RunState, event: Recorded, found: Replay) -> None:
         found.differences.append(Difference(seq=event.seq, kind=event.kind, message=message))
 
 
+def _replay_consult(state: RunState, lineup: Lineup, action: Consult, event: Recorded, found: Replay) -> None:
+    _check_seen(state, event, found)
+    found.decisions += 1
+    derived = from_json(canonical_json(lineup.consult(action, {})))
+    if any(event.body.get(name) != value for name, value in derived.items()):
+        message = "another request to a model follows from the same events"
+        found.differences.append(Difference(seq=event.seq, kind="consult", message=message))
+
+
 def _replay_variant(
-    state: RunState, lineup: Lineup, action: Propose | Reduce, event: Recorded, found: Replay
+    state: RunState, lineup: Lineup, action: Propose | Receive | Reduce, event: Recorded, found: Replay
 ) -> None:
     body = event.body
-    purpose = "propose" if isinstance(action, Propose) else "reduce"
-    if (body["number"], body["purpose"]) != (action.number, purpose):
-        message = f"the plan calls for variant proposal {action.number}, to {purpose}"
+    derived = from_json(canonical_json({"number": action.number, **lineup.bred(action, {})}))
+    if any(body.get(name) != derived[name] for name in derived if name != "made"):
+        message = f"the plan calls for variant proposal {action.number}, to {derived['purpose']}"
         found.differences.append(Difference(seq=event.seq, kind="variant", message=message))
     _check_seen(state, event, found)
     found.proposals += 1
-    derived = lineup.propose(action, {}) if isinstance(action, Propose) else lineup.reduce(action, {})
-    if from_json(canonical_json(derived)) != body["made"]:
+    if derived["made"] != body["made"]:
         message = "another variant follows from the same judgements"
         found.differences.append(Difference(seq=event.seq, kind="variant", message=message))
 
@@ -200,6 +222,10 @@ def _mismatch(action: Action, event: Recorded) -> str:
             wanted_event = ("final", action.trial, {"purpose": action.purpose, "number": action.number})
         case BuildOther():
             wanted_event = ("other", None, {"index": action.index})
+        case Examine():
+            wanted_event = ("remarks", None, {})
+        case Await():
+            wanted_event = ("waited", None, {})
         case Compare():
             wanted_event = ("compared", None, {"other": action.other, "number": action.number})
         case _:

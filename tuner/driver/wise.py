@@ -74,5 +74,5 @@ def _launch(spec: LoadedSpec, resolved: Resolved, problem: Problem) -> dict[str,
     if spec.task.launch is None:
         return {}
     values: dict[str, Value] = {**resolved.macros, **resolved.scalars}
-    made = geometry(spec.task.launch, values, problem.sizes)
+    made = geometry(resolved.launch_of(spec.task), values, problem.sizes)
     return {"grid": list(made.grid), "block": list(made.block), "shared_bytes": made.shared_bytes}

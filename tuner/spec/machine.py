@@ -6,11 +6,13 @@ Never asked about a recorded run, which has to load anywhere. May not read the f
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from tuner.core.errors import SpecError
 from tuner.core.types import Task
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.flags import sort_flags
+from tuner.search import proposers
 from tuner.search import registry as searchers
 from tuner.spec.agreement import check_entry
 from tuner.spec.models import SpecModel
@@ -80,11 +82,9 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
         BaselineError: clang does not accept the source.
         MachineError: there is no clang.
     """
-    strategy = model.search.strategy
-    if strategy not in searchers.names():
-        near = closest(strategy, searchers.names())
-        hint = f"did you mean {near!r}?" if near else "one of " + ", ".join(searchers.names())
-        raise view.error(("search", "strategy"), f"there is no searcher {strategy!r}", hint)
+    _check_name(model.search.strategy, "searcher", searchers.names(), ("search", "strategy"), view)
+    for i, name in enumerate(model.search.proposers):
+        _check_name(name, "proposer", proposers.names(), ("search", "proposers", i), view)
     if task.backend != "host":
         _check_flags(task.backend, tunables, view)
         if task.kernel.language == "opencl":
@@ -126,6 +126,13 @@ def _check_opencl(task: Task, tunables: Tunables, view: View) -> None:
     )
     shared = task.launch.shared_bytes is not None
     check_entry(reader, task.kernel.entry, task.arguments, task.kernel.returns, view, shared=shared)
+
+
+def _check_name(name: str, kind: str, known: Sequence[str], path: KeyPath, view: View) -> None:
+    if name not in known:
+        near = closest(name, known)
+        hint = f"did you mean {near!r}?" if near else "one of " + ", ".join(known)
+        raise view.error(path, f"there is no {kind} {name!r}", hint)
 
 
 def _check_flags(backend: str, tunables: Tunables, view: View) -> None:
