@@ -25,6 +25,7 @@ __kernel void first(__global int *x) { x[get_global_id(0)] += 1; }
 __kernel void second(__global int *x) { x[get_global_id(0)] += 2; }
 typedef struct { int a; float b[3]; } Pair;
 __kernel void third(__global float *y, Pair p, float4 v) { y[get_global_id(0)] = p.a + p.b[2] + v.w; }
+__kernel void offset(__global int *x, long by) { x[get_global_id(0)] += (int)by; }
 __kernel void maybe(__global int *x, __global int *none) { x[get_global_id(0)] = none ? 1 : 5; }
 '''
 devices = [d for p in cl.get_platforms() for d in p.get_devices() if "Portable" in p.name]
@@ -45,6 +46,10 @@ maybe = cl.Kernel(program, "maybe")
 maybe.set_args(x, None)
 for kernel in (second, second, second, third, maybe):
     cl.enqueue_nd_range_kernel(queue, kernel, (64,), (8,))
+offset = cl.Kernel(program, "offset")
+for by in (0, 5):
+    offset.set_args(x, np.int64(by))
+    cl.enqueue_nd_range_kernel(queue, offset, (64,), (8,))
 queue.finish()
 """
 
@@ -120,6 +125,15 @@ def test_structures_vectors_and_null_buffers_are_replayed(
     finally:
         evaluation.close()
     assert report_.status == "ok", report_.message
+
+
+def test_a_number_of_zero_is_no_null_buffer(tmp_path: Path, command: list[str]) -> None:
+    report = record_kernels(command, ["offset"], tmp_path / "out", instances=2)
+    assert not report.notes
+    (loaded,) = load_spec(report.specs[0])
+    by = loaded.task.arguments[1].value
+    assert by is not None
+    assert {by.evaluate(p.sizes) for p in loaded.task.problems} == {0, 5}
 
 
 def test_none_of_the_kernels(tmp_path: Path, command: list[str]) -> None:

@@ -26,7 +26,6 @@ from tuner.spec.messages import to_spec_error
 from tuner.spec.models import LlmModel, SpecModel
 from tuner.spec.recorded_cuda import cuda_functions
 from tuner.spec.sections import (
-    EVOLVED,
     NOT_YET,
     check_models,
     evolves,
@@ -43,6 +42,7 @@ from tuner.spec.sources import Reader, Sources, folder_reader, mapping_reader, r
 from tuner.spec.tunables import Tunables, make_parameters, make_tunables
 from tuner.spec.workload import (
     DERIVED,
+    FUNCTIONS,
     Workload,
     bind,
     call_problems,
@@ -231,7 +231,7 @@ class _Loader:
         sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
         backend = choose_backend(model, sources.language, view, live=self.live)
         workload = self._workload(model, sources, view)
-        called_function = workload is not None and sources.language in EVOLVED
+        called_function = workload is not None and sources.language in FUNCTIONS
         if workload is not None and called_function:
             workload = replace(workload, problems=call_problems(workload, model, view))
         problems = make_problems(model, view) if workload is None else workload.problems
@@ -310,7 +310,7 @@ class _Loader:
             return None if derived is None else from_text(derived, origin=self.path)
         if model.workload is None:
             return None
-        if sources.language in EVOLVED:
+        if sources.language in FUNCTIONS:
             return read_calls(model, view, Path(self.folder))
         if sources.language == "cuda":
             text = sources.variant.files[0].text

@@ -32,6 +32,7 @@ from tuner.spec.yaml_places import View
 __all__ = [
     "AXES",
     "DERIVED",
+    "FUNCTIONS",
     "INDEX",
     "Workload",
     "bind",
@@ -42,6 +43,9 @@ __all__ = [
     "read_workload",
     "recorded_launch",
 ]
+
+FUNCTIONS = ("c", "c++")
+"""The languages whose recordings are of functions: the spec lists their arguments itself."""
 
 DERIVED = "recordings.json"
 """Name, among the files of a loaded spec, of what was derived from its recordings."""
