@@ -120,6 +120,7 @@ def tune(
     strategy: str | None = None,
     workers: int | None = None,
     warm_start: Sequence[str | Path] = (),
+    library: str | Path | None = None,
     out: str | Path = DEFAULT_OUT,
     go_on: bool = False,
     require_sandbox: bool = False,
@@ -136,6 +137,7 @@ def tune(
         strategy: a searcher by name.
         workers: compile workers.
         warm_start: runs of the same kernel elsewhere to learn from; ``"auto"`` finds those in ``out``.
+        library: folder of finished runs; what similar kernels gained by is tried first, and this run is kept there.
         out: folder for the run record.
         go_on: go on with the newest unfinished run of this spec in ``out``.
         require_sandbox: refuse to run where a protection from generated code is missing.
@@ -160,6 +162,7 @@ def tune(
         workers=workers,
         require_sandbox=require_sandbox,
         warm_start=tuple(read_sources(with_earlier([Path(p) for p in warm_start], specs[0], [Path(out)]))),
+        library=None if library is None else Path(library),
     )
     result = tune_spec(
         specs[0], options, out=Path(out), go_on=go_on, observers=observers, baselines=baselines

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tuner.core.errors import MachineError, SpecError
-from tuner.core.protocols import BaselineReport, Substitute
+from tuner.core.protocols import BaselineReport, Peaks, Substitute
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task
 from tuner.evaluators.baseline import Baseline, refuse_constants
 from tuner.evaluators.host.bundles import Bundle
@@ -27,6 +27,7 @@ from tuner.evaluators.host.compiler import HostCompiler
 from tuner.evaluators.host.harness import Signature, harness_text
 from tuner.evaluators.host.objects import Object
 from tuner.evaluators.host.other_compilers import build_with
+from tuner.evaluators.host.peaks import host_peaks
 from tuner.evaluators.host.process import Ended, Zygote
 from tuner.evaluators.host.reference import Oracle
 from tuner.evaluators.host.replacement import USUAL_LIBRARIES, symbol_of
@@ -93,6 +94,10 @@ class HostBackend:
         """The passes of this LLVM for any target, probed once and kept in the user's cache folder."""
         catalogue: Mapping[str, Any] = pass_catalogue(self._tools()).to_json()
         return catalogue
+
+    def peaks(self, target: str, threads: int, *, measure: bool) -> Peaks | None:
+        """Bandwidth and operations at best of one core times ``threads``; kept in the user's cache folder."""
+        return host_peaks(self, target, threads, measure=measure)
 
     def prepare(self, task: Task, *, workers: int) -> HostEvaluation:
         """Starts the compile workers and compiles the harness.

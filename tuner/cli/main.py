@@ -70,6 +70,12 @@ def tune(
             help="A run elsewhere to learn from, or auto: runs of the kernel in --out (strategy surrogate).",
         ),
     ] = None,
+    library: Annotated[
+        bool,
+        typer.Option(
+            help="Try first what earlier runs of similar kernels found, and keep this one for later runs."
+        ),
+    ] = True,
     baselines: Annotated[
         bool,
         typer.Option(
@@ -90,6 +96,7 @@ def tune(
     from tuner.api import tune_spec
     from tuner.cli import text
     from tuner.cli.progress import LiveProgress, PlainProgress
+    from tuner.cost_models.library import library_folder
     from tuner.driver.engine import Interruption
     from tuner.driver.export import check_writable
     from tuner.driver.fleets import fleets
@@ -104,6 +111,7 @@ def tune(
         strategy=strategy,
         workers=workers,
         require_sandbox=require_sandbox,
+        library=library_folder() if library else None,
         llm=llm,
     )
     loaded = [spec for path in specs for spec in load_spec(path)]

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from tuner.driver.doctor import Finding
     from tuner.driver.objectives import FrontPoint
     from tuner.driver.result import Correspondence, Lineage
+    from tuner.driver.savings import Savings
 
 __all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_result"]
 
 PIPELINE_SHOWN = 160
+LIGHT_SHOWN = 20.0
+"""A bound farther away says nothing: the kernel is bound by something else."""
 FRONT_SHOWN = 12
 
 
@@ -44,6 +47,13 @@ def print_result(result: Result) -> None:
         _print_front(summary.pareto)
     if summary.evolution is not None:
         print(f"  variants   {_variants(summary.evolution)}")
+    if summary.recalled:
+        near = ", ".join(f"{source['kernel']} ({source['speedup']:.2f}x)" for source in summary.recalled)
+        print(f"  library    tried first what runs of similar kernels had found: {near}")
+    if summary.light is not None and summary.light[1] is not None and summary.light[1] <= LIGHT_SHOWN:
+        print(f"  light      the best took {summary.light[1]:.2f} times what this machine needs at least")
+    if summary.savings is not None:
+        print(f"  cost model {_savings(summary.savings)}")
     if summary.llm.calls:
         print(f"  models     {_models(summary.llm)}")
     for rival in summary.rivals:
@@ -104,6 +114,24 @@ def _variants(lineage: Lineage) -> str:
         by = ", ".join(f"{count} by {name}" for name, count in lineage.by.items())
         return f"{lineage.total} of the source: as given, {by}{failed}"
     return f"{lineage.total} of the source, by remix operators (no LLM){failed}"
+
+
+def _savings(found: Savings) -> str:
+    """How many evaluations the model saved and what that may have cost; or why it did nothing."""
+    skipped = sum(found.pruned.values())
+    if not skipped and not found.passed_over:
+        reasons = "; ".join(sorted({why for why in found.why.values() if why}))
+        return f"pruned nothing{': ' + reasons if reasons else ''}"
+    parts = [f"{n} not {'built' if stage == 'ask' else 'run'}" for stage, n in found.pruned.items() if n]
+    if found.passed_over:
+        parts.append(f"{found.passed_over} passed over")
+    text = f"{', '.join(parts)}, for {found.fit_s:.1f} s of its own"
+    if not found.audits:
+        return f"{text}; not audited yet"
+    return (
+        f"{text}; of {found.audits} measured all the same {found.losses} beat the best before "
+        f"(at most {found.loss_bound:.0%} would have)"
+    )
 
 
 def _models(llm: Correspondence) -> str:

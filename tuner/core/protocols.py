@@ -26,12 +26,18 @@ from tuner.core.types import (
 __all__ = [
     "Backend",
     "BaselineReport",
+    "CostModel",
     "Evaluation",
+    "Guess",
+    "Known",
+    "KnowsPeaks",
     "NamesFunctions",
     "Observation",
     "Observer",
+    "Peaks",
     "Replacement",
     "Replaces",
+    "Screening",
     "Searcher",
     "Session",
     "Substitute",
@@ -231,6 +237,32 @@ class Replaces(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peaks:
+    """The most that a device was seen to do, measured once.
+
+    Attributes:
+        bandwidths: bytes a second by the bytes that were walked over again and again, smallest first.
+        operations: floating-point operations a second, by dtype.
+    """
+
+    bandwidths: tuple[tuple[int, float], ...]
+    operations: Mapping[str, float]
+
+
+@runtime_checkable
+class KnowsPeaks(Protocol):
+    """A backend that can say how fast its device is at best."""
+
+    def peaks(self, target: str, threads: int, *, measure: bool) -> Peaks | None:
+        """Measured once for each machine and kept; ``None`` where it is not known yet and may not be measured.
+
+        Raises:
+            MachineError: it cannot be measured.
+        """
+        ...
+
+
 @runtime_checkable
 class NamesFunctions(Protocol):
     """A backend whose kernels are functions that an application may have in its own code."""
@@ -280,6 +312,77 @@ class Searcher(Protocol):
 
     def tell(self, observations: Sequence[Observation]) -> None:
         """Learns what became of trials."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """One finished trial as a cost model is told of it.
+
+    Attributes:
+        trial: its number.
+        features: by name, units in the names; what a trial has not is left out.
+        tried: whether it ran or failed; one that was pruned is known by its features only.
+        score: as in :class:`Observation`; ``None`` for one that failed or was not tried.
+        raced: whether the score is rough.
+    """
+
+    trial: int
+    features: Mapping[str, float]
+    tried: bool
+    score: float | None = None
+    raced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """What a cost model thinks of one candidate.
+
+    Attributes:
+        place: which part of the candidates is expected to be better, from 0 (none) to 1.
+        failing: the chance that it fails to build, verify or run; 0 where nothing is known of failures.
+    """
+
+    place: float
+    failing: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screening:
+    """A cost model's answer. It ranks or abstains; it never accepts.
+
+    Attributes:
+        guesses: of the candidates in order; empty where the model has nothing to say.
+        cut: places above it need not be tried; ``None``: the model abstains from pruning by place.
+        failing_cut: chances above it need not be tried; ``None``: it abstains from pruning by failure.
+        fitted: how many tried trials it has learnt from.
+        why: why it abstains, one line; empty where it does not.
+    """
+
+    guesses: tuple[Guess, ...] = ()
+    cut: float | None = None
+    failing_cut: float | None = None
+    fitted: int = 0
+    why: str = ""
+
+
+class CostModel(Protocol):
+    """Guesses before paying. What it answers is a pure function of the arguments, however calls were split."""
+
+    def screen(
+        self,
+        known: Sequence[Known],
+        candidates: Sequence[Mapping[str, float]],
+        pool: Sequence[Mapping[str, float]],
+    ) -> Screening:
+        """Ranks candidates.
+
+        Args:
+            known: every finished trial in the order of completion: of a later call the same and more.
+            candidates: features of those to judge.
+            pool: features of what may be proposed, drawn evenly; empty where that cannot be drawn. The same at
+                every call.
+        """
         ...
 
 

@@ -216,10 +216,16 @@ class VerifyPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurePolicy:
-    """How a candidate is timed: ``cache`` is ``warm`` or ``cold``."""
+    """How a candidate is timed: ``cache`` is ``warm`` or ``cold``.
+
+    ``bytes`` and ``operations`` are what one call has to move and to compute at least, by the user's word; ``None``
+    where nothing was said.
+    """
 
     cache: str = "warm"
     threads: int = 1
+    bytes: Expression | None = None
+    operations: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,10 @@ __all__ = [
     "Examine",
     "Final",
     "Finished",
+    "Judge",
     "Measure",
     "Propose",
+    "Recall",
     "Receive",
     "Reduce",
     "SetBaseline",
@@ -95,6 +97,21 @@ class BuildTrials:
     """Compile these trials; leads to one ``build`` for each, in order."""
 
     trials: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """Ask the cost model about these trials at a stage, ``ask`` or ``build``; leads to ``judge``."""
+
+    stage: str
+    trials: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recall:
+    """Look what earlier runs of similar kernels found, numbered from ``first``; leads to ``recall``."""
+
+    first: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +193,8 @@ Action = (
     | Await
     | Reduce
     | BuildTrials
+    | Judge
+    | Recall
     | SetBaseline
     | Verify
     | Measure

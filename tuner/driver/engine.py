@@ -27,8 +27,10 @@ from tuner.driver.actions import (
     Examine,
     Final,
     Finished,
+    Judge,
     Measure,
     Propose,
+    Recall,
     Receive,
     Reduce,
     SetBaseline,
@@ -38,6 +40,7 @@ from tuner.driver.correspondence import Correspondent
 from tuner.driver.desk import Desk
 from tuner.driver.lineup import Lineup
 from tuner.driver.plan import next_action
+from tuner.driver.remembering import Memory
 from tuner.driver.state import RunState, proposal_to_json
 from tuner.evaluators.executors.worker import fresh_process, measure_problems
 from tuner.recorders.record import Event, RunRecord
@@ -79,8 +82,10 @@ class Engine:
         observers: Sequence[Observer] = (),
         clock: Callable[[], float] = time.monotonic,
         interruption: Interruption | None = None,
+        memory: Memory | None = None,
         correspondent: Correspondent | None = None,
     ) -> None:
+        self._memory = memory
         self._record = record
         self.state = state
         self._evaluation = evaluation
@@ -160,6 +165,10 @@ class Engine:
                 return self._ask(action)
             case Propose() | Receive() | Reduce():
                 return self._breed(action)
+            case Recall():
+                return self._recall(action)
+            case Judge():
+                return self._judge(action), {}
             case Consult():
                 return self._desk.consult(action)
             case Await():
@@ -217,6 +226,23 @@ class Engine:
         remarks = self._evaluation.remarks(self._build_of(BASELINE), self._resolved(BASELINE))
         body = {"remarks": dict(remarks), "clock_s": self._now_s()}
         return [Event(kind="remarks", body=body)]
+
+    def _recall(self, action: Recall) -> tuple[list[Event], dict[str, bytes]]:
+        sources, proposals = ([], []) if self._memory is None else self._memory.recall(self.state)
+        blobs: dict[str, bytes] = {}
+        body = {
+            "first": action.first,
+            "sources": sources,
+            "proposals": [proposal_to_json(p, blobs, digest) for p in proposals],
+            "clock_s": self._now_s(),
+        }
+        return [Event(kind="recall", body=body)], blobs
+
+    def _judge(self, action: Judge) -> list[Event]:
+        started = self._clock()
+        body = self._lineup.judge(action)
+        body |= {"cost_s": self._clock() - started, "clock_s": self._now_s()}
+        return [Event(kind="judge", body=body)]
 
     def _build(self, action: BuildTrials) -> tuple[list[Event], dict[str, bytes]]:
         builds = self._compile(action.trials)

@@ -17,8 +17,9 @@ from tuner.core.protocols import Observation, Searcher
 from tuner.core.streams import stream
 from tuner.core.types import Configuration, Resolved, Task, Variant
 from tuner.driver import consultant
-from tuner.driver.actions import Consult, Propose, Receive, Reduce
+from tuner.driver.actions import Consult, Judge, Propose, Receive, Reduce
 from tuner.driver.lineage import ORIGINAL, Judgement, VariantState
+from tuner.driver.screening import Screener
 from tuner.driver.settings import REMIX, RunSettings
 from tuner.driver.state import RunState, pack_text
 from tuner.search import proposers
@@ -59,6 +60,7 @@ class Lineup:
         self._searchers: dict[int, Searcher] = {}
         self._evolution: Evolution | None = None
         self._told = 0
+        self._screener = Screener(state, space, task.launch)
 
     def variant(self, number: int) -> Variant:
         """A variant's texts and edits."""
@@ -82,6 +84,10 @@ class Lineup:
         variant = self.variant(trial.variant)
         resolved = self.space(trial.variant).resolve(trial.proposal.configuration)
         return variant, replace(resolved, launch=variant.launch)
+
+    def judge(self, action: Judge) -> dict[str, Any]:
+        """What the cost model thinks of trials, as a ``judge`` event holds it without its clocks."""
+        return self._screener.judge(action)
 
     def searcher(self, number: int) -> Searcher:
         """A variant's searcher, told of all but what :meth:`RunState.untold` has for it, proposals adopted."""

@@ -24,8 +24,10 @@ from tuner.driver.actions import (
     Examine,
     Final,
     Finished,
+    Judge,
     Measure,
     Propose,
+    Recall,
     Receive,
     Reduce,
     SetBaseline,
@@ -35,6 +37,7 @@ from tuner.driver.correspondence import expected_reply, waits_for
 from tuner.driver.lineage import ORIGINAL
 from tuner.driver.lineup import Lineup
 from tuner.driver.plan import next_action
+from tuner.driver.screening import near
 from tuner.driver.state import RunState, proposal_from_json, proposal_to_json
 from tuner.recorders.record import Recorded
 
@@ -96,6 +99,8 @@ def replay_events(state: RunState, lineup: Lineup, events: Iterable[Recorded], b
             _replay_ask(state, lineup, action, event, found, blob)
         elif isinstance(action, Propose | Receive | Reduce) and event.kind == "variant":
             _replay_variant(state, lineup, action, event, found)
+        elif isinstance(action, Judge) and event.kind == "judge":
+            _replay_judge(state, lineup, action, event, found)
         else:
             problem = _mismatch(action, event)
             if isinstance(action, Decide):
@@ -182,6 +187,23 @@ def _replay_variant(
         found.differences.append(Difference(seq=event.seq, kind="variant", message=message))
 
 
+def _replay_judge(state: RunState, lineup: Lineup, action: Judge, event: Recorded, found: Replay) -> None:
+    body = event.body
+    if (body["stage"], tuple(body["trials"])) != (action.stage, action.trials):
+        message = f"the plan judges {len(action.trials)} trials after {action.stage}"
+        found.differences.append(Difference(seq=event.seq, kind="judge", message=message))
+        return
+    _check_seen(state, event, found)
+    found.decisions += 1
+    derived = from_json(canonical_json(lineup.judge(action)))
+    recorded = {name: body.get(name) for name in derived}
+    if derived == recorded:
+        return
+    message = "the cost model judges otherwise from the same trials"
+    difference = Difference(seq=event.seq, kind="judge", message=message)
+    (found.ties if near(derived, recorded, TIE) else found.differences).append(difference)
+
+
 def _plain(proposals: list[Proposal]) -> list[Any]:
     return [from_json(canonical_json(proposal_to_json(p, {}, digest))) for p in proposals]
 
@@ -209,6 +231,8 @@ def _mismatch(action: Action, event: Recorded) -> str:
             return "" if wanted == got else f"the rules decide {_short(wanted)}"
         case BuildTrials():
             wanted_event: tuple[str, int | None, Mapping[str, Any]] = ("build", action.trials[0], {})
+        case Recall():
+            wanted_event = ("recall", None, {"first": action.first})
         case SetBaseline():
             wanted_event = ("baseline", None, {})
         case Verify():

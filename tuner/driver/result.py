@@ -12,8 +12,10 @@ from tuner.core import statistics
 from tuner.core.canonical import canonical_json
 from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.comparison import Comparison, comparisons
+from tuner.driver.light import ratio_to_light
 from tuner.driver.lineage import Reduction
 from tuner.driver.objectives import FrontPoint, pareto
+from tuner.driver.savings import Savings, savings
 from tuner.driver.settings import REMIX
 from tuner.driver.state import RunState, TrialState
 
@@ -109,6 +111,10 @@ class Summary:
         measured: value and interval of the candidate even where nothing is claimed; ``None`` when not confirmed.
         variant: digest of the best trial's source.
         evolution: what came of the variants; ``None`` where the source stays as it is given.
+        light: seconds that a call takes at least (geometric mean over problems), and how many times that the best
+            trial took; ``None`` where nothing is known, the second one where the bound was disproved.
+        recalled: near runs of the library; ``None`` where it was not looked at.
+        savings: what the cost model saved; ``None`` where it was not asked.
         pareto: where there are several objectives the trials that nothing beats in all of them, fastest first; their
             values are the search's, unlike the claim, which is about time and confirmed.
         rivals: what simpler searches reached with the same budget, where they were asked for.
@@ -131,6 +137,9 @@ class Summary:
     variant: str
     compared: tuple[Comparison, ...] = ()
     evolution: Lineage | None = None
+    savings: Savings | None = None
+    recalled: tuple[Mapping[str, Any], ...] | None = None
+    light: tuple[float, float | None] | None = None
     llm: Correspondence = field(default_factory=Correspondence)
     pareto: tuple[FrontPoint, ...] = ()
     rivals: tuple[Mapping[str, Any], ...] = ()
@@ -177,8 +186,16 @@ class Summary:
             "stopped_by": self.stopped_by,
             "message": self.message,
             **more,
+            "light": self._light_json(),
+            "library": None if self.recalled is None else [dict(source) for source in self.recalled],
+            "cost_model": None if self.savings is None else self.savings.to_json(),
             **({"baselines": [dict(r) for r in self.rivals]} if self.rivals else {}),
         }
+
+    def _light_json(self) -> dict[str, float | None] | None:
+        if self.light is None:
+            return None
+        return {"bound_s": self.light[0], "best_over_bound": self.light[1]}
 
     def _candidate_json(self) -> dict[str, Any] | None:
         if self.candidate is None:
@@ -237,11 +254,24 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         wall_s=state.clock_s,
         variant=state.variants[best.variant].digest or variant,
         compared=comparisons(state),
+        light=_light(state),
+        recalled=None if state.recalled is None else tuple(state.recalled),
+        savings=savings(state) if state.judgings else None,
         evolution=_lineage(state, best) if state.settings.evolution is not None else None,
         llm=_correspondence(state),
         pareto=pareto(state),
         rivals=tuple((state.start or {}).get("rivals", ())),
     )
+
+
+def _light(state: RunState) -> tuple[float, float | None] | None:
+    found = (state.start or {}).get("light")
+    if found is None or any(p["bound_s"] <= 0 for p in found["problems"]):
+        return None
+    pairs = zip(state.settings.weights, found["problems"], strict=True)
+    bound_s = math.exp(sum(w * math.log(p["bound_s"]) for w, p in pairs))
+    best = None if state.best is None else state.trials[state.best].medians_s
+    return bound_s, ratio_to_light(state, best)
 
 
 def _lineage(state: RunState, best: TrialState) -> Lineage:

@@ -56,6 +56,7 @@ def run_rivals(
     for name, (strategy, settings) in RIVALS.items():
         changed = replace(
             options,
+            library=None,
             strategy=strategy or options.strategy,
             settings={**dict(options.settings or {}), **settings},
         )

@@ -19,7 +19,9 @@ from tuner.core.errors import MachineError, UsageError
 from tuner.core.executors import Executor, MakeExecutor
 from tuner.core.protocols import Backend, Evaluation, Observer
 from tuner.core.types import Proposal, Status, Task
-from tuner.driver import objectives
+from tuner.cost_models.library import Library
+from tuner.driver import objectives, pruning
+from tuner.driver.bounds import light_of
 from tuner.driver.correspondence import Correspondent
 from tuner.driver.engine import Engine, Interruption
 from tuner.driver.environment import changed, check_flags, require_sandbox, toolchain
@@ -28,6 +30,7 @@ from tuner.driver.fleets import beside
 from tuner.driver.lineup import describe_original
 from tuner.driver.models import CASSETTE, correspondent_of, models_of
 from tuner.driver.opening import make_lineup, open_state
+from tuner.driver.remembering import Memory
 from tuner.driver.result import Summary, summarise
 from tuner.driver.settings import EVOLVING_CALLS, REMIX, Evolution, Llm, RunSettings
 from tuner.driver.state import RunState, proposal_to_json
@@ -59,6 +62,7 @@ class Options:
     """What the command line or a library call says beside the spec; ``None`` leaves it to the spec.
 
     ``require_sandbox`` refuses to run where a protection from generated code is missing.
+    ``library`` is the folder of finished runs to learn from and add to.
     ``warm_start`` holds what :func:`tuner.driver.imports.read_sources` gives, ``rivals`` what
     :func:`tuner.driver.rivals.run_rivals` does; they are only written down. ``llm`` is a model's name, ``off``, or
     ``cassette:`` with the path of a run's record.
@@ -72,6 +76,7 @@ class Options:
     settings: Mapping[str, Any] | None = None
     require_sandbox: bool = False
     warm_start: tuple[str, ...] = ()
+    library: Path | None = None
     llm: str | None = None
     rivals: tuple[str, ...] = ()
 
@@ -165,6 +170,9 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
         batch=workers_of(options),
         weights=tuple(p.weight / total for p in spec.task.problems),
         compare=tuple(shlex.join(words) for words in spec.compare),
+        # It ranks by time: with other objectives a slow candidate may be what is wanted.
+        cost_model=search.cost_model if spec.objectives == ("time",) else "off",
+        recall=options.library is not None,
         objectives=spec.objectives,
         **{**more, **dict(options.settings or {})},
     )
@@ -235,6 +243,11 @@ def begin(
         "backend": backend.name,
         "clock_s": 0.0,
     }
+    library = None if options.library is None else Library(options.library)
+    memory = Memory(library, task.kernel, space)
+    bound = light_of(task, backend)
+    if bound is not None:
+        body["light"] = bound
     if options.warm_start:
         body[KEY] = [_store(text, blobs) for text in options.warm_start]
     if cassette is not None:
@@ -243,7 +256,11 @@ def begin(
         body["rivals"] = [from_json(text) for text in options.rivals]
     texts = {name: data.decode() for name, data in blobs.items()}
     # A strategy that cannot be made is said before anything is written.
-    begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
+    searcher = begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
+    # What a pass sequence does shows only in the code that it leads to, and many lead to the same.
+    if settings.cost_model != "off" and space.passes is None and getattr(searcher, "cheap", False):
+        settings = replace(settings, pool=pruning.POOL_FACTOR)
+        body["settings"] = settings.to_json()
     if settings.evolution is not None:
         body["variant"] = describe_original(task, settings)
     correspondent = correspondent_of(llm, body, lambda r: texts[r.removeprefix("blob:")])
@@ -266,12 +283,14 @@ def begin(
                 observers=observers,
                 clock=clock,
                 interruption=interruption,
+                memory=memory,
                 correspondent=correspondent,
             )
             for observer in observers:
                 observer.event("start", body)
             with _resumable():
                 engine.run()
+            memory.keep(state)
     finally:
         if correspondent is not None:
             correspondent.close()

@@ -127,6 +127,10 @@ class RunSettings:
         compare: commands of other compilers whose code is timed beside the baseline at the end.
         compare_processes: fresh processes for each of them.
         lost_retries: how often a trial that the machine lost is tried again.
+        cost_model: ``auto`` prunes what a learned model thinks little of, ``off`` tries everything.
+        recall: whether earlier runs of similar kernels are looked at before the search.
+        pool: proposals asked for at most for each that is tried, where the searcher draws without a model of its own;
+            with 1 the cost model does not look at proposals before they are built.
         objectives: what is made small: ``time``, and ``energy`` or ``size`` beside it where asked.
         evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
         proposers: that make variants without a model, by name.
@@ -153,6 +157,9 @@ class RunSettings:
     lost_retries: int = 2
     compare: tuple[str, ...] = ()
     compare_processes: int = 8
+    cost_model: str = "off"
+    pool: int = 1
+    recall: bool = False
     objectives: tuple[str, ...] = ("time",)
     evolution: Evolution | None = None
     proposers: tuple[str, ...] = (REMIX,)

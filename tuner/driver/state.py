@@ -10,7 +10,9 @@ from typing import Any
 from tuner.core.protocols import Observation
 from tuner.core.types import BASELINE, Configuration, Proposal, Stage, Status
 from tuner.driver import objectives
+from tuner.driver.bounds import disproves
 from tuner.driver.exchanges import Exchanges
+from tuner.driver.judged import KEEP, PASS, Judged
 from tuner.driver.lanes import Lane
 from tuner.driver.lineage import ORIGINAL, Judgement, Reduction, VariantState
 from tuner.driver.settings import REMIX, RunSettings
@@ -85,6 +87,8 @@ class TrialState:
     score: float | None = None
     of: int | None = None
     message: str = ""
+    judged: dict[str, Judged] = field(default_factory=dict)
+    medians_s: tuple[float, ...] | None = None
     lane: int | None = None
     rival: int | None = None
 
@@ -158,6 +162,13 @@ class RunState:
         self.barren = 0
         self.judgements: list[Judgement] = []
         self.reduction: Reduction | None = None
+        self.tried = 0
+        self.screens = False
+        self.kept: list[bool] = []
+        self.judgings: dict[str, Mapping[str, Any]] = {}
+        self.fit_s = 0.0
+        self.light_disproved = False
+        self.recalled: Sequence[Mapping[str, Any]] | None = None
         self.exchanges: Exchanges
         self.lanes: dict[int, Lane] = {}
         self.final_lane: int | None = None
@@ -249,6 +260,15 @@ class RunState:
         own.exhausted = not body["proposals"]
         self.exhausted = own.exhausted and self.settings.evolution is None
         self._judge(own)
+
+    def _apply_recall(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.recalled = body["sources"]
+        own = self.variants[ORIGINAL]
+        for offset, value in enumerate(body["proposals"]):
+            number = body["first"] + offset
+            self.trials[number] = TrialState(number=number, proposal=proposal_from_json(value, self._blob))
+            self.queue.append(number)
+            own.trials.append(number)
 
     def _apply_variant(self, _: int | None, body: Mapping[str, Any]) -> None:
         self.proposed += 1
@@ -366,6 +386,23 @@ class RunState:
         else:
             reduction.refuse(edit, lost)
 
+    def _apply_judge(self, _: int | None, body: Mapping[str, Any]) -> None:
+        judged = {
+            number: Judged.from_json(one) for number, one in zip(body["trials"], body["judged"], strict=True)
+        }
+        for number, one in judged.items():
+            self.trials[number].judged[body["stage"]] = one
+        self.judgings[body["stage"]] = body
+        self.fit_s += float(body["cost_s"])
+        if body["stage"] != Stage.ASK:
+            return
+        self.screens = body["cut"] is not None or body["failing_cut"] is not None
+        if self.screens:
+            self.kept += [one.verdict in (KEEP, PASS) for one in judged.values()]
+            # The most promising first: a run may end before all are tried.
+            rest = [n for n in self.queue if n not in judged]
+            self.queue = rest + sorted(judged, key=lambda n: (judged[n].place, n))
+
     def _apply_build(self, number: int | None, body: Mapping[str, Any]) -> None:
         assert number is not None
         trial = self.trials[number]
@@ -429,6 +466,10 @@ class RunState:
         trial.score = body["score"]
         trial.of = body["of"]
         trial.message = body["message"]
+        medians = body["medians_s"]
+        trial.medians_s = None if medians is None else tuple(medians)
+        if disproves((self.start or {}).get("light"), number, trial.status, medians):
+            self.light_disproved = True
         lane = None if trial.lane is None else self.lanes[trial.lane]
         if lane is not None:
             lane.trial = None
@@ -445,6 +486,7 @@ class RunState:
             self._reduced(trial, self.reduction)
         if trial.status not in (Status.DUPLICATE, Status.PRUNED):
             self.evaluations += 1
+            self.tried += trial.status is not Status.LOST
             if trial.build is not None and trial.build["key"]:
                 self.keys.setdefault(trial.build["key"], number)
         if trial.rounds and lane is not None:
@@ -516,6 +558,8 @@ _APPLY = {
     "reply": RunState._apply_reply,
     "waited": RunState._apply_waited,
     "minimise": RunState._apply_minimise,
+    "recall": RunState._apply_recall,
+    "judge": RunState._apply_judge,
     "build": RunState._apply_build,
     "baseline": RunState._apply_baseline,
     "verify": RunState._apply_verify,

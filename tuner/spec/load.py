@@ -68,6 +68,7 @@ class SearchSettings:
         evaluations: builds or runs that may be started.
         minutes: of active time.
         usd, tokens, calls: for LLM calls; nothing else spends them.
+        cost_model: ``auto`` or ``off``.
         proposers: of variants, by name.
         llm: models to ask for variants; ``None`` where none is.
     """
@@ -79,6 +80,7 @@ class SearchSettings:
     usd: float | None = None
     tokens: int | None = None
     calls: int | None = None
+    cost_model: str = "auto"
     proposers: tuple[str, ...] = ("remix",)
     llm: LlmModel | None = None
 
@@ -270,7 +272,12 @@ class _Loader:
             arguments=arguments,
             problems=problems,
             verify=verify,
-            measure=MeasurePolicy(cache=model.measure.cache, threads=model.measure.threads),
+            measure=MeasurePolicy(
+                cache=model.measure.cache,
+                threads=model.measure.threads,
+                bytes=model.measure.bytes,
+                operations=model.measure.operations,
+            ),
             launch=launch,
             seed=model.search.seed,
         )
@@ -287,6 +294,7 @@ class _Loader:
             search=SearchSettings(
                 strategy=model.search.strategy,
                 seed=model.search.seed,
+                cost_model=model.search.cost_model,
                 proposers=tuple(model.search.proposers),
                 llm=model.search.llm,
                 **model.search.budget.model_dump(),

@@ -226,6 +226,10 @@ class MeasureModel(_Model):
     """Whether buffers are touched or flushed before each call."""
     threads: Annotated[int, Field(ge=1, le=4096)] = 1
     """Threads that the kernel starts; with several wall time decides."""
+    bytes: Arithmetic | None = None
+    """Bytes that one call has to read and write at least; a candidate faster than that allows is refused."""
+    operations: Arithmetic | None = None
+    """Floating-point operations of one call at least, a multiplication with an addition being two."""
 
 
 class BudgetModel(_Model):
@@ -318,6 +322,8 @@ class SearchModel(_Model):
     """A searcher by name."""
     seed: Annotated[int, Field(ge=0, le=(1 << 63) - 1)] = 0
     """Of every random stream of the run."""
+    cost_model: Literal["auto", "off"] = "auto"
+    """Whether a model learnt from the trials so far may prune candidates before they are built or run."""
     proposers: list[Annotated[str, Field(min_length=1)]] = ["remix"]
     """Who makes variants of the source without a model, by name."""
     budget: BudgetModel = BudgetModel()
