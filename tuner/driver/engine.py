@@ -41,7 +41,8 @@ from tuner.driver.desk import Desk
 from tuner.driver.lineup import Lineup
 from tuner.driver.plan import next_action
 from tuner.driver.remembering import Memory
-from tuner.driver.state import RunState, proposal_to_json
+from tuner.driver.state import RunState
+from tuner.driver.trials import proposal_to_json
 from tuner.evaluators.executors.worker import fresh_process, measure_problems
 from tuner.recorders.record import Event, RunRecord
 

@@ -16,7 +16,8 @@ from tuner.core.types import BASELINE, Status
 from tuner.driver import comparison, evolving
 from tuner.driver.actions import Action, Decide, Final, Finished
 from tuner.driver.lineage import ORIGINAL
-from tuner.driver.state import FinalSample, RunState
+from tuner.driver.state import RunState
+from tuner.driver.trials import FinalSample
 
 __all__ = ["finalists", "next_action"]
 

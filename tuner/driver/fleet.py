@@ -13,7 +13,8 @@ from tuner.driver import evolving, final
 from tuner.driver.actions import Action, Ask, BuildTrials, Control, Decide, Finished
 from tuner.driver.lanes import Lane
 from tuner.driver.plan import control_calls, end_body, stop_reason, trial_action
-from tuner.driver.state import RunState, TrialState
+from tuner.driver.state import RunState
+from tuner.driver.trials import TrialState
 
 __all__ = ["decision", "effects"]
 

@@ -13,7 +13,8 @@ from tuner.core.errors import MachineError, UsageError
 from tuner.core.types import Status, Value
 from tuner.driver.export import check_writable
 from tuner.driver.result import search_times_s
-from tuner.driver.state import RunState, TrialState
+from tuner.driver.state import RunState
+from tuner.driver.trials import TrialState
 from tuner.recorders.record import RunRecord
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from tuner.core.types import BASELINE
 from tuner.driver.bounds import IMPOSSIBLE, ratios
-from tuner.driver.state import RunState, TrialState
+from tuner.driver.state import RunState
+from tuner.driver.trials import TrialState
 
 __all__ = ["REACHED", "impossible", "ratio_to_light", "reached"]
 

@@ -21,7 +21,8 @@ from tuner.driver.actions import Consult, Judge, Propose, Receive, Reduce
 from tuner.driver.lineage import ORIGINAL, Judgement, VariantState
 from tuner.driver.screening import Screener
 from tuner.driver.settings import REMIX, RunSettings
-from tuner.driver.state import RunState, pack_text
+from tuner.driver.state import RunState
+from tuner.driver.trials import pack_text
 from tuner.search import proposers
 from tuner.search.evolution import Bred, Evolution, Judged
 from tuner.search.inheriting import InheritingSearcher, inherited

@@ -17,7 +17,8 @@ from tuner.core.pareto import front
 from tuner.core.types import Configuration, Status
 
 if TYPE_CHECKING:
-    from tuner.driver.state import RunState, TrialState
+    from tuner.driver.state import RunState
+    from tuner.driver.trials import TrialState
 
 __all__ = ["UNITS", "FrontPoint", "others", "pareto", "require"]
 

@@ -27,7 +27,8 @@ from tuner.driver.actions import (
     SetBaseline,
     Verify,
 )
-from tuner.driver.state import RunState, TrialState
+from tuner.driver.state import RunState
+from tuner.driver.trials import TrialState
 
 __all__ = ["control_calls", "end_body", "next_action", "race_of", "stop_reason", "trial_action"]
 

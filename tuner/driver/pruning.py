@@ -12,7 +12,8 @@ from tuner.core.types import BASELINE, Stage, Status
 from tuner.cost_models.screen import FIRST
 from tuner.driver.actions import Judge
 from tuner.driver.judged import KEEP, PASS, PRUNE, Judged
-from tuner.driver.state import RunState, TrialState
+from tuner.driver.state import RunState
+from tuner.driver.trials import TrialState
 
 __all__ = [
     "judge_asked",

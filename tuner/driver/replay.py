@@ -38,7 +38,8 @@ from tuner.driver.lineage import ORIGINAL
 from tuner.driver.lineup import Lineup
 from tuner.driver.plan import next_action
 from tuner.driver.screening import near
-from tuner.driver.state import RunState, proposal_from_json, proposal_to_json
+from tuner.driver.state import RunState
+from tuner.driver.trials import proposal_from_json, proposal_to_json
 from tuner.recorders.record import Recorded
 
 __all__ = ["Difference", "Replay", "replay_events"]

@@ -17,7 +17,8 @@ from tuner.driver.lineage import Reduction
 from tuner.driver.objectives import FrontPoint, pareto
 from tuner.driver.savings import Savings, savings
 from tuner.driver.settings import REMIX
-from tuner.driver.state import RunState, TrialState
+from tuner.driver.state import RunState
+from tuner.driver.trials import TrialState
 
 __all__ = ["SCHEMA_VERSION", "Summary", "search_times_s", "summarise"]
 

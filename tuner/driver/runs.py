@@ -33,7 +33,8 @@ from tuner.driver.opening import make_lineup, open_state
 from tuner.driver.remembering import Memory
 from tuner.driver.result import Summary, summarise
 from tuner.driver.settings import EVOLVING_CALLS, REMIX, Evolution, Llm, RunSettings
-from tuner.driver.state import RunState, proposal_to_json
+from tuner.driver.state import RunState
+from tuner.driver.trials import proposal_to_json
 from tuner.driver.warm import KEY, begin_searcher
 from tuner.evaluators import registry as backends
 from tuner.recorders.record import Event, RunRecord

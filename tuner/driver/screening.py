@@ -19,7 +19,8 @@ from tuner.cost_models.screen import Screen
 from tuner.driver.actions import Judge
 from tuner.driver.judged import AUDIT, KEEP, PASS, PRUNE, Judged
 from tuner.driver.pruning import passed_over
-from tuner.driver.state import RunState, TrialState
+from tuner.driver.state import RunState
+from tuner.driver.trials import TrialState
 from tuner.search.history import FAILURES
 from tuner.spaces.launch import geometry
 from tuner.spaces.space import Space
