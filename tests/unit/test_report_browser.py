@@ -14,6 +14,7 @@ from typing import Any
 import made_runs as made
 import pytest
 
+import tuner
 from tuner.recorders.record import Event, RunRecord
 from tuner.report import Follower, write_report
 from tuner.report.data import collect
@@ -144,7 +145,9 @@ def test_the_answer_stands_first(browser: Any, report: str, run: Path) -> None:
         assert f"{verdict['speedup'][0]:.2f}×" in text
         assert "confirmed" in text
         assert "every decision stands" in text
-        assert "loop" in text
+        edits = tuner.load(run).to_json()["evolution"]["edits"]
+        assert edits
+        assert all(edit["op"] in text for edit in edits)
         assert opened.page.title().startswith("product")
 
 
