@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tuner.cli import recording
+from tuner.cli import building, recording
 from tuner.core.errors import TunerError, UsageError
 
 __all__ = ["main", "main_tune"]
@@ -270,6 +270,7 @@ def export(
         print(path)
 
 
+building.add_commands(app)
 recording.add_commands(app)
 
 
