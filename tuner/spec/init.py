@@ -5,16 +5,18 @@ Guesses, and says in comments what it guessed. May not run or optimise the kerne
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.core.errors import SpecError, UsageError
 from tuner.spec.accesses import Findings, Use, examine
-from tuner.spec.agreement import functions_of
+from tuner.spec.agreement import entries_of, functions_of
 from tuner.spec.cuda_init import init_cuda
 from tuner.spec.init_device import device_spec
+from tuner.spec.macros import Macros, macros_of, spread
 from tuner.spec.models import KernelModel
-from tuner.spec.signature import CType, Function, SourceReader
+from tuner.spec.signature import CType, Function, SourceReader, walk
 from tuner.spec.sources import folder_reader, language_of, read_sources
 from tuner.spec.yaml_places import Document, View, closest
 
@@ -76,7 +78,7 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
             known[name] = next((f for f in found if f.defined and not f.template), None)
         return known[name]
 
-    return _Writer(path.name, function, examine(function, lookup)).text()
+    return _Writer(path.name, function, examine(function, lookup), macros_of(text)).text()
 
 
 def _read(path: Path) -> str:
@@ -91,8 +93,9 @@ def _choose(reader: SourceReader, text: str, file: str, entry: str | None) -> Fu
     if entry is not None:
         found = [f for f in reader.functions(entry) if f.defined]
         if not found:
-            near = closest(entry, names)
-            hint = f"did you mean {near!r}?" if near else "it has " + (", ".join(names[:8]) or "no functions")
+            named = entries_of(text)
+            near = closest(entry, named)
+            hint = f"did you mean {near!r}?" if near else "it has " + (", ".join(named[:8]) or "no functions")
             raise UsageError(f"{file} has no function {entry!r}", hint)
         if found[0].template or found[0].hidden:
             what = "a template" if found[0].template else "static"
@@ -110,8 +113,29 @@ def _choose(reader: SourceReader, text: str, file: str, entry: str | None) -> Fu
         return next(iter(callable_.values()))
     if not callable_:
         raise UsageError(f"{file} has no function that can be called from outside", "name another file")
-    # Where one calls all the others it is the kernel.
+    # Where one leads to all the others it is the kernel.
+    calls = {name: _called(f) & set(callable_) for name, f in callable_.items()}
+    roots = [name for name in callable_ if not any(name in c for other, c in calls.items() if other != name)]
+    if len(roots) == 1 and _reached(roots[0], calls) == set(callable_):
+        return callable_[roots[0]]
     raise UsageError(f"{file} has several functions", "choose with --entry: " + ", ".join(callable_))
+
+
+def _called(function: Function) -> set[str]:
+    return {
+        str(node["referencedDecl"].get("name", ""))
+        for node in walk(function.tree)
+        if node.get("kind") == "DeclRefExpr" and isinstance(node.get("referencedDecl"), dict)
+    }
+
+
+def _reached(root: str, calls: Mapping[str, set[str]]) -> set[str]:
+    reached, waiting = {root}, [root]
+    while waiting:
+        new = calls[waiting.pop()] - reached
+        reached |= new
+        waiting += new
+    return reached
 
 
 def _named(function: Function) -> Function:
@@ -136,8 +160,9 @@ class _Line:
 class _Writer:
     """Puts the YAML together."""
 
-    def __init__(self, file: str, function: Function, findings: Findings) -> None:
+    def __init__(self, file: str, function: Function, findings: Findings, macros: Macros) -> None:
         self._file = file
+        self._macros = macros
         self._function = function
         self._findings = findings
         self._sizes = findings.sizes or self._likely_sizes()
@@ -169,9 +194,7 @@ class _Writer:
         lines += [self._argument(i) for i in range(len(self._function.parameters))]
         lines += [
             _Line("space:"),
-            _Line(
-                "  # parameters: {TILE: [8, 16, 32]}    # macros of the source, each -DNAME=value at the build"
-            ),
+            *self._parameters(),
             _Line("  flags:"),
             _Line('    vectors: ["", "-mprefer-vector-width=128", "-mprefer-vector-width=512"]'),
             _Line('    # math: ["", "-ffast-math"]         # if the tolerance below allows it'),
@@ -184,6 +207,27 @@ class _Writer:
             lines.append(_Line(f"  problems: [{{{small}}}]", "check: odd sizes that must come out right too"))
         lines += [_Line("search:"), _Line("  budget: {evaluations: 200, minutes: 10}")]
         return "".join(_layout(line) for line in lines)
+
+    def _parameters(self) -> list[_Line]:
+        lines = []
+        if self._macros.guarded:
+            lines.append(_Line("  parameters:", "macros of the source, each -DNAME=value at the build"))
+            for name, value in self._macros.guarded.items():
+                values = ", ".join(map(str, spread(value)))
+                lines.append(
+                    _Line(f"    {name}: [{values}]", "check: the values; the first is the baseline's")
+                )
+        elif not self._macros.fixed:
+            lines.append(
+                _Line(
+                    "  # parameters: {TILE: [8, 16, 32]}    # macros of the source, each -DNAME=value at the build"
+                )
+            )
+        for name, value in self._macros.fixed.items():
+            values = ", ".join(map(str, spread(value)))
+            note = f"to tune {name}, put #ifndef {name} and #endif around its #define, and then here:"
+            lines += [_Line(f"  # {note}"), _Line(f"  # parameters: {{{name}: [{values}]}}")]
+        return lines
 
     def _kernel(self) -> list[_Line]:
         parts = [f"source: {_quoted(self._file)}", f"entry: {self._function.name}"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tuner.spec.macros import macros_of, spread
 from tuner.spec.signature import CType, Function
 
 __all__ = ["device_spec"]
@@ -18,9 +19,6 @@ _THREE = 96
 _ODD = (1027, 67, 37)
 _BLOCKS = {1: (64,), 2: (16, 16), 3: (8, 8, 4)}
 _NAMES = "XYZ"
-_MACRO = re.compile(
-    r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)[ \t]*\n[ \t]*#[ \t]*define[ \t]+\1[ \t]+(\d+)[ \t]*$", re.MULTILINE
-)
 _GLOBAL_AXIS = re.compile(r"\bget_(?:global|group)_id\s*\(\s*([012])\s*\)")
 _LOCAL_AXIS = re.compile(r"\bget_local_id\s*\(\s*([012])\s*\)")
 _SIZE = re.compile(
@@ -86,7 +84,7 @@ def _guess(function: Function, text: str) -> _Guess:
     axes = 1 + max([int(a) for a in (*_GLOBAL_AXIS.findall(body), *_LOCAL_AXIS.findall(body))], default=0)
     whole = [n for n, t in function.parameters if _is_whole(t)]
     sizes = tuple([n for n in whole if _SIZE.match(n)][:axes] or whole[:1])
-    macros = {name: int(value) for name, value in _MACRO.findall(body)}
+    macros = macros_of(text).guarded
     required = _REQUIRED.search(body)
     if required:
         numbers = [part.strip() for part in required[1].split(",")]
@@ -122,11 +120,8 @@ def _space(guess: _Guess) -> list[str]:
             f"    {name}: {{low: {1 if default < 8 else 4}, high: {high}, log: true, default: {default}}}"
         )
     for name, value in guess.macros.items():
-        values = [value, *(v for v in (value // 2, value * 2, value * 4) if v > 0 and v != value)]
-        if value in (0, 1):
-            values = [value, 1 - value]
         note = "check: values that the source can take, the first is the baseline's"
-        lines.append(_noted(f"    {name}: [{', '.join(map(str, dict.fromkeys(values)))}]", note))
+        lines.append(_noted(f"    {name}: [{', '.join(map(str, spread(value)))}]", note))
     if not guess.defined and not guess.macros:
         lines[-1] = (
             "  # parameters: {TILE: [8, 16, 32]}    # macros of the source, each -DNAME=value at the build"
