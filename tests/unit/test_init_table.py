@@ -148,6 +148,19 @@ def test_shapes_of_tiled_loops(name: str, shape: str, tmp_path: Path) -> None:
     assert f"{{name: in, dtype: float32, shape: [{shape}], init: normal}}\n" in init_spec(tmp_path / name)
 
 
+def test_macros_that_the_source_leaves_to_the_build(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        "void k(float *y, int n) { for (int i = 0; i < n; i += STEP)\n"
+        "  for (int j = 0; j < STEP && i + j < n; j++) y[i + j] = WEIGHT * j; }\n"
+    )
+    (tmp_path / "k.yaml").write_text(init_spec(tmp_path / "k.c"))
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    assert {p.name: p.values for p in spec.tunables.parameters} == {
+        "STEP": (1, 2, 4, 8),
+        "WEIGHT": (1, 2, 4, 8),
+    }
+
+
 def test_macros_that_nothing_outside_can_change_are_said(tmp_path: Path) -> None:
     source = KERNELS["blocked.c"].replace("#ifndef TILE\n", "").replace("#endif\n", "")
     (tmp_path / "k.c").write_text(source)

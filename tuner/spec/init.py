@@ -5,11 +5,12 @@ Guesses, and says in comments what it guessed. May not run or optimise the kerne
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tuner.core.errors import SpecError, UsageError
+from tuner.core.errors import BaselineError, SpecError, UsageError
 from tuner.spec.accesses import Findings, Use, examine
 from tuner.spec.agreement import entries_of, functions_of
 from tuner.spec.cuda_init import init_cuda
@@ -28,6 +29,8 @@ _DEEP = 48
 _ODD = (67, 129, 35, 41, 19, 23)
 _ODD_DEEP = (37, 29, 41, 17, 19, 23)
 _MAX_DIMENSIONS = 8
+_MOST_MISSING = 16
+_UNDECLARED = re.compile(r"use of undeclared identifier '([A-Z][A-Z0-9_]*)'")
 
 
 def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
@@ -58,6 +61,7 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
         raise UsageError(error.message, error.hint) from None
     reader = SourceReader(files=sources.variant.files, language=language, folder=str(folder))
     text = sources.variant.files[0].text
+    reader = _with_missing(reader, text)
     function = _choose(reader, text, path.name, entry)
     for position, (name, kind) in enumerate(function.parameters):
         if kind.odd or not (kind.dtypes or kind.pointer):
@@ -78,7 +82,8 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
             known[name] = next((f for f in found if f.defined and not f.template), None)
         return known[name]
 
-    return _Writer(path.name, function, examine(function, lookup), macros_of(text)).text()
+    macros = replace(macros_of(text), missing=tuple(reader.macros))
+    return _Writer(path.name, function, examine(function, lookup), macros).text()
 
 
 def _read(path: Path) -> str:
@@ -86,6 +91,21 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", "name a source file") from None
+
+
+def _with_missing(reader: SourceReader, text: str) -> SourceReader:
+    """The reader with a value for macros that C sources use and that only a build defines."""
+    names = functions_of(text)
+    for _ in range(_MOST_MISSING if reader.language != "opencl" and names else 0):
+        try:
+            reader.functions(names[0])
+            break
+        except BaselineError as error:
+            missing = _UNDECLARED.search(error.message)
+            if missing is None or missing[1] in reader.macros:
+                raise
+            reader = replace(reader, macros={**reader.macros, missing[1]: 1})
+    return reader
 
 
 def _choose(reader: SourceReader, text: str, file: str, entry: str | None) -> Function:
@@ -210,13 +230,15 @@ class _Writer:
 
     def _parameters(self) -> list[_Line]:
         lines = []
-        if self._macros.guarded:
+        if self._macros.guarded or self._macros.missing:
             lines.append(_Line("  parameters:", "macros of the source, each -DNAME=value at the build"))
             for name, value in self._macros.guarded.items():
                 values = ", ".join(map(str, spread(value)))
                 lines.append(
                     _Line(f"    {name}: [{values}]", "check: the values; the first is the baseline's")
                 )
+            for name in self._macros.missing:
+                lines.append(_Line(f"    {name}: [1, 2, 4, 8]", "check: the values; the source defines none"))
         elif not self._macros.fixed:
             lines.append(
                 _Line(

@@ -28,10 +28,12 @@ class Macros:
     Attributes:
         guarded: under ``#ifndef``, so that ``-DNAME=value`` takes the place of the value.
         fixed: without, and named like a tunable: nothing outside the source can change them.
+        missing: what the source uses and nothing defines.
     """
 
     guarded: dict[str, int]
     fixed: dict[str, int]
+    missing: tuple[str, ...] = ()
 
 
 def macros_of(text: str) -> Macros:
