@@ -1,67 +1,27 @@
-"""What ``gpu.py`` compares with: nvcc on the same source, Kernel Tuner on the same space, a vendor library.
+"""What ``gpu.py`` compares with beside nvcc: Kernel Tuner on the same space, a vendor library.
 
 Each is used where it is installed; a rival that fails is a line in the report, never the end of the benchmark.
 """
 
 from __future__ import annotations
 
-import re
-import shutil
 import statistics
-import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from tuner.core.types import Resolved, Task, Value
-from tuner.evaluators.cuda.compiler import entry_expression, geometry_of
-from tuner.evaluators.host.frontend import macro_flags
+from tuner.core.types import Task, Value
+from tuner.evaluators.cuda.compiler import geometry_of
 from tuner.evaluators.workloads import Workload, make_workload
 from tuner.spaces.space import Space
 
-__all__ = ["Unavailable", "kernel_tuner_best", "library_call_s", "nvcc_cubin", "work_of"]
+__all__ = ["Unavailable", "kernel_tuner_best", "library_call_s", "work_of"]
 
 CALLS = 30
-_UNROLL = re.compile(r"^([ \t]*#[ \t]*pragma[ \t]+unroll[ \t]+)(\w+)", re.MULTILINE)
-"""nvcc, unlike NVRTC, has a host's preprocessor first, which replaces no macro in this pragma."""
 MOST_SHAPES = 4096
 
 
 class Unavailable(Exception):
     """The rival is not there or cannot do this job; the text says why."""
-
-
-def nvcc_cubin(task: Task, resolved: Resolved, arch: str) -> bytes:
-    """The kernel as ``nvcc -O3`` compiles it.
-
-    Raises:
-        Unavailable: there is no nvcc, or it fails.
-    """
-    nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
-    if nvcc is None:
-        raise Unavailable("no nvcc")
-    entry = entry_expression(task.kernel.entry, {**resolved.macros, **resolved.scalars})
-
-    def count(found: re.Match[str]) -> str:
-        return found[1] + str(resolved.macros.get(found[2], found[2]))
-
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for file in task.kernel.variant.files:
-            (folder / file.name).write_text(_UNROLL.sub(count, file.text))
-        first = folder / task.kernel.variant.files[0].name
-        if "<" in entry:
-            # Naming an instance is what makes nvcc compile it.
-            first.write_text(f"{first.read_text()}\nvoid *tuner_instance = (void *){entry};\n")
-        out = folder / "kernel.cubin"
-        include = [f"-I{Path(task.kernel.folder, i)}" for i in task.kernel.include]
-        command = [nvcc, "-O3", f"-arch={arch}", "-cubin", *macro_flags(resolved.macros), *include]
-        done = subprocess.run([*command, "-o", str(out), str(first)], capture_output=True, text=True)
-        if done.returncode:
-            said = (done.stderr.strip() or "no reason").splitlines()[0]
-            raise Unavailable(f"nvcc: {said[:120]}")
-        return out.read_bytes()
 
 
 def kernel_tuner_best(task: Task, space: Space, seconds: float) -> dict[str, Value]:

@@ -1,4 +1,4 @@
-"""Peers as strategies: Kernel Tuner in its simulation mode. None is imported before it is asked for."""
+"""Peers as strategies: Kernel Tuner in its simulation mode, pyATF. None is imported before it is asked for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import _search_ablation as without
 import numpy as np
+from _search_pyatf import TECHNIQUES, search
 from _search_runs import Case, Peer, simulate
 from _search_scores import Trace
 
@@ -20,7 +22,26 @@ from tuner.core.errors import MachineError, UsageError
 from tuner.core.types import Status
 from tuner.evaluators.recorded.spaces import key_of
 
-__all__ = ["runner"]
+__all__ = ["KERNEL_TUNER", "runner"]
+
+KERNEL_TUNER = (
+    "adaptive_tabu_greywolf",
+    "basinhopping",
+    "bayes_opt",
+    "diff_evo",
+    "dual_annealing",
+    "firefly_algorithm",
+    "genetic_algorithm",
+    "greedy_ils",
+    "greedy_mls",
+    "hybrid_vndx",
+    "minimize",
+    "mls",
+    "ordered_greedy_mls",
+    "pso",
+    "simulated_annealing",
+)
+"""Kernel Tuner's strategies: those of its documentation, and the two that it ships beside them."""
 
 _WORDS = {Status.BUILD_ERROR: "CompilationFailedConfig", Status.CRASHED: "RuntimeFailedConfig"}
 
@@ -28,20 +49,31 @@ _WORDS = {Status.BUILD_ERROR: "CompilationFailedConfig", Status.CRASHED: "Runtim
 def runner(strategy: str) -> Peer:
     """What runs a strategy.
 
+    Args:
+        strategy: a searcher's name, ``surrogate-without-PART``, or ``FAMILY:NAME``; options of Kernel Tuner's
+            strategies follow, as in ``kernel-tuner:skopt;learner=GP``.
+
     Raises:
-        UsageError: an unknown family.
+        UsageError: an unknown family or technique.
         MachineError: its package is not installed.
     """
     family, _, name = strategy.partition(":")
     if not name:
-        return simulate
-    if family != "kernel-tuner":
-        raise UsageError(f"unknown family {family!r}", "kernel-tuner:NAME, or a searcher's name")
+        return without.search if "-without-" in strategy or strategy == without.ARM else simulate
     try:
-        import kernel_tuner  # noqa: F401
+        if family == "kernel-tuner":
+            import kernel_tuner  # noqa: F401
+
+            return _kernel_tuner
+        if family == "pyatf":
+            import pyatf  # noqa: F401
+
+            if name not in TECHNIQUES:
+                raise UsageError(f"pyATF has no technique {name!r}", "one of " + ", ".join(TECHNIQUES))
+            return search
     except ImportError as error:
-        raise MachineError(f"{strategy} needs Kernel Tuner ({error})", "pip install kernel-tuner") from error
-    return _kernel_tuner
+        raise MachineError(f"{strategy} cannot run ({error})", "pip install 'remix-tuner[bench]'") from error
+    raise UsageError(f"unknown family {family!r}", "kernel-tuner:NAME, pyatf:NAME, or a searcher's name")
 
 
 def _kernel_tuner(case: Case, strategy: str, evaluations: int, seeds: Sequence[int]) -> list[Trace]:
@@ -49,7 +81,10 @@ def _kernel_tuner(case: Case, strategy: str, evaluations: int, seeds: Sequence[i
 
     recorded = case.recorded
     numbers = {key: i for i, key in enumerate(recorded.rows)}
+    name, *options = strategy.partition(":")[2].split(";")
+    given = dict(option.split("=", 1) for option in options)
     traces = []
+    # Its space and its results are made anew for each seed: it writes into both.
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder) / "cache.json"
         cache.write_text(json.dumps(_cache_file(case)))
@@ -67,8 +102,8 @@ def _kernel_tuner(case: Case, strategy: str, evaluations: int, seeds: Sequence[i
                     restrictions=list(recorded.restrictions or ()),
                     cache=str(cache),
                     simulation_mode=True,
-                    strategy=strategy.partition(":")[2],
-                    strategy_options={"max_fevals": evaluations},
+                    strategy=name,
+                    strategy_options={"max_fevals": evaluations, **given},
                     verbose=False,
                     quiet=True,
                 )

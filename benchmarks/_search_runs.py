@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from _common import ROOT
@@ -29,8 +32,12 @@ __all__ = ["Cache", "Case", "load_case", "simulate"]
 
 Peer = Callable[["Case", str, int, Sequence[int]], list[Trace]]
 
-_OWN = ("search", "spaces", "tuner/core")
-_PACKAGES = ("numpy", "scipy", "optuna", "scikit-optimize", "scikit-learn", "cmaes", "torch", "kernel-tuner")
+_LIBRARIES = {
+    "optuna": ("optuna", "torch", "cmaes"),
+    "skopt": ("scikit-optimize", "scikit-learn"),
+    "kernel-tuner": ("kernel-tuner", "scikit-optimize", "scikit-learn"),
+    "pyatf": ("pyatf",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +77,12 @@ class Cache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._code = _code_digest()
 
     def traces(self, case: Case, strategy: str, evaluations: int, seeds: int, run: Peer) -> list[Trace]:
         """Traces of seeds 0, 1, …; those that are missing are simulated."""
         own = ":" not in strategy
-        key = json.dumps([case.digest, strategy, evaluations, self._code if own else "", _versions()])
+        code = _code_digest(strategy.partition("-without-")[0]) if own else ""
+        key = json.dumps([case.digest, strategy, evaluations, code, _versions(strategy)])
         path = self._folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
         known: dict[int, Trace] = {}
         if path.exists():
@@ -89,10 +96,12 @@ class Cache:
         return [known[seed] for seed in range(seeds)]
 
 
-def simulate(case: Case, strategy: str, evaluations: int, seeds: Sequence[int]) -> list[Trace]:
+def simulate(
+    case: Case, strategy: str, evaluations: int, seeds: Sequence[int], source: Sequence[Observation] = ()
+) -> list[Trace]:
     """Runs one of the project's searchers until it has found the optimum, after which nothing changes.
 
-    Its CPU time is that of ``ask`` and ``tell`` alone.
+    Its CPU time is that of ``ask`` and ``tell`` alone. ``source`` is for a warm start.
     """
     space = case.space()
     space.listing()
@@ -102,7 +111,9 @@ def simulate(case: Case, strategy: str, evaluations: int, seeds: Sequence[int]) 
     best = int(np.argmin(case.figures.times))
     traces = []
     for seed in seeds:
-        searcher = registry.create(strategy, space)
+        searcher: Any = registry.create(strategy, space)
+        if source:
+            searcher.warm_start(source)
         tried: list[int] = []
         cpu_s = 0.0
         while len(tried) < evaluations:
@@ -132,9 +143,10 @@ def _key(configuration: object, keys: Sequence[str]) -> tuple[str, ...]:
     return key_of(configuration[name] for name in keys)  # type: ignore[index]
 
 
-def _versions() -> dict[str, str]:
+def _versions(strategy: str) -> dict[str, str]:
+    family = strategy.partition(":")[0] if ":" in strategy else strategy.partition("-")[0]
     found = {}
-    for name in _PACKAGES:
+    for name in ("numpy", "scipy", *_LIBRARIES.get(family, ())):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -142,9 +154,19 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _code_digest() -> str:
-    total = hashlib.sha256()
-    for folder in _OWN:
-        for path in sorted((ROOT / folder).glob("*.py")):
-            total.update(path.read_bytes())
-    return total.hexdigest()
+@cache
+def _code_digest(strategy: str) -> str:
+    """Of the project's modules that a searcher imports, directly or not."""
+    target = registry.BUILT_IN.get(strategy)
+    waiting = ["tuner.search.registry"] if target is None else [target.partition(":")[0]]
+    texts: dict[str, bytes] = {}
+    while waiting:
+        module = waiting.pop()
+        path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+        if module in texts or not path.is_file():
+            continue
+        texts[module] = path.read_bytes()
+        for node in ast.walk(ast.parse(texts[module])):
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return hashlib.sha256(b"".join(text for _, text in sorted(texts.items()))).hexdigest()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from _common import EXAMPLES, altered, emit, note, parser, table
-from _gpu_rivals import Unavailable, kernel_tuner_best, library_call_s, nvcc_cubin, work_of
+from _gpu_rivals import Unavailable, kernel_tuner_best, library_call_s, work_of
 
 from tuner.core import statistics
 from tuner.core.errors import MachineError
@@ -102,12 +102,12 @@ def _sides(
             sides[name] = (build, resolved)
         else:
             missing[name] = build.message
-    build, resolved = sides["default"]
-    try:
-        arch = describe_device().arch
-        sides["nvcc"] = (evaluation.adopt(nvcc_cubin(spec.task, resolved, arch), build), resolved)
-    except Unavailable as error:
-        missing["nvcc"] = str(error)
+    _, resolved = sides["default"]
+    nvcc = evaluation.build_with(["nvcc", "-O3"], resolved)
+    if nvcc.status is Status.OK:
+        sides["nvcc"] = (nvcc, resolved)
+    else:
+        missing["nvcc"] = nvcc.message
     return sides
 
 
@@ -126,7 +126,7 @@ def one(path: Path, given: Any, device: Device, until: float, folder: Path) -> d
     best, row["run"] = own_best(spec, left / runs / 60, given.seed, folder)
     chosen["best"] = best
     if wide.passes is None:
-        missing["passes"] = CudaBackend().passes_missing
+        missing["passes"] = CudaBackend().passes_missing()
     else:
         best, row["run_with_passes"] = own_best(
             with_passes, left / runs / 60, given.seed, folder / f"{path.stem}-passes"

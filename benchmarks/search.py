@@ -1,8 +1,9 @@
 """Searchers on recorded GPU search spaces: fraction of the optimum at small budgets, and the community's score P.
 
 Needs a folder of recorded spaces (``--spaces``): complete ones in any format that ``tuner import`` reads. Strategies
-are the project's searchers by name (Optuna's and scikit-optimize's among them), and ``kernel-tuner:NAME`` for one of
-Kernel Tuner's, which ``pip install 'remix-tuner[bench]'`` brings.
+are the project's searchers by name (Optuna's and scikit-optimize's among them), ``surrogate-without-PART`` for what a
+part is worth, and ``kernel-tuner:NAME`` and ``pyatf:NAME`` for the peers' own, which ``pip install
+'remix-tuner[bench]'`` brings, best into an environment of their own. The slowest get ten seeds and no score P.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from _search_runs import Cache, Case, load_case
 from _search_scores import Trace, best_so_far, fractions, horizon, interval, median_and_quartiles, score_p
 
 DEFAULT = "surrogate,random"
+SLOW = ("optuna-", "skopt-", "kernel-tuner:skopt")
+SLOW_SEEDS = 10
 
 
 def main() -> int:
@@ -34,15 +37,20 @@ def main() -> int:
         return 2
     cache = Cache(Path(arguments.cache))
     found: dict[str, dict[str, list[Trace]]] = {}
+    scored: set[str] = set()
     for strategy in strategies:
         run = runner(strategy)
+        slow = strategy.startswith(SLOW)
+        if not arguments.no_score and not slow:
+            scored.add(strategy)
         for case in cases:
             print(f"{strategy} on {case.name}", file=sys.stderr, flush=True)
             # Half as many again: a search that keeps to cheap configurations gets through more of them.
-            longest = max(max(budgets), 0 if arguments.no_score else 3 * horizon(case.figures) // 2)
-            traces = cache.traces(case, strategy, longest, arguments.seeds, run)
+            longest = max(max(budgets), 3 * horizon(case.figures) // 2 if strategy in scored else 0)
+            seeds = min(arguments.seeds, SLOW_SEEDS) if slow else arguments.seeds
+            traces = cache.traces(case, strategy, longest, seeds, run)
             found.setdefault(strategy, {})[case.name] = traces
-    result = _result(cases, found, budgets, arguments.seeds)
+    result = _result(cases, found, budgets, arguments.seeds, scored)
     if arguments.plot:
         curves = {s: _curve(cases, found[s], max(budgets)) for s in strategies}
         write_plot(Path(arguments.plot), curves)
@@ -72,7 +80,11 @@ def _complete(case: Case) -> bool:
 
 
 def _result(
-    cases: list[Case], found: dict[str, dict[str, list[Trace]]], budgets: list[int], seeds: int
+    cases: list[Case],
+    found: dict[str, dict[str, list[Trace]]],
+    budgets: list[int],
+    seeds: int,
+    scored: set[str],
 ) -> dict[str, Any]:
     rows: dict[str, Any] = {}
     parts: dict[str, dict[str, list[list[float]]]] = {}
@@ -82,20 +94,21 @@ def _result(
             traces = by_case[case.name]
             each = [fractions(case.figures, t, budgets) for t in traces]
             parts.setdefault(strategy, {})[case.name] = each
+            columns = {str(b): [e[i] for e in each] for i, b in enumerate(budgets)}
             spaces[case.name] = {
-                "fraction": {
-                    str(b): median_and_quartiles([e[i] for e in each]) for i, b in enumerate(budgets)
-                },
-                "mean": {str(b): interval([e[i] for e in each])[0] for i, b in enumerate(budgets)},
-                "p": interval(score_p(case.figures, traces)),
+                "needle": case.figures.needle,
+                "seeds": len(traces),
+                "fraction": {b: median_and_quartiles(column) for b, column in columns.items()},
+                "mean": {b: interval(column)[0] for b, column in columns.items()},
+                "p": interval(score_p(case.figures, traces)) if strategy in scored else None,
                 "cpu_ms": 1e3 * sum(t.cpu_s for t in traces) / sum(len(t.rows) for t in traces),
             }
+        plain = {name: space for name, space in spaces.items() if not space["needle"]}
         rows[strategy] = {
             "spaces": spaces,
-            "fraction": {
-                str(b): sum(s["fraction"][str(b)][0] for s in spaces.values()) / len(spaces) for b in budgets
-            },
-            "p": _mean_p(cases, by_case),
+            "fraction": _mean_fraction(spaces, budgets),
+            "without_needles": _mean_fraction(plain, budgets) if plain else None,
+            "p": _mean_p(cases, by_case) if strategy in scored else None,
             "cpu_ms": sum(s["cpu_ms"] for s in spaces.values()) / len(spaces),
         }
     return {
@@ -110,6 +123,11 @@ def _result(
     }
 
 
+def _mean_fraction(spaces: dict[str, Any], budgets: list[int]) -> dict[str, float]:
+    """The mean over spaces of the median fraction at each budget."""
+    return {str(b): sum(s["fraction"][str(b)][0] for s in spaces.values()) / len(spaces) for b in budgets}
+
+
 def _mean_p(cases: list[Case], by_case: dict[str, list[Trace]]) -> tuple[float, float, float]:
     """P averaged over spaces, seed by seed, with the 95% interval over seeds."""
     scores = [score_p(case.figures, by_case[case.name]) for case in cases]
@@ -117,20 +135,17 @@ def _mean_p(cases: list[Case], by_case: dict[str, list[Trace]]) -> tuple[float, 
 
 
 def _paired(parts: dict[str, dict[str, list[list[float]]]], budgets: list[int]) -> dict[str, Any]:
-    """The first strategy minus each other: mean over spaces, seed by seed, with its 95% interval."""
+    """The first strategy minus each other: mean over spaces, seed by seed of both, with its 95% interval."""
     first, *others = parts
     made: dict[str, Any] = {}
     for other in others:
         made[other] = {}
         for i, budget in enumerate(budgets):
-            by_seed = zip(
-                *(
-                    [a[i] - b[i] for a, b in zip(parts[first][c], parts[other][c], strict=True)]
-                    for c in parts[first]
-                ),
-                strict=True,
-            )
-            made[other][str(budget)] = interval([sum(column) / len(column) for column in by_seed])
+            columns = [
+                [a[i] - b[i] for a, b in zip(parts[first][c], parts[other][c], strict=False)]
+                for c in parts[first]
+            ]
+            made[other][str(budget)] = interval([sum(c) / len(c) for c in zip(*columns, strict=True)])
     return made
 
 
@@ -148,20 +163,17 @@ def _curve(cases: list[Case], by_case: dict[str, list[Trace]], length: int) -> l
 
 
 def _table(result: dict[str, Any], budgets: list[int]) -> str:
-    head = ["strategy", "space", *map(str, budgets), "P", "ms/eval"]
+    head = ["strategy", "space", "seeds", *map(str, budgets), "P", "ms/eval"]
     lines = [head]
     for strategy, row in result["strategies"].items():
+        seeds = str(min(space["seeds"] for space in row["spaces"].values()))
         mean = [f"{row['fraction'][str(b)]:.3f}" for b in budgets]
-        low, high = row["p"][1:]
-        lines.append(
-            [strategy, "all", *mean, f"{row['p'][0]:.3f} [{low:.3f}, {high:.3f}]", f"{row['cpu_ms']:.2f}"]
-        )
-        for name, space in row["spaces"].items():
-            cells = []
-            for b in budgets:
-                middle, lower, upper = space["fraction"][str(b)]
-                cells.append(f"{middle:.3f} ({lower:.3f}-{upper:.3f})")
-            lines.append([strategy, name, *cells, f"{space['p'][0]:.3f}", f"{space['cpu_ms']:.2f}"])
+        p = "-" if row["p"] is None else "{:.3f} [{:.3f}, {:.3f}]".format(*row["p"])
+        lines.append([strategy, "all", seeds, *mean, p, f"{row['cpu_ms']:.2f}"])
+        if row["without_needles"] is not None and any(s["needle"] for s in row["spaces"].values()):
+            plain = [f"{row['without_needles'][str(b)]:.3f}" for b in budgets]
+            lines.append([strategy, "all but needles", seeds, *plain, "", ""])
+        lines += [_space_line(strategy, name, space, budgets) for name, space in row["spaces"].items()]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     text = [result["command"], ""]
     text += [
@@ -171,6 +183,16 @@ def _table(result: dict[str, Any], budgets: list[int]) -> str:
         shown = ", ".join(f"{b}: {m:+.3f} [{lo:+.3f}, {hi:+.3f}]" for b, (m, lo, hi) in by_budget.items())
         text.append(f"{next(iter(result['strategies']))} minus {other}, mean of paired differences: {shown}")
     return "\n".join(text)
+
+
+def _space_line(strategy: str, name: str, space: dict[str, Any], budgets: list[int]) -> list[str]:
+    cells = []
+    for b in budgets:
+        middle, lower, upper = space["fraction"][str(b)]
+        cells.append(f"{middle:.3f} ({lower:.3f}-{upper:.3f})")
+    shown = f"{name} (needle)" if space["needle"] else name
+    p = "-" if space["p"] is None else f"{space['p'][0]:.3f}"
+    return [strategy, shown, str(space["seeds"]), *cells, p, f"{space['cpu_ms']:.2f}"]
 
 
 if __name__ == "__main__":

@@ -64,6 +64,13 @@ class AutoSearcher(SearcherBase):
             if self._memory is not None:
                 self._memory.tell(observation)
 
+    def warm_start(self, observations: Sequence[Observation]) -> None:
+        """Learns from trials of a space much like this one, with scores on this one's scale; before anything else."""
+        self.history.believe(observations)
+        if self._memory is not None:
+            for observation in observations:
+                self._memory.tell(observation)
+
     def _propose(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         taken: dict[Key, Proposal] = {}
         for screened in self._screened()[:count]:

@@ -29,6 +29,8 @@ class SearcherBase(ABC):
     """
 
     name = "base"
+    cheap = False
+    """Whether it draws without a model, so that many more proposals than will be tried cost next to nothing."""
 
     def __init__(self, space: Space) -> None:
         self.domain = Domain(space)

@@ -11,17 +11,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tuner.core.types import Configuration, Kernel, Variant
+from tuner.core.types import Configuration, Kernel, Launch, Variant
 from tuner.search.archive import Archive, Elite
 from tuner.search.remix import Offspring, Outcome, Proposer, RemixProposer
 from tuner.spaces.source.descriptors import describe
 from tuner.spaces.source.edits import apply_edits, without
+from tuner.spaces.source.embedding import Embedding, distance, embed
 from tuner.spaces.source.identity import structure_digest
 from tuner.spaces.source.regions import Program, read_program
 
 __all__ = ["Bred", "Evolution", "Judged"]
 
 _PARENTS = 2
+
+_ALIKE = 0.004
+"""Distance under which two programs are much alike: one unrolled loop more of many, another pragma."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +42,7 @@ class Judged:
         score: logarithm of its tuned time over the baseline's; ``None`` where all of it failed.
         configuration: that reached the score.
         first: whether it was not judged before.
+        twin: whether its compiled code was the same as another variant's from its first trial on.
     """
 
     number: int
@@ -50,6 +55,7 @@ class Judged:
     score: float | None
     configuration: Configuration = field(default_factory=dict)
     first: bool = True
+    twin: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +86,8 @@ class Evolution:
         islands: of the archive.
         migration: judged variants between two migrations.
         patience: variants that an island may go without getting better.
-        proposer: instead of the remix operators.
+        proposers: by name, beside or instead of the remix operators.
+        launch: of the kernel, where it has one.
 
     Raises:
         SpecError: the kernel's regions are wrong.
@@ -94,14 +101,17 @@ class Evolution:
         islands: int = 2,
         migration: int = 12,
         patience: int = 24,
-        proposer: Proposer | None = None,
+        proposers: Mapping[str, Proposer] | None = None,
+        launch: Launch | None = None,
     ) -> None:
         self._kernel = kernel
-        self._original = read_program(kernel)
-        self._proposer = proposer or RemixProposer(kernel, numerics)
+        self._original = read_program(kernel, launch=launch)
+        own = proposers or {RemixProposer.name: RemixProposer(kernel, numerics, launch=launch)}
+        self._proposers = dict(own)
         self._migration, self._patience = migration, patience
         self._scores: dict[int, float] = {}
         self._variants: dict[int, Variant] = {0: kernel.variant}
+        self._embedded: dict[int, Embedding] = {}
         self._judged = 0
         self.archive = Archive.empty(islands)
 
@@ -118,29 +128,64 @@ class Evolution:
         """Learns what variants have reached, in the order in which they were judged."""
         for one in judged:
             if one.first and one.number:
-                self._proposer.tell([Outcome(origin=one.origin, gain=self._gain(one))])
+                outcome = Outcome(origin=one.origin, gain=self._gain(one))
+                for proposer in self._proposers.values():
+                    proposer.tell([outcome])
             if one.score is None:
                 continue
             self._scores[one.number] = one.score
             self._variants[one.number] = one.variant
+            if one.twin:
+                # The same code by another way is no other kind of variant.
+                continue
             self._offer(one)
             self._judged += 1
             if self._judged % self._migration == 0:
                 self.archive = self.archive.migrate().restart_stagnant(self._patience)
 
-    def ask(self, number: int, rng: np.random.Generator, known: Collection[str]) -> Bred | None:
+    def parents(self, number: int, count: int, rng: np.random.Generator) -> tuple[int, list[Elite]]:
+        """Whose turn it is: an island, and different elites of it; changes nothing.
+
+        Args:
+            number: how many times parents were asked for before.
+            count: of elites at most.
+            rng: the only source of chance.
+        """
+        island = number % len(self.archive.islands)
+        return island, self.archive.parents(island, count, rng)
+
+    def adopted(
+        self, offspring: Offspring, *, parent: int, island: int, configuration: Configuration
+    ) -> Bred:
+        """A variant that was made elsewhere, from one parent."""
+        return Bred(
+            offspring=offspring,
+            parents=(parent,),
+            configurations=(configuration,),
+            island=island,
+            cell=self.cell_of(offspring.variant),
+        )
+
+    def ask(
+        self,
+        number: int,
+        rng: np.random.Generator,
+        known: Collection[str],
+        proposer: str = RemixProposer.name,
+    ) -> Bred | None:
         """A new variant, or ``None`` where none was found; changes nothing.
 
         Args:
             number: how many were asked for before.
             rng: the only source of chance.
             known: structures of all variants so far.
+            proposer: whom to ask, by name.
         """
-        island = number % len(self.archive.islands)
-        elites = self.archive.parents(island, _PARENTS, rng)
+        island, elites = self.parents(number, _PARENTS, rng)
         if not elites:
             return None
-        offspring = self._proposer.propose([self._variants[e.born] for e in elites], rng, known)
+        parents = [self._variants[e.born] for e in elites]
+        offspring = self._most_novel(self._proposers[proposer], parents, rng, known)
         if offspring is None:
             return None
         # Only a crossover has the second one in it.
@@ -152,6 +197,33 @@ class Evolution:
             island=island,
             cell=describe(apply_edits(self._original, offspring.variant.edits).program),
         )
+
+    def _most_novel(
+        self,
+        proposer: Proposer,
+        parents: Sequence[Variant],
+        rng: np.random.Generator,
+        known: Collection[str],
+    ) -> Offspring | None:
+        """An offspring; where it is much like a variant that is known, the less alike of two."""
+        first = proposer.propose(parents, rng, known)
+        if first is None or self._apart(first) >= _ALIKE:
+            return first
+        second = proposer.propose(parents, rng, {*known, first.structure})
+        return second if second is not None and self._apart(second) > self._apart(first) else first
+
+    def _apart(self, offspring: Offspring) -> float:
+        """How far an offspring is from the variant that is most like it."""
+        own = self._embed(offspring.variant)
+        for number, variant in self._variants.items():
+            if number not in self._embedded:
+                self._embedded[number] = self._embed(variant)
+        return min((distance(own, e) for e in self._embedded.values()), default=1.0)
+
+    def _embed(self, variant: Variant) -> Embedding:
+        # Reading a text is much cheaper than applying its edits again, which a resumed run would do for all variants.
+        launch = variant.launch or self._original.entry.launch
+        return embed(read_program(self._kernel, variant, launch=launch))
 
     def reduce(self, variant: Variant, edit: int) -> Offspring | None:
         """A variant without one of its edits and without those that no longer apply then; ``None`` if nothing goes."""

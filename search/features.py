@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,16 +70,9 @@ class Features:
             for table in _tables(dimension)
         ]
         self._products = _logarithms(domain)
-        self._extra: list[Callable[[NDArray[np.int64]], Floats]] = []
         sizes = [group.table.shape[1] for group in self._tables] + [1] * len(self._products)
         self.groups = np.repeat(np.arange(len(sizes)), sizes)
         self.width = len(sizes)
-
-    def extend(self, column: Callable[[NDArray[np.int64]], Floats]) -> None:
-        """One more column, ``[n]`` for points ``[n, axes]``, with a length scale of its own; before any encoding."""
-        self._extra.append(column)
-        self.groups = np.append(self.groups, self.width)
-        self.width += 1
 
     def encode(self, points: NDArray[np.integer]) -> Floats:
         """``[n, columns]`` for points ``[n, axes]``."""
@@ -88,7 +81,6 @@ class Features:
         whole = points.astype(np.int64)
         columns = [group.table[whole[:, group.axis]] for group in self._tables]
         columns += [product.column(whole) for product in self._products]
-        columns += [extra(whole)[:, None] for extra in self._extra]
         return np.hstack(columns)
 
 

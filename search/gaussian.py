@@ -42,9 +42,9 @@ class Hyper:
     theta: Floats
 
     @classmethod
-    def prior(cls, width: int) -> Hyper:
-        """What is assumed of ``width`` groups before anything is known."""
-        return cls(theta=np.concatenate([np.zeros(width), [_NOISE[0], 0.0]]))
+    def prior(cls, width: int, size: float = 1.0) -> Hyper:
+        """What is assumed of ``width`` groups before anything is known, and of the function's variance."""
+        return cls(theta=np.concatenate([np.zeros(width), [_NOISE[0], math.log(size)]]))
 
     @property
     def rates(self) -> Floats:
@@ -217,6 +217,25 @@ class Posterior:
         half = self._solve(self._kernel(self._known[: self.count], columns * self._rates))
         variance = self._size - np.einsum("ij,ij->j", half, half)
         return middle + weights @ half, np.sqrt(np.maximum(variance, 1e-8))
+
+    def coefficients(self, targets: Floats, known: Floats, centre: float, spread: float) -> Floats:
+        """How much each of some given columns says of the targets, ``[k]``, by generalised least squares.
+
+        The constant mean is taken out; the prior of a coefficient is normal.
+
+        Args:
+            targets: ``[n]``.
+            known: the columns at the observations, ``[n, k]``.
+            centre: of the prior.
+            spread: its deviation.
+        """
+        solved = self._solve(np.column_stack([targets, np.ones(len(targets)), known]))
+        one = solved[:, 1]
+        solved = solved - np.outer(one, (one @ solved) / (one @ one))
+        given = solved[:, 2:]
+        weight = 1.0 / spread**2
+        left = given.T @ given + weight * np.eye(given.shape[1])
+        return np.asarray(np.linalg.solve(left, given.T @ solved[:, 0] + weight * centre))
 
     def _deviation(self) -> Floats:
         return np.sqrt(np.maximum(self._variance, 1e-8)).astype(np.float64)

@@ -82,6 +82,13 @@ class History:
             if point is not None:
                 self.placed.append((observation, point))
 
+    def believe(self, observations: Sequence[Observation]) -> None:
+        """Notes what models may learn from trials elsewhere; such configurations are not taken to be tried here."""
+        for observation in observations:
+            point = self._domain.point(observation.proposal.configuration)
+            if point is not None and observation.score is not None:
+                self.placed.append((observation, point))
+
     def knows(self, configuration: Configuration) -> bool:
         """Whether a configuration was proposed or told before."""
         return configuration_key(configuration) in self.seen

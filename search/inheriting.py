@@ -7,6 +7,7 @@ new tunables, and from then on what the inner searcher proposes. May not judge v
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,15 +31,22 @@ class InheritingSearcher:
         space: of the variant.
         seed: the first configuration.
         new: names of the tunables that the parent did not have.
+        prior: what the parent's searcher was told, as far as this one's may learn from it.
     """
 
     def __init__(
-        self, make: Callable[[], Searcher], space: Space, seed: Configuration, new: Sequence[str]
+        self,
+        make: Callable[[], Searcher],
+        space: Space,
+        seed: Configuration,
+        new: Sequence[str],
+        prior: Sequence[Observation] = (),
     ) -> None:
         self._make = make
         self._space = space
         self._seed = dict(seed)
         self._new = [p for p in space.parameters if p.name in set(new)]
+        self._prior = prior
         self._adopted: dict[object, Proposal] = {}
         self._observed: list[Observation] = []
         self._inner: Searcher | None = None
@@ -71,10 +79,33 @@ class InheritingSearcher:
         """The inner searcher, told of everything so far."""
         if self._inner is None:
             self._inner = self._make()
+            learn = getattr(self._inner, "warm_start", None)
+            prior = self._translated()
+            if learn is not None and prior:
+                learn(prior)
             self._inner.adopt(list(self._adopted.values()))
             self._inner.tell(self._observed)
             self._observed = []
         return self._inner
+
+    def _translated(self) -> list[Observation]:
+        """The parent's trials with this variant's own tunables as it began, moved to this variant's level.
+
+        The level is what the parent's best configuration has come to here; unknown, nothing is learnt.
+        """
+        key = configuration_key(self._seed)
+        own = [o.score for o in self._observed if configuration_key(o.proposal.configuration) == key]
+        best = min((o.score for o in self._prior if o.score is not None), default=None)
+        if not own or own[0] is None or best is None:
+            return []
+        known = {d.name for d in self._space.dimensions} | ({PASSES} if self._space.passes else set())
+        made = []
+        for one in self._prior:
+            configuration = {k: v for k, v in one.proposal.configuration.items() if k in known}
+            proposal = replace(one.proposal, configuration={**self._seed, **configuration})
+            if one.score is not None and configuration_key(proposal.configuration) != key:
+                made.append(replace(one, proposal=proposal, score=one.score - best + own[0]))
+        return made
 
     def _first(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         made = [] if self._adopted else [Proposal(configuration=self._seed, origin=_OWN[0])]

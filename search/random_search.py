@@ -24,6 +24,7 @@ class RandomSearcher(SearcherBase):
     """
 
     name = "random"
+    cheap = True
 
     def _propose(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         if self.domain.passes is None:

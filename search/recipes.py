@@ -14,10 +14,11 @@ import numpy as np
 
 from tuner.spaces.source.edits import Edit, apply_edit, assumptions, names_elsewhere, renamed
 from tuner.spaces.source.operators import OPERATORS, Refused
+from tuner.spaces.source.operators.base import DEVICE
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.syntax import Binary, For, Function, Name, statements
 
-__all__ = ["RECIPES", "Attempt", "Step", "cook", "try_operator"]
+__all__ = ["DEVICE_RECIPES", "RECIPES", "Attempt", "Step", "cook", "recipes_for", "try_operator"]
 
 _SITES_TRIED = 12
 _REPEATS = 6
@@ -53,18 +54,22 @@ class Step:
         wanted: which of its sites.
         everywhere: repeat until it applies nowhere, else once.
         chance: of being tried at all.
+        needed: whether the recipe is nothing without it.
     """
 
     operators: tuple[str, ...]
     wanted: Filter = lambda function, site: True
     everywhere: bool = False
     chance: float = 1.0
+    needed: bool = False
 
 
 def try_operator(attempt: Attempt, name: str, wanted: Filter | None = None) -> Attempt | None:
     """One operator at a random place where it applies; ``None`` where it applies nowhere."""
     found: list[tuple[str, dict[str, Any]]] = []
     operator = OPERATORS[name]
+    if attempt.program.language not in operator.languages:
+        return None
     for label, function in attempt.program.functions.items():
         if sum(isinstance(n, For) for n in statements(function.body)) > _MOST_LOOPS:
             continue
@@ -90,18 +95,20 @@ def try_operator(attempt: Attempt, name: str, wanted: Filter | None = None) -> A
     return None
 
 
-def cook(steps: Sequence[Step], attempt: Attempt) -> Attempt:
-    """A recipe from its first step to its last."""
+def cook(steps: Sequence[Step], attempt: Attempt) -> Attempt | None:
+    """A recipe from its first step to its last; ``None`` where a step that it needs applies nowhere."""
     for step in steps:
         if step.chance < 1.0 and attempt.rng.random() >= step.chance:
             continue
-        for _ in range(_REPEATS if step.everywhere else 1):
+        for number in range(_REPEATS if step.everywhere else 1):
             made = None
             for name in step.operators:
                 made = try_operator(attempt, name, step.wanted)
                 if made is not None:
                     break
             if made is None:
+                if step.needed and not number:
+                    return None
                 break
             attempt = made
     return attempt
@@ -111,9 +118,15 @@ def _finished_keys(function: Function) -> set[str]:
     """Loops not worth an edit of their own: over what whole blocks leave over, or unrolled to nothing."""
     found: set[str] = set()
     for node in statements(function.body):
-        if isinstance(node, For) and (_is_rest(node) or any("unroll(full)" in p for p in node.pragmas)):
+        if isinstance(node, For) and (
+            _is_rest(node) or any("unroll(full)" in p or p == "unroll" for p in node.pragmas)
+        ):
             found |= {n.key for n in statements((node,)) if isinstance(n, For)}
     return found
+
+
+def _is_unrolled(loop: For) -> bool:
+    return any("unroll(full)" in p or p == "unroll" for p in loop.pragmas)
 
 
 def _is_rest(loop: For) -> bool:
@@ -157,55 +170,135 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
         # Tiles in cache, one of them packed, blocks in registers: what makes a matrix product fast.
         "blocked_product": (
             *_PERFECT,
-            Step(operators=("tile",), wanted=_depth(3)),
+            Step(operators=("tile",), wanted=_depth(3), needed=True),
             Step(operators=("interchange",), wanted=_over_tiles, chance=0.7),
             Step(operators=("interchange",), wanted=_over_tiles, chance=0.7),
             Step(operators=("scalar_replace",), everywhere=True),
             Step(operators=("pack",), chance=0.8),
-            Step(operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True),
+            Step(
+                operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True, needed=True
+            ),
             *_TOLD,
         ),
         "register_product": (
             Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
-            Step(operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True),
+            Step(
+                operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True, needed=True
+            ),
             *_TOLD,
         ),
         "split_product": (
             *_PERFECT,
             Step(operators=("scalar_replace",), everywhere=True),
-            Step(operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True),
+            Step(
+                operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True, needed=True
+            ),
             *_TOLD,
         ),
         "reordered": (
             *_PERFECT,
-            Step(operators=("interchange",)),
+            Step(operators=("interchange",), needed=True),
             Step(operators=("interchange",), chance=0.5),
             Step(operators=("unroll_and_jam", "scalar_replace"), chance=0.7),
             Step(operators=("vectorize",), chance=0.5),
             *_TOLD,
         ),
-        "many_sums": (Step(operators=("partial_sums",), everywhere=True), *_TOLD),
+        "many_sums": (Step(operators=("partial_sums",), everywhere=True, needed=True), *_TOLD),
         "reordered_sums": (
             Step(operators=("accumulate_in_place",), everywhere=True, chance=0.5),
             Step(operators=("scalar_replace",), everywhere=True),
-            Step(operators=("partial_sums",), everywhere=True),
+            Step(operators=("partial_sums",), everywhere=True, needed=True),
             *_TOLD,
         ),
         "jammed": (
             Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
-            Step(operators=("unroll_and_jam",), everywhere=True),
+            Step(operators=("unroll_and_jam",), everywhere=True, needed=True),
             *_TOLD,
         ),
+        "wavefront": (Step(operators=("wavefront",), everywhere=True, needed=True), *_TOLD),
         "told": (
             Step(operators=("restrict",)),
             Step(operators=("if_convert",), everywhere=True),
             Step(operators=("vectorize",), everywhere=True, chance=0.7),
         ),
         "tiled": (
-            Step(operators=("tile",)),
+            Step(operators=("tile",), needed=True),
             Step(operators=("pack",), chance=0.5),
             Step(operators=("restrict",)),
         ),
     }
 )
-"""Recipes by name."""
+"""Recipes for functions on the host by name."""
+
+
+def _all_axes(function: Function, site: Mapping[str, Any]) -> bool:
+    launch = function.launch
+    return launch is not None and len(site.get("axes", ())) == len(launch.grid)
+
+
+def _most_arrays(function: Function, site: Mapping[str, Any]) -> bool:
+    return len(site.get("arrays", ())) > 1
+
+
+_TOLD_DEVICE = (
+    Step(operators=("restrict",), chance=0.7),
+    Step(operators=("launch_bounds",), chance=0.4),
+)
+
+DEVICE_RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
+    {
+        # Tiles in shared memory and a block of results in the registers of each item.
+        "staged_blocks": (
+            Step(operators=("block_size",), everywhere=True, chance=0.5),
+            Step(operators=("stage",), wanted=_most_arrays, needed=True),
+            Step(operators=("coarsen",), wanted=_all_axes, chance=0.9),
+            Step(operators=("unroll",), chance=0.3),
+            *_TOLD_DEVICE,
+        ),
+        "staged": (
+            Step(operators=("block_size",), everywhere=True, chance=0.5),
+            Step(operators=("stage",), needed=True),
+            Step(operators=("coarsen",), chance=0.5),
+            *_TOLD_DEVICE,
+        ),
+        "blocks": (
+            Step(operators=("block_size",), everywhere=True, chance=0.5),
+            Step(operators=("coarsen",), wanted=_all_axes, needed=True),
+            Step(operators=("unroll",), chance=0.5),
+            *_TOLD_DEVICE,
+        ),
+        "coarse": (
+            Step(operators=("block_size",), chance=0.5),
+            Step(operators=("coarsen",), needed=True),
+            *_TOLD_DEVICE,
+        ),
+        "wide_loads": (
+            Step(operators=("block_size",), chance=0.5),
+            Step(operators=("vector_loads",), needed=True),
+            *_TOLD_DEVICE,
+        ),
+        "strides": (
+            Step(operators=("block_size",), chance=0.5),
+            Step(operators=("grid_stride",), needed=True),
+            Step(operators=("unroll",), chance=0.5),
+            *_TOLD_DEVICE,
+        ),
+        "shared_sum": (
+            Step(operators=("block_size",), chance=0.5),
+            Step(operators=("share_sum",), needed=True),
+            *_TOLD_DEVICE,
+        ),
+        "told_device": (
+            Step(operators=("restrict",)),
+            Step(operators=("const",), chance=0.5),
+            Step(operators=("read_only_loads",), everywhere=True, chance=0.7),
+            Step(operators=("launch_bounds",), chance=0.7),
+        ),
+    }
+)
+"""Recipes for kernels that are launched by name."""
+
+
+def recipes_for(language: str) -> Mapping[str, Sequence[Step]]:
+    """Recipes by name for sources in a language."""
+    return DEVICE_RECIPES if language in DEVICE else RECIPES

@@ -7,15 +7,15 @@ or time anything.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from tuner.core.canonical import canonical_json
-from tuner.core.types import Kernel, Variant
-from tuner.search.recipes import RECIPES, Attempt, cook, try_operator
+from tuner.core.types import Kernel, Launch, Variant
+from tuner.search.recipes import Attempt, cook, recipes_for, try_operator
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.source.edits import (
     Applied,
@@ -36,6 +36,8 @@ _UNCHECKED_SHARE = 0.03
 _PRIOR_TRIES = 2.0
 _PRIOR_GAIN = 0.05
 _KEPT = 64
+_UNTRIED = 3.0
+_APPLIES_NOWHERE = 0.25
 _RECIPE_SHARE = 8.0
 
 
@@ -107,6 +109,7 @@ class RemixProposer:
         kernel: as given.
         numerics: ``exact``, ``reassociate`` or ``approximate``, as in the spec.
         attempts: how often a move is tried before it gives up.
+        launch: of the kernel, where it has one.
 
     Raises:
         SpecError: the kernel's regions are wrong.
@@ -114,10 +117,13 @@ class RemixProposer:
 
     name = "remix"
 
-    def __init__(self, kernel: Kernel, numerics: str = "exact", *, attempts: int = 24) -> None:
-        self._original = read_program(kernel)
+    def __init__(
+        self, kernel: Kernel, numerics: str = "exact", *, attempts: int = 32, launch: Launch | None = None
+    ) -> None:
+        self._original = read_program(kernel, launch=launch)
         self._reassociate = permitted([{"reassociate": True}], numerics)
         self._numerics = numerics
+        self._recipes = recipes_for(self._original.language)
         self._attempts = attempts
         self._gains: dict[str, list[float]] = {}
         self._kept: dict[str, Applied] = {}
@@ -130,7 +136,9 @@ class RemixProposer:
     @property
     def weights(self) -> Mapping[str, float]:
         """How often each move is tried, relative to the others."""
-        names = [*OPERATORS, *(f"recipe/{r}" for r in RECIPES), "crossover", "drop"]
+        language = self._original.language
+        operators = [n for n, operator in OPERATORS.items() if language in operator.languages]
+        names = [*operators, *(f"recipe/{r}" for r in self._recipes), "crossover", "drop"]
         return MappingProxyType({n: self._weight(n) for n in names})
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
@@ -154,18 +162,35 @@ class RemixProposer:
             move = names[int(rng.choice(len(names), p=chances / chances.sum()))]
             made = self._move(move, bases, rng)
             if made is None:
+                # It may be a matter of chance, but rather that it applies nowhere.
+                weights[move] *= _APPLIES_NOWHERE
                 continue
             structure = structure_digest(made.program)
             if structure in seen or not permitted(made.variant.edits, self._numerics):
                 continue
-            return _offspring(made, move, parents, structure)
+            return self._plain(made, move, parents, structure)
         return None
+
+    def _plain(self, made: Applied, move: str, parents: Sequence[Variant], structure: str) -> Offspring:
+        """The offspring; where its new edits only undo one of the parent's, by leaving that one out instead."""
+        edits = parents[0].edits
+        if move in ("drop", "crossover") or not edits:
+            return _offspring(made, move, parents, structure)
+        for number, edit in enumerate(edits):
+            shorter = without(self._original, edits, {number})
+            if structure_digest(shorter.program) == structure:
+                found = _offspring(shorter, "drop", parents, structure)
+                return replace(found, note={**found.note, "undoes": edit["op"], "by": move})
+        return _offspring(made, move, parents, structure)
 
     def _weight(self, name: str) -> float:
         gains = self._gains.get(name, [])
         mean = (sum(gains) + _PRIOR_TRIES * _PRIOR_GAIN) / (len(gains) + _PRIOR_TRIES)
+        if not gains and name.startswith("recipe/"):
+            # Every recipe is looked at early: what a kernel needs shows at the first try.
+            mean *= _UNTRIED
         operator = OPERATORS.get(name)
-        if operator is not None and not operator.checked:
+        if operator is not None and operator.raw:
             return _UNCHECKED_SHARE * mean
         return mean * (_RECIPE_SHARE if name.startswith("recipe/") else 1.0)
 
@@ -190,7 +215,12 @@ class RemixProposer:
         attempt = Attempt(program=base.program, edits=(), rng=rng, reassociate=self._reassociate)
         made: Attempt | None
         if move.startswith("recipe/"):
-            made = cook(RECIPES[move.removeprefix("recipe/")], attempt)
+            recipe = self._recipes[move.removeprefix("recipe/")]
+            made = cook(recipe, attempt)
+            if made is None and edits:
+                # Another recipe has been there before: this one begins at the source as given.
+                edits = ()
+                made = cook(recipe, replace(attempt, program=self._original))
         else:
             made = try_operator(attempt, move)
         if made is None or not made.edits:

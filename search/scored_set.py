@@ -19,6 +19,8 @@ from tuner.search.domain import Domain, Point
 from tuner.search.feasibility import Feasibility
 from tuner.search.features import Features
 from tuner.search.gaussian import Hyper, Posterior, fit, log_improvement, normal_scores
+from tuner.search.scalarise import scalarised
+from tuner.search.warm import Source, Sources
 
 __all__ = ["Fitter", "ScoredSet"]
 
@@ -28,12 +30,15 @@ Placed = Sequence[tuple[Observation, Point]]
 _GROWTH = 1.07
 _LISTED = 32_768
 _KEPT = 24_576
+_DRAWN = 16_384
 _SAMPLED = 2_048
 _TRAINED = 512
 _FITTED = 192
 _LEAST = 4
 _BELIEVED = 32
 _HOPELESS = 1e-3
+_ALONE = 30
+_REMAINS = 0.25
 
 
 class Fitter:
@@ -48,9 +53,15 @@ class Fitter:
         self._domain = domain
         self._startup = startup
         self.features = Features(domain)
+        self.sources = Sources()
         self._sizes: list[int] = [startup]
         self._hypers: list[Hyper] = []
         self._latest: tuple[int, ScoredSet] | None = None
+
+    def learn_from(self, source: Source) -> None:
+        """One more source; before any observation. The first fit then happens at the first."""
+        self.sources = Sources((*self.sources.each, source))
+        self._sizes = [1]
 
     def at(self, placed: Placed) -> ScoredSet:
         """The set after these observations; at least ``startup`` of them."""
@@ -60,7 +71,12 @@ class Fitter:
         size = self._sizes[number]
         if self._latest is None or self._latest[0] != number:
             made = ScoredSet(
-                self._domain, self.features, self._hyper(number, placed), size, self._next(size) - size
+                self._domain,
+                self.features,
+                self._hyper(number, placed),
+                size,
+                self._next(size) - size,
+                self._sources(size),
             )
             made.begin(placed[:size])
             self._latest = (number, made)
@@ -73,20 +89,35 @@ class Fitter:
     def _next(size: int) -> int:
         return max(size + 1, int(size * _GROWTH))
 
+    def _sources(self, size: int) -> Sources:
+        """From some observations on the target's own say more than another's."""
+        return self.sources if size < _ALONE else Sources()
+
     def _hyper(self, number: int, placed: Placed) -> Hyper:
         """Fitted numbers of each size follow from those of the size before, whether or not those were used."""
         while len(self._hypers) <= number:
-            before = self._hypers[-1] if self._hypers else Hyper.prior(self.features.width)
+            first = Hyper.prior(self.features.width, _REMAINS if self.sources.each else 1.0)
+            before = self._hypers[-1] if self._hypers else first
             size = self._sizes[len(self._hypers)]
             used = [pair for pair in _chosen(placed[:size], _FITTED) if pair[0].score is not None]
-            if len(used) < _LEAST or not self.features.width:
-                self._hypers.append(before)
-                continue
-            columns = self.features.encode(self._domain.array(point for _, point in used))
-            scores = normal_scores(_scores(used))
-            rough = np.array([o.raced for o, _ in used])
-            self._hypers.append(fit(columns, self.features.groups, scores, rough, before))
+            enough = len(used) >= _LEAST and self.features.width > 0
+            self._hypers.append(self._fitted(before, used, self._sources(size)) if enough else before)
         return self._hypers[number]
+
+    def _fitted(self, before: Hyper, used: Placed, sources: Sources) -> Hyper:
+        points = self._domain.array(point for _, point in used)
+        columns = self.features.encode(points)
+        rough = np.array([o.raced for o, _ in used])
+        values = [_objectives(o) for o, _ in used]
+        objectives = max(map(len, values))
+        scores = scalarised(values, [1.0 / objectives] * objectives)
+        if not sources.each:
+            return fit(columns, self.features.groups, normal_scores(scores), rough, before)
+        posterior = Posterior(before, self.features.groups, columns[:1], len(columns))
+        posterior.begin(columns, rough)
+        given, targets = sources.expected(points), sources.relative(scores)
+        remaining = targets - given @ sources.multiples(posterior, targets, given)
+        return fit(columns, self.features.groups, remaining - remaining.mean(), rough, before)
 
 
 class ScoredSet:
@@ -98,6 +129,7 @@ class ScoredSet:
         hyper: the fitted numbers.
         size: how many observations the fit was made on; seeds the sample of candidates of large spaces.
         room: how many observations will follow.
+        sources: of a warm start; without any the model is of ranks, else of what remains beside theirs.
 
     Attributes:
         points: the candidates, ``[m, axes]``; some may be tried already.
@@ -105,13 +137,23 @@ class ScoredSet:
         told: how many observations are in.
     """
 
-    def __init__(self, domain: Domain, features: Features, hyper: Hyper, size: int, room: int) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        features: Features,
+        hyper: Hyper,
+        size: int,
+        room: int,
+        sources: Sources,
+    ) -> None:
         self._domain, self._features, self._hyper = domain, features, hyper
+        self._sources = sources
+        self._given: list[Floats] = []
         self._room = room + _BELIEVED
         self.points, self.whole = _candidates(domain, size)
         self._posterior: Posterior
         self._feasibility: Feasibility
-        self._scores: list[float] = []
+        self._known: list[tuple[float, ...]] = []
         self.told = 0
 
     def begin(self, placed: Placed) -> None:
@@ -123,7 +165,9 @@ class ScoredSet:
         if scored:
             known = self._features.encode(self._domain.array(point for _, point in scored))
             self._posterior.begin(known, np.array([o.raced for o, _ in scored]))
-            self._scores = [o.score for o, _ in scored if o.score is not None]
+            self._known = [_objectives(o) for o, _ in scored]
+            self._given = list(self._sources.expected(self._domain.array(point for _, point in scored)))
+        self._at = self._sources.expected(self.points)
         if len(self.points) > _KEPT:
             self._screen()
         self._feasibility = Feasibility(
@@ -139,39 +183,57 @@ class ScoredSet:
         rows = self._domain.array([point])
         if observation.score is not None:
             self._posterior.add(self._features.encode(rows)[0], observation.raced)
-            self._scores.append(observation.score)
+            self._known.append(_objectives(observation))
+            self._given.append(self._sources.expected(rows)[0])
         self._feasibility.add(self._positions(rows)[0], observation.score is None)
         self.told += 1
 
-    def values(self, believed: Sequence[Point] = ()) -> Floats:
+    def values(self, believed: Sequence[Point] = (), weighted: Sequence[float] = (1.0,)) -> Floats:
         """Logarithm of expected improvement times chance at every candidate.
 
         Args:
             believed: points on their way; others than these and those beside them are worth more now.
+            weighted: of the objectives, time first.
         """
-        targets = normal_scores(np.array(self._scores))
-        mean, deviation = self._posterior.predict(targets)
+        targets, multiples = self._targets(weighted)
+        mean, deviation = self._posterior.predict(self._remaining(targets, multiples))
+        mean = mean + self._at @ multiples
         if believed:
             known = self._features.encode(self._domain.array(believed[-_BELIEVED:]))
             deviation = self._posterior.believing(known)
         return _worth(mean, deviation, float(targets.min()), self._feasibility.chances())
 
-    def values_at(self, points: Sequence[Point]) -> Floats:
+    def values_at(self, points: Sequence[Point], weighted: Sequence[float] = (1.0,)) -> Floats:
         """The same at other points."""
         rows = self._domain.array(points)
-        targets = normal_scores(np.array(self._scores))
-        mean, deviation = self._posterior.predict_at(self._features.encode(rows), targets)
+        targets, multiples = self._targets(weighted)
+        mean, deviation = self._posterior.predict_at(
+            self._features.encode(rows), self._remaining(targets, multiples)
+        )
+        mean = mean + self._sources.expected(rows) @ multiples
         chances = self._feasibility.chances_at(self._positions(rows))
         return _worth(mean, deviation, float(targets.min()), chances)
 
+    def _targets(self, weighted: Sequence[float]) -> tuple[Floats, Floats]:
+        scores = scalarised(self._known, weighted)
+        if not self._sources.each:
+            return normal_scores(scores), np.zeros(0)
+        targets = self._sources.relative(scores)
+        return targets, self._sources.multiples(self._posterior, targets, np.array(self._given))
+
+    def _remaining(self, targets: Floats, multiples: Floats) -> Floats:
+        return targets - np.array(self._given).reshape(len(targets), -1) @ multiples
+
     def _screen(self) -> None:
         """Keeps the better part of the candidates, so that what follows costs less."""
-        targets = normal_scores(np.array(self._scores))
-        mean, deviation = self._posterior.predict(targets)
+        targets, multiples = self._targets((1.0,))
+        mean, deviation = self._posterior.predict(self._remaining(targets, multiples))
+        mean = mean + self._at @ multiples
         worth = log_improvement(mean, deviation, float(targets.min()))
         kept = np.sort(np.argpartition(-worth, _KEPT)[:_KEPT])
         self.points = self.points[kept]
         self._posterior.keep(kept)
+        self._at = self._at[kept]
 
     def _positions(self, rows: NDArray[np.integer]) -> Floats:
         return np.asarray(rows * self._domain.scale)
@@ -183,7 +245,7 @@ def _candidates(domain: Domain, size: int) -> tuple[NDArray[np.int64], bool]:
         return domain.rows.astype(np.int64), True
     rng = stream(0, "candidates", size)
     if domain.rows is not None:
-        chosen = np.unique(rng.integers(len(domain.rows), size=_LISTED))
+        chosen = np.unique(rng.integers(len(domain.rows), size=_DRAWN))
         return domain.rows[chosen].astype(np.int64), False
     drawn = domain.space.sample(rng, _SAMPLED)
     return domain.array(p for p in map(domain.point, drawn) if p is not None), False
@@ -205,8 +267,8 @@ def _value(observation: Observation) -> float:
     return math.inf if observation.score is None else observation.score
 
 
-def _scores(placed: Placed) -> Floats:
-    return np.array([o.score for o, _ in placed if o.score is not None], dtype=np.float64)
+def _objectives(observation: Observation) -> tuple[float, ...]:
+    return (_value(observation), *observation.others)
 
 
 def _worth(mean: Floats, deviation: Floats, best: float, chances: Floats | None) -> Floats:

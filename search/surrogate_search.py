@@ -16,6 +16,7 @@ from tuner.core.types import Configuration, Proposal, Value
 from tuner.search.base import SearcherBase
 from tuner.search.blas import one_thread
 from tuner.search.domain import Point
+from tuner.search.scalarise import scalarised, weights
 from tuner.search.scored_set import Fitter, ScoredSet
 from tuner.search.warm import Source
 from tuner.spaces.space import Space
@@ -51,26 +52,31 @@ class SurrogateSearcher(SearcherBase):
         self.name = name
         self._origin = origin
         self._fitter = Fitter(self.domain, _STARTUP)
-        self._sources: list[Source] = []
 
     def warm_start(self, observations: Sequence[Observation]) -> None:
         """Learns from a run of the same kernel elsewhere; before anything else.
 
-        Two of three first points are then the best of the source, and what it expects is a column of the model.
+        The first point is then the source's best, and up to the thirtieth trial the model is of what remains beside a
+        multiple of what the source says; two early points are far from all others all the same.
         """
         with one_thread():
             source = Source(self.domain, observations)
             if source.usable:
-                self._sources.append(source)
-                self._fitter.features.extend(source.column)
+                self._fitter.learn_from(source)
 
     def _propose(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         pipeline = self.incumbent_pipeline
         placed = self.history.placed
-        if len(placed) < _STARTUP or sum(o.score is not None for o, _ in placed) < _SCORED:
+        sources = self._fitter.sources.each
+        number = len(placed) + len(self.history.pending)
+        if sources and number < _STARTUP and number % 3 == 2:
             return self._spread(count, rng, pipeline)
+        startup, least = (1, 1) if sources else (_STARTUP, _SCORED)
+        if len(placed) < startup or sum(o.score is not None for o, _ in placed) < least:
+            return self._spread(count, rng, pipeline)
+        weighted = weights(rng, 1 + max(len(o.others) for o, _ in placed))
         with one_thread():
-            found = self._by_model(self._fitter.at(placed), count, rng, pipeline)
+            found = self._by_model(self._fitter.at(placed), count, rng, pipeline, weighted)
         return found or self._spread(count, rng, pipeline)
 
     def _spread(self, count: int, rng: np.random.Generator, pipeline: str | None) -> list[Proposal]:
@@ -98,27 +104,34 @@ class SurrogateSearcher(SearcherBase):
 
     def _copied(self, number: int, pipeline: str | None, taken: list[Point]) -> Point | None:
         """The best point of a source that is untried, for all but every third of the first points."""
-        if not self._sources or number % 3 == 2:
+        sources = self._fitter.sources.each
+        if not sources or number % 3 == 2:
             return None
-        source = self._sources[number % len(self._sources)]
+        source = sources[number % len(sources)]
         for point in source.best:
             if point not in taken and not self.pool.tried(point, pipeline) and self.domain.valid(point):
                 return point
         return None
 
     def _by_model(
-        self, model: ScoredSet, count: int, rng: np.random.Generator, pipeline: str | None
+        self,
+        model: ScoredSet,
+        count: int,
+        rng: np.random.Generator,
+        pipeline: str | None,
+        weighted: tuple[float, ...],
     ) -> list[Proposal]:
         believed = self._running()
-        local = [] if model.whole else self._local(rng, pipeline)
-        beside = model.values_at(local) if local else np.zeros(0)
+        elite = self._elite(_ELITE, weighted)
+        local = [] if model.whole else self._local(elite, rng, pipeline)
+        beside = model.values_at(local, weighted) if local else np.zeros(0)
         proposals: list[Proposal] = []
         taken: set[Point] = set()
         while len(proposals) < count:
-            values = np.concatenate([model.values(believed), beside])
+            values = np.concatenate([model.values(believed, weighted), beside])
             how, ranked = "local", list[tuple[Point, float]]()
             if len(self.history.placed) >= _LOCAL_FROM and (len(self.history.seen) + len(taken)) % 2:
-                near = np.where(self._near(model.points, local), values, -np.inf)
+                near = np.where(self._near(elite[:_CENTRES], model.points, local), values, -np.inf)
                 ranked = self._best(model.points, local, near, taken, pipeline)
             if not ranked:
                 how, ranked = "model", self._best(model.points, local, values, taken, pipeline)
@@ -157,20 +170,28 @@ class SurrogateSearcher(SearcherBase):
             looked, reach = reach, min(total, 4 * reach)
         return list(found.items())
 
-    def _near(self, points: NDArray[np.int64], local: list[Point]) -> NDArray[np.bool_]:
+    def _elite(self, count: int, weighted: tuple[float, ...]) -> list[Point]:
+        """The best distinct points under the weights, best first."""
+        if len(weighted) == 1:
+            return self.history.elite(count)
+        scored = [(o, p) for o, p in self.history.placed if o.score is not None]
+        worth = scalarised([(o.score or 0.0, *o.others) for o, _ in scored], weighted)
+        return list(dict.fromkeys(scored[i][1] for i in np.argsort(worth, kind="stable")))[:count]
+
+    def _near(self, centres: list[Point], points: NDArray[np.int64], local: list[Point]) -> NDArray[np.bool_]:
         """Which candidates differ from one of the best few in at most two axes.
 
         The model is fitted to the whole space; close to the best it is asked again for what it values less there.
         """
         rows = np.vstack([points, self.domain.array(local)]) if local else points
         near = np.zeros(len(rows), dtype=bool)
-        for centre in self.history.elite(_CENTRES):
+        for centre in centres:
             near |= (rows != np.array(centre)).sum(axis=1) <= _STEPS
         return near
 
-    def _local(self, rng: np.random.Generator, pipeline: str | None) -> list[Point]:
+    def _local(self, best: list[Point], rng: np.random.Generator, pipeline: str | None) -> list[Point]:
         """Untried points one step from the best and crosses of the best, for spaces that are not scored whole."""
-        elite = [p for p in self.history.elite(_ELITE) if self.domain.valid(p)]
+        elite = [p for p in best if self.domain.valid(p)]
         found: dict[Point, None] = {}
         for point in elite:
             found.update(dict.fromkeys(self.pool.neighbours(point, pipeline=pipeline)[:_NEIGHBOURS]))

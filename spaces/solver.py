@@ -78,6 +78,13 @@ class Component:
         self.rows = self._list() if listed and not self._hopeless() else None
         self._settled = True
 
+    @classmethod
+    def of_rows(cls, domains: Mapping[str, Sequence[Value]], rows: Rows) -> Component:
+        """Variables of which only these combinations are valid, ``[n, variables]``, ascending."""
+        made = cls(domains, (), {}, listed=False)
+        made.rows = rows
+        return made
+
     @property
     def product(self) -> int:
         """How many combinations there are without constraints."""

@@ -22,7 +22,7 @@ from tuner.spaces.encoding import Encoder
 from tuner.spaces.listing import Listing
 from tuner.spaces.parameters import Kind, Parameter
 from tuner.spaces.passes import PassSpace
-from tuner.spaces.solver import ROW_LIMIT, components
+from tuner.spaces.solver import ROW_LIMIT, Component, components
 
 __all__ = ["PASSES", "Space"]
 
@@ -43,6 +43,7 @@ class Space:
         flags: choices by group; a choice is one text of any number of flags, the baseline's first.
         passes: the pass pipelines; ``None`` where passes are off.
         sizes: problem sizes that constraints may name.
+        only: the keys (:meth:`key`) that alone may be tried, all of them valid; ``None`` for every valid one.
 
     Attributes:
         dimensions: parameters, then flag groups as unordered parameters.
@@ -59,6 +60,7 @@ class Space:
         flags: Mapping[str, Sequence[str]] | None = None,
         passes: PassSpace | None = None,
         sizes: Mapping[str, int] | None = None,
+        only: Collection[tuple[int, ...]] | None = None,
     ) -> None:
         self.parameters = tuple(parameters)
         self.constraints = tuple(constraints)
@@ -67,9 +69,16 @@ class Space:
         self.sizes = dict(sizes or {})
         self.dimensions = (*self.parameters, *(_group(name, texts) for name, texts in self.flags.items()))
         self._check_names()
-        self._components = components(
-            {d.name: d.values for d in self.dimensions}, self.constraints, self.sizes
-        )
+        self._only = None if only is None else frozenset(only)
+        domains = {d.name: d.values for d in self.dimensions}
+        if self._only is None:
+            self._components = components(domains, self.constraints, self.sizes)
+        elif not self._only:
+            raise SpecError(
+                "the space is empty: nothing of what may be tried is valid", "relax the constraints"
+            )
+        else:
+            self._components = [Component.of_rows(domains, np.array(sorted(self._only), dtype=np.int64))]
         self.encoder = Encoder(self.dimensions)
         self._column = {d.name: i for i, d in enumerate(self.dimensions)}
         self._touching = {
@@ -131,12 +140,42 @@ class Space:
                 return str(error)
             values = ", ".join(f"{n} = {env[n]!r}" for n in sorted(constraint.names))
             return f"{constraint.text!r} does not hold" + (f" with {values}" if values else "")
+        if self._only is not None and self.key(configuration) not in self._only:
+            return "it is not among the configurations that may be tried"
         if self.passes is not None:
             text = configuration.get(PASSES)
             if not isinstance(text, str):
                 return "passes has no value"
             return self.passes.explain(text)
         return ""
+
+    def restricted(self, configurations: Iterable[Configuration]) -> Space:
+        """The same space with those of these configurations alone that are valid in it; pipelines stay free.
+
+        Raises:
+            SpecError: none is.
+        """
+        listing = self.listing()
+        keys = set()
+        for configuration in configurations:
+            found = [d.find(configuration.get(d.name)) for d in self.dimensions]
+            key = tuple(p for p in found if p is not None)
+            if len(key) < len(found):
+                continue
+            if (
+                listing.row(key) is not None
+                if listing is not None
+                else self._allowed(self._of_key(key), None)
+            ):
+                keys.add(key)
+        return Space(
+            self.parameters,
+            self.constraints,
+            flags=self.flags,
+            passes=self.passes,
+            sizes=self.sizes,
+            only=keys,
+        )
 
     def resolve(self, configuration: Configuration) -> Resolved:
         """Sorts values by what takes them.
@@ -266,6 +305,9 @@ class Space:
             values[PASSES] = self.passes.base if text is None else text
         return values
 
+    def _of_key(self, key: Sequence[int]) -> dict[str, Value]:
+        return self.sizes | self._from_key(key)
+
     def _from_key(self, key: Sequence[int]) -> dict[str, Value]:
         return {d.name: d.values[p] for d, p in zip(self.dimensions, key, strict=True)}
 
@@ -302,8 +344,11 @@ class Space:
         touched = dict.fromkeys(itertools.chain.from_iterable(self._touching[name] for name in changed))
         return all(holds(c, env) for c in touched)
 
+    def _open(self, key: tuple[int, ...]) -> bool:
+        return self._only is None or key in self._only
+
     def _steps(self, key: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
-        env: dict[str, Value] = self.sizes | self._from_key(key)
+        env = self._of_key(key)
         valid = self._allowed(env, None)
         for i, dimension in enumerate(self.dimensions):
             size, here = len(dimension.values), key[i]
@@ -317,12 +362,15 @@ class Space:
             changed = (dimension.name,) if valid else None
             for way in ways:
                 for position in way:
-                    if self._allowed(env | {dimension.name: dimension.values[position]}, changed):
-                        yield (*key[:i], position, *key[i + 1 :])
+                    moved = (*key[:i], position, *key[i + 1 :])
+                    if self._open(moved) and self._allowed(
+                        env | {dimension.name: dimension.values[position]}, changed
+                    ):
+                        yield moved
                         break
 
     def _swaps(self, key: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
-        env: dict[str, Value] = self.sizes | self._from_key(key)
+        env = self._of_key(key)
         valid = self._allowed(env, None)
         for i, j in itertools.combinations(range(len(key)), 2):
             first, second = self.dimensions[i], self.dimensions[j]
@@ -336,7 +384,8 @@ class Space:
             if self._allowed(env | changes, tuple(changes) if valid else None):
                 swapped = list(key)
                 swapped[i], swapped[j] = to_first, to_second
-                yield tuple(swapped)
+                if self._open(tuple(swapped)):
+                    yield tuple(swapped)
 
     def _nearest(self, key: tuple[int, ...]) -> list[tuple[int, ...]]:
         listing = self.listing()

@@ -33,6 +33,12 @@ search:
 """
 
 
+@pytest.fixture(autouse=True)
+def _own_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the user's library of runs."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
 @pytest.fixture
 def scale_spec(tmp_path: Path) -> Callable[..., Path]:
     """Writes a small real kernel whose parameters change nothing that matters; returns its spec's path."""

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.core.errors import BaselineError, UsageError
+from tuner.core.executors import MakeExecutor
 from tuner.core.protocols import Backend, Observer
 from tuner.core.types import Configuration
 from tuner.driver import audit as audits
 from tuner.driver import ensure as ensures
 from tuner.driver import export as exports
+from tuner.driver import frames
+from tuner.driver.card import result_card
+from tuner.driver.earlier import with_earlier
 from tuner.driver.engine import Interruption
 from tuner.driver.imports import read_sources
 from tuner.driver.opening import open_state
+from tuner.driver.rivals import run_rivals
 from tuner.driver.runs import (
-    MakeExecutor,
     Options,
     Outcome,
     begin,
@@ -29,6 +33,9 @@ from tuner.driver.runs import (
 )
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = ["Result", "ensure", "load", "replay", "tune", "tune_spec"]
 
@@ -73,25 +80,18 @@ class Result:
         return self.outcome.summary.configuration
 
     @property
-    def trials(self) -> list[dict[str, Any]]:
-        """Every trial as a plain row, in order of their numbers; times in seconds."""
-        with RunRecord.read(self.path) as record:
-            state, _, _ = open_state(record)
-        return [
-            {
-                "trial": t.number,
-                "status": None if t.status is None else t.status.value,
-                "stage": t.stage.value,
-                "raced": t.raced,
-                "score": t.score,
-                "time_s": [x for r in t.rounds for m in r for x in m["times_s"]],
-                "variant": t.variant,
-                "origin": t.proposal.origin,
-                "configuration": dict(t.proposal.configuration),
-                "message": t.message,
-            }
-            for t in state.trials.values()
-        ]
+    def rows(self) -> list[dict[str, Any]]:
+        """Every trial as a plain row, as :func:`tuner.driver.frames.read_rows` says."""
+        return frames.read_rows(self.path)
+
+    @property
+    def trials(self) -> pandas.DataFrame:
+        """Every trial as a line of a DataFrame, with columns as :func:`tuner.driver.frames.trials_frame` says.
+
+        Raises:
+            MachineError: pandas is not installed (extra ``frames``); :attr:`rows` needs nothing.
+        """
+        return frames.trials_frame(self.rows)
 
     def to_json(self) -> dict[str, Any]:
         """The object behind ``--json``."""
@@ -100,6 +100,11 @@ class Result:
     def export(self, folder: str | Path) -> list[Path]:
         """Writes source, object code, pipeline and result into a folder; returns the files."""
         return exports.export(self.path, Path(folder))
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        path = self.outcome.path
+        return result_card(self.outcome, [] if path is None else self.rows)
 
     def __repr__(self) -> str:
         low, high = self.speedup_interval
@@ -115,10 +120,12 @@ def tune(
     strategy: str | None = None,
     workers: int | None = None,
     warm_start: Sequence[str | Path] = (),
+    library: str | Path | None = None,
     out: str | Path = DEFAULT_OUT,
     go_on: bool = False,
     require_sandbox: bool = False,
     observers: Sequence[Observer] = (),
+    baselines: bool = False,
 ) -> Result:
     """Tunes the kernel of a spec.
 
@@ -129,11 +136,13 @@ def tune(
         seed: of every random stream.
         strategy: a searcher by name.
         workers: compile workers.
-        warm_start: runs of the same kernel elsewhere to learn from.
+        warm_start: runs of the same kernel elsewhere to learn from; ``"auto"`` finds those in ``out``.
+        library: folder of finished runs; what similar kernels gained by is tried first, and this run is kept there.
         out: folder for the run record.
         go_on: go on with the newest unfinished run of this spec in ``out``.
         require_sandbox: refuse to run where a protection from generated code is missing.
         observers: told of each committed event.
+        baselines: where the source evolves, first run simpler searches with the same budget each, to compare with.
 
     Raises:
         SpecError: a mistake in the spec.
@@ -152,9 +161,12 @@ def tune(
         strategy=strategy,
         workers=workers,
         require_sandbox=require_sandbox,
-        warm_start=tuple(read_sources([Path(p) for p in warm_start])),
+        warm_start=tuple(read_sources(with_earlier([Path(p) for p in warm_start], specs[0], [Path(out)]))),
+        library=None if library is None else Path(library),
     )
-    result = tune_spec(specs[0], options, out=Path(out), go_on=go_on, observers=observers)
+    result = tune_spec(
+        specs[0], options, out=Path(out), go_on=go_on, observers=observers, baselines=baselines
+    )
     if result.outcome.failed:
         raise BaselineError(result.outcome.summary.message, f"tuner check {spec} says more")
     return result
@@ -171,6 +183,7 @@ def tune_spec(
     interruption: Interruption | None = None,
     backend: Backend | None = None,
     display: AbstractContextManager[Any] | None = None,
+    baselines: bool = False,
     executor: MakeExecutor | None = None,
 ) -> Result:
     """:func:`tune` for a spec that is loaded already; a baseline that fails is in the result, not raised."""
@@ -190,6 +203,8 @@ def tune_spec(
                 )
             )
     with display or nullcontext():
+        if baselines:
+            options = replace(options, rivals=_rivals(spec, options, out, backend, interruption, executor))
         return Result(
             begin(
                 spec,
@@ -201,6 +216,20 @@ def tune_spec(
                 executor=executor,
             )
         )
+
+
+def _rivals(
+    spec: LoadedSpec,
+    options: Options,
+    out: Path,
+    backend: Backend | None,
+    interruption: Interruption | None,
+    executor: MakeExecutor | None,
+) -> tuple[str, ...]:
+    def run(spec: LoadedSpec, path: Path, changed: Options) -> Outcome:
+        return begin(spec, path, changed, backend=backend, interruption=interruption, executor=executor)
+
+    return run_rivals(spec, options, lambda name: new_path(out, f"{spec.name}-{name}"), run)
 
 
 def load(run: str | Path) -> Result:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.core.canonical import canonical_json, digest
-from tuner.core.protocols import BaselineReport
+from tuner.core.protocols import BaselineReport, Peaks
 from tuner.core.streams import seed_for, stream
 from tuner.core.types import (
     Build,
@@ -44,6 +44,8 @@ class SimulatedBackend:
         process_noise: standard deviation of the log time between processes.
         call_noise: standard deviation of the log time between calls.
         catalogue: passes to offer, in the format of :class:`tuner.spaces.passes.Catalogue`.
+        features: static features of a candidate's build.
+        at_best: what the simulated machine does at best, where that is known.
         of_variant: how many times longer a source takes than the one it came from, or what becomes of it.
         on_event: called before each build, verification and measurement with its name, to inject faults.
     """
@@ -57,6 +59,8 @@ class SimulatedBackend:
     name: str = "simulated"
     on_event: Callable[[str], None] | None = None
     of_variant: Callable[[Variant, Resolved], float | Status] | None = None
+    features: Callable[[Resolved], Mapping[str, float]] | None = None
+    at_best: Peaks | None = None
 
     def environment(self, target: str) -> Mapping[str, Any]:
         """Nothing of this machine matters."""
@@ -65,9 +69,13 @@ class SimulatedBackend:
     def check_flags(self, flags: Sequence[str]) -> None:
         """Any flag will do."""
 
-    def pass_catalogue(self) -> Mapping[str, Any] | None:
+    def pass_catalogue(self, target: str = "native") -> Mapping[str, Any] | None:
         """As given."""
         return self.catalogue
+
+    def peaks(self, target: str, threads: int, *, measure: bool) -> Peaks | None:
+        """As given."""
+        return self.at_best
 
     def prepare(self, task: Task, *, workers: int) -> _Evaluation:
         """Ready at once."""
@@ -103,7 +111,8 @@ class _Evaluation:
         plain = _plain(resolved) if make is None else make(resolved)
         code = canonical_json([variant.digest, plain] if variant is not None and edited else plain).encode()
         self._factors[digest(code)] = factor
-        return Build(status=Status.OK, code=code, digest=digest(code), key=digest(code))
+        features = {} if self.backend.features is None else self.backend.features(resolved)
+        return Build(status=Status.OK, code=code, digest=digest(code), key=digest(code), features=features)
 
     def build_with(self, command: Sequence[str], resolved: Resolved) -> Build:
         return self._build(resolved)

@@ -29,6 +29,7 @@ from tuner.evaluators.cuda.limits import architecture
 from tuner.evaluators.cuda.measured import DeviceRuns
 from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.cuda.nvrtc import Nvrtc
+from tuner.evaluators.cuda.other_compilers import build_with
 
 __all__ = ["CudaBackend", "CudaEvaluation"]
 
@@ -83,7 +84,7 @@ class CudaBackend:
         """Raises ``SpecError`` for a flag that NVRTC cannot honour."""
         check_flags(flags)
 
-    def pass_catalogue(self) -> Mapping[str, Any] | None:
+    def pass_catalogue(self, target: str = _NATIVE) -> Mapping[str, Any] | None:
         """The passes of the LLVM in use, where there is also something that makes PTX and cubins of its IR.
 
         The pipeline ``default<O3>`` alone stands for NVRTC's own code, every other one for clang and LLVM.
@@ -93,10 +94,13 @@ class CudaBackend:
         catalogue: Mapping[str, Any] = device_catalogue().to_json()
         return catalogue
 
-    @property
-    def passes_missing(self) -> str:
+    def passes_missing(self, target: str = _NATIVE) -> str:
         """What :meth:`pass_catalogue` lacks here, with the cure; empty where it lacks nothing."""
         return missing_parts()
+
+    def works_apart(self, target: str) -> bool:
+        """Whether there is a device."""
+        return isinstance(self._find(), Device)
 
     def prepare(self, task: Task, *, workers: int) -> CudaEvaluation:
         """Starts the compile workers.
@@ -167,6 +171,7 @@ class CudaEvaluation:
         self._compiler = compiler
         self._runs = runs
         self.times = isinstance(runs, DeviceRuns)
+        self.objectives = ("time", "size")
         """Whether candidates can be timed."""
 
     def build(self, requests: Sequence[BuildRequest]) -> list[Build]:
@@ -177,15 +182,9 @@ class CudaEvaluation:
                 self._runs.know(build, request.variant)
         return builds
 
-    def adopt(self, cubin: bytes, like: Build) -> Build:
-        """A build of a cubin that another compiler made of the kernel of ``like``, for comparisons."""
-        return self._compiler.adopt(cubin, like)
-
     def build_with(self, command: Sequence[str], resolved: Resolved) -> Build:
-        """Refused: only ``benchmarks/gpu.py`` times nvcc's code beside NVRTC's."""
-        return Build(
-            status=Status.REFUSED, message="other compilers are not timed for CUDA; see benchmarks/gpu.py"
-        )
+        """The source by nvcc, where it is installed, or by clang and LLVM."""
+        return build_with(self._compiler, self._task, command, resolved)
 
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         """Runs the baseline and the reference on everything that the search will use."""

@@ -1,17 +1,10 @@
-"""The catalogue of passes for device code: the host's, less what does not run there.
-
-Every pass that a search might use is run alone on a small kernel and turned into a cubin: some ask for a target
-machine, which an LLVM without NVPTX cannot give. Kept for later runs. May not decide which passes are useful.
-"""
+"""The catalogue of passes for CUDA's device code: a kernel to try them on. May not decide which are useful."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
-from tuner.core.canonical import digest_json
-from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.core.types import (
     Argument,
@@ -22,23 +15,19 @@ from tuner.core.types import (
     Problem,
     Resolved,
     Source,
-    Status,
     Task,
     Variant,
     VerifyPolicy,
 )
 from tuner.evaluators.cuda.device_passes import DevicePasses, parts_environment
-from tuner.evaluators.host.catalogue import alone, pass_catalogue
-from tuner.evaluators.host.compiler import HostCompiler
-from tuner.evaluators.host.toolchain import cache_folder, find_toolchain, write_fact
+from tuner.evaluators.device_code.catalogue import probed_catalogue
+from tuner.evaluators.host.compile_pool import Outcome
 from tuner.spaces.catalogue import Catalogue
 
 __all__ = ["device_catalogue"]
 
-_FORMAT = 1
 _ARCH = "sm_80"
 _WORKERS = 2
-_PREFIX = "function(sroa,early-cse,simplifycfg,loop-simplify,lcssa)"
 _SAMPLE = """
 static __device__ float term(const float *x, int i) { return x[i] > 0 ? sinf(x[i]) : -x[i]; }
 extern "C" __global__ void probe(const float *x, float *y, int n) {
@@ -60,7 +49,7 @@ extern "C" __global__ void probe(const float *x, float *y, int n) {
 
 
 def device_catalogue(*, folder: Path | None = None) -> Catalogue:
-    """The passes of the LLVM in use that run on device code.
+    """The passes of the LLVM in use that run on CUDA's device code; see :func:`probed_catalogue`.
 
     Args:
         folder: where the catalogue is kept between runs; the user's cache folder where left out.
@@ -68,31 +57,18 @@ def device_catalogue(*, folder: Path | None = None) -> Catalogue:
     Raises:
         MachineError: LLVM does not list its passes, or a part is missing.
     """
-    with HostCompiler(find_toolchain()) as compiler:
-        host = pass_catalogue(compiler, folder=folder)
-    key = digest_json([_FORMAT, parts_environment(), host.to_json(), _SAMPLE])
-    path = (folder or cache_folder()) / f"cuda-passes-{key[:16]}.json"
-    try:
-        return Catalogue.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, SpecError):
-        pass
-    catalogue = replace(host, broken=host.broken | _broken(host))
-    write_fact(path, json.dumps(catalogue.to_json()))
-    return catalogue
+    return probed_catalogue("cuda", [parts_environment(), _SAMPLE], _compile_sample, folder=folder)
 
 
-def _broken(catalogue: Catalogue) -> frozenset[str]:
+def _compile_sample(pipelines: Sequence[str]) -> list[Outcome]:
     task = _task()
     resolved = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
     request = BuildRequest(trial=0, variant=task.kernel.variant, resolved=resolved)
-    passes = catalogue.usable
-    work = [(request, f"{_PREFIX},{alone(p, catalogue)}") for p in passes]
     device = DevicePasses(_ARCH, workers=_WORKERS)
     try:
-        outcomes = device.compile(task, work)
+        return device.compile(task, [(request, pipeline) for pipeline in pipelines])
     finally:
         device.close()
-    return frozenset(p.name for p, o in zip(passes, outcomes, strict=True) if o.status is not Status.OK)
 
 
 def _task() -> Task:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuner.evaluators.cuda.cubin import code_key, resources
+from tuner.evaluators.cuda.cubin import code_key, resources, variable_sizes
 from tuner.evaluators.cuda.nvrtc import Nvrtc, NvrtcError
 from tuner.evaluators.cuda.ptx import instruction_mix, parameters
 from tuner.evaluators.host.compile_worker import JobFailed, Work, run_zygote
@@ -47,7 +47,7 @@ def _compile(
             texts[0],
             name=header["names"][0],
             headers=dict(zip(header["names"][1:], texts[1:], strict=True)),
-            entries=[entry],
+            entries=[entry, *(f"&{name}" for name in header["constants"])],
             options=header["options"],
         )
     except NvrtcError as error:
@@ -67,6 +67,7 @@ def _compile(
         "resources": {name: getattr(found, name) for name in found.__slots__},
         "mix": instruction_mix(made.ptx, symbol),
         "parameters": parameters(made.ptx, symbol),
+        "constants": variable_sizes(made.cubin, header["constants"]),
         "seconds": {"nvrtc": compiled - started, "features": time.perf_counter() - compiled},
     }
     return answer, [made.cubin, made.ptx.encode()]

@@ -6,21 +6,23 @@ May not load or run what it makes. A candidate's failure is a status.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task, Value, Variant
-from tuner.evaluators.cuda.device_passes import OWN_PIPELINE, DevicePasses
+from tuner.evaluators.cuda.agreement import disagreement, missing_variable, small_variable
+from tuner.evaluators.cuda.device_passes import DevicePasses
 from tuner.evaluators.cuda.entries import entry_expression
-from tuner.evaluators.cuda.flags import VALUE_CHANGING, nvrtc_options, short_names
+from tuner.evaluators.cuda.flags import VALUE_CHANGING, include_folders, nvrtc_options, short_names
 from tuner.evaluators.cuda.limits import Architecture, Usage, architecture, occupancy, over_limit
 from tuner.evaluators.cuda.nvrtc import find_headers, find_library
-from tuner.evaluators.distributions import dtype_of
+from tuner.evaluators.device_code.pipelines import OWN_PIPELINE, chosen_pipeline
 from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.spaces.launch import Geometry, geometry
@@ -37,8 +39,6 @@ _ERROR = re.compile(
 )
 _SOURCES = (".cu",)
 _NAME_MAP = "__nv_name_map"
-_POINTER_BYTES = 8
-_FLOAT_BYTES = 4
 _SAME_IN_DOUBLE = (
     *("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
     *("asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "pow", "fabs", "fmin", "fmax", "fma", "floor"),
@@ -86,8 +86,7 @@ def geometry_of(task: Task, resolved: Resolved, sizes: Mapping[str, int]) -> Geo
     Raises:
         SpecError: it cannot be computed, or no launch can be so.
     """
-    assert task.launch is not None
-    return geometry(task.launch, {**resolved.macros, **resolved.scalars}, sizes)
+    return geometry(resolved.launch_of(task), {**resolved.macros, **resolved.scalars}, sizes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +100,10 @@ class Made:
 
     symbol: str
     usage: Usage
+
+    def to_json(self) -> str:
+        """Text that goes with a build to where it runs."""
+        return json.dumps({"symbol": self.symbol, "usage": asdict(self.usage)})
 
 
 class CudaCompiler:
@@ -133,16 +136,9 @@ class CudaCompiler:
         self.limits = limits or architecture(arch)
         self.library = nvrtc_library()
         self._headers = find_headers()
-        try:
-            self._pool = CompilePool(
-                self.library,
-                workers=max(1, workers),
-                timeout_s=timeout_s,
-                program=_WORKER,
-                read=(*map(str, self._headers), *read),
-            )
-        except MachineError as error:
-            raise MachineError(f"NVRTC cannot be used: {self.library}", _INSTALL) from error
+        self._timeout_s = timeout_s
+        self._readable = {*map(str, self._headers), *read}
+        self._pool = self._start()
         self.version = str(self._pool.host["version"])
         self._made: dict[str, Made] = {}
         try:
@@ -150,6 +146,32 @@ class CudaCompiler:
         except SpecError:
             self.close()
             raise
+
+    def _start(self) -> CompilePool:
+        try:
+            return CompilePool(
+                self.library,
+                workers=self._workers,
+                timeout_s=self._timeout_s,
+                program=_WORKER,
+                read=sorted(self._readable),
+            )
+        except MachineError as error:
+            raise MachineError(f"NVRTC cannot be used: {self.library}", _INSTALL) from error
+
+    def _let_read(self, task: Task, requests: Sequence[BuildRequest]) -> None:
+        """Workers that may read what the candidates' flags name; a worker's rights cannot grow, so others are begun."""
+        wanted: set[str] = set()
+        for request in requests:
+            try:
+                wanted |= set(include_folders(request.resolved.flags, folder=task.kernel.folder))
+            except SpecError:
+                # The candidate that has it fails by it.
+                continue
+        if not wanted <= self._readable:
+            self._readable |= wanted
+            self._pool.close()
+            self._pool = self._start()
 
     def close(self) -> None:
         """Ends the workers; safe to call twice."""
@@ -182,11 +204,13 @@ class CudaCompiler:
         Raises:
             MachineError: one has a pass pipeline and there is nothing here that runs it.
         """
+        self._let_read(task, requests)
         jobs: list[Job | Build | None] = [
-            None if _by_llvm(r.resolved) else self._job(task, r.variant, r.resolved) for r in requests
+            None if chosen_pipeline(r.resolved.pipeline) else self._job(task, r.variant, r.resolved)
+            for r in requests
         ]
         own = iter(self._pool.run([j for j in jobs if isinstance(j, Job)]))
-        work = [(r, r.resolved.pipeline or "") for r in requests if _by_llvm(r.resolved)]
+        work = [(r, p) for r in requests if (p := chosen_pipeline(r.resolved.pipeline))]
         by_llvm = iter(self.passes.compile(task, work) if work else ())
         return [
             job
@@ -228,14 +252,18 @@ class CudaCompiler:
         return build
 
     def made(self, build: Build) -> Made:
-        """What was learnt of a build that this compiler has made."""
+        """What was learnt of a build, here or where it was made."""
+        if build.digest not in self._made:
+            found = json.loads(build.artifacts["made"])
+            self._made[build.digest] = Made(symbol=found["symbol"], usage=Usage(**found["usage"]))
         return self._made[build.digest]
 
     def adopt(self, cubin: bytes, like: Build) -> Build:
         """A build of a cubin that another compiler made of the same kernel, for comparisons."""
         name = digest(cubin)
-        self._made[name] = self._made[like.digest]
-        return replace(like, code=cubin, digest=name, key=name, features={}, seconds={}, artifacts={})
+        made = self._made[name] = self.made(like)
+        plain = {"made": made.to_json()}
+        return replace(like, code=cubin, digest=name, key=name, features={}, seconds={}, artifacts=plain)
 
     def _job(self, task: Task, variant: Variant, resolved: Resolved) -> Job | Build:
         names, texts = _program(variant)
@@ -256,6 +284,7 @@ class CudaCompiler:
             "names": names,
             "entry": entry_expression(task.kernel.entry, values),
             "options": options,
+            "constants": [a.name for a in task.arguments if a.constant],
         }
         return Job(header=header, modules=tuple(t.encode() for t in texts), log_bytes=_LOG_BYTES)
 
@@ -271,9 +300,13 @@ class CudaCompiler:
             )
         header = outcome.header
         cubin, ptx = outcome.blobs
-        wrong = _disagreement(task, header["parameters"], wide=wide)
+        wrong = disagreement(task, header["parameters"], wide=wide)
+        wrong = wrong or missing_variable(task, header["constants"])
         if wrong:
             return Build(status=Status.BUILD_ERROR, message=wrong)
+        small = small_variable(task, resolved, header["constants"], wide=wide)
+        if small:
+            return Build(status=Status.OUT_OF_RESOURCES, message=small)
         found: Mapping[str, int] = header["resources"]
         usage = Usage(
             registers=found["registers"],
@@ -289,7 +322,7 @@ class CudaCompiler:
             if why:
                 return Build(status=Status.OUT_OF_RESOURCES, message=why, seconds=dict(header["seconds"]))
         name = digest(cubin)
-        self._made[name] = Made(symbol=str(header["symbol"]), usage=usage)
+        made = self._made[name] = Made(symbol=str(header["symbol"]), usage=usage)
         return Build(
             status=Status.OK,
             code=cubin,
@@ -297,12 +330,8 @@ class CudaCompiler:
             key=digest_json([header["key"], self.arch, [_plain(s) for s in shapes], _scalars(resolved)]),
             features=_features(found, header["mix"], usage, shapes[0], self.limits),
             seconds=dict(header["seconds"]),
-            artifacts={"ptx": ptx.decode(), "log": str(header["log"])},
+            artifacts={"ptx": ptx.decode(), "log": str(header["log"]), "made": made.to_json()},
         )
-
-
-def _by_llvm(resolved: Resolved) -> bool:
-    return resolved.pipeline not in (None, OWN_PIPELINE)
 
 
 def _program(variant: Variant) -> tuple[list[str], list[str]]:
@@ -313,29 +342,6 @@ def _program(variant: Variant) -> tuple[list[str], list[str]]:
         return [f.name for f in files], [f.text for f in files]
     text = "".join(f'#include "{f.name}"\n' for f in sources)
     return ["sources", *(f.name for f in files)], [text, *(f.text for f in files)]
-
-
-def _disagreement(task: Task, found: Sequence[Sequence[Any]], *, wide: bool) -> str:
-    """How the kernel's parameters differ from the spec's arguments, one line; empty where they do not."""
-    passed = [a for a in task.arguments if a.passing in ("argument", "value")]
-    if len(found) != len(passed):
-        return f"the kernel takes {len(found)} arguments, the spec lists {len(passed)}"
-    for argument, (kind, size) in zip(passed, found, strict=True):
-        if argument.passing == "value":
-            # Bytes as they were recorded; their number differs by recording only where the kernel does.
-            continue
-        if argument.is_array:
-            if (kind, size) != ("u", _POINTER_BYTES):
-                return f"argument {argument.name!r} has a shape in the spec, in the source it is no pointer"
-            continue
-        dtype = dtype_of(argument)
-        wanted = 2 * dtype.itemsize if wide and dtype.name == "float32" else dtype.itemsize
-        # Half and complex numbers are structs of their own size.
-        floating = dtype.kind == "f" and wanted >= _FLOAT_BYTES
-        if size != wanted or (kind == "f") != floating:
-            what = {"f": "a floating number", "b": "a struct"}.get(kind, "a whole number")
-            return f"argument {argument.name!r} is {what} of {size} bytes in the source, {dtype} in the spec"
-    return ""
 
 
 def _message(log: str, entry: str, short: Sequence[str]) -> str:

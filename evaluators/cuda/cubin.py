@@ -10,15 +10,18 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.evaluators.cuda.limits import Usage
 
-__all__ = ["Resources", "code_key", "resources"]
+__all__ = ["Resources", "code_key", "has_kernel", "resources", "variable_sizes"]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
 _NOBITS = 8
+_OBJECT = 1
 _MAX_THREADS = 0x05
 _SIZED = 0x04
 
@@ -99,6 +102,25 @@ def resources(cubin: bytes, symbol: str, log: str) -> Resources:
         barriers=_first(_BARRIERS, said),
         most_threads=_most_threads(_data(cubin, sections.get(f".nv.info.{symbol}"))),
     )
+
+
+def has_kernel(cubin: bytes, symbol: str) -> bool:
+    """Whether a cubin has the kernel of a symbol; raises ``ValueError`` for what is no cubin."""
+    return f".text.{symbol}" in _sections(cubin)
+
+
+def variable_sizes(cubin: bytes, names: Sequence[str]) -> dict[str, int]:
+    """Bytes of the variables of these names that a cubin's symbols tell of; the others are left out."""
+    sections = _sections(cubin)
+    texts, found = _data(cubin, sections.get(".strtab")), {}
+    table = _data(cubin, sections.get(".symtab"))
+    for at in range(0, len(table) - _SYMBOL.size + 1, _SYMBOL.size):
+        name_at, info, _, section, _, size = _SYMBOL.unpack_from(table, at)
+        name = texts[name_at : texts.index(b"\0", name_at)].decode("utf-8", "replace")
+        # NVRTC's are local symbols, which a driver finds as well.
+        if name in names and section and info & 0xF == _OBJECT:
+            found[name] = int(size)
+    return found
 
 
 def code_key(cubin: bytes, symbol: str, log: str) -> str:

@@ -46,6 +46,7 @@ class _Set:
     touch: list[list[int]]
     restore: list[tuple[int, int, int]]
     golden: int
+    constants: list[tuple[str, int, int]]
 
     def at(self, offset: int) -> int:
         """Where a byte of the slab lies."""
@@ -81,8 +82,10 @@ class _Worker:
         return {}
 
     def _load(self, header: Header, blobs: Sequence[bytes], handles: list[int]) -> Header:
-        self._function = self._driver.load(blobs[0], header["symbol"], header["shared_bytes"])
-        return {}
+        self._function = self._driver.load(
+            blobs[0], header["symbol"], header["shared_bytes"], header["constants"]
+        )
+        return {"rooms": {name: size for name, (_, size) in self._function.variables.items()}}
 
     def _unload(self, header: Header, blobs: Sequence[bytes], handles: list[int]) -> Header:
         pinned = any(slab.pinned for slab in self._sets.values())
@@ -132,6 +135,7 @@ class _Worker:
             touch=header["touch"],
             restore=restore,
             golden=golden,
+            constants=[(name, device + at, length) for name, at, length in header["constants"]],
         )
         self._upload(self._sets[number])
         return {}
@@ -188,6 +192,7 @@ class _Worker:
         for number in header["order"]:
             slab = self._sets[number]
             self._prepare(slab)
+            self._fill_constants(slab)
             if header["calls"]:
                 self._driver.launch(
                     self._function, header["grid"], header["block"], header["shared_bytes"], slab.arguments
@@ -218,6 +223,11 @@ class _Worker:
         self._driver.wait()
         self._driver.download(slab.host, slab.pinned.result if slab.pinned else slab.device, slab.size)
 
+    def _fill_constants(self, slab: _Set) -> None:
+        assert self._function is not None
+        for name, at, length in slab.constants:
+            self._driver.copy(self._function.variables[name][0], at, length)
+
     def _touch(self, slab: _Set) -> None:
         """Brings inputs into the second-level cache by copying them elsewhere."""
         longest = max((length for _, length in slab.touch), default=0)
@@ -229,6 +239,7 @@ class _Worker:
         assert self._function is not None
         assert self._events is not None
         start, end = self._events
+        self._fill_constants(slab)
         self._driver.record(start)
         self._driver.launch(
             self._function, header["grid"], header["block"], header["shared_bytes"], slab.arguments

@@ -62,6 +62,8 @@ class Function:
     def __init__(self, handle: ctypes.c_void_p, module: ctypes.c_void_p) -> None:
         self.handle = handle
         self.module = module
+        self.variables: dict[str, tuple[int, int]] = {}
+        """Address and bytes of the module's variables that were asked for."""
 
 
 class Driver:
@@ -112,8 +114,10 @@ class Driver:
             **{key: self._attribute(number) for key, number in _ATTRIBUTES.items()},
         }
 
-    def load(self, cubin: bytes, symbol: str, dynamic_shared_bytes: int) -> Function:
-        """Loads a cubin and finds its kernel, with the right to that much dynamic shared memory."""
+    def load(
+        self, cubin: bytes, symbol: str, dynamic_shared_bytes: int, variables: Sequence[str] = ()
+    ) -> Function:
+        """Loads a cubin; finds its kernel, with the right to that much dynamic shared memory, and variables."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self._call("cuModuleLoadData", ctypes.byref(module), cubin)
         try:
@@ -122,10 +126,18 @@ class Driver:
                 self._call(
                     "cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, ctypes.c_int(dynamic_shared_bytes)
                 )
+            found = Function(function, module)
+            for name in variables:
+                found.variables[name] = self._variable(module, name)
         except DriverError:
             self._call("cuModuleUnload", module)
             raise
-        return Function(function, module)
+        return found
+
+    def _variable(self, module: ctypes.c_void_p, name: str) -> tuple[int, int]:
+        at, size = ctypes.c_uint64(), ctypes.c_size_t()
+        self._call("cuModuleGetGlobal_v2", ctypes.byref(at), ctypes.byref(size), module, name.encode())
+        return at.value, size.value
 
     def unload(self, function: Function) -> None:
         """Unloads the module of a kernel."""

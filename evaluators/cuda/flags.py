@@ -11,7 +11,14 @@ from collections.abc import Iterator, Sequence
 
 from tuner.core.errors import SpecError
 
-__all__ = ["VALUE_CHANGING", "check_flags", "nvrtc_options", "short_names", "split_words"]
+__all__ = [
+    "VALUE_CHANGING",
+    "check_flags",
+    "include_folders",
+    "nvrtc_options",
+    "short_names",
+    "split_words",
+]
 
 _SWITCHES = (
     "use_fast_math",
@@ -95,6 +102,11 @@ def nvrtc_options(flags: Sequence[str], *, folder: str = "") -> tuple[str, ...]:
         else:
             options.append(f"{_JOINED[flag]}{argument}")
     return tuple(options)
+
+
+def include_folders(flags: Sequence[str], *, folder: str = "") -> tuple[str, ...]:
+    """The folders of headers that flags name, for those who let a compiler read them; raises as :func:`check_flags`."""
+    return tuple(o[2:] for o in nvrtc_options(flags, folder=folder) if o.startswith("-I"))
 
 
 def short_names(names: Sequence[str]) -> tuple[str, ...]:

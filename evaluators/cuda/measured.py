@@ -16,9 +16,10 @@ from tuner.core.protocols import BaselineReport
 from tuner.core.types import Build, Resolved, Status, Task, Variant
 from tuner.evaluators.cuda.compiler import CudaCompiler
 from tuner.evaluators.cuda.device import Device, WorkerPool
+from tuner.evaluators.cuda.loaded import Loaded
 from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.cuda.placing import is_pinned
-from tuner.evaluators.cuda.session import CudaSession, Inputs, Loaded
+from tuner.evaluators.cuda.session import CudaSession, Inputs
 from tuner.evaluators.cuda.slabs import widens
 from tuner.evaluators.cuda.supply import Group, Runs, Supply
 from tuner.evaluators.host.bundles import POISON

@@ -15,15 +15,11 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from tuner.evaluators.cuda.cubin import code_key, resources
+from tuner.evaluators.cuda.cubin import code_key, resources, variable_sizes
 from tuner.evaluators.cuda.nvjitlink import NvJitLink, NvJitLinkError
-from tuner.evaluators.cuda.nvptx import (
-    DeviceModule,
-    Generator,
-    LibraryGenerator,
-    LlvmliteGenerator,
-)
+from tuner.evaluators.cuda.nvptx import TRIPLE, NvptxModule
 from tuner.evaluators.cuda.ptx import instruction_mix, parameters
+from tuner.evaluators.device_code.generators import Generator, make_generator
 from tuner.evaluators.host.compile_worker import Answer, JobFailed, Work, run_zygote
 from tuner.evaluators.host.llvm import Library, PassOptions
 
@@ -52,10 +48,10 @@ class _Worker:
 
     def _prepare(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
         """The front end's module everything but the kernel hidden."""
-        module = DeviceModule(self._library, modules[0])
+        module = NvptxModule(self._library, modules[0])
         try:
             symbol = module.take_entry()
-            module.keep_only(symbol)
+            module.keep_only(symbol, *header["constants"])
             module.resolve_reflection(header["reflection"])
             missing = module.undefined()
             if missing:
@@ -69,10 +65,10 @@ class _Worker:
         """One pipeline; the answer is that of :mod:`tuner.evaluators.cuda.compile_worker`."""
         started = time.perf_counter()
         arch, symbol = header["arch"], header["symbol"]
-        module = DeviceModule(self._library, modules[0])
+        module = NvptxModule(self._library, modules[0])
         try:
             module.run_passes(
-                header["pipeline"], self._generator.machine(arch), PassOptions(**header["passes"])
+                header["pipeline"], self._generator.machine(TRIPLE, arch), PassOptions(**header["passes"])
             )
             if symbol not in module.names():
                 raise JobFailed("the pass pipeline removed the kernel")
@@ -100,6 +96,7 @@ class _Worker:
             "resources": {name: getattr(found, name) for name in found.__slots__},
             "mix": instruction_mix(ptx, symbol),
             "parameters": parameters(ptx, symbol),
+            "constants": variable_sizes(cubin, header["constants"]),
             "seconds": {
                 "passes": passed - started,
                 "codegen": coded - passed,
@@ -108,9 +105,9 @@ class _Worker:
         }
         return answer, [cubin, ptx.encode()]
 
-    def _code(self, module: DeviceModule, header: Mapping[str, Any]) -> tuple[str, bytes, str]:
+    def _code(self, module: NvptxModule, header: Mapping[str, Any]) -> tuple[str, bytes, str]:
         """PTX, cubin, and the assembler's log."""
-        ptx = self._generator.ptx(module, header["arch"])
+        ptx = self._generator.assembly(module, TRIPLE, header["arch"])
         options = [f"-arch={header['arch']}", "-Xptxas=-v", *header["assembler"]]
         try:
             cubin, log = self._linker.assemble(ptx, name="kernel.ptx", options=options)
@@ -127,8 +124,7 @@ def main(arguments: Sequence[str]) -> int:
 
     def load() -> tuple[dict[str, Any], Any]:
         library = Library(places["llvm"])
-        native = library.add_target("NVPTX")
-        generator: Generator = LibraryGenerator(library) if native else LlvmliteGenerator()
+        generator = make_generator(library, "NVPTX")
         linker = NvJitLink(places["nvjitlink"])
 
         def begin(options: Sequence[str], log: int) -> Mapping[str, Work]:

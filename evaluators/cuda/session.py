@@ -7,17 +7,18 @@ a status, never an exception. Decides nothing about other candidates.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tuner.core.errors import SpecError, UsageError
-from tuner.core.types import ArgumentRole, Build, Measurement, Resolved, Status, Task, Verdict
-from tuner.evaluators.cuda.compiler import Made, geometry_of
-from tuner.evaluators.cuda.device import DeviceWorker, WorkerPool
-from tuner.evaluators.cuda.limits import Architecture, over_limit
+from tuner.core.errors import UsageError
+from tuner.core.types import Build, Measurement, Resolved, Status, Task, Verdict
+from tuner.evaluators.cuda.compiler import Made
+from tuner.evaluators.cuda.device import WorkerPool
+from tuner.evaluators.cuda.limits import Architecture
+from tuner.evaluators.cuda.loaded import Loaded
 from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.cuda.slabs import Slab
 from tuner.evaluators.cuda.supply import Group, Supply
@@ -25,14 +26,11 @@ from tuner.evaluators.host.outputs import Failure, judge_output
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.lane import TimingLane
 from tuner.evaluators.verification import AcceptedOutputs
-from tuner.evaluators.workloads import Workload
 
-__all__ = ["CudaSession", "Inputs", "Loaded"]
+__all__ = ["CudaSession", "Inputs"]
 
 _LEAST_LIMIT_S = 2.0
 _SLOWER = 50.0
-_COPY_S = 5.0
-_COPY_BYTES_PER_S = 200e6
 _WINDOW_CALLS = 64
 _BURST_S = 0.02
 _MOST_BURST = 2000
@@ -40,8 +38,6 @@ _BURST_TRIES = 20
 _LAUNCH_S = 20e-6
 _TOLERANCE = 1.25
 _SLACK_S = 2e-3
-
-_POISONED = (ArgumentRole.OUTPUT, ArgumentRole.SCRATCH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,141 +61,6 @@ class Inputs:
     watch: Watch
     flush_bytes: int
     arch: Architecture
-
-
-class Loaded:
-    """A build in a worker, its buffers placed.
-
-    Args:
-        worker: with an open context and nothing loaded.
-        task: what is tuned.
-        code: the cubin; ``made`` what the compiler learnt of it.
-        made: as said.
-        resolved: for launch geometry.
-        arch: for limits.
-        shift: varies addresses.
-        wide: the float64 build.
-
-    Raises:
-        CandidateFailed: it cannot be loaded.
-    """
-
-    def __init__(
-        self,
-        worker: DeviceWorker,
-        task: Task,
-        *,
-        code: bytes,
-        made: Made,
-        resolved: Resolved,
-        arch: Architecture,
-        shift: int = 0,
-        wide: bool = False,
-    ) -> None:
-        self.worker = worker
-        self._task = task
-        self._made = made
-        self._resolved = resolved
-        self._arch = arch
-        self._shift = shift
-        self._wide = wide
-        self._slabs: dict[int, Slab] = {}
-        # Sizes that are made up later are never larger than the main ones.
-        sizes = [p.sizes for p in (*task.problems, *task.verify.problems)]
-        shared = max(self._shape(s)["shared_bytes"] for s in sizes)
-        worker.ask(
-            {"op": "load", "symbol": made.symbol, "shared_bytes": shared}, [code], during="loading the code"
-        )
-
-    def place(self, number: int, workload: Workload, *, byte: int | None = None) -> Slab:
-        """Puts a workload's buffers on the device, in the place of an earlier one with the number."""
-        self.drop([number])
-        slab = Slab(self._task, workload, shift=self._shift + number, wide=self._wide)
-        self._slabs[number] = slab
-        slab.fill(*([] if byte is None else [byte]))
-        header = {
-            "op": "place",
-            "set": number,
-            "size": slab.size,
-            "stretches": [s.to_json() for s in slab.stretches],
-            "parameters": slab.parameters(),
-            "restore": slab.spans(ArgumentRole.INOUT),
-            "poison": slab.spans(*_POISONED),
-            "touch": slab.spans(ArgumentRole.INPUT, ArgumentRole.INOUT),
-        }
-        label = workload.name
-        self.worker.ask(
-            header, handle=slab.descriptor, timeout_s=_copy_s(slab.size), during=f"copying {label}"
-        )
-        return slab
-
-    def slab(self, number: int) -> Slab:
-        """The buffers of a number."""
-        return self._slabs[number]
-
-    def run(self, number: int, workload: Workload, *, limit_s: float) -> float:
-        """One call; its seconds by the worker's clock. Afterwards the slab holds what the device holds."""
-        header = {"op": "run", "set": number, **self._launch(workload)}
-        limit_s += 2 * _copy_s(self._slabs[number].size)
-        answer = self.worker.ask(header, timeout_s=limit_s, during=workload.name)
-        return float(answer["seconds"])
-
-    def time(
-        self, order: Sequence[int], workload: Workload, *, limit_s: float, flush_bytes: int, warm: bool
-    ) -> list[float]:
-        """Timed calls of placed sets in an order."""
-        header = {
-            "op": "time",
-            "order": list(order),
-            "flush_bytes": flush_bytes,
-            "warm": warm,
-            **self._launch(workload),
-        }
-        limit_s += sum(_copy_s(self._slabs[n].size) for n in set(order))
-        answer = self.worker.ask(header, timeout_s=limit_s, during="timed calls")
-        times = [float(t) for t in answer["times"]]
-        if len(times) != len(order) or not all(t > 0 and np.isfinite(t) for t in times):
-            raise CandidateFailed(
-                Status.REFUSED, "the measurement cannot be believed: the times are no times"
-            )
-        return times
-
-    def burst(self, order: Sequence[int], workload: Workload, *, limit_s: float, calls: bool) -> float:
-        """Seconds of many calls by the clock of this process; without ``calls`` of what stands before each."""
-        header = {"op": "burst", "order": list(order), "calls": calls, **self._launch(workload)}
-        started = time.perf_counter()
-        self.worker.ask(header, timeout_s=limit_s, during="calls without pause")
-        return time.perf_counter() - started
-
-    def drop(self, numbers: Sequence[int]) -> None:
-        """Frees buffers here and on the device."""
-        known = [n for n in numbers if n in self._slabs]
-        if known and self.worker.alive:
-            self.worker.ask({"op": "drop", "sets": known}, during="freeing buffers")
-        for number in known:
-            self._slabs.pop(number).close()
-
-    def close(self) -> None:
-        """Gives the memory here back; the worker is its owner's."""
-        for slab in self._slabs.values():
-            slab.close()
-        self._slabs.clear()
-
-    def _launch(self, workload: Workload) -> dict[str, Any]:
-        shape = self._shape(workload.problem.sizes)
-        return {k: shape[k] for k in ("grid", "block", "shared_bytes")}
-
-    def _shape(self, sizes: Mapping[str, int]) -> dict[str, Any]:
-        try:
-            shape = geometry_of(self._task, self._resolved, sizes)
-        except SpecError as error:
-            raise CandidateFailed(Status.OUT_OF_RESOURCES, str(error)) from None
-        # In double every shared array of the launch's dynamic part takes twice as much.
-        shared = shape.shared_bytes * (2 if self._wide else 1)
-        why = over_limit(self._made.usage, shape, self._arch)
-        if why:
-            raise CandidateFailed(Status.OUT_OF_RESOURCES, why)
-        return {"grid": list(shape.grid), "block": list(shape.block), "shared_bytes": shared}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -440,11 +301,6 @@ class _Wrong(CandidateFailed):
 
 def _limit(call_s: float) -> float:
     return max(_LEAST_LIMIT_S, _SLOWER * call_s)
-
-
-def _copy_s(size_bytes: int) -> float:
-    """How long copying may take at the very most."""
-    return _COPY_S + size_bytes / _COPY_BYTES_PER_S
 
 
 def _refusal(problem: int, failed: CandidateFailed) -> Measurement:

@@ -114,7 +114,7 @@ class Slab:
         places = {r.name: r.offset for r in self.regions}
         made: list[dict[str, Any]] = []
         for argument in self._task.arguments:
-            if argument.passing in ("memory", "global"):
+            if argument.constant or argument.passing in ("memory", "global"):
                 continue
             if argument.passing == "value":
                 made.append({"hex": self._workload.arrays[argument.name].tobytes().hex()})
@@ -125,6 +125,11 @@ class Slab:
                 value = np.array(self._workload.scalars[argument.name], dtype)
                 made.append({"hex": value.tobytes().hex()})
         return made
+
+    def constants(self) -> list[tuple[str, int, int]]:
+        """Name, offset and size of every buffer that fills a variable of its name."""
+        names = {a.name for a in self._task.arguments if a.constant}
+        return [(r.name, r.offset, r.size_bytes) for r in self.regions if r.name in names]
 
     def spans(self, *roles: ArgumentRole) -> list[tuple[int, int]]:
         """Offset and size of every buffer with one of these roles."""

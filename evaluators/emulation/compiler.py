@@ -22,7 +22,7 @@ from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status, Task, Variant
 from tuner.evaluators.emulation.launch import ENTRY, MOST_STATICS, SharedVariable, emulated_source
 from tuner.evaluators.emulation.limits import architecture_macro
-from tuner.evaluators.emulation.rewriting import GAP_BYTES, SECTION, mark_lines, place_shared
+from tuner.evaluators.emulation.rewriting import GAP_BYTES, SECTION, make_fillable, mark_lines, place_shared
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.objects import Object, refusal
 from tuner.evaluators.host.toolchain import Toolchain
@@ -153,7 +153,7 @@ class EmulationCompiler:
 
     def _steps(self, task: Task, resolved: Resolved, name: str, scratch: str) -> bytes:
         folder = Path(scratch)
-        kept = _kept_flags([*resolved.flags, *macro_flags(resolved.macros)])
+        kept = _kept_flags([*resolved.flags, *macro_flags(resolved.macros)], folder=task.kernel.folder)
         # Behind the headers, which a macro named T would otherwise reach.
         folder.joinpath(_MACROS).write_text(_macro_text(kept), encoding="utf-8")
         words = [
@@ -164,6 +164,7 @@ class EmulationCompiler:
         words += ["-include", "tuner_emulation.h", "-include", _MACROS, *self._includes(task)]
         _run(self._clang, [*words, name, "-o", "device.ll"], scratch)
         text = folder.joinpath("device.ll").read_text(encoding="utf-8")
+        text = make_fillable(text, [a.name for a in task.arguments if a.constant])
         folder.joinpath("placed.ll").write_text(place_shared(text, ENTRY), encoding="utf-8")
         _run(self._clang, [*_INSTRUMENT, "placed.ll", "-o", "checked.ll"], scratch)
         text = folder.joinpath("checked.ll").read_text(encoding="utf-8")
@@ -269,8 +270,11 @@ def _plain(name: str) -> str:
     return found[2][: int(found[1])] if found else name.split(".")[-1]
 
 
-def _kept_flags(flags: Sequence[str]) -> list[str]:
-    """Flags that say what the source means; NVRTC's ``--define-macro=`` and the like in their short form."""
+def _kept_flags(flags: Sequence[str], *, folder: str) -> list[str]:
+    """Flags that say what the source means; NVRTC's ``--define-macro=`` and the like in their short form.
+
+    Folders of headers are relative to the kernel's.
+    """
     kept: list[str] = []
     standard = "-std=c++17"
     long = {"--define-macro": "-D", "--undefine-macro": "-U", "--include-path": "-I"}
@@ -285,7 +289,8 @@ def _kept_flags(flags: Sequence[str]) -> list[str]:
             kept.append(word)
         elif name in ("-std", "--std"):
             standard = f"-std={value}"
-    return [standard, *kept]
+    # The compiler is started in a folder of its own.
+    return [standard, *(f"-I{Path(folder, w[2:])}" if w.startswith("-I") else w for w in kept)]
 
 
 def _macro_text(flags: Sequence[str]) -> str:

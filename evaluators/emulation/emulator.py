@@ -15,7 +15,7 @@ import numpy as np
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.streams import seed_for
-from tuner.core.types import Resolved, Status, Task, Value, Variant, Verdict
+from tuner.core.types import Launch, Resolved, Status, Task, Value, Variant, Verdict
 from tuner.evaluators.emulation.compiler import Emulated, EmulationCompiler
 from tuner.evaluators.emulation.launch import (
     ENTRY,
@@ -57,6 +57,7 @@ class _Candidate:
 
     built: Emulated
     configuration: Mapping[str, Value]
+    launch: Launch
     runtime: Mapping[str, Value]
 
 
@@ -175,6 +176,7 @@ class Emulator:
         return _Candidate(
             built=self._compiler.build(self._task, variant, resolved),
             configuration={**resolved.macros, **resolved.scalars},
+            launch=resolved.launch_of(self._task),
             runtime=runtime_of(self._task, resolved),
         )
 
@@ -215,7 +217,7 @@ class Emulator:
     ) -> list[list[int]]:
         rows = []
         for plan, workload, order in zip(group.plans, group.workloads, group.orders, strict=True):
-            shape = self._geometry(plan.problem.sizes, {**candidate.configuration, **(runtime or {})})
+            shape = _geometry(candidate, plan.problem.sizes, runtime or {})
             why = over_limit(shape, candidate.built.static_shared_bytes, self._task.target)
             if why:
                 raise CandidateFailed(Status.OUT_OF_RESOURCES, why)
@@ -230,13 +232,6 @@ class Emulator:
                 )
             )
         return rows
-
-    def _geometry(self, sizes: Mapping[str, int], configuration: Mapping[str, Value]) -> Geometry:
-        assert self._task.launch is not None
-        try:
-            return geometry(self._task.launch, configuration, sizes)
-        except SpecError as error:
-            raise CandidateFailed(Status.OUT_OF_RESOURCES, error.message) from None
 
     def _judge(
         self,
@@ -348,3 +343,10 @@ def _verdict(begin: float, status: Status, message: str, detail: Mapping[str, An
     return Verdict(
         status=status, message=message, detail=dict(detail or {}), wall_s=time.perf_counter() - begin
     )
+
+
+def _geometry(candidate: _Candidate, sizes: Mapping[str, int], runtime: Mapping[str, Value]) -> Geometry:
+    try:
+        return geometry(candidate.launch, {**candidate.configuration, **runtime}, sizes)
+    except SpecError as error:
+        raise CandidateFailed(Status.OUT_OF_RESOURCES, error.message) from None

@@ -6,7 +6,7 @@ shared variables, sizes of arrays. May not compile or run anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -58,8 +58,9 @@ def wrapper_text(task: Task, entry: str) -> str:
     ]
     parameters += ["unsigned long long *emu_report", *(f"long long emu_w{i}" for i in range(words))]
     arrays = [f"{{emu_a{i}, {_flags(a)}}}" for i, a in enumerate(arguments) if a.is_array]
-    sizes = ", ".join("8" if a.is_array else f"(int)sizeof({_c_type(a)})" for a in arguments)
-    slots = [f"(void *)&emu_a{i}" for i in range(len(arguments))]
+    passed = [(i, a) for i, a in enumerate(arguments) if not a.constant]
+    sizes = ", ".join("8" if a.is_array else f"(int)sizeof({_c_type(a)})" for _, a in passed)
+    slots = [f"(void *)&emu_a{i}" for i, _ in passed]
     return _WRAPPER.format(
         entry=entry,
         name=ENTRY,
@@ -69,6 +70,7 @@ def wrapper_text(task: Task, entry: str) -> str:
         arrays=", ".join(arrays) or "{0, 0}",
         count=len(arrays),
         slots=", ".join(slots) or "0",
+        fills="".join(_fills(arguments)),
     )
 
 
@@ -141,6 +143,16 @@ def _c_type(argument: Argument) -> str:
     return {"_Bool": "bool"}.get(name, name)
 
 
+def _fills(arguments: Sequence[Argument]) -> Iterator[str]:
+    """Statements that put arrays into the source's variables of their names; a variable may be the larger one."""
+    arrays = [(i, a) for i, a in enumerate(arguments) if a.is_array]
+    for place, (i, argument) in enumerate(arrays):
+        if argument.constant:
+            size = f"emu_w{_SIZES_AT + place}"
+            yield f"    if ({size} > (long long)sizeof({argument.name})) __builtin_trap();\n"
+            yield f"    __builtin_memcpy((void *)&{argument.name}, emu_a{i}, {size});\n"
+
+
 def _flags(argument: Argument) -> int:
     initialised = argument.role in (ArgumentRole.INPUT, ArgumentRole.INOUT)
     return _INITIALISED * initialised | _WRITABLE * (argument.role is not ArgumentRole.INPUT)
@@ -156,6 +168,6 @@ extern "C" EMU_UNCHECKED __device__ void {name}({parameters}) {{
     long long emu_words[] = {{{words}}};
     const emu_array emu_arrays[] = {{{arrays}}};
     void *emu_slots[] = {{{slots}}};
-    emu_launch(emu_words, emu_arrays, {count}, emu_report, emu_slots, emu_kernel);
+{fills}    emu_launch(emu_words, emu_arrays, {count}, emu_report, emu_slots, emu_kernel);
 }}
 """

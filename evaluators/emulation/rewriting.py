@@ -7,10 +7,10 @@ memory becomes the runtime's array; and before every call of the runtime the sou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["GAP_BYTES", "SECTION", "mark_lines", "place_shared"]
+__all__ = ["GAP_BYTES", "SECTION", "make_fillable", "mark_lines", "place_shared"]
 
 GAP_BYTES = 64
 SECTION = "emu_shared"
@@ -54,6 +54,18 @@ def place_shared(text: str, entry: str) -> str:
             declared = True
         lines.append(line)
     return _SHARED.sub(_placed, "\n".join(lines))
+
+
+def make_fillable(text: str, names: Iterable[str]) -> str:
+    """Lets variables in constant memory be written to: what is known to be constant is read from its initial value."""
+    for name in names:
+        text = re.sub(
+            rf"^(@{re.escape(name)} = .*?externally_initialized) constant ",
+            r"\1 global ",
+            text,
+            flags=re.MULTILINE,
+        )
+    return text
 
 
 def _placed(match: re.Match[str]) -> str:

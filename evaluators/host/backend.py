@@ -17,37 +17,31 @@ from typing import Any
 
 import numpy as np
 
-from tuner.core.errors import MachineError, SpecError, UsageError
-from tuner.core.protocols import BaselineReport
-from tuner.core.streams import seed_for, stream
+from tuner.core.errors import MachineError, SpecError
+from tuner.core.protocols import BaselineReport, Peaks
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task
+from tuner.evaluators.baseline import Baseline, refuse_constants
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.catalogue import pass_catalogue
 from tuner.evaluators.host.compiler import HostCompiler
-from tuner.evaluators.host.freshness import Freshness
 from tuner.evaluators.host.harness import Signature, harness_text
 from tuner.evaluators.host.objects import Object
 from tuner.evaluators.host.other_compilers import build_with
+from tuner.evaluators.host.peaks import host_peaks
 from tuner.evaluators.host.process import Ended, Zygote
-from tuner.evaluators.host.reference import BaselineFailed, Oracle
+from tuner.evaluators.host.reference import Oracle
 from tuner.evaluators.host.runner import CandidateFailed, Limits, Runner
-from tuner.evaluators.host.session import FRESH_AFTER, HostSession, Inputs, made
-from tuner.evaluators.host.supply import Supply, runtime_of
+from tuner.evaluators.host.session import HostSession
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 from tuner.evaluators.lane import TimingLane, cache_sizes
 from tuner.evaluators.sandbox.support import probe
-from tuner.evaluators.sensitivity import check_expectations
-from tuner.evaluators.verification import AcceptedOutputs
 
 __all__ = ["HostBackend", "HostEvaluation"]
 
 _DEVICE = "cpu"
 _LANGUAGES = ("c", "c++")
 _SPARE_MEMORY_BYTES = 1 << 30
-_FLUSH_FACTOR = 2.25
-_PURPOSES = ("search", "confirm")
 _BASELINE_RETRIES = 4
-# A candidate that is raced to the end has three batches; a confirming process has one.
 
 
 _SHARED: dict[Toolchain, HostCompiler] = {}
@@ -95,10 +89,14 @@ class HostBackend:
         """Raises ``SpecError`` for a flag that neither clang nor LLVM here can honour."""
         self._tools().check_flags(flags)
 
-    def pass_catalogue(self) -> Mapping[str, Any] | None:
-        """The passes of this LLVM, probed once and kept in the user's cache folder."""
+    def pass_catalogue(self, target: str = "native") -> Mapping[str, Any] | None:
+        """The passes of this LLVM for any target, probed once and kept in the user's cache folder."""
         catalogue: Mapping[str, Any] = pass_catalogue(self._tools()).to_json()
         return catalogue
+
+    def peaks(self, target: str, threads: int, *, measure: bool) -> Peaks | None:
+        """Bandwidth and operations at best of one core times ``threads``; kept in the user's cache folder."""
+        return host_peaks(self, target, threads, measure=measure)
 
     def prepare(self, task: Task, *, workers: int) -> HostEvaluation:
         """Starts the compile workers and compiles the harness.
@@ -113,6 +111,7 @@ class HostBackend:
             )
         if task.launch is not None:
             raise SpecError("a function on the host has no launch geometry", "remove `launch`")
+        refuse_constants(task)
         return HostEvaluation(task, workers=workers)
 
     def _tools(self) -> HostCompiler:
@@ -138,6 +137,7 @@ class HostEvaluation:
     """
 
     times = True
+    objectives = ("time", "size")
 
     def __init__(self, task: Task, *, workers: int) -> None:
         self._task = task
@@ -155,15 +155,12 @@ class HostEvaluation:
         self._widens = signature.widens
         self._zygote: Zygote | None = None
         self._imports: frozenset[str] | None = None
-        self._supply: Supply | None = None
-        self._accepted = AcceptedOutputs()
-        self._freshness = Freshness()
-        self._baseline = ""
-        caches = cache_sizes()
-        self._cache_bytes = caches.last_level_bytes
-        cold = task.measure.cache == "cold"
-        self._flush_bytes = int(_FLUSH_FACTOR * caches.last_level_bytes) // 4096 * 4096 if cold else 0
-        self._lane = TimingLane(_DEVICE)
+        self._baseline = Baseline(
+            task,
+            lane=TimingLane(_DEVICE),
+            cache_bytes=cache_sizes().last_level_bytes,
+            inputs="sealed: a candidate that writes to one faults",
+        )
 
     def build(self, requests: Sequence[BuildRequest]) -> list[Build]:
         """Compiles candidates; they may import what the baseline imports, beside what every kernel may."""
@@ -196,9 +193,6 @@ class HostEvaluation:
         if build.status is not Status.OK:
             return BaselineReport(status=build.status, message=build.message)
         self._imports = Object(build.code).imports
-        self._baseline = build.digest
-        if self._supply is not None:
-            self._supply.close()
         double = self._double(resolved)
         oracle = Oracle(
             self._task,
@@ -207,30 +201,14 @@ class HostEvaluation:
             ),
             has_double=double is not None,
         )
-        runtime = runtime_of(self._task, resolved)
-        self._supply = supply = Supply(self._task, oracle=oracle, base=runtime, cache_bytes=self._cache_bytes)
-        self._accepted = AcceptedOutputs()
-        try:
-            verify = supply.verify("search", 0, runtime)
-            for problem in range(len(self._task.problems)):
-                supply.timed("search", 0, runtime, problem=problem)
-        except BaselineFailed as failed:
-            return BaselineReport(status=failed.status, message=failed.message, reference=oracle.kind)
-        expectations = [{n: e.expectation for n, e in entry.items()} for entry in verify.expected]
-        warnings = check_expectations(supply.workloads, expectations, self._task.verify)
-        supply.forget()
-        return BaselineReport(
-            status=Status.OK,
-            reference=oracle.kind,
-            own_error=dict(oracle.findings.own_error),
-            call_s=tuple(supply.call_s),
-            notes=self._notes(oracle, supply, verify) | {"warnings": warnings},
-        )
+        return self._baseline.establish(build, resolved, oracle)
 
     def remarks(self, build: Build, resolved: Resolved) -> Mapping[str, str]:
-        """Whether the baseline's code is that of ``clang -O3`` itself."""
+        """Whether the baseline's code is that of ``clang -O3`` itself, and what its vectoriser says of loops."""
         found = self._compiler.baseline_differs(self._task.kernel, resolved.flags, macros=resolved.macros)
-        return {"clang": found.message or "the baseline's code is that of clang -O3"}
+        remarks = {"clang": found.message or "the baseline's code is that of clang -O3"}
+        loops = self._compiler.loop_remarks(self._task.kernel, resolved.flags, resolved.macros)
+        return {**remarks, "loops": loops} if loops else remarks
 
     def open(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> HostSession:
         """A session; its process is forked when it is verified.
@@ -238,38 +216,18 @@ class HostEvaluation:
         Raises:
             UsageError: there is no baseline yet, the build has failed, or the purpose is unknown.
         """
-        if self._supply is None:
-            raise UsageError("there is no baseline to compare with", "call set_baseline() first")
-        if build.status is not Status.OK:
-            raise UsageError(
-                f"a build with status {build.status} cannot be run", "open builds with the status ok only"
-            )
-        if purpose not in _PURPOSES:
-            raise UsageError(f"unknown purpose {purpose!r}", f"one of {', '.join(_PURPOSES)}")
-        supply, runtime = self._supply, runtime_of(self._task, resolved)
-        seed = seed_for(self._task.seed, f"addresses/{purpose}/{build.digest}", number)
         return HostSession(
             task=self._task,
-            inputs=Inputs(
-                verify=lambda: made(lambda: supply.verify(purpose, number, runtime)),
-                timed=lambda problem: made(lambda: supply.timed(purpose, number, runtime, problem=problem)),
-                fresh=lambda problem: made(lambda: supply.fresh(purpose, number, runtime, problem=problem)),
-                fresh_after=FRESH_AFTER[purpose],
-                freshness=self._freshness,
-                trusted=build.digest == self._baseline,
-                accepted=self._accepted,
-                flush_bytes=self._flush_bytes,
-                lane=self._lane,
+            inputs=self._baseline.inputs(build, resolved, purpose=purpose, number=number),
+            start=lambda: self._start(
+                build.code, None, False, seed=self._baseline.seed(build, purpose=purpose, number=number)
             ),
-            start=lambda: self._start(build.code, None, False, seed=seed),
-            rng=stream(self._task.seed, f"order/{purpose}/{build.digest}", number),
+            rng=self._baseline.rng(build, purpose=purpose, number=number),
         )
 
     def close(self) -> None:
         """Ends the zygote with all its children and the compile workers; safe to call twice."""
-        if self._supply is not None:
-            self._supply.close()
-            self._supply = None
+        self._baseline.close()
         if self._zygote is not None:
             self._zygote.close()
             self._zygote = None
@@ -294,24 +252,11 @@ class HostEvaluation:
             except Ended:
                 self._zygote = None
                 raise CandidateFailed(Status.LOST, "the run worker's zygote was killed") from None
-        known = 0 if self._supply is None else self._supply.largest_bytes
-        space = known + (0 if bundle is None else bundle.layout.space_bytes)
-        memory = _SPARE_MEMORY_BYTES + 2 * space + 2 * self._flush_bytes
+        space = self._baseline.largest_bytes + (0 if bundle is None else bundle.layout.space_bytes)
+        memory = _SPARE_MEMORY_BYTES + 2 * space + 2 * self._baseline.flush_bytes
         limits = Limits(memory_bytes=memory, threads=self._task.measure.threads)
         symbol = self._task.kernel.entry
         return Runner(self._zygote, code, symbol=symbol, limits=limits, wide=wide, seed=seed)
-
-    def _notes(self, oracle: Oracle, supply: Supply, verify: Bundle) -> dict[str, Any]:
-        findings = oracle.findings
-        return {
-            "workloads": list(verify.labels),
-            "dropped": dict(supply.dropped),
-            "fallbacks": dict(findings.fallbacks),
-            "deterministic": not findings.unstable,
-            "unstable": sorted(findings.unstable),
-            "partly_written": sorted(findings.untouched),
-            "inputs": "sealed: a candidate that writes to one faults",
-        }
 
 
 def _runs(requests: Sequence[BuildRequest]) -> list[tuple[bool, list[BuildRequest]]]:

@@ -1,9 +1,9 @@
 """The process that compiles: a parent with libLLVM loaded that forks workers, each of which serves one socket.
 
 Started as ``python -m tuner.evaluators.host.compile_worker LIBRARY`` with a Unix socket as standard input. Imports
-the standard library, :mod:`tuner.evaluators.host.llvm` and the sandbox only, as its start is paid for at every run.
-May not execute what it makes. LLVM may end or block a worker at any time: the pool in the parent sees to that, so
-nothing here defends against it.
+the standard library, :mod:`tuner.evaluators.host.llvm` with its features and the sandbox only, as its start is paid
+for at every run. May not execute what it makes. LLVM may end or block a worker at any time: the pool in the parent
+sees to that, so nothing here defends against it.
 
 A message is two big-endian 32-bit lengths, a JSON header and one run of bytes; the header's ``sizes`` cut the
 bytes into blobs.
@@ -23,10 +23,11 @@ import socket
 import struct
 import sys
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tuner.evaluators.host.ir_features import module_features
 from tuner.evaluators.host.llvm import Library, LLVMError, MachineOptions, Module, PassOptions
 from tuner.evaluators.sandbox import landlock
 from tuner.evaluators.sandbox.confine import confine_builder, isolate_network
@@ -38,31 +39,8 @@ _PR_SET_PDEATHSIG = 1
 _MODULES_KEPT = 256
 _OBJECTS_KEPT = 128
 _LOG_LIMIT_BYTES = 16 << 20
-_FEATURE_LIMIT = 4000
 _ORPHAN_CHECK_S = 5.0
 _OBJECT_LIMIT_BYTES = 64 << 20
-_CALL = 45
-_INTEGER = frozenset((8, 10, 12, 14, 15, 17, 18, 20, 21, 22, 23, 24, 25))
-_FLOAT = frozenset((9, 11, 13, 16, 19, 66))
-_COUNTED = {
-    27: "loads",
-    28: "stores",
-    29: "address_computations",
-    44: "phis",
-    46: "selects",
-    2: "branches",
-    3: "branches",
-    70: "branches",
-    71: "branches",
-    42: "comparisons",
-    43: "comparisons",
-    50: "shuffles",
-    51: "shuffles",
-    52: "shuffles",
-    **dict.fromkeys(range(30, 42), "conversions"),
-    **dict.fromkeys(_INTEGER, "integer_operations"),
-    **dict.fromkeys(_FLOAT, "float_operations"),
-}
 _ASSEMBLER_ERROR = re.compile(r"error: (<inline asm>:\d+:\d+: .*)")
 _SAMPLE = """
 define void @sample(ptr %a, i64 %n) {
@@ -230,7 +208,7 @@ class _Worker:
             parsed = time.perf_counter()
             module.run_passes(header["pipeline"], machine, PassOptions(**header["passes"]))
             passed = time.perf_counter()
-            features = _features(module)
+            features = module_features(module)
             texts = {"ir": module.text()} if header["texts"] else {}
             counted = time.perf_counter()
             # Many pipelines end in the same IR; the code generator then need not run again.
@@ -293,32 +271,6 @@ def _entry_symbol(names: Sequence[str], entry: str) -> str | None:
     starts = (f"_ZN{parts}E", f"_ZN{parts}I") if "::" in entry else (f"_Z{parts}", f"_ZL{parts}")
     found = [n for n in names if n.startswith(starts)]
     return found[0] if len(found) == 1 else None
-
-
-def _features(module: Module) -> dict[str, float]:
-    """Counts of the optimised IR's instructions by class; widths in bits."""
-    counts: Counter[str] = Counter()
-    widest = total = 0
-    for opcode, bits, lanes, callee in module.shape():
-        total += 1
-        if total > _FEATURE_LIMIT:
-            continue
-        name = _call_class(callee) if opcode == _CALL else _COUNTED.get(opcode)
-        if name:
-            counts[name] += 1
-        if lanes > 1:
-            counts["vector_instructions"] += 1
-            widest = max(widest, bits)
-    names = sorted({*_COUNTED.values(), "vector_instructions", "calls", "intrinsics", "fused_multiply_adds"})
-    scale = total / min(total, _FEATURE_LIMIT) if total else 1.0
-    features = {f"ir_{name}_count": round(counts[name] * scale, 3) for name in names}
-    return {**features, "ir_instructions_count": float(total), "ir_vector_width_bits": float(widest)}
-
-
-def _call_class(callee: str) -> str:
-    if callee.startswith(("llvm.fma.", "llvm.fmuladd.")):
-        return "fused_multiply_adds"
-    return "intrinsics" if callee.startswith("llvm.") else "calls"
 
 
 def _limit(memory_bytes: int) -> None:

@@ -7,6 +7,7 @@ A candidate that does not build is a status on its build, never an exception.
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -28,6 +29,9 @@ BASE_PIPELINE = "default<O3>"
 
 _LISTING_BYTES = 4 << 20
 _LINKED_KEPT = 512
+_VECTORISER_REMARKS = tuple(f"-Rpass{kind}=loop-vectorize" for kind in ("", "-missed", "-analysis"))
+_REMARK = re.compile(r"^[^\n:]+:(\d+):\d+: remark: (.*?)(?: \[-R[^\n]*\])?$", re.MULTILINE)
+_MOST_REMARKS = 8
 _FLOAT_FUNCTIONS_TEXT = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs "
     "fdim floor fma fmax fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 logb lrint lround "
@@ -274,6 +278,17 @@ class HostCompiler:
             text_bytes=mine.features()["text_bytes"],
             clang_text_bytes=theirs.features()["text_bytes"],
         )
+
+    def loop_remarks(self, kernel: Kernel, flags: Sequence[str], macros: Mapping[str, Value]) -> str:
+        """What clang's vectoriser says of the loops of the source as given, one line; empty where it says nothing.
+
+        Source: clang's user manual, options to emit optimisation reports (``-Rpass``).
+        """
+        sorted_ = sort_flags(flags, folder=kernel.folder)
+        asking = replace(sorted_, given=(*sorted_.given, *_VECTORISER_REMARKS))
+        _, output, _ = self.front.object_of(front.Source.of(kernel), asking, macros)
+        said = [f"line {m[1]}: {m[2]}" for m in _REMARK.finditer(output)]
+        return "; ".join(dict.fromkeys(said[:_MOST_REMARKS]))
 
     def _units(self, kernel: Kernel, wanted: Sequence[tuple[Variant, Resolved]]) -> list[_Unit]:
         """Flags sorted, sources compiled to bitcode and linked; everything equal once."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from tuner.evaluators.host.llvm_prototypes import PROTOTYPES
 
-__all__ = ["LLVMError", "Library", "MachineOptions", "Module", "PassOptions"]
+__all__ = ["Block", "LLVMError", "Library", "MachineOptions", "Module", "PassOptions"]
 
 _X86_PARTS = ("TargetInfo", "Target", "TargetMC", "AsmPrinter", "AsmParser")
 _APPENDING_LINKAGE, _AVAILABLE_EXTERNALLY, _INTERNAL, _PRIVATE = 7, 1, 8, 9
@@ -79,6 +79,8 @@ class Library:
             call = getattr(self._handle, "LLVM" + name)
             call.restype, call.argtypes = None, (c_void_p, c_int)
             self._calls[name] = call
+        # Found as plain attributes: features take thousands of calls, and a detour costs more than the call.
+        self.__dict__.update(self._calls)
         for part in _X86_PARTS:
             getattr(self._handle, "LLVMInitializeX86" + part)()
         self._machines: dict[MachineOptions, int] = {}
@@ -141,23 +143,27 @@ class Library:
             LLVMError: for a triple that this library has no target for.
         """
         if options not in self._machines:
-            target, message = c_void_p(), c_void_p()
-            if self.GetTargetFromTriple(triple.encode(), byref(target), byref(message)):
-                raise LLVMError(self.take(message.value))
-            host = self.host() if not options.cpu else {"cpu": options.cpu, "features": ""}
-            made = self.CreateTargetMachine(
-                target,
-                triple.encode(),
-                host["cpu"].encode(),
-                host["features"].encode(),
-                options.level,
-                _RELOCATION_PIC,
-                _CODE_MODELS[options.code_model],
-            )
-            if not made:
-                raise LLVMError(f"no target machine for {options.cpu or 'this CPU'}")
-            self._machines[options] = made
+            self._machines[options] = self.fresh_machine(options, triple)
         return self._machines[options]
+
+    def fresh_machine(self, options: MachineOptions, triple: str) -> int:
+        """One that nothing was emitted with; ``DisposeTargetMachine`` frees it. Raises as :meth:`machine`."""
+        target, message = c_void_p(), c_void_p()
+        if self.GetTargetFromTriple(triple.encode(), byref(target), byref(message)):
+            raise LLVMError(self.take(message.value))
+        host = self.host() if not options.cpu else {"cpu": options.cpu, "features": ""}
+        made: int = self.CreateTargetMachine(
+            target,
+            triple.encode(),
+            host["cpu"].encode(),
+            host["features"].encode(),
+            options.level,
+            _RELOCATION_PIC,
+            _CODE_MODELS[options.code_model],
+        )
+        if not made:
+            raise LLVMError(f"no target machine for {options.cpu or 'this CPU'}")
+        return made
 
     def print_pass_names(self) -> bool:
         """Prints the passes on standard output; false where this build of LLVM hides the functions for it."""
@@ -176,6 +182,20 @@ class Library:
         return True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One basic block.
+
+    Attributes:
+        successors: numbers of the blocks that may follow.
+        lines: of each instruction its handle, opcode, bits of the value (of the stored one for a store), lanes (1 for
+            a scalar), and the callee's name of a call.
+    """
+
+    successors: list[int]
+    lines: list[tuple[int, int, int, int, str]]
+
+
 class Module:
     """One module in a context of its own, so that nothing of an earlier job can influence it.
 
@@ -190,6 +210,7 @@ class Module:
     def __init__(self, library: Library, bitcode: bytes) -> None:
         self._lib = library
         self._context = library.ContextCreate()
+        self._types: dict[int, tuple[int, int]] = {}
         self._module: int | None = self._parse(bitcode)
 
     @classmethod
@@ -200,7 +221,7 @@ class Module:
             LLVMError: when the text cannot be read.
         """
         made = cls.__new__(cls)
-        made._lib, made._context = library, library.ContextCreate()
+        made._lib, made._context, made._types = library, library.ContextCreate(), {}
         data = text.encode()
         buffer = library.CreateMemoryBufferWithMemoryRangeCopy(data, len(data), b"module")
         module, message = c_void_p(), c_void_p()
@@ -330,22 +351,54 @@ class Module:
                 instruction = next_instruction(instruction)
             block = lib.GetNextBasicBlock(block)
 
-    def shape(self) -> Iterator[tuple[int, int, int, str]]:
-        """Opcode, bits of the value (of the stored one for a store), lanes (1 for a scalar), name of the callee."""
-        opcode_of, type_of = self._lib.GetInstructionOpcode, self._lib.TypeOf
-        known: dict[int, tuple[int, int]] = {}
+    def blocks(self, function: int) -> list[Block]:
+        """The basic blocks of a function in order, the entry first; none for a declaration."""
+        lib = self._lib
+        handles = []
+        handle = lib.GetFirstBasicBlock(function)
+        while handle:
+            handles.append(handle)
+            handle = lib.GetNextBasicBlock(handle)
+        numbers = {handle: i for i, handle in enumerate(handles)}
         callees: dict[int, str] = {}
-        for function in self.functions():
-            for instruction in self.instructions(function):
-                opcode, callee = opcode_of(instruction), ""
-                if opcode == _CALL:
-                    value = self._lib.GetCalledValue(instruction)
-                    callee = callees.get(value) or callees.setdefault(value, self.name(value))
-                value = self._lib.GetOperand(instruction, 0) if opcode == _STORE else instruction
-                type_ = type_of(value)
-                if type_ not in known:
-                    known[type_] = self._measure(type_)
-                yield (opcode, *known[type_], callee)
+        made = []
+        for handle in handles:
+            last = lib.GetBasicBlockTerminator(handle)
+            ways = lib.GetNumSuccessors(last) if last else 0
+            successors = [numbers[lib.GetSuccessor(last, i)] for i in range(ways)]
+            made.append(Block(successors=successors, lines=self._lines(handle, callees)))
+        return made
+
+    def _lines(self, block: int, callees: dict[int, str]) -> list[tuple[int, int, int, int, str]]:
+        lib, known = self._lib, self._types
+        opcode_of, type_of, following = lib.GetInstructionOpcode, lib.TypeOf, lib.GetNextInstruction
+        lines = []
+        instruction = lib.GetFirstInstruction(block)
+        while instruction:
+            opcode, callee = opcode_of(instruction), ""
+            if opcode == _CALL:
+                value = lib.GetCalledValue(instruction)
+                callee = callees.get(value) or callees.setdefault(value, self.name(value))
+            type_ = type_of(lib.GetOperand(instruction, 0) if opcode == _STORE else instruction)
+            shape = known.get(type_)
+            if shape is None:
+                shape = known[type_] = self._measure(type_)
+            lines.append((instruction, opcode, *shape, callee))
+            instruction = following(instruction)
+        return lines
+
+    def operand(self, instruction: int, number: int) -> int:
+        """An operand's handle."""
+        return int(self._lib.GetOperand(instruction, int(number)) or 0)
+
+    def last_operand(self, instruction: int) -> int:
+        """The last operand's handle."""
+        return int(self._lib.GetOperand(instruction, self._lib.GetNumOperands(instruction) - 1) or 0)
+
+    def operands(self, instruction: int) -> list[int]:
+        """All operands' handles."""
+        get = self._lib.GetOperand
+        return [get(instruction, i) for i in range(self._lib.GetNumOperands(instruction))]
 
     def _measure(self, type_: int) -> tuple[int, int]:
         kind = self._lib.GetTypeKind(type_)

@@ -29,6 +29,9 @@ _MAX_FRAME_BYTES = 1 << 26
 # sub rsp, imm8 and sub rsp, imm32
 _FRAME = re.compile(rb"\x48\x83\xec(.)|\x48\x81\xec(....)", re.DOTALL)
 
+# An address of stack pointer plus displacement: ModRM with a displacement and SIB 24h (Intel SDM vol. 2, 2.1.5).
+_STACK = re.compile(rb"[\x44\x4c\x54\x5c\x64\x6c\x74\x7c\x84\x8c\x94\x9c\xa4\xac\xb4\xbc]\x24")
+
 _MATH = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim "
     "floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround "
@@ -150,7 +153,8 @@ class Object:
         """Static features of the machine code: sizes in bytes, counts.
 
         ``stack_frame_bytes`` is the largest constant that a function takes off the stack pointer in its first 64
-        bytes, which misses nothing but frames made later; spills show in it.
+        bytes, which misses nothing but frames made later; spills show in it. ``stack_accesses_count`` counts byte pairs
+        that address the stack: spills, and a few constants that look like it.
         """
         loaded = [s for s in self.sections if s.flags & _ALLOC and not s.flags & _EXCLUDE]
         text = sum(s.size for s in loaded if s.flags & _EXECUTE)
@@ -159,6 +163,9 @@ class Object:
             "data_bytes": float(sum(s.size for s in loaded if s.name != ".eh_frame") - text),
             "relocations_count": float(sum(1 for _ in self._relocations())),
             "imports_count": float(len(self.imports)),
+            "stack_accesses_count": float(
+                sum(len(_STACK.findall(s.data)) for s in loaded if s.flags & _EXECUTE)
+            ),
             "stack_frame_bytes": float(max(self._frames(), default=0)),
         }
 

@@ -18,7 +18,7 @@ from tuner.evaluators.host.frontend import Source, first_error, macro_flags
 from tuner.evaluators.host.objects import Object
 from tuner.evaluators.host.toolchain import find_toolchain
 
-__all__ = ["build_with"]
+__all__ = ["build_with", "run_compiler"]
 
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".inc", "")
 _TIMEOUT_S = 120.0
@@ -46,7 +46,7 @@ def build_with(kernel: Kernel, command: Sequence[str], macros: Mapping[str, Valu
         names = [PurePath(f.name).name for f in files]
         folders = [word for folder in Source.of(kernel).folders for word in ("-I", folder)]
         words = [program, *command[1:], *macro_flags(macros), *folders]
-        status, output = _run([*words, *how, *names, "-o", "out.o"], scratch)
+        status, output = run_compiler([*words, *how, *names, "-o", "out.o"], scratch)
         code = (Path(scratch) / "out.o").read_bytes() if status is Status.OK else b""
     if status is not Status.OK:
         return Build(status=status, message=output)
@@ -61,7 +61,8 @@ def build_with(kernel: Kernel, command: Sequence[str], macros: Mapping[str, Valu
     return Build(status=Status.OK, code=code, digest=digest, key=digest, features=parsed.features())
 
 
-def _run(words: Sequence[str], folder: str) -> tuple[Status, str]:
+def run_compiler(words: Sequence[str], folder: str) -> tuple[Status, str]:
+    """Runs a user's compiler in a folder: what became of it, and the first error or how it failed."""
     environment = {"LC_ALL": "C", "TMPDIR": folder, "PATH": os.environ.get("PATH", os.defpath)}
     try:
         done = subprocess.run(

@@ -31,6 +31,8 @@ class Device:
         cache_bytes: of global memory's cache.
         doubles: whether it computes in double precision.
         il: intermediate languages that it takes; empty for none.
+        address_bits: of a pointer to global memory.
+        extensions: of OpenCL C that it offers.
     """
 
     index: int
@@ -48,16 +50,19 @@ class Device:
     cache_bytes: int
     doubles: bool
     il: str
+    address_bits: int = 64
+    extensions: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Device:
         """The inverse of :meth:`to_json`."""
-        values = {f.name: data[f.name] for f in fields(cls)}
-        return cls(**{**values, "max_block": tuple(values["max_block"])})
+        values = {f.name: data[f.name] for f in fields(cls) if f.name in data}
+        lists = {name: tuple(values.get(name, ())) for name in ("max_block", "extensions")}
+        return cls(**{**values, **lists})
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {**asdict(self), "max_block": list(self.max_block)}
+        return {**asdict(self), "max_block": list(self.max_block), "extensions": list(self.extensions)}
 
     @property
     def simulated(self) -> bool:

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,14 @@ __all__ = [
     "list_devices",
     "read_all",
     "require_pyopencl",
+    "wheel_drivers",
 ]
 
 _VENDORS = Path("/etc/OpenCL/vendors")
+_WHEEL_DRIVERS = ("lib/libintelocl.so",)
+"""Drivers that wheels put into this environment's folder without telling any loader: ``intel-opencl-rt``."""
+_NAMED = ("OCL_ICD", "OPENCL_")
+"""How the variables begin with which a user names the drivers; nothing is added to those then."""
 _DESCRIBE_S = 60.0
 _LOAD_S = 60.0
 # What users set to say which driver and which of its devices are used.
@@ -61,11 +66,29 @@ def driver_environment() -> dict[str, str]:
     driver is named alone, so that no other one is loaded into the same process.
     """
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    if not any(name.startswith(("OCL_ICD", "OPENCL_")) for name in kept):
+    if not any(name.startswith(_NAMED) for name in kept):
         drivers = sorted(_VENDORS.glob("*.icd"))
         if drivers:
             kept["OCL_ICD_VENDORS"] = str(drivers[0] if len(drivers) == 1 else _VENDORS)
     return kept
+
+
+def wheel_drivers() -> tuple[str, ...]:
+    """Libraries of the drivers that were installed by pip; none where the user's variables name the drivers."""
+    if any(name.startswith(_NAMED) for name in os.environ if name in _KEPT):
+        return ()
+    found = (Path(sys.prefix, name) for name in _WHEEL_DRIVERS)
+    return tuple(str(path) for path in found if path.is_file())
+
+
+def _list_drivers(folder: Path, libraries: Sequence[str]) -> str:
+    """A folder for the loader with the system's drivers and further ones, in a fixed order; its path."""
+    folder.mkdir(mode=0o755)
+    for place, driver in enumerate(sorted(_VENDORS.glob("*.icd"))):
+        shutil.copyfile(driver, folder / f"{place}-{driver.name}")
+    for library in libraries:
+        (folder / f"wheel-{Path(library).stem}.icd").write_text(f"{library}\n", encoding="utf-8")
+    return str(folder)
 
 
 class OpenClZygote(Zygote):
@@ -93,6 +116,9 @@ class OpenClZygote(Zygote):
             **driver_environment(),
             **(environment or {}),
         }
+        wheels = wheel_drivers()
+        if wheels and not any(name.startswith(_NAMED) for name in environment or {}):
+            variables["OCL_ICD_VENDORS"] = _list_drivers(self.scratch / "drivers", wheels)
         with theirs:
             self._process = subprocess.Popen(
                 [
@@ -202,12 +228,13 @@ def list_devices(zygote: OpenClZygote) -> list[Device]:
 
 def devices_of_machine() -> tuple[Device, ...]:
     """:func:`list_devices`, asked once for each set of variables (:func:`driver_environment`)."""
-    return _devices_under(tuple(sorted(driver_environment().items())))
+    return _devices_under((*sorted(driver_environment().items()), *(("", name) for name in wheel_drivers())))
 
 
 @functools.cache
 def _devices_under(variables: tuple[tuple[str, str], ...]) -> tuple[Device, ...]:
-    zygote = OpenClZygote(dict(variables))
+    del variables
+    zygote = OpenClZygote()
     try:
         return tuple(list_devices(zygote))
     finally:

@@ -6,16 +6,17 @@ and are not equal between machines. May not compile anything.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
-from tuner.core.canonical import canonical_json
+from tuner.core.canonical import canonical_json, digest
 from tuner.core.types import Kernel, Resolved, Source, Value, Variant
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.opencl.flags import VALUE_CHANGING
@@ -23,6 +24,7 @@ from tuner.evaluators.opencl.flags import VALUE_CHANGING
 __all__ = ["Program", "canonical_text"]
 
 _FORMAT = 1
+_FOR_THE_FRONT_END = ("-D", "-I", "-cl-std=", "-cl-single-precision-constant", "-w", "-Werror")
 _CLANG_S = 20.0
 _HEADERS = (".h", ".hpp", ".clh", ".hcl", "")
 _LITERAL = re.compile(r"(?<![\w.])((?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)[fF]\b")
@@ -42,6 +44,8 @@ class Program:
         options: of the build, ``-D`` included.
         include: folders of headers below ``folder``; only their names belong to the program.
         wide: compute in double what the source computes in float.
+        il: SPIR-V that was made of the source; empty where the driver's own compiler takes the source.
+        local: for each parameter of the kernel whether it lies in local memory: of SPIR-V no driver has to say so.
     """
 
     entry: str
@@ -50,6 +54,8 @@ class Program:
     include: tuple[str, ...] = ()
     folder: str = ""
     wide: bool = False
+    il: bytes = b""
+    local: tuple[bool, ...] = ()
 
     @classmethod
     def of(cls, kernel: Kernel, variant: Variant, resolved: Resolved, *, wide: bool = False) -> Program:
@@ -81,23 +87,42 @@ class Program:
             include=tuple(data["include"]),
             folder=folder,
             wide=data["wide"],
+            il=base64.b64decode(data.get("il", "")),
+            local=tuple(data.get("local", ())),
         )
 
     def code(self) -> bytes:
         """Everything that is compiled, as bytes that are equal for equal programs."""
-        return canonical_json(
-            {
-                "opencl": _FORMAT,
-                "entry": self.entry,
-                "files": [[f.name, f.text] for f in self.files],
-                "options": list(self.options),
-                "include": list(self.include),
-                "wide": self.wide,
-            }
-        ).encode()
+        data: dict[str, Any] = {
+            "opencl": _FORMAT,
+            "entry": self.entry,
+            "files": [[f.name, f.text] for f in self.files],
+            "options": list(self.options),
+            "include": list(self.include),
+            "wide": self.wide,
+        }
+        if self.il:
+            data |= {"il": base64.b64encode(self.il).decode(), "local": list(self.local)}
+        return canonical_json(data).encode()
+
+    @property
+    def source(self) -> Program:
+        """The program that the driver's own compiler takes, whatever was made of it."""
+        return replace(self, il=b"", local=()) if self.il else self
+
+    @property
+    def il_options(self) -> tuple[str, ...]:
+        """What the driver is given with SPIR-V: preprocessing and the language are over by then."""
+        return tuple(o for o in self.options if not o.startswith(_FOR_THE_FRONT_END))
 
     def job(self) -> dict[str, Any]:
         """What a compile worker is told."""
+        if self.il:
+            return {
+                "il": base64.b64encode(self.il).decode(),
+                "options": list(self.il_options),
+                "local": list(self.local),
+            }
         sources = [f for i, f in enumerate(self.files) if i == 0 or _is_source(f)]
         headers = [f for i, f in enumerate(self.files) if i > 0 and not _is_source(f)]
         options = list(self.options)
@@ -149,6 +174,8 @@ def canonical_text(program: Program, clang: str | None) -> str:
         program: to be compared.
         clang: path of a clang; ``None``: the texts themselves decide.
     """
+    if program.il:
+        return canonical_json({"il": digest(program.il), "options": list(program.il_options)})
     job = program.job()
     rest = [o for o in program.options if not o.startswith("-D")]
     plain = canonical_json({"job": [job["source"], job["headers"]], "options": list(program.options)})

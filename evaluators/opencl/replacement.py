@@ -20,19 +20,25 @@ def replacement_of(task: Task, code: bytes, resolved: Resolved) -> Replacement:
         resolved: the winner's configuration.
 
     Raises:
-        UsageError: the winner needs files beside its source, or options that hold blanks.
+        UsageError: the winner is SPIR-V, needs files beside its source, or has options that hold blanks.
     """
-    job = Program.from_code(code, folder=task.kernel.folder).job()
+    program = Program.from_code(code, folder=task.kernel.folder)
+    if program.il:
+        raise UsageError(
+            f"the winner of {task.kernel.name} is SPIR-V, which an application's own calls cannot load",
+            "tune again with passes: off",
+        )
+    job = program.job()
     if job["headers"] or "-I" in job["options"]:
         raise UsageError(
             f"the winner of {task.kernel.name} includes files", "put them into the source, and tune again"
         )
     if any(" " in option for option in job["options"]):
         raise UsageError("an option of the winner holds a blank", "such a winner cannot be put in place")
-    assert task.launch is not None
+    launch = resolved.launch_of(task)
     values: dict[str, Value] = {**resolved.macros, **resolved.scalars}
     return Replacement(
         source=job["source"],
         options=" ".join(job["options"]),
-        geometries=tuple(geometry(task.launch, values, problem.sizes) for problem in task.problems),
+        geometries=tuple(geometry(launch, values, problem.sizes) for problem in task.problems),
     )

@@ -5,13 +5,14 @@ Imported by the zygote, where nothing may touch a platform. Running a candidate 
 
 from __future__ import annotations
 
+import base64
 import json
 import mmap
 import os
 import socket
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -130,6 +131,8 @@ def _describe(index: int, platform: Any, device: Any) -> dict[str, Any]:
         "cache_bytes": int(ask("GLOBAL_MEM_CACHE_SIZE", 0)),
         "doubles": "cl_khr_fp64" in device.extensions or bool(ask("DOUBLE_FP_CONFIG", 0)),
         "il": str(ask("IL_VERSION", "")).strip(" \0"),
+        "address_bits": int(device.address_bits),
+        "extensions": sorted(device.extensions.split()),
     }
 
 
@@ -155,19 +158,29 @@ def _serve_compile(channel: socket.socket, job: Mapping[str, Any]) -> None:
 
 
 def _compile(context: Any, device: Any, work: Mapping[str, Any], cache: Path) -> tuple[dict[str, Any], bytes]:
-    with tempfile.TemporaryDirectory(dir=cache) as folder:
-        for name, text in work["headers"]:
-            Path(folder, Path(name).name).write_text(text, encoding="utf-8")
-        options = [*work["options"], "-cl-kernel-arg-info", "-I", folder]
-        program = cl.Program(context, work["source"])
-        try:
-            program = program.build(options=options, devices=[device])
+    try:
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            program = _built(context, device, work, folder)
             binary = bytes(program.get_info(cl.program_info.BINARIES)[0])
             log = program.get_build_info(device, cl.program_build_info.LOG)
-            kernels = {k.function_name: _kernel(k, device) for k in program.all_kernels()}
-        except cl.Error as error:
-            return _failure(error), b""
+            kernels = {
+                k.function_name: _kernel(k, device, work.get("local", ())) for k in program.all_kernels()
+            }
+    except cl.Error as error:
+        return _failure(error), b""
     return {"status": "ok", "kernels": kernels, "log": str(log)[:8000]}, binary
+
+
+def _built(context: Any, device: Any, work: Mapping[str, Any], folder: str) -> Any:
+    """A program of SPIR-V or of source; raises ``cl.Error``."""
+    if "il" in work:
+        return cl.Program(context, base64.b64decode(work["il"])).build(
+            options=list(work["options"]), devices=[device]
+        )
+    for name, text in work["headers"]:
+        Path(folder, Path(name).name).write_text(text, encoding="utf-8")
+    options = [*work["options"], "-cl-kernel-arg-info", "-I", folder]
+    return cl.Program(context, work["source"]).build(options=options, devices=[device])
 
 
 def _failure(error: Any) -> dict[str, Any]:
@@ -186,7 +199,8 @@ def _status(code: int) -> str:
     return "out_of_resources" if code in exhausted else "build_error"
 
 
-def _kernel(kernel: Any, device: Any) -> dict[str, Any]:
+def _kernel(kernel: Any, device: Any, local: Sequence[bool]) -> dict[str, Any]:
+    """What the driver says; which parameters are in local memory is known beforehand where it may not say so."""
     information = cl.kernel_work_group_info
     arguments = []
     for number in range(kernel.num_args):
@@ -195,7 +209,9 @@ def _kernel(kernel: Any, device: Any) -> dict[str, Any]:
             kind = str(kernel.get_arg_info(number, cl.kernel_arg_info.TYPE_NAME))
         except cl.Error:
             space, kind = 0, ""
-        arguments.append({"local": space == int(cl.kernel_arg_address_qualifier.LOCAL), "type": kind})
+        known = local[number] if number < len(local) else False
+        found = space == int(cl.kernel_arg_address_qualifier.LOCAL)
+        arguments.append({"local": found or known, "type": kind})
 
     def ask(which: Any) -> Any:
         try:

@@ -44,7 +44,7 @@ class RecordedBackend:
                 f"the recorded backend cannot honour {flags[0]!r}", "make the flag's choices a parameter"
             )
 
-    def pass_catalogue(self) -> Mapping[str, Any] | None:
+    def pass_catalogue(self, target: str = "native") -> Mapping[str, Any] | None:
         """There are no passes."""
         return None
 
@@ -67,6 +67,7 @@ class RecordedEvaluation:
 
     def __init__(self, task: Task, space: RecordedSpace) -> None:
         self._task, self._space = task, space
+        self.objectives = ("time", "energy") if space.has_energy else ("time",)
 
     def build(self, requests: Sequence[BuildRequest]) -> list[Build]:
         """What compiling gave; a configuration that was not recorded is refused."""
@@ -147,7 +148,7 @@ class RecordedSession:
         drawn = stream(self._seed, f"calls/{problem}", self._batches).integers(len(repeats), size=calls)
         self._batches += 1
         times = tuple(repeats[int(i)] for i in drawn)
-        total = sum(times)
+        total, energy = sum(times), self._row.energy_j
         return Measurement(
             status=Status.OK,
             problem=problem,
@@ -155,7 +156,7 @@ class RecordedSession:
             claimed_s=total,
             observed_s=total,
             wall_s=total,
-            notes={"virtual_s": total},
+            notes={"virtual_s": total, **({} if energy is None else {"energy_j": energy})},
         )
 
     def close(self) -> None:

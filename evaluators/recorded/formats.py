@@ -14,7 +14,7 @@ from typing import Any
 
 from tuner.core.errors import SpecError
 from tuner.core.types import Status, Value
-from tuner.evaluators.recorded.spaces import FORMAT, RecordedSpace, Row, key_of, values_seen
+from tuner.evaluators.recorded.spaces import ENERGY, FORMAT, RecordedSpace, Row, key_of, positive, values_seen
 
 __all__ = ["first_working", "read_file", "read_space"]
 
@@ -112,6 +112,7 @@ def _kernel_tuner(data: Mapping[str, Any], name: str) -> RecordedSpace:
             times_s=tuple(1e-3 * float(t) for t in repeats),
             compile_s=1e-3 * _number(entry, "compile_time"),
             run_s=1e-3 * (_number(entry, "verification_time") + _number(entry, "benchmark_time")),
+            energy_j=_energy(entry) if status is Status.OK else None,
         )
     return RecordedSpace(
         kernel=str(data.get("kernel_name") or name),
@@ -141,6 +142,7 @@ def _t4(data: Mapping[str, Any], name: str) -> RecordedSpace:
             times_s=tuple(unit * float(t) for t in repeats) if status is Status.OK else (),
             compile_s=unit * max(_number(times, "compilation_time"), _number(times, "compilation")),
             run_s=unit * (_number(times, "validation") + sum(map(float, repeats))),
+            energy_j=_energy({m["name"]: m["value"] for m in result.get("measurements", ())}),
         )
     return RecordedSpace(
         kernel=str(metadata.get("kernel") or name),
@@ -158,6 +160,11 @@ def _measured(result: Mapping[str, Any]) -> list[float]:
         for m in result.get("measurements", ())
         if m["name"] == "time" and isinstance(m["value"], int | float)
     ]
+
+
+def _energy(values: Mapping[str, Any]) -> float | None:
+    """Joules of one run, where there are any."""
+    return next((found for name in ENERGY if (found := positive(values.get(name))) is not None), None)
 
 
 def _unit(text: str) -> float:

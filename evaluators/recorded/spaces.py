@@ -14,9 +14,12 @@ from typing import Any
 from tuner.core.errors import SpecError
 from tuner.core.types import Status, Value
 
-__all__ = ["FORMAT", "RecordedSpace", "Row", "key_of", "values_seen"]
+__all__ = ["ENERGY", "FORMAT", "RecordedSpace", "Row", "key_of", "positive", "values_seen"]
 
 FORMAT = "kernel-space-1"
+
+ENERGY = ("nvml_energy", "ps_energy", "energy")
+"""Under which names energies in joules are recorded, the first that is there counts."""
 
 _LETTERS = {
     "o": Status.OK,
@@ -47,12 +50,14 @@ class Row:
         times_s: seconds of single repeats; empty unless the status is ``ok``.
         compile_s: what compiling it took.
         run_s: what verifying and timing it took.
+        energy_j: of one run, where it was recorded.
     """
 
     status: Status
     times_s: tuple[float, ...] = ()
     compile_s: float = 0.0
     run_s: float = 0.0
+    energy_j: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +94,12 @@ class RecordedSpace:
             for key, row in self.rows.items()
         ]
 
+    @property
+    def has_energy(self) -> bool:
+        """Whether everything that worked has an energy."""
+        worked = [row for row in self.rows.values() if row.status is Status.OK]
+        return bool(worked) and all(row.energy_j is not None for row in worked)
+
     def to_text(self) -> str:
         """The space in its own format; times to seven digits."""
         positions = {
@@ -114,9 +125,14 @@ class RecordedSpace:
                 "compile_ms": [_short(1e3 * row.compile_s) for _, row in rows],
                 "verify_ms": [0.0] * len(rows),
                 "bench_ms": [_short(1e3 * row.run_s) for _, row in rows],
+                **self._metrics(),
             },
             separators=(",", ":"),
         )
+
+    def _metrics(self) -> dict[str, Any]:
+        energies = [row.energy_j for row in self.rows.values()]
+        return {} if all(e is None for e in energies) else {"metrics": {"energy": energies}}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RecordedSpace:
@@ -133,6 +149,8 @@ class RecordedSpace:
                 [float(x or 0.0) for x in data.get(name) or [0.0] * count]
                 for name in ("compile_ms", "verify_ms", "bench_ms")
             ]
+            metrics = data.get("metrics") or {}
+            energies = next((metrics[name] for name in ENERGY if name in metrics), [None] * count)
             rows = {}
             for i, positions in enumerate(data["cfg"]):
                 key = key_of(values[p] for values, p in zip(choices, positions, strict=True))
@@ -143,6 +161,7 @@ class RecordedSpace:
                     times_s=tuple(1e-3 * float(t) for t in repeats) if status is Status.OK else (),
                     compile_s=1e-3 * spent[0][i],
                     run_s=1e-3 * (spent[1][i] + spent[2][i]),
+                    energy_j=positive(energies[i]) if status is Status.OK else None,
                 )
             restrictions = data.get("restrictions")
             return cls(
@@ -158,6 +177,12 @@ class RecordedSpace:
                 f"the recorded space does not hold together ({type(error).__name__}: {error})",
                 f"the format is {FORMAT}; make it with tuner import",
             ) from None
+
+
+def positive(value: Any) -> float | None:
+    """A number above 0, or ``None`` for anything else."""
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0.0 < value < float("inf")
+    return float(value) if good else None
 
 
 def key_of(values: Any) -> tuple[str, ...]:

@@ -19,13 +19,15 @@ from tuner.spaces.source.affine import (
     split_by_strides,
     strides_of,
 )
-from tuner.spaces.source.scan import Access, Leaf, Refused, Scan
+from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.scan import Access, Leaf, Scan
 from tuner.spaces.source.syntax import Binary, Expr, For, Name, Number, Ternary
 
 __all__ = ["Conditions", "Order", "all_of", "any_of"]
 
 Order = tuple[int | str, ...]
-"""When an instance runs: places and loop keys (``-key`` for a loop run backwards), compared from the left."""
+"""When an instance runs: places and loop keys, compared from the left; ``-key`` for a loop run backwards, ``2*i+j`` for
+a wavefront."""
 
 
 def all_of(conditions: Sequence[str]) -> str:
@@ -94,6 +96,10 @@ class Conditions:
         """One component of an order."""
         if isinstance(part, int):
             return str(part)
+        factor, star, skewed = part.partition("*")
+        if star:
+            outer, _, inner = skewed.partition("+")
+            return f"({factor} {self.time(outer, side)} + {self.time(inner, side)})"
         key = part.removeprefix("-")
         forward = self._loops[key].upward != part.startswith("-")
         return f"{'' if forward else '-'}{side}{self._numbers[key]}"

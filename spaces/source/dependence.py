@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tuner.spaces.source.conditions import Conditions, Order, all_of, any_of
-from tuner.spaces.source.scan import Access, Leaf, Refused, Scan, scan
+from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.scan import Access, Leaf, Scan, scan
 from tuner.spaces.source.syntax import Expr, Function, Stmt
 
 __all__ = ["Dependences", "Order", "dependences"]

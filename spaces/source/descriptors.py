@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Call,
     Decl,
     For,
     Function,
     Index,
     Number,
+    OpaqueStmt,
     index_chain,
     subtrees,
 )
 
 __all__ = ["AXES", "describe"]
 
+_FOUR = re.compile(r"(float|int|double|uint)(2|4|8|16)")
+_SHARED = re.compile(r"\b(__local|local|__shared__)\b")
+
 AXES: Mapping[str, tuple[str, ...]] = {
     "tiling": ("none", "one loop", "two loops", "three or more"),
     "vectors": ("left to the compiler", "asked for", "written"),
     "values": ("in place", "scalars", "block in registers"),
-    "staging": ("none", "packed"),
+    "staging": ("none", "packed", "shared by a group"),
     "access": ("next to each other", "mixed", "strided"),
+    "synchronisation": ("none", "barriers", "exchange between items"),
+    "intensity": ("under one operation an access", "one or two", "more"),
+    "launch": ("as given", "its own"),
 }
 """Levels of each axis, in the order of a descriptor's numbers."""
 
 
 def describe(program: Program) -> tuple[int, ...]:
     """The level on each axis of :data:`AXES`; of several functions, the highest."""
-    found = [_describe(f) for f in program.functions.values()] or [(0,) * len(AXES)]
-    return tuple(max(levels) for levels in zip(*found, strict=True))
+    found = [_describe(f) for f in program.functions.values()] or [(0,) * (len(AXES) - 1)]
+    levels = tuple(max(own) for own in zip(*found, strict=True))
+    return (*levels, int(program.launch != program.entry.launch))
 
 
 def _describe(function: Function) -> tuple[int, ...]:
@@ -39,16 +51,52 @@ def _describe(function: Function) -> tuple[int, ...]:
     arrays = [n for n in nodes if isinstance(n, Decl) and n.dims]
     pragmas = [p for n in nodes if isinstance(n, For) for p in n.pragmas]
     written = any("vector_size" in text for text in function.preamble)
+    written |= any(isinstance(n, Decl) and _FOUR.fullmatch(n.type.split()[-1]) for n in nodes)
+    shared = any(_SHARED.search(a.type) for a in arrays)
     tiled = min(_tiles(function.body), 3)
-    block = any("aligned" not in a.suffix for a in arrays)
+    block = any(not _is_packed(a) and not _SHARED.search(a.type) for a in arrays)
     scalars = any(isinstance(n, Decl) and not n.dims and "const" not in n.type.split() for n in nodes)
     return (
         tiled,
         2 if written else int(any("vectorize" in p for p in pragmas)),
         2 if block else int(scalars),
-        int(any("aligned" in a.suffix for a in arrays)),
+        2 if shared else int(any(_is_packed(a) for a in arrays)),
         _access(function),
+        _synchronisation(nodes),
+        _intensity(function),
     )
+
+
+def _is_packed(array: Decl) -> bool:
+    """Whether an array is what packing makes: aligned, and not one of a block, which has that in its name."""
+    return "aligned" in array.suffix and not array.name.split("_")[-1].startswith("block")
+
+
+def _synchronisation(nodes: list[object]) -> int:
+    calls = [n.function for n in nodes if isinstance(n, Call)]
+    texts = [n.text for n in nodes if isinstance(n, OpaqueStmt)]
+    if any("shfl" in word or "sub_group" in word for word in (*calls, *texts)):
+        return 2
+    return int(any(word.startswith(("barrier", "__syncthreads", "work_group_barrier")) for word in calls))
+
+
+def _intensity(function: Function) -> int:
+    """Operations for each access to memory in innermost loops (in the body where there are none), in three classes."""
+    loops = [n for n in subtrees(function.body) if isinstance(n, For)]
+    innermost = [f.body for f in loops if not any(isinstance(n, For) for n in subtrees(f.body))]
+    operations = accesses = 0
+    for body in innermost or [function.body]:
+        inside = {id(n) for e in subtrees(body) if isinstance(e, Index) for n in subtrees(e.index)}
+        for node in subtrees(body):
+            if id(node) in inside:
+                continue
+            accesses += isinstance(node, Index)
+            operations += isinstance(node, Call) or (
+                isinstance(node, Binary | Assign) and node.op.rstrip("=") in ("+", "-", "*", "/")
+            )
+    if operations < accesses:
+        return 0
+    return 1 if operations <= 2 * accesses else 2
 
 
 def _tiles(part: object, depth: int = 0) -> int:

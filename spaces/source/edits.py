@@ -1,8 +1,9 @@
 """Lists of edits: the original and a list give a variant, always the same one.
 
 An edit is plain JSON: ``op`` and ``function`` with an operator's arguments, or ``{"op": "text", "search": …,
-"replace": …}``. It may carry ``parameters`` (new tunables), ``constraints`` on them, ``reassociate`` (leave to add in
-another order) and ``assumes`` (what its correctness rests on). May not draw random numbers.
+"replace": …}``, or ``{"op": "rewrite", "region": …, "text": …}`` with a region's number from 0. It
+may carry ``parameters`` (new tunables), ``constraints`` on them, ``reassociate`` (leave to add in another order) and
+``assumes`` (what its correctness rests on). May not draw random numbers.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import Any
 from tuner.core.errors import SpecError
 from tuner.core.types import Variant
 from tuner.spaces.parameters import Parameter
+from tuner.spaces.source import textual
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.scan import scan
 from tuner.spaces.source.syntax import For, subtrees
+from tuner.spaces.source.textual import TEXTUAL
 
 __all__ = [
     "Applied",
@@ -37,7 +40,6 @@ __all__ = [
 
 Edit = Mapping[str, Any]
 
-_MAX_TEXT = 1 << 20
 _REASSOCIATING = ("reassociate", "approximate")
 
 
@@ -97,8 +99,12 @@ def applied(program: Program, edits: Sequence[Edit]) -> Applied:
     """What is known of a program that a list of edits led to."""
     return Applied(
         program=program,
-        variant=Variant(files=program.sources(), edits=tuple(dict(e) for e in edits)),
-        parameters=tuple(p for e in edits for p in _parameters(e)),
+        variant=Variant(
+            files=program.sources(),
+            edits=tuple(dict(e) for e in edits),
+            launch=None if program.launch == program.entry.launch else program.launch,
+        ),
+        parameters=tuple(p for e in edits for p in textual.parameters(e)),
         constraints=tuple(dict.fromkeys(c for e in edits for c in e.get("constraints", ()))),
         checked=all(e.get("op") in OPERATORS and OPERATORS[e["op"]].checked for e in edits),
     )
@@ -111,8 +117,8 @@ def apply_edit(program: Program, edit: Edit) -> Program:
         Refused: it does not apply.
     """
     op = edit.get("op")
-    if op == "text":
-        return _replace_text(program, edit)
+    if op in TEXTUAL:
+        return textual.apply(program, edit)
     operator = OPERATORS.get(op) if isinstance(op, str) else None
     if operator is None:
         raise Refused(f"there is no operator {op!r}")
@@ -120,7 +126,9 @@ def apply_edit(program: Program, edit: Edit) -> Program:
     function = program.functions.get(label) if isinstance(label, str) else None
     if function is None or not isinstance(label, str):
         raise Refused(f"there is no function {label!r} in a region")
-    _check_parameters(edit)
+    if program.language not in operator.languages:
+        raise Refused(f"{op} is not for {program.language}")
+    textual.check_parameters(edit)
     clash = names_elsewhere(program, label) & {p["name"] for p in edit.get("parameters", ())}
     if clash:
         raise Refused(f"the name {min(clash)} is taken")
@@ -188,10 +196,13 @@ def crossover(
     kept = list(first[: cut[0]])
     program = apply_edits(original, kept).program
     names = {p["name"] for e in kept for p in e.get("parameters", ())}
+    changed: dict[str, str] = {}
     for edit in second[cut[1] :]:
         if any(_same(edit, other) for other in kept):
             continue
-        fitting = renamed(edit, names)
+        changed |= _fresh_names(edit, names)
+        # Texts may name a tunable of an edit before them; operators find theirs by themselves.
+        fitting = _with_names(edit, changed) if edit.get("op") in TEXTUAL else renamed(edit, names)
         try:
             program = apply_edit(program, fitting)
         except Refused:
@@ -216,72 +227,35 @@ def _same(a: Edit, b: Edit) -> bool:
 
 def renamed(edit: Edit, taken: set[str]) -> Edit:
     """An edit whose tunables have names that are not taken."""
+    return _with_names(edit, _fresh_names(edit, taken))
+
+
+def _fresh_names(edit: Edit, taken: set[str]) -> dict[str, str]:
+    """New names for an edit's tunables where theirs are taken."""
     names: dict[str, str] = {}
     for item in edit.get("parameters", ()):
         name, number = item["name"], 1
         while name in taken:
             number += 1
             name = f"{item['name']}_{number}"
-        names[item["name"]] = name
-    if all(old == new for old, new in names.items()):
+        if name != item["name"]:
+            names[item["name"]] = name
+    return names
+
+
+def _with_names(edit: Edit, names: Mapping[str, str]) -> Edit:
+    """An edit with tunables renamed; texts too, because they name them."""
+    if not names:
         return edit
+
+    def words(text: str) -> str:
+        return re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], m[0]), text)
+
     made = dict(edit)
-    made["parameters"] = [{**p, "name": names[p["name"]]} for p in edit["parameters"]]
+    if "parameters" in edit:
+        made["parameters"] = [{**p, "name": names.get(p["name"], p["name"])} for p in edit["parameters"]]
     if "constraints" in edit:
-        made["constraints"] = [
-            re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], m[0]), c) for c in edit["constraints"]
-        ]
+        made["constraints"] = [words(c) for c in edit["constraints"]]
+    if edit.get("op") in TEXTUAL:
+        made |= {key: words(edit[key]) for key in ("search", "replace", "text") if key in edit}
     return made
-
-
-def _check_parameters(edit: Edit) -> None:
-    try:
-        for parameter in _parameters(edit):
-            if not all(isinstance(v, int) and not isinstance(v, bool) for v in parameter.values):
-                raise Refused(f"{parameter.name} has values that are no whole numbers")
-            if any(int(v) < 0 for v in parameter.values):
-                raise Refused(f"{parameter.name} has negative values")
-    except (KeyError, TypeError, SpecError) as error:
-        raise Refused(f"its parameters are wrong: {error}") from None
-
-
-def _parameters(edit: Edit) -> list[Parameter]:
-    return [
-        Parameter.choice(p["name"], p["values"], default=p["default"]) for p in edit.get("parameters", ())
-    ]
-
-
-def _replace_text(program: Program, edit: Edit) -> Program:
-    search, text = edit.get("search"), edit.get("replace")
-    if not isinstance(search, str) or not isinstance(text, str) or not search.strip():
-        raise Refused("it needs the texts to search for and to put in place")
-    if len(text) > _MAX_TEXT:
-        raise Refused(f"its text has more than {_MAX_TEXT} characters")
-    if "EVOLVE-BLOCK-" in text:
-        raise Refused("its text has a region's mark")
-    hits: list[tuple[int, int, int, int]] = []
-    for file, part in program.regions:
-        body = program.region_text(file, part)
-        hits += [(file, part, begin, end) for begin, end in _find(body, search)]
-    if not hits:
-        raise Refused("its search text is not in a region")
-    if len(hits) > 1:
-        raise Refused(f"its search text is there {len(hits)} times")
-    file, part, begin, end = hits[0]
-    body = program.region_text(file, part)
-    return program.with_region(file, part, body[:begin] + text + body[end:])
-
-
-def _find(body: str, search: str) -> list[tuple[int, int]]:
-    """Where a text stands; where it does not, where it stands but for white space."""
-    exact = [(m.start(), m.end()) for m in re.finditer(re.escape(search), body)]
-    if exact:
-        return exact
-    # White space may differ wherever the search text has some, or between tokens of which one is punctuation.
-    tokens = re.findall(r"\w+|[^\w\s]", search)
-    pattern = r"\s*".join(re.escape(t) for t in tokens)
-    return [
-        (m.start(), m.end())
-        for m in re.finditer(pattern, body)
-        if re.findall(r"\w+|[^\w\s]", body[m.start() : m.end()]) == tokens
-    ]

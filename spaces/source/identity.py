@@ -29,7 +29,18 @@ def structure_digest(program: Program) -> str:
     """Equal for programs that differ in names of variables and tunables, defaults, comments and layout only."""
     texts = {label: _normal(function) for label, function in program.functions.items()}
     outside = [p for f in program.files for p in f.parts[::2]]
-    return digest_json([texts, outside])
+    if program.launch == program.entry.launch or program.launch is None:
+        return digest_json([texts, outside])
+    launch = program.launch.to_json()
+    return digest_json([texts, outside, {k: _launch(v, program) for k, v in launch.items()}])
+
+
+def _launch(texts: Any, program: Program) -> Any:
+    """Launch expressions with their tunables numbered by their first use in the function that has them."""
+    if isinstance(texts, list):
+        return [_launch(text, program) for text in texts]
+    names = {d.name: "T" for f in program.functions.values() for d in f.defines}
+    return None if texts is None else _words(texts, names)
 
 
 def _normal(function: Function) -> str:

@@ -1,75 +1,39 @@
-"""C and C++ text into the tree of :mod:`tuner.spaces.source.syntax`, with tree-sitter.
+"""Files of C, C++, OpenCL C and CUDA through tree-sitter: which functions there are, where, with which parameters.
 
-Never fails on what it does not know: that becomes opaque text. May not judge what a transformation may do.
+The grammars know no address spaces: a parameter that has one is read again without it. May not judge what a
+transformation may do.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 from tuner.core.errors import MachineError
-from tuner.spaces.source.syntax import (
-    Assign,
-    Binary,
-    Block,
-    Call,
-    Cast,
-    Comment,
-    Decl,
-    Expr,
-    ExprStmt,
-    For,
-    If,
-    Index,
-    Name,
-    Number,
-    Opaque,
-    OpaqueStmt,
-    Param,
-    Stmt,
-    Ternary,
-    Unary,
-)
+from tuner.spaces.source.syntax import Param
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 __all__ = [
+    "ADDRESS_SPACE",
     "definition_start",
     "function_nodes",
     "name_start",
+    "node_slice",
+    "node_text",
     "parameters",
     "parse_file",
-    "parse_statements",
-    "with_keys",
 ]
 
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_ASSIGN_OPS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
-_BINARY_OPS = (
-    "*",
-    "/",
-    "%",
-    "+",
-    "-",
-    "<<",
-    ">>",
-    "<",
-    ">",
-    "<=",
-    ">=",
-    "==",
-    "!=",
-    "&",
-    "^",
-    "|",
-    "&&",
-    "||",
+ADDRESS_SPACE = re.compile(
+    r"\b(?:__global|__local|__private|__constant|global|local|private|constant|__shared__|__constant__|__grid_constant__)\b"
 )
+"""Words of OpenCL C and CUDA that say where a variable lies."""
 
 
 @cache
@@ -100,7 +64,7 @@ def function_nodes(root: Node) -> Iterator[tuple[str, Node]]:
             declarator = _function_declarator(node)
             name = None if declarator is None else declarator.child_by_field_name("declarator")
             if name is not None:
-                yield _text(name), node
+                yield node_text(name), node
             continue
         stack.extend(reversed(node.children))
 
@@ -141,11 +105,18 @@ def parameters(function: Node) -> tuple[Param, ...]:
 
 
 def _param(node: Node) -> Param:
-    text = _text(node)
+    text = node_text(node)
+    if node.has_error:
+        words = ADDRESS_SPACE.findall(text)
+        plain = parse_file(f"void f({ADDRESS_SPACE.sub(' ', text)}) {{}}".encode(), "c++")
+        if words and not plain.has_error:
+            (param,) = parameters(next(function_nodes(plain))[1])
+            return replace(param, base=" ".join([*words, *param.base.split()]), text=text)
+        return Param(base=text, stars=0, qualifiers=(), name="", suffix="?", text=text)
     declarator = node.child_by_field_name("declarator")
     if declarator is None:
         return Param(base=text, stars=0, qualifiers=(), name="", suffix="?", text=text)
-    base = _slice(node, node.start_byte, declarator.start_byte).strip()
+    base = node_slice(node, node.start_byte, declarator.start_byte).strip()
     stars, qualifiers, suffix = 0, [], ""
     current: Node | None = declarator
     while current is not None and current.type != "identifier":
@@ -153,7 +124,7 @@ def _param(node: Node) -> Param:
         if current.type == "pointer_declarator":
             stars += 1
             qualifiers += [
-                _text(c) for c in current.children if c.type in ("type_qualifier", "ms_restrict_modifier")
+                node_text(c) for c in current.children if c.type in ("type_qualifier", "ms_restrict_modifier")
             ]
         elif inner is None:
             inner = next(
@@ -161,267 +132,18 @@ def _param(node: Node) -> Param:
             )
             suffix += "?"
         else:
-            suffix = _slice(current, inner.end_byte, current.end_byte).strip() + suffix
+            suffix = node_slice(current, inner.end_byte, current.end_byte).strip() + suffix
         current = inner
-    name = "" if current is None else _text(current)
+    name = "" if current is None else node_text(current)
     return Param(base=base, stars=stars, qualifiers=tuple(qualifiers), name=name, suffix=suffix, text=text)
 
 
-def parse_statements(nodes: Sequence[Node]) -> tuple[Stmt, ...]:
-    """Statements of one scope; the loops have keys."""
-    return with_keys(_statements(nodes))
-
-
-def with_keys(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """Labels every loop with its variable, numbered in the order of the source where it is not the only one."""
-    counts: dict[str, int] = {}
-
-    def visit(part: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        made: list[Stmt] = []
-        for stmt in part:
-            if isinstance(stmt, For):
-                counts[stmt.var] = number = counts.get(stmt.var, 0) + 1
-                key = stmt.var if number == 1 else f"{stmt.var}#{number}"
-                made.append(replace(stmt, key=key, body=visit(stmt.body)))
-            elif isinstance(stmt, Block):
-                made.append(Block(visit(stmt.body)))
-            elif isinstance(stmt, If):
-                made.append(If(stmt.condition, visit(stmt.then), visit(stmt.other)))
-            else:
-                made.append(stmt)
-        return tuple(made)
-
-    return visit(body)
-
-
-def _statements(nodes: Sequence[Node]) -> tuple[Stmt, ...]:
-    made: list[Stmt] = []
-    pragmas: list[str] = []
-    for node in nodes:
-        if node.type == "preproc_call" and _text(node).startswith("#pragma"):
-            pragmas.append(" ".join(_text(node).split()[1:]))
-            continue
-        found = _statement(node)
-        if pragmas:
-            if found and isinstance(found[0], For):
-                found[0] = replace(found[0], pragmas=tuple(pragmas))
-            else:
-                made += [OpaqueStmt(f"#pragma {p}") for p in pragmas]
-            pragmas = []
-        made += found
-    made += [OpaqueStmt(f"#pragma {p}") for p in pragmas]
-    return tuple(made)
-
-
-def _scope(node: Node | None) -> tuple[Stmt, ...]:
-    """A loop's or branch's body without its braces."""
-    if node is None:
-        return ()
-    if node.type == "compound_statement":
-        return _statements(node.named_children)
-    return _statements([node])
-
-
-def _statement(node: Node) -> list[Stmt]:
-    if node.has_error:
-        return [OpaqueStmt(_text(node))]
-    match node.type:
-        case "comment":
-            return [Comment(_text(node))]
-        case "expression_statement":
-            inner = node.named_children
-            return [ExprStmt(_effect(inner[0]))] if inner else []
-        case "declaration":
-            return _declarations(node)
-        case "compound_statement":
-            return [Block(_statements(node.named_children))]
-        case "for_statement":
-            return [_for(node) or OpaqueStmt(_text(node))]
-        case "if_statement":
-            return [_if(node) or OpaqueStmt(_text(node))]
-    return [OpaqueStmt(_text(node))]
-
-
-def _declarations(node: Node) -> list[Stmt]:
-    declarators = node.children_by_field_name("declarator")
-    if not declarators:
-        return [OpaqueStmt(_text(node))]
-    base = " ".join(_slice(node, node.start_byte, declarators[0].start_byte).split())
-    made: list[Stmt] = []
-    for declarator in declarators:
-        decl = _declarator(base, declarator)
-        if decl is None:
-            return [OpaqueStmt(_text(node))]
-        made.append(decl)
-    return made
-
-
-def _declarator(base: str, node: Node) -> Decl | None:
-    init = None
-    if node.type == "init_declarator":
-        value = node.child_by_field_name("value")
-        inner = node.child_by_field_name("declarator")
-        if value is None or inner is None:
-            return None
-        init, node = _expression(value), inner
-    dims: list[Expr] = []
-    stars = ""
-    while node.type != "identifier":
-        inner = node.child_by_field_name("declarator")
-        if inner is None:
-            return None
-        if node.type == "array_declarator":
-            size = node.child_by_field_name("size")
-            if size is None:
-                return None
-            dims.insert(0, _expression(size))
-        elif node.type == "pointer_declarator" and not dims:
-            kept = " ".join(_text(c) for c in node.children if c.type == "type_qualifier")
-            stars += f"*{kept + ' ' if kept else ''}"
-        else:
-            return None
-        node = inner
-    return Decl(f"{base} {stars}" if stars else base, _text(node), tuple(dims), init)
-
-
-def _for(node: Node) -> For | None:
-    start = node.child_by_field_name("initializer")
-    condition = node.child_by_field_name("condition")
-    update = node.child_by_field_name("update")
-    if start is None or condition is None or update is None:
-        return None
-    head = _loop_start(start)
-    test = _expression(condition)
-    if head is None or not isinstance(test, Binary) or test.op not in _MIRRORED:
-        return None
-    kind, var, first = head
-    op, limit = test.op, test.right
-    if test.left != Name(var):
-        if test.right != Name(var):
-            return None
-        op, limit = _MIRRORED[op], test.left
-    change = _effect(update)
-    step = _loop_step(change, var, upward=op in ("<", "<="))
-    if step is None:
-        return None
-    body = _scope(node.child_by_field_name("body"))
-    return For("", kind, var, first, op, limit, step, body)
-
-
-def _loop_start(node: Node) -> tuple[str, str, Expr] | None:
-    if node.type == "declaration":
-        found = _declarations(node)
-        if len(found) != 1 or not isinstance(found[0], Decl):
-            return None
-        decl = found[0]
-        if decl.init is None or decl.dims or "*" in decl.type:
-            return None
-        return decl.type, decl.name, decl.init
-    effect = _effect(node)
-    if isinstance(effect, Assign) and effect.op == "=" and isinstance(effect.target, Name):
-        return "", effect.target.id, effect.value
-    return None
-
-
-def _loop_step(change: Expr, var: str, *, upward: bool) -> Expr | None:
-    if not isinstance(change, Assign) or change.target != Name(var):
-        return None
-    wanted = "+" if upward else "-"
-    if change.op == f"{wanted}=":
-        return change.value
-    value = change.value
-    if change.op == "=" and isinstance(value, Binary) and value.op == wanted and value.left == Name(var):
-        return value.right
-    return None
-
-
-def _if(node: Node) -> If | None:
-    condition = node.child_by_field_name("condition")
-    if condition is None or condition.type not in ("parenthesized_expression", "condition_clause"):
-        return None
-    other = node.child_by_field_name("alternative")
-    if other is not None and other.type == "else_clause":
-        other = next((c for c in other.named_children if c.type != "comment"), None)
-    test = condition.named_children
-    if len(test) != 1:
-        return None
-    return If(_expression(test[0]), _scope(node.child_by_field_name("consequence")), _scope(other))
-
-
-def _effect(node: Node) -> Expr:
-    """An expression whose value is not used: ``x++`` is ``x += 1``."""
-    if node.type == "update_expression":
-        argument = node.child_by_field_name("argument")
-        if argument is not None:
-            op = "+=" if "++" in (c.type for c in node.children) else "-="
-            return Assign(op, _expression(argument), Number("1"))
-    return _expression(node)
-
-
-def _expression(node: Node) -> Expr:
-    made = _known(node)
-    return Opaque(_text(node)) if made is None else made
-
-
-def _known(node: Node) -> Expr | None:
-    match node.type:
-        case "identifier":
-            return Name(_text(node))
-        case "number_literal" | "char_literal" | "true" | "false":
-            text = _text(node)
-            # The grammar counts a sign to the literal.
-            return Unary(text[0], Number(text[1:])) if text[0] in "+-" else Number(text)
-        case "parenthesized_expression" if len(node.named_children) == 1:
-            return _expression(node.named_children[0])
-        case "subscript_expression":
-            return _subscript(node)
-        case "unary_expression" | "pointer_expression":
-            return Unary(_operator(node), _field(node, "argument"))
-        case "binary_expression" if _operator(node) in _BINARY_OPS:
-            return Binary(_operator(node), _field(node, "left"), _field(node, "right"))
-        case "conditional_expression":
-            parts = [_field(node, f) for f in ("condition", "consequence", "alternative")]
-            return Ternary(parts[0], parts[1], parts[2])
-        case "cast_expression":
-            kind = node.child_by_field_name("type")
-            return None if kind is None else Cast(" ".join(_text(kind).split()), _field(node, "value"))
-        case "assignment_expression" if _operator(node) in _ASSIGN_OPS:
-            return Assign(_operator(node), _field(node, "left"), _field(node, "right"))
-        case "call_expression":
-            function, arguments = (node.child_by_field_name(f) for f in ("function", "arguments"))
-            if function is None or arguments is None or function.type != "identifier":
-                return None
-            given = (_expression(a) for a in arguments.named_children if a.type != "comment")
-            return Call(_text(function), tuple(given))
-    return None
-
-
-def _subscript(node: Node) -> Expr | None:
-    base = node.child_by_field_name("argument")
-    index = node.child_by_field_name("index")
-    if index is None:
-        found = node.child_by_field_name("indices")
-        inner = [] if found is None else found.named_children
-        index = inner[0] if len(inner) == 1 else None
-    if base is None or index is None:
-        return None
-    return Index(_expression(base), _expression(index))
-
-
-def _field(node: Node, name: str) -> Expr:
-    child = node.child_by_field_name(name)
-    return Opaque("") if child is None else _expression(child)
-
-
-def _operator(node: Node) -> str:
-    operator = node.child_by_field_name("operator")
-    return "" if operator is None else _text(operator)
-
-
-def _text(node: Node) -> str:
+def node_text(node: Node) -> str:
+    """A node's text."""
     return (node.text or b"").decode("utf-8", "replace")
 
 
-def _slice(node: Node, start: int, end: int) -> str:
+def node_slice(node: Node, start: int, end: int) -> str:
+    """Part of a node's text, by bytes of the file."""
     text = node.text or b""
     return text[start - node.start_byte : end - node.start_byte].decode("utf-8", "replace")

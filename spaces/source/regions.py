@@ -12,16 +12,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tuner.core.errors import Place, SpecError
-from tuner.core.types import Kernel, Source, Variant
+from tuner.core.types import Kernel, Launch, Source, Variant
 from tuner.spaces.source.parse import (
     definition_start,
     function_nodes,
     name_start,
     parameters,
     parse_file,
-    parse_statements,
 )
 from tuner.spaces.source.printer import function_text
+from tuner.spaces.source.reading import parse_statements
 from tuner.spaces.source.syntax import Decl, Function
 
 if TYPE_CHECKING:
@@ -57,6 +57,14 @@ class _Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """The function that is launched, by its bare name, and how it is as given: ``None`` for one that is called."""
+
+    name: str
+    launch: Launch | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """A kernel's sources with their changeable functions as trees.
 
@@ -64,11 +72,14 @@ class Program:
         language: ``c``, ``c++``, ``opencl`` or ``cuda``.
         files: all of them, in the variant's order.
         functions: by label: the function's name, with ``#2`` and so on where several regions lie in one function.
+        entry: of the sources as given.
     """
 
     language: str
     files: tuple[SourceFile, ...]
     functions: Mapping[str, Function]
+    entry: Entry
+    _launch: Launch | None = field(repr=False)
     _places: Mapping[str, _Place] = field(repr=False)
     _original: Mapping[str, Function] = field(repr=False)
 
@@ -76,6 +87,14 @@ class Program:
     def regions(self) -> tuple[tuple[int, int], ...]:
         """File and part of every region."""
         return tuple((i, p) for i, f in enumerate(self.files) for p in range(1, len(f.parts), 2))
+
+    @property
+    def launch(self) -> Launch | None:
+        """How the entry is launched now."""
+        for label, function in self.functions.items():
+            if function.launch is not self._original[label].launch:
+                return function.launch
+        return self._launch
 
     def with_function(self, label: str, function: Function) -> Program:
         """The program with one function changed."""
@@ -87,7 +106,7 @@ class Program:
         parts = list(files[file].parts)
         parts[part] = text
         files[file] = replace(files[file], parts=tuple(parts))
-        return _program(self.language, tuple(files))
+        return _program(self.language, tuple(files), self.entry, self.launch)
 
     def region_text(self, file: int, part: int) -> str:
         """A region's text as it is now."""
@@ -119,21 +138,23 @@ class Program:
         )
 
 
-def read_program(kernel: Kernel, variant: Variant | None = None) -> Program:
+def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Launch | None = None) -> Program:
     """The changeable parts of a kernel.
 
     Args:
         kernel: for its entry and language.
         variant: its sources as given; the kernel's own by default.
+        launch: of the kernel, where it has one.
 
     Raises:
         SpecError: marks that do not pair up or cut through a statement; no marks and no entry function.
     """
     files = (variant or kernel.variant).files
+    entry = Entry(name=_bare(kernel.entry), launch=launch)
     cut = [_cut_at_marks(f) for f in files]
     if all(len(f.parts) == 1 for f in cut):
         cut = _cut_at_entry(files, kernel)
-    return _program(kernel.language, tuple(cut))
+    return _program(kernel.language, tuple(cut), entry, launch)
 
 
 def outside_differs(program: Program, variant: Variant) -> str:
@@ -150,6 +171,10 @@ def outside_differs(program: Program, variant: Variant) -> str:
                 return f"{file.name} differs outside its regions, after line {line}"
             position = found + len(fixed)
     return ""
+
+
+def _bare(entry: str) -> str:
+    return entry.split("<")[0].split("::")[-1]
 
 
 def _cut_at_marks(source: Source) -> SourceFile:
@@ -182,7 +207,7 @@ def _cut_at_marks(source: Source) -> SourceFile:
 
 
 def _cut_at_entry(files: Sequence[Source], kernel: Kernel) -> list[SourceFile]:
-    entry = kernel.entry.split("<")[0].split("::")[-1]
+    entry = _bare(kernel.entry)
     cut = [SourceFile(name=f.name, parts=(f.text,)) for f in files]
     for number, source in enumerate(files):
         text = source.text.encode()
@@ -199,7 +224,7 @@ def _cut_at_entry(files: Sequence[Source], kernel: Kernel) -> list[SourceFile]:
     )
 
 
-def _program(language: str, files: tuple[SourceFile, ...]) -> Program:
+def _program(language: str, files: tuple[SourceFile, ...], entry: Entry, launch: Launch | None) -> Program:
     # Macros of headers count, and tunables have one name in all files.
     everything = "\n".join(f.text for f in files)
     functions: dict[str, Function] = {}
@@ -215,12 +240,25 @@ def _program(language: str, files: tuple[SourceFile, ...]) -> Program:
                 for function, start, stop, indent in _inside(root, begin, end, file):
                     count = sum(f.name == function.name for f in functions.values())
                     label = f"{function.name}#{count + 1}" if count else function.name
-                    functions[label] = replace(function, source=everything)
+                    functions[label] = replace(
+                        function,
+                        source=everything,
+                        language=language,
+                        launch=launch if function.name == entry.name else None,
+                    )
                     places[label] = _Place(
                         file=number, part=part, start=start - begin, end=stop - begin, indent=indent
                     )
             begin = end
-    return Program(language=language, files=files, functions=functions, _places=places, _original=functions)
+    return Program(
+        language=language,
+        files=files,
+        functions=functions,
+        entry=entry,
+        _launch=launch,
+        _places=places,
+        _original=functions,
+    )
 
 
 def _inside(root: Node, begin: int, end: int, file: SourceFile) -> list[tuple[Function, int, int, int]]:
@@ -308,12 +346,13 @@ def _function(
     data = file.text.encode()
     start = definition_start(node)
     signature = data[start : node.end_byte if block is None else block.start_byte].decode()
-    known = declarator is not None and not declarator.has_error
+    found = parameters(node) if declarator is not None else ()
     return Function(
         name=name,
         head=data[start : name_start(node)].decode(),
         signature=signature,
-        params=parameters(node) if known else (),
+        # One parameter that cannot be read hides all of them: its name may be anything.
+        params=found if all(p.name for p in found) else (),
         body=body,  # type: ignore[arg-type]
         outer=outer,
         source=file.text,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from tuner.spaces.source.kinds import Refused, is_integer, is_pure, types_of
 from tuner.spaces.source.printer import expression_text, statement_text
 from tuner.spaces.source.syntax import (
     Assign,
@@ -27,7 +28,6 @@ from tuner.spaces.source.syntax import (
     If,
     Index,
     Name,
-    Opaque,
     OpaqueStmt,
     Stmt,
     Ternary,
@@ -39,21 +39,11 @@ from tuner.spaces.source.syntax import (
     subtrees,
 )
 
-__all__ = ["Access", "Leaf", "Refused", "Scan", "is_floating", "is_integer", "is_pure", "scan", "types_of"]
+__all__ = ["Access", "Leaf", "Scan", "scan"]
 
-_PURE = re.compile(
-    r"(sqrt|rsqrt|cbrt|exp|exp2|expm1|log|log2|log10|log1p|pow|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|"
-    r"fabs|floor|ceil|trunc|round|fmin|fmax|fma|fmod|hypot|erf|copysign)[fl]?|abs|labs|__builtin_\w*(fabs|sqrt|fma)\w*"
-)
 _PLAIN_MACRO = re.compile(r"\s+\(?-?[\w.]*\d[\w.]*\)?\s*(//.*|/\*.*)?$|\s*$")
-_INTEGER = re.compile(r"\b(char|short|int|long|size_t|ptrdiff_t|ssize_t|unsigned|u?int\d+_t)\b")
-_FLOATING = re.compile(r"\b(float|double|_Float16|half)\b")
 _At = tuple[int | str, ...]
 _REDUCING = {"+": "+=", "*": "*="}
-
-
-class Refused(Exception):
-    """Why a transformation does not apply, one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,42 +109,6 @@ class Scan:
         """Whether reasoning about the part takes it for granted that pointer parameters do not overlap."""
         loose = [name for name, restrict in self.pointers.items() if not restrict]
         return bool(self.written) and len(self.pointers) > 1 and bool(loose)
-
-
-def types_of(function: Function) -> dict[str, str]:
-    """Types by name, of parameters and local variables; where names repeat, the last."""
-    found = {p.name: f"{p.base} *" if p.is_array else p.base for p in function.params}
-    found |= {d.name: d.type for d in function.outer}
-    counters: dict[str, str] = {}
-    for stmt in statements(function.body):
-        if isinstance(stmt, Decl):
-            found[stmt.name] = stmt.type
-        elif isinstance(stmt, For) and stmt.type:
-            counters[stmt.var] = stmt.type
-    found |= counters
-    return found
-
-
-def is_integer(kind: str) -> bool:
-    """Whether a type's name is an integer's."""
-    return bool(_INTEGER.search(kind)) and not _FLOATING.search(kind) and "*" not in kind
-
-
-def is_floating(kind: str) -> bool:
-    """Whether a type's name is a floating-point number's (of an element, for pointers)."""
-    return bool(_FLOATING.search(kind))
-
-
-def is_pure(expr: Expr) -> bool:
-    """Whether evaluating an expression has no effect and always gives the same for the same variables."""
-    for part in subtrees(expr):
-        if isinstance(part, Assign | Opaque):
-            return False
-        if isinstance(part, Call) and not _PURE.fullmatch(part.function):
-            return False
-        if isinstance(part, Unary) and part.op in ("*", "&"):
-            return False
-    return True
 
 
 def scan(function: Function, part: Sequence[Stmt]) -> Scan:
@@ -271,7 +225,8 @@ class _Walker:
         constants.pop(decl.name, None)
         private.pop(decl.name, None)
         words = decl.type.split()
-        if "const" in words and is_integer(decl.type) and not decl.dims and decl.init and is_pure(decl.init):
+        plain = decl.init is not None and is_pure(decl.init) and not _calls(decl.init)
+        if "const" in words and is_integer(decl.type) and not decl.dims and decl.init and plain:
             constants[decl.name] = scope.fill(decl.init)
         elif inside:
             self.count += 1
@@ -402,6 +357,11 @@ def _loose_macros(text: str) -> frozenset[str]:
     """Macros that stand for more than one number: their text may hold variables, or bind less than a name."""
     found = re.findall(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(.*)", text, re.MULTILINE)
     return frozenset(name for name, body in found if not _PLAIN_MACRO.match(body))
+
+
+def _calls(expr: Expr) -> bool:
+    """Whether a value is no arithmetic of its own: then its name stands for it."""
+    return any(isinstance(e, Call) for e in subtrees(expr))
 
 
 def _children(expr: Expr) -> Iterator[Expr]:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
+from tuner.core.types import Launch
+
 __all__ = [
     "Assign",
     "Binary",
@@ -266,6 +268,8 @@ class Function:
         defines: tunables that were added.
         preamble: type definitions that were added.
         source: the whole file's text, for names that are taken.
+        language: of the file: ``c``, ``c++``, ``opencl`` or ``cuda``.
+        launch: of the function where it is the kernel that is launched; operators may change it.
     """
 
     name: str
@@ -278,6 +282,8 @@ class Function:
     defines: tuple[Define, ...] = ()
     preamble: tuple[str, ...] = ()
     source: str = ""
+    language: str = "c"
+    launch: Launch | None = None
 
 
 Node = Any

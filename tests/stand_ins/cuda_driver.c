@@ -95,6 +95,7 @@ int cuModuleGetFunction(void **function, Module *module, const char *name) {
     return 0;
 }
 int cuModuleGetGlobal_v2(uint64_t *at, size_t *size, Module *module, const char *name) {
+    CHECK;
     Dl_info info;
     ElfW(Sym) *symbol;
     void *found = strstr(name, "_layout") ? NULL : dlsym(module->library, name);

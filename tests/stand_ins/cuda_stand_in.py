@@ -165,9 +165,13 @@ class StandInBackend:
     def check_flags(self, flags: Sequence[str]) -> None:
         """Any flag will do."""
 
-    def pass_catalogue(self) -> Mapping[str, Any] | None:
+    def pass_catalogue(self, target: str = "native") -> Mapping[str, Any] | None:
         """None."""
         return None
+
+    def works_apart(self, target: str) -> bool:
+        """As a card does."""
+        return True
 
     def prepare(self, task: Task, *, workers: int) -> CudaEvaluation:
         """Ready at once."""

@@ -76,7 +76,7 @@ def test_the_design_example_checks(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     assert report["ok"]
     assert report["space"]["valid"] == 32
-    assert any("llm" in w for w in report["warnings"])
+    assert "the model some-model" in report["facts"]["source"]
     assert "stencil5" in report["facts"]["source"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["stencil.c", "stencil.yaml"]
 

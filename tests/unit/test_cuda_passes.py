@@ -20,8 +20,9 @@ from tuner.evaluators.cuda import device_passes
 from tuner.evaluators.cuda.backend import CudaBackend
 from tuner.evaluators.cuda.clang_flags import clang_flags
 from tuner.evaluators.cuda.compiler import CudaCompiler
-from tuner.evaluators.cuda.device_passes import OWN_PIPELINE, missing_parts
+from tuner.evaluators.cuda.device_passes import missing_parts
 from tuner.evaluators.cuda.nvrtc import find_library
+from tuner.evaluators.device_code.pipelines import OWN_PIPELINE
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec, load_spec
 
@@ -341,7 +342,9 @@ def test_over_a_limit_is_found_before_any_launch(transpose: Bench) -> None:
 
 REFUSED = """
 import sys
-from tuner.evaluators.cuda.nvptx import DeviceModule, LlvmliteGenerator
+from tuner.evaluators.cuda.nvptx import TRIPLE
+from tuner.evaluators.device_code.generators import LlvmliteGenerator
+from tuner.evaluators.device_code.modules import DeviceModule
 from tuner.evaluators.host.llvm import Library, LLVMError
 from tuner.evaluators.host.toolchain import find_toolchain
 
@@ -351,7 +354,7 @@ define ptx_kernel void @k() {{ call void @f() {attribute}
 ret void }}'''
 module = DeviceModule.from_text(Library(find_toolchain().library), text)
 try:
-    print(LlvmliteGenerator().ptx(module, {arch!r}).count(".entry k"))
+    print(LlvmliteGenerator().assembly(module, TRIPLE, {arch!r}).count(".entry k"))
 except LLVMError as error:
     print("refused:", error)
 """

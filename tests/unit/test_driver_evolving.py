@@ -64,11 +64,11 @@ def seconds(resolved: Resolved) -> float:
 
 
 def factor(variant: Variant, resolved: Resolved) -> float | Status:
-    """Interchange helps, restrict helps, reversing breaks, all else does nothing; a tile of 32 is best."""
+    """Interchange helps, restrict helps, reversing breaks, jamming does not build; a tile of 32 is best."""
     ops = [e["op"] for e in variant.edits]
     if "fuse" in ops or "reverse" in ops:
         return Status.WRONG_RESULT
-    if "unroll" in ops:
+    if "unroll" in ops or "unroll_and_jam" in ops:
         return Status.BUILD_ERROR
     value = 1.0
     for op, gain in (("interchange", 0.6), ("restrict", 0.8), ("tile", 0.7)):

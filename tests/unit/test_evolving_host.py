@@ -49,7 +49,7 @@ def test_a_naive_product_gains_and_is_handed_over(tmp_path: Path) -> None:
     assert result.speedup > 1.5
     value = result.to_json()
     assert value["evolution"]["edits"]
-    assert {t["variant"] for t in result.trials} > {0}
+    assert {t["variant"] for t in result.rows} > {0}
     report = replay(result.path, rebuild=True)
     assert report.differences == []
 

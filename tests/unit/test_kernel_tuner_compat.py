@@ -184,7 +184,9 @@ def test_cuda_is_checked_without_a_gpu(tmp_path: Path) -> None:
         rng.standard_normal((3, 3)).astype(np.float32),
     )
     calls = [
-        write_kernel_spec("vector_add", ADD_CU, 4096, vectors(4096), {"block_size_x": [128, 256]}, folder=tmp_path, target="sm_90"),
+        write_kernel_spec(
+            "vector_add", ADD_CU, 4096, vectors(4096), {"block_size_x": [128, 256]}, folder=tmp_path, target="sm_90"
+        ),
         write_kernel_spec(
             "convolution_kernel", CONVOLUTION_CU, (64, 64), [np.zeros((64, 64), np.float32), image, filter_],
             {"block_size_x": [16, 32], "block_size_y": [4, 8], "tile_size_x": [1, 2], "tile_size_y": [1, 2]},

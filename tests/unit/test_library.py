@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_tune_returns_the_result(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     result = tuner.tune(scale_spec(), evaluations=4, out=tmp_path / "runs")
     assert result.path.exists()
-    assert result.trials[0]["status"] == "ok"
+    assert result.rows[0]["status"] == "ok"
     assert result.speedup >= 1.0
     assert tuner.load(result.path).to_json() == result.to_json()
     assert tuner.replay(result.path).clean

@@ -125,7 +125,7 @@ def test_a_candidate_that_passes_on_pocl_is_found_out(
     assert "under Oclgrind: " in verdict.message
     assert finding in verdict.message
     # Nothing but the simulator sees it.
-    monkeypatch.setattr(clean, "_judged", frozenset())
+    monkeypatch.setattr(clean._simulation, "_judged", frozenset())
     assert confirmed(clean, text).status is Status.OK
 
 

@@ -13,6 +13,7 @@ import tuner
 from tuner.cli.main import main
 from tuner.core.errors import SpecError, TunerError, UsageError
 from tuner.core.types import Status
+from tuner.driver.earlier import find_earlier
 from tuner.driver.imports import import_file, t4_of_run
 from tuner.evaluators.recorded.backend import RecordedBackend
 from tuner.evaluators.recorded.formats import read_file, read_space
@@ -74,7 +75,11 @@ def test_a_run_finds_the_optimum_and_is_the_same_each_time(spec, tmp_path):
     assert first.improved
     chosen = first.configuration
     assert (chosen["BLOCK"], chosen["TILE"], chosen["UNROLLED"]) == (64, 3, False)
-    assert first.trials == second.trials
+    clocks = ("clock_s", "verify_s")
+    one, other = (
+        [{k: v for k, v in row.items() if k not in clocks} for row in r.rows] for r in (first, second)
+    )
+    assert one == other
     assert (first.speedup, first.speedup_interval) == (second.speedup, second.speedup_interval)
     assert first.speedup == pytest.approx(time_ms(16, 1, False) / time_ms(64, 3, False), rel=0.01)
     assert tuner.replay(first.path).clean
@@ -82,7 +87,7 @@ def test_a_run_finds_the_optimum_and_is_the_same_each_time(spec, tmp_path):
 
 def test_failures_stand_in_the_record_with_what_they_cost(spec, tmp_path):
     result = tuner.tune(spec, evaluations=60, strategy="exhaustive", workers=1, out=tmp_path / "all")
-    by_status = {t["status"] for t in result.trials}
+    by_status = {t["status"] for t in result.rows}
     assert by_status == {"ok", "crashed", "build_error"}
     with sqlite3.connect(result.path) as record:
         text = "".join(str(row) for row in record.iterdump())
@@ -90,16 +95,40 @@ def test_failures_stand_in_the_record_with_what_they_cost(spec, tmp_path):
     assert "virtual_s" in text
 
 
-def test_a_configuration_that_was_not_recorded_is_refused(tmp_path):
+def test_of_a_partly_recorded_space_only_what_was_recorded_is_searched(tmp_path):
     space = recorded(restrictions=None)
     data = tmp_path / "conv.json"
     data.write_text(space.to_text())
     done = import_file(data, tmp_path / "out")
-    assert "refused when tried" in done.notes[0]
-    result = tuner.tune(done.spec, evaluations=60, strategy="exhaustive", workers=1, out=tmp_path / "runs")
-    refused = [t for t in result.trials if t["status"] == "refused"]
-    assert refused
-    assert all("not in the recorded data" in t["message"] for t in refused)
+    assert "only these are searched" in done.notes[0]
+    (loaded,) = load_spec(done.spec)
+    searched = loaded.space(None)
+    assert searched.count() == len(space.rows) < searched.product_size
+    for configuration, _ in space.configurations():
+        assert searched.is_valid(configuration)
+        assert all(space.row(near) for near in searched.neighbours(configuration))
+    assert "not among" in searched.explain({"BLOCK": 128, "TILE": 4, "UNROLLED": False})
+    for strategy in ("exhaustive", "surrogate", "random"):
+        result = tuner.tune(done.spec, evaluations=60, strategy=strategy, workers=1, out=tmp_path / strategy)
+        assert len(result.rows) == len(space.rows)
+        assert not [t for t in result.rows if t["status"] == "refused"]
+        assert tuner.replay(result.path).clean
+
+
+def test_restrictions_written_into_a_spec_hold_beside_what_was_recorded(tmp_path):
+    data = tmp_path / "conv.json"
+    data.write_text(recorded(restrictions=None).to_text())
+    spec = import_file(data, tmp_path / "out").spec
+    text = spec.read_text()
+    assert "constraints: []" in text
+    spec.write_text(text.replace("constraints: []", "constraints: ['TILE <= 2']"))
+    (loaded,) = load_spec(spec)
+    assert {loaded.space(None).listing().configuration(i)["TILE"] for i in range(20)} == {1, 2}
+    assert loaded.space(None).count() == 20
+    spec.write_text(text.replace("constraints: []", "constraints: ['BLOCK * TILE > 300']"))
+    (loaded,) = load_spec(spec)
+    with pytest.raises(SpecError, match="the space is empty"):
+        loaded.space(None)
 
 
 def test_a_spec_with_other_parameters_than_the_data_is_an_error(spec):
@@ -183,13 +212,43 @@ def test_a_warm_start_is_in_the_record_and_replays(spec, tmp_path):
     warm = tuner.tune(
         spec, evaluations=8, strategy="surrogate", workers=1, out=tmp_path / "warm", warm_start=[source.path]
     )
-    first = warm.trials[1]["configuration"]
+    first = warm.rows[1]["configuration"]
     assert (first["BLOCK"], first["TILE"], first["UNROLLED"]) == (64, 3, False)
     assert tuner.replay(warm.path).clean
     with pytest.raises(UsageError, match="cannot be warm started"):
         tuner.tune(
             spec, evaluations=8, strategy="random", workers=1, out=tmp_path / "x", warm_start=[source.path]
         )
+
+
+def test_earlier_runs_of_the_kernel_are_found_and_others_are_not(spec, tmp_path, capsys):
+    folder = tmp_path / "runs"
+    (loaded,) = load_spec(spec)
+    assert find_earlier(loaded, [folder]) == []
+    first = run(spec, folder)
+    second = run(spec, folder)
+    tuner.tune(spec, evaluations=2, strategy="surrogate", workers=1, out=folder)
+    other = tmp_path / "other" / "other.yaml"
+    other.parent.mkdir()
+    (other.parent / "conv.space.json").write_text(recorded().to_text().replace("BLOCK", "BLOX"))
+    other.write_text(spec.read_text().replace("BLOCK", "BLOX").replace("conv_card", "conv"))
+    source = next(p for p in spec.parent.iterdir() if p.suffix == ".json")
+    (other.parent / source.name).write_text(recorded().to_text().replace("BLOCK", "BLOX"))
+    stranger = tuner.tune(other, evaluations=20, strategy="surrogate", workers=1, out=folder)
+    (folder / "damaged-1.run").write_bytes(b"no record")
+    assert set(find_earlier(loaded, [folder])) == {first.path, second.path}
+    assert stranger.path not in find_earlier(loaded, [folder, tmp_path / "nowhere"])
+    capsys.readouterr()
+    arguments = ["tune", str(spec), "--evaluations", "6", "--workers", "1", "--warm-start", "auto", "--out"]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, str(folder)])
+    assert ended.value.code == 0
+    said = capsys.readouterr().err
+    assert "warm start from" in said
+    assert first.path.name in said
+    with pytest.raises(SystemExit):
+        main([*arguments, str(tmp_path / "empty")])
+    assert "no earlier run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

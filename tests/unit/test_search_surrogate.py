@@ -223,3 +223,74 @@ def test_equal_scores_and_constant_columns_break_nothing():
     mean, deviation = posterior.predict(np.zeros(9))
     assert np.isfinite(mean).all()
     assert (deviation > 0).all()
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_search_that_begins_with_many_failures_goes_on(warm):
+    searcher = SurrogateSearcher(kernel_like())
+    if warm:
+        searcher.warm_start(observed(score))
+    for trial in range(75):
+        (proposal,) = searcher.ask(1, stream(0, "ask", trial))
+        failed = trial < 62
+        status = Status.CRASHED if failed else Status.OK
+        value = None if failed else score(proposal.configuration)
+        searcher.tell([Observation(trial=trial, proposal=proposal, status=status, score=value)])
+
+
+def test_of_a_warm_start_every_trial_counts_once_and_equal_configurations_by_their_best():
+    source = observed(score)
+    twice = [*source, *(o for o in observed(lambda c: score(c) + 5.0))]
+    first, second = SurrogateSearcher(kernel_like()), SurrogateSearcher(kernel_like())
+    first.warm_start(source)
+    second.warm_start(twice)
+    asked = [s.ask(1, stream(0, "ask", 0))[0].configuration for s in (first, second)]
+    assert asked[0] == asked[1] == min(source, key=lambda o: o.score).proposal.configuration
+
+
+def test_a_source_of_partly_other_cards_moves_on_from_a_cluster_that_is_bad_here():
+    source = observed(lambda c: score(c) - (0.3 if c["ORDER"] == "row" else 0.0))
+    here = [warm_run(source, seed, 8)[-1] for seed in range(4)]
+    cold = [warm_run(None, seed, 8)[-1] for seed in range(4)]
+    assert np.mean(here) < np.mean(cold)
+
+
+def test_several_sources_are_weighed_together():
+    searcher = SurrogateSearcher(kernel_like())
+    searcher.warm_start(observed(lambda c: score(c) + 1.0))
+    searcher.warm_start(observed(lambda c: -score(c)))
+    best = math.inf
+    for trial in range(30):
+        (proposal,) = searcher.ask(1, stream(0, "ask", trial))
+        value = score(proposal.configuration)
+        searcher.tell([Observation(trial=trial, proposal=proposal, status=Status.OK, score=value)])
+        best = min(best, value)
+    assert best <= 0.2
+
+
+@pytest.mark.parametrize("strategy", ["surrogate", "auto"])
+def test_a_fifth_of_failures_neither_repeats_nor_stalls_until_the_space_is_done(strategy):
+    space = Space(
+        [
+            Parameter.choice("A", list(range(8))),
+            Parameter.choice("B", [1, 2, 4, 8]),
+            Parameter.choice("C", ["x", "y"]),
+        ]
+    )
+    searcher, seen = create(strategy, space), set()
+    for trial in range(64):
+        proposals = searcher.ask(1, stream(3, "ask", trial))
+        assert len(proposals) == 1
+        c = proposals[0].configuration
+        key = tuple(c.items())
+        assert key not in seen
+        seen.add(key)
+        failed = hash_of(c) % 5 == 0
+        status = Status.CRASHED if failed else Status.OK
+        value = None if failed else c["A"] / 8 + c["B"] / 16
+        searcher.tell([Observation(trial=trial, proposal=proposals[0], status=status, score=value)])
+    assert searcher.ask(1, stream(3, "ask", 64)) == []
+
+
+def hash_of(configuration):
+    return configuration["A"] * 7 + configuration["B"] * 3 + len(configuration["C"])

@@ -8,14 +8,18 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli import building, recording
+from tuner.cli import building, looking, recording
 from tuner.core.errors import TunerError, UsageError
+
+if TYPE_CHECKING:
+    from tuner.spec.load import LoadedSpec
 
 __all__ = ["main", "main_tune"]
 
@@ -49,6 +53,9 @@ def tune(
     minutes: Annotated[float | None, typer.Option(help="Active time, confirmation included.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of every random stream.")] = None,
     strategy: Annotated[str | None, typer.Option(help="A searcher by name.")] = None,
+    llm: Annotated[
+        str | None, typer.Option("--llm", help="A model to ask for variants, off, or cassette:RUN.")
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Compile workers.")] = None,
     require_sandbox: Annotated[
         bool, typer.Option("--require-sandbox", help="Refuse to run where a protection is missing.")
@@ -60,9 +67,22 @@ def tune(
         list[Path] | None,
         typer.Option(
             "--warm-start",
-            help="A run elsewhere to learn from (strategy surrogate).",
+            help="A run elsewhere to learn from, or auto: runs of the kernel in --out (strategy surrogate).",
         ),
     ] = None,
+    library: Annotated[
+        bool,
+        typer.Option(
+            help="Try first what earlier runs of similar kernels found, and keep this one for later runs."
+        ),
+    ] = True,
+    baselines: Annotated[
+        bool,
+        typer.Option(
+            "--baselines",
+            help="First run simpler searches with the same budget each, to compare an evolving run with.",
+        ),
+    ] = False,
     executor: Annotated[
         str, typer.Option(help="Where builds and timings happen: local, or ray (a cluster).")
     ] = "local",
@@ -76,10 +96,11 @@ def tune(
     from tuner.api import tune_spec
     from tuner.cli import text
     from tuner.cli.progress import LiveProgress, PlainProgress
+    from tuner.cost_models.library import library_folder
     from tuner.driver.engine import Interruption
     from tuner.driver.export import check_writable
     from tuner.driver.fleets import fleets
-    from tuner.driver.imports import read_sources, write_t4
+    from tuner.driver.imports import write_t4
     from tuner.driver.runs import Options
     from tuner.spec.load import load_spec
 
@@ -90,15 +111,18 @@ def tune(
         strategy=strategy,
         workers=workers,
         require_sandbox=require_sandbox,
-        warm_start=tuple(read_sources(warm_start or ())),
+        library=library_folder() if library else None,
+        llm=llm,
     )
     loaded = [spec for path in specs for spec in load_spec(path)]
     if t4 is not None and len(loaded) != 1:
         raise UsageError(f"--t4 names one file for {len(loaded)} kernels", "tune them one by one")
     if t4 is not None:
         check_writable(t4)
-    if go_on and (evaluations, minutes, seed, strategy) != (None, None, None, None):
-        print("note: --resume goes on with the budget, seed and strategy of the record", file=sys.stderr)
+    if go_on and (evaluations, minutes, seed, strategy, llm) != (None, None, None, None, None):
+        print(
+            "note: --resume goes on with the budget, seed, strategy and models of the record", file=sys.stderr
+        )
     interruption = Interruption()
     _stop_cleanly(interruption)
     results = []
@@ -106,16 +130,18 @@ def tune(
     for spec, fleet in places:
         for notice in spec.notices:
             print(f"note: {notice}", file=sys.stderr)
+        sources = [] if go_on else _sources(warm_start or (), spec, out)
         display = LiveProgress() if sys.stderr.isatty() else PlainProgress()
         result = tune_spec(
             spec,
-            options,
+            replace(options, warm_start=tuple(sources)),
             out=out,
             go_on=go_on,
             force=force,
             observers=[display],
             interruption=interruption,
             display=display,
+            baselines=baselines,
             executor=fleet,
         )
         results.append(result)
@@ -136,6 +162,18 @@ def tune(
         raise typer.Exit(EXIT_INTERRUPTED)
     if any(r.outcome.failed for r in results):
         raise typer.Exit(EXIT_BASELINE)
+
+
+def _sources(given: Sequence[Path], spec: LoadedSpec, out: Path) -> list[str]:
+    """What a warm start learns from, said aloud."""
+    from tuner.driver.earlier import with_earlier
+    from tuner.driver.imports import read_sources
+
+    paths = with_earlier(given, spec, [out])
+    if given:
+        named = ", ".join(map(str, paths)) or f"nothing: no earlier run of {spec.name} in {out}"
+        print(f"note: warm start from {named}", file=sys.stderr)
+    return read_sources(paths)
 
 
 @app.command()
@@ -227,12 +265,25 @@ def replay(
 
 
 @app.command()
-def show(run: Run, as_json: Json = False) -> None:
-    """Print the result of a run."""
+def show(
+    run: Run,
+    optuna: Annotated[
+        Path | None, typer.Option("--optuna", metavar="JOURNAL", help="Write it for optuna-dashboard.")
+    ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", metavar="FILE", help="Write its trials as Parquet.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the result of a run; or write its trials for other tools."""
     from tuner.api import load
     from tuner.cli import text
 
     result = load(run)
+    if optuna is not None or parquet is not None:
+        looking.write_trials(result, optuna=optuna, parquet=parquet)
+        if not as_json:
+            return
     if as_json:
         print(json.dumps(result.to_json()))
     else:
@@ -272,6 +323,7 @@ def export(
 
 building.add_commands(app)
 recording.add_commands(app)
+looking.add_commands(app)
 
 
 @app.command()

@@ -1,8 +1,7 @@
-"""What a person sees on stderr while a run goes on."""
+"""What a person sees on stderr while a run goes on: a panel on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections import Counter
@@ -10,104 +9,40 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
+
+from tuner.cli.figures import Figures, clock, sparkline
 
 __all__ = ["LiveProgress", "PlainProgress"]
 
 REDRAW_S = 0.25
 PLAIN_S = 10.0
+WIDEST = 100
+"""Columns of the panel."""
 
-
-class _Figures:
-    """What both displays show, folded from committed events."""
-
-    def __init__(self) -> None:
-        self.name = ""
-        self.phase = "starting"
-        self.statuses: Counter[str] = Counter()
-        self.total = 0
-        self.evaluations = 0
-        self.evaluations_limit: int | None = None
-        self.minutes: float | None = None
-        self.clock_s = 0.0
-        self.best_score = 0.0
-        self.best_trial = 0
-        self.baseline_s: float | None = None
-        self.finals = 0
-        self.variants = 0
-
-    def take(self, kind: str, body: Mapping[str, Any]) -> None:
-        self.clock_s = max(self.clock_s, float(body.get("clock_s") or 0.0))
-        if kind == "start":
-            self.name = body["name"]
-            self.evaluations_limit = body["settings"]["evaluations"]
-            self.minutes = body["settings"]["minutes"]
-        elif kind == "ask" and self.phase != "taking the winner apart":
-            self.phase = "searching"
-        elif kind == "variant" and body["purpose"] == "propose":
-            self.variants += body["made"] is not None
-        elif kind == "minimise":
-            self.phase = "taking the winner apart"
-        elif kind == "trial" and not body["again"]:
-            self._trial(body)
-        elif kind == "stop":
-            self.phase = "choosing" if body["finalists"] else "ending"
-        elif kind == "choice":
-            self.phase = "confirming"
-        elif kind == "final":
-            self.finals += 1
-        elif kind == "end":
-            self.phase = "done"
-
-    def _trial(self, body: Mapping[str, Any]) -> None:
-        self.total += 1
-        self.statuses[body["status"]] += 1
-        if body["status"] not in ("duplicate", "pruned"):
-            self.evaluations += 1
-        if body["trial"] == 0 and body["medians_s"]:
-            logs = [math.log(m) for m in body["medians_s"]]
-            self.baseline_s = math.exp(sum(logs) / len(logs))
-        if body["status"] == "ok" and not body["raced"] and (body["score"] or 0.0) < self.best_score:
-            self.best_score, self.best_trial = body["score"], body["trial"]
-
-    def done(self) -> float:
-        """Share of the budget that is spent, 0 to 1, by whichever limit is nearer."""
-        shares = [0.0]
-        if self.evaluations_limit:
-            shares.append(self.evaluations / self.evaluations_limit)
-        if self.minutes:
-            shares.append(self.clock_s / (60 * self.minutes))
-        return min(1.0, max(shares))
-
-    def left(self) -> str:
-        """Rough time left, by what was spent so far."""
-        share = self.done()
-        if share <= 0.02 or self.phase == "done":
-            return "-"
-        return f"{self.clock_s * (1 - share) / share:.0f} s"
-
-    def best(self) -> str:
-        if self.best_trial == 0:
-            return "the baseline"
-        # The result, which follows the last line, says what was confirmed.
-        doubt = "in the search" if self.phase == "done" else "not confirmed yet"
-        return f"{math.exp(-self.best_score):.2f}x (trial {self.best_trial}, {doubt})"
-
-    def trials(self) -> str:
-        parts = [f"{count} {status}" for status, count in sorted(self.statuses.items())]
-        of = f" of {self.variants + 1} variants" if self.variants else ""
-        return f"{self.total}{of}: " + ", ".join(parts)
+LABEL = 10
+STYLES = {
+    "ok": "green",
+    "duplicate": "dim",
+    "pruned": "dim",
+    "build_error": "red",
+    "wrong_result": "red",
+    "crashed": "red",
+}
 
 
 class LiveProgress:
-    """A small table that redraws itself on a terminal."""
+    """A panel that redraws itself on a terminal and goes away when the run is over."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._figures = _Figures()
-        self._live = Live(console=console or Console(stderr=True), auto_refresh=False, transient=True)
+        self._figures = Figures()
+        self._console = console or Console(stderr=True)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._drawn_s = 0.0
 
     def __enter__(self) -> LiveProgress:
@@ -125,25 +60,14 @@ class LiveProgress:
         now = time.monotonic()
         if now - self._drawn_s >= REDRAW_S:
             self._drawn_s = now
-            self._live.update(self._table(), refresh=True)
-
-    def _table(self) -> Table:
-        figures = self._figures
-        table = Table.grid(padding=(0, 2))
-        share = figures.done()
-        bar = Text("#" * round(30 * share) + "." * (30 - round(30 * share)), style="cyan")
-        table.add_row(figures.name, bar, f"{figures.phase}, {figures.clock_s:.0f} s, left {figures.left()}")
-        if figures.baseline_s is not None:
-            table.add_row("", f"baseline {figures.baseline_s * 1e3:.3g} ms", f"best {figures.best()}")
-        table.add_row("", "trials", figures.trials())
-        return table
+            self._live.update(panel(self._figures, self._console.width), refresh=True)
 
 
 class PlainProgress:
     """A line now and then, where stderr is not a terminal."""
 
     def __init__(self) -> None:
-        self._figures = _Figures()
+        self._figures = Figures()
         self._printed_s = time.monotonic()
 
     def __enter__(self) -> PlainProgress:
@@ -167,3 +91,93 @@ class PlainProgress:
                 f"best {figures.best()}",
                 file=sys.stderr,
             )
+
+
+def panel(figures: Figures, columns: int) -> RenderableType:
+    """The whole display for a terminal of so many columns."""
+    width = min(WIDEST, columns)
+    inner = width - LABEL - 6
+    grid = Table.grid(padding=(0, 1), expand=True)
+    grid.add_column(width=LABEL, style="bold")
+    grid.add_column(ratio=1, overflow="fold")
+    grid.add_row("budget", _budget(figures, inner))
+    grid.add_row("best", _best(figures))
+    if len(figures.curve) > 1:
+        grid.add_row("so far", _curve(figures, inner))
+    grid.add_row("trials", _statuses(figures))
+    grid.add_row("now", _now(figures))
+    if figures.calls:
+        grid.add_row("LLM", f"{figures.calls} calls, {figures.tokens:,} tokens, ${figures.usd:.4f} spent")
+    device = f" on {figures.device}" if figures.device else ""
+    left = figures.left_s()
+    time_left = "" if left is None else f", about {clock(left)} of searching left"
+    return Panel(
+        grid,
+        title=Text(f"{figures.name} · {figures.backend}{device}"),
+        title_align="left",
+        subtitle=Text(f"{clock(figures.clock_s)}{time_left}"),
+        subtitle_align="right",
+        border_style="cyan",
+        width=width,
+    )
+
+
+def _budget(figures: Figures, inner: int) -> RenderableType:
+    parts = []
+    if figures.evaluations_limit:
+        parts.append(f"{figures.evaluations} of {figures.evaluations_limit} evaluations")
+    if figures.minutes:
+        parts.append(f"{clock(figures.clock_s)} of {clock(60 * figures.minutes)}")
+    said = ", ".join(parts)
+    row = Table.grid(padding=(0, 1))
+    row.add_row(ProgressBar(total=1.0, completed=figures.done(), width=max(10, inner - len(said) - 1)), said)
+    return row
+
+
+def _best(figures: Figures) -> Text:
+    text = Text()
+    if figures.claimed is not None:
+        value, low, high = figures.claimed
+        text.append(f"{value:.2f}x", style="bold green")
+        text.append(f" [{low:.2f}, {high:.2f}], confirmed")
+    elif figures.best_trial:
+        text.append(f"{figures.curve[-1]:.2f}x", style="bold green")
+        text.append(f" in the search (trial {figures.best_trial}), not confirmed yet")
+    else:
+        text.append("the baseline")
+    if figures.baseline_s is not None:
+        text.append(f"; baseline {_time(figures.baseline_s)}", style="dim")
+    return text
+
+
+def _curve(figures: Figures, inner: int) -> Text:
+    ends = f"{figures.curve[0]:.2f}x to {figures.curve[-1]:.2f}x"
+    text = Text(sparkline(figures.curve, max(10, inner - len(ends) - 2)), style="cyan")
+    return text.append(f"  {ends}", style="dim")
+
+
+def _statuses(figures: Figures) -> Text:
+    text = Text(f"{figures.total}{figures.of_variants()}")
+    for status, count in figures.statuses.most_common():
+        text.append(" · ").append(f"{count} {status}", style=STYLES.get(status, "yellow"))
+    return text
+
+
+def _now(figures: Figures) -> Text:
+    """What goes on: which trials are at which stage, or how far choosing and confirming are."""
+    if figures.phase in ("choosing", "confirming"):
+        return Text(f"{figures.phase}: fresh process {figures.finals} of about {figures.finals_wanted}")
+    text = Text(f"{figures.phase}, {figures.workers} compile workers")
+    stages = Counter(figures.in_flight.values())
+    for stage, count in stages.items():
+        numbers = [str(n) for n, s in figures.in_flight.items() if s == stage]
+        of = f"trial {numbers[0]}" if count == 1 else f"{count} trials"
+        text.append(f" · {of} {stage}")
+    return text
+
+
+def _time(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:.4g} {unit}"
+    return f"{seconds * 1e9:.4g} ns"

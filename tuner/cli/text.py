@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,16 @@ if TYPE_CHECKING:
     from tuner.driver.check import CheckReport
     from tuner.driver.comparison import Comparison
     from tuner.driver.doctor import Finding
-    from tuner.driver.result import Lineage
+    from tuner.driver.objectives import FrontPoint
+    from tuner.driver.result import Correspondence, Lineage
+    from tuner.driver.savings import Savings
 
 __all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_result"]
 
 PIPELINE_SHOWN = 160
+LIGHT_SHOWN = 20.0
+"""A bound farther away says nothing: the kernel is bound by something else."""
+FRONT_SHOWN = 12
 
 
 def print_result(result: Result) -> None:
@@ -37,13 +43,49 @@ def print_result(result: Result) -> None:
         )
     for other in summary.compared:
         print(f"  compare    {other.command}: {_compared(other)}")
+    if summary.pareto:
+        _print_front(summary.pareto)
     if summary.evolution is not None:
         print(f"  variants   {_variants(summary.evolution)}")
+    if summary.recalled:
+        near = ", ".join(f"{source['kernel']} ({source['speedup']:.2f}x)" for source in summary.recalled)
+        print(f"  library    tried first what runs of similar kernels had found: {near}")
+    if summary.light is not None and summary.light[1] is not None and summary.light[1] <= LIGHT_SHOWN:
+        print(f"  light      the best took {summary.light[1]:.2f} times what this machine needs at least")
+    if summary.savings is not None:
+        print(f"  cost model {_savings(summary.savings)}")
+    if summary.llm.calls:
+        print(f"  models     {_models(summary.llm)}")
+    for rival in summary.rivals:
+        value, (low, high) = rival["speedup"]["value"], rival["speedup"]["ci95"]
+        print(
+            f"  baseline   {rival['name']}, same budget: {value:.2f}x [{low:.2f}, {high:.2f}] ({rival['claim']})"
+        )
     counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)
     print(f"  trials     {summary.trials['total']}: {counts}")
     print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s")
     if outcome.path is not None:
         print(f"  record     {outcome.path}")
+
+
+def _print_front(points: Sequence[FrontPoint]) -> None:
+    """The front, fastest first; a long one is thinned."""
+    print(
+        f"  front      {len(points)} trials that no other beats in everything, as the search measured them:"
+    )
+    step = -(-len(points) // FRONT_SHOWN)
+    for point in [*points[:-1:step], points[-1]]:
+        values = ", ".join(_objective(name, value) for name, value in point.values.items())
+        print(f"             {values}  (trial {point.trial})")
+    if step > 1:
+        print("             … thinned; --json has all of it")
+
+
+def _objective(name: str, value: float) -> str:
+    if name == "time_s":
+        unit, scale = _unit(value)
+        return f"{value * scale:.4g} {unit}"
+    return f"{value:.4g} J" if name == "energy_j" else f"{value:.0f} bytes"
 
 
 def _compared(other: Comparison) -> str:
@@ -68,7 +110,34 @@ def _answer(result: Result) -> str:
 
 def _variants(lineage: Lineage) -> str:
     failed = f", {lineage.failed} of which failed" if lineage.failed else ""
+    if any(name.startswith("llm/") for name in lineage.by):
+        by = ", ".join(f"{count} by {name}" for name, count in lineage.by.items())
+        return f"{lineage.total} of the source: as given, {by}{failed}"
     return f"{lineage.total} of the source, by remix operators (no LLM){failed}"
+
+
+def _savings(found: Savings) -> str:
+    """How many evaluations the model saved and what that may have cost; or why it did nothing."""
+    skipped = sum(found.pruned.values())
+    if not skipped and not found.passed_over:
+        reasons = "; ".join(sorted({why for why in found.why.values() if why}))
+        return f"pruned nothing{': ' + reasons if reasons else ''}"
+    parts = [f"{n} not {'built' if stage == 'ask' else 'run'}" for stage, n in found.pruned.items() if n]
+    if found.passed_over:
+        parts.append(f"{found.passed_over} passed over")
+    text = f"{', '.join(parts)}, for {found.fit_s:.1f} s of its own"
+    if not found.audits:
+        return f"{text}; not audited yet"
+    return (
+        f"{text}; of {found.audits} measured all the same {found.losses} beat the best before "
+        f"(at most {found.loss_bound:.0%} would have)"
+    )
+
+
+def _models(llm: Correspondence) -> str:
+    tokens = f"{llm.prompt_tokens} + {llm.completion_tokens} tokens, {llm.usd:.4g} dollars"
+    failed = f"; {llm.failed} failed ({llm.message})" if llm.failed else ""
+    return f"{llm.calls} calls{' from a cassette' if llm.cassette else ''}, {tokens}{failed}"
 
 
 def _print_edits(result: Result) -> None:
@@ -76,8 +145,16 @@ def _print_edits(result: Result) -> None:
     if lineage is None or not lineage.edits:
         return
     taken = f"; {lineage.left_out} that did not pay were left out" if lineage.left_out else ""
-    ops = ", ".join(_edit(e) for e in lineage.edits)
+    gains = lineage.gains or (None,) * len(lineage.edits)
+    ops = ", ".join(f"{_edit(e)}{_worth(g)}" for e, g in zip(lineage.edits, gains, strict=True))
     print(f"  source     variant {lineage.variant}: {ops}{taken}")
+
+
+def _worth(gain: float | None) -> str:
+    """What an edit of the winner is worth: how many times as long a call takes without it."""
+    if gain is None:
+        return ""
+    return " (needed)" if math.isinf(gain) else f" ({gain:.2f}x)"
 
 
 def _edit(edit: Mapping[str, Any]) -> str:

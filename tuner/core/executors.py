@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from tuner.core.protocols import BaselineReport
 from tuner.core.racing import Race
-from tuner.core.types import Build, BuildRequest, Measurement, Resolved, Status, Verdict
+from tuner.core.types import Build, BuildRequest, Measurement, Resolved, Status, Task, Verdict
 
 __all__ = [
     "BaselineJob",
@@ -25,6 +25,7 @@ __all__ = [
     "LaneJob",
     "LaneJoined",
     "LaneLost",
+    "MakeExecutor",
 ]
 
 
@@ -163,3 +164,7 @@ class Executor(Protocol):
     def close(self) -> None:
         """Ends all workers; safe to call twice."""
         ...
+
+
+MakeExecutor = Callable[[Task], Executor]
+"""Makes what runs a task on several devices of one kind; closed by who asked for it."""

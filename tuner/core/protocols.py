@@ -26,13 +26,20 @@ from tuner.core.types import (
 __all__ = [
     "Backend",
     "BaselineReport",
+    "CostModel",
     "Evaluation",
+    "Guess",
+    "Known",
+    "KnowsPeaks",
     "Observation",
     "Observer",
+    "Peaks",
     "Replacement",
     "Replaces",
+    "Screening",
     "Searcher",
     "Session",
+    "WorksApart",
 ]
 
 
@@ -81,6 +88,9 @@ class Evaluation(Protocol):
 
     Attributes:
         times: whether candidates can be timed; without a device in reach some backends only build and verify.
+
+    One that can say more of a candidate than its time has ``objectives`` too: ``("time", "size")`` with the code's
+    size in a build's features, ``("time", "energy")`` with ``energy_j`` in a measurement's notes.
     """
 
     times: bool
@@ -140,11 +150,12 @@ class Backend(Protocol):
         """Raises ``SpecError`` for a flag that this backend cannot honour."""
         ...
 
-    def pass_catalogue(self) -> Mapping[str, Any] | None:
-        """The passes that the compiler has (format: :class:`tuner.spaces.passes.Catalogue`), or ``None``.
+    def pass_catalogue(self, target: str = "native") -> Mapping[str, Any] | None:
+        """The passes that can be run for a target (format: :class:`tuner.spaces.passes.Catalogue`), or ``None``.
 
         The pipeline ``default<O3>`` alone is what the backend's own compiler does at its highest level. A backend
-        that has passes on some machines only may say in a text ``passes_missing`` what this one lacks.
+        that has passes for some targets or on some machines only may say what is lacking by a method
+        ``passes_missing`` of the target.
         """
         ...
 
@@ -165,6 +176,8 @@ class Observation:
             corrected, weighted over problems; ``None`` unless the status is ``ok`` (a ``duplicate`` has the score of
             the trial that it repeats).
         raced: whether it was dropped after a few samples, so that the score is rough.
+        others: values of the objectives beside time, in the spec's order, lower is better; empty where there are
+            none or where one could not be had.
         features: static features of the build.
         message: why it failed, one line.
     """
@@ -174,6 +187,7 @@ class Observation:
     status: Status
     score: float | None = None
     raced: bool = False
+    others: tuple[float, ...] = ()
     features: Mapping[str, float] = field(default_factory=dict)
     message: str = ""
 
@@ -206,6 +220,41 @@ class Replaces(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peaks:
+    """The most that a device was seen to do, measured once.
+
+    Attributes:
+        bandwidths: bytes a second by the bytes that were walked over again and again, smallest first.
+        operations: floating-point operations a second, by dtype.
+    """
+
+    bandwidths: tuple[tuple[int, float], ...]
+    operations: Mapping[str, float]
+
+
+@runtime_checkable
+class KnowsPeaks(Protocol):
+    """A backend that can say how fast its device is at best."""
+
+    def peaks(self, target: str, threads: int, *, measure: bool) -> Peaks | None:
+        """Measured once for each machine and kept; ``None`` where it is not known yet and may not be measured.
+
+        Raises:
+            MachineError: it cannot be measured.
+        """
+        ...
+
+
+@runtime_checkable
+class WorksApart(Protocol):
+    """A backend whose device may work beside the host's processors, so that builds need not wait for timing."""
+
+    def works_apart(self, target: str) -> bool:
+        """Whether this machine's device for the target is one of these; ``False`` where there is none in reach."""
+        ...
+
+
 @runtime_checkable
 class Searcher(Protocol):
     """Proposes configurations.
@@ -229,6 +278,77 @@ class Searcher(Protocol):
 
     def tell(self, observations: Sequence[Observation]) -> None:
         """Learns what became of trials."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """One finished trial as a cost model is told of it.
+
+    Attributes:
+        trial: its number.
+        features: by name, units in the names; what a trial has not is left out.
+        tried: whether it ran or failed; one that was pruned is known by its features only.
+        score: as in :class:`Observation`; ``None`` for one that failed or was not tried.
+        raced: whether the score is rough.
+    """
+
+    trial: int
+    features: Mapping[str, float]
+    tried: bool
+    score: float | None = None
+    raced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """What a cost model thinks of one candidate.
+
+    Attributes:
+        place: which part of the candidates is expected to be better, from 0 (none) to 1.
+        failing: the chance that it fails to build, verify or run; 0 where nothing is known of failures.
+    """
+
+    place: float
+    failing: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screening:
+    """A cost model's answer. It ranks or abstains; it never accepts.
+
+    Attributes:
+        guesses: of the candidates in order; empty where the model has nothing to say.
+        cut: places above it need not be tried; ``None``: the model abstains from pruning by place.
+        failing_cut: chances above it need not be tried; ``None``: it abstains from pruning by failure.
+        fitted: how many tried trials it has learnt from.
+        why: why it abstains, one line; empty where it does not.
+    """
+
+    guesses: tuple[Guess, ...] = ()
+    cut: float | None = None
+    failing_cut: float | None = None
+    fitted: int = 0
+    why: str = ""
+
+
+class CostModel(Protocol):
+    """Guesses before paying. What it answers is a pure function of the arguments, however calls were split."""
+
+    def screen(
+        self,
+        known: Sequence[Known],
+        candidates: Sequence[Mapping[str, float]],
+        pool: Sequence[Mapping[str, float]],
+    ) -> Screening:
+        """Ranks candidates.
+
+        Args:
+            known: every finished trial in the order of completion: of a later call the same and more.
+            candidates: features of those to judge.
+            pool: features of what may be proposed, drawn evenly; empty where that cannot be drawn. The same at
+                every call.
+        """
         ...
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from tuner.core.canonical import digest_json
-from tuner.core.expressions import Expression
+from tuner.core.expressions import Expression, parse
 
 __all__ = [
     "BASELINE",
@@ -92,16 +92,19 @@ class Source:
 class Variant:
     """One version of the kernel's sources. The first file holds the entry.
 
-    ``edits`` tells how it came from the original: empty for the source as given.
+    ``edits`` tells how it came from the original: empty for the source as given. ``launch`` is its own geometry where
+    the edits changed it, else ``None``: the task's.
     """
 
     files: tuple[Source, ...]
     edits: tuple[Mapping[str, Any], ...] = ()
+    launch: Launch | None = None
 
     @property
     def digest(self) -> str:
         """The content's hash; how the variant came about does not count."""
-        return digest_json([[f.name, f.text] for f in self.files])
+        content: list[Any] = [[f.name, f.text] for f in self.files]
+        return digest_json(content if self.launch is None else [*content, self.launch.to_json()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +124,8 @@ class Initial:
 class Argument:
     """One argument of the kernel, in call order: an array when it has a shape, else a scalar with a value.
 
+    An array with ``constant`` is no parameter: it fills the source's variable of its name in constant memory.
+
     Attributes:
         passing: how the kernel gets it: ``argument``; ``value``, the array's bytes by value; ``memory``, not at all,
             but it reaches the array through pointers elsewhere; ``global``, a module's variable of this name.
@@ -137,6 +142,7 @@ class Argument:
     fixed: bool = False
     passing: str = "argument"
     address: Expression | None = None
+    constant: bool = False
 
     @property
     def is_array(self) -> bool:
@@ -194,10 +200,16 @@ class VerifyPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurePolicy:
-    """How a candidate is timed: ``cache`` is ``warm`` or ``cold``."""
+    """How a candidate is timed: ``cache`` is ``warm`` or ``cold``.
+
+    ``bytes`` and ``operations`` are what one call has to move and to compute at least, by the user's word; ``None``
+    where nothing was said.
+    """
 
     cache: str = "warm"
     threads: int = 1
+    bytes: Expression | None = None
+    operations: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +223,30 @@ class Launch:
     block: tuple[Expression, ...]
     shared_bytes: Expression | None = None
     offset: tuple[Expression, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON: the expressions' texts."""
+        return {
+            "grid": [e.text for e in self.grid],
+            "block": [e.text for e in self.block],
+            "shared_bytes": None if self.shared_bytes is None else self.shared_bytes.text,
+            "offset": [e.text for e in self.offset],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Launch:
+        """The inverse of :meth:`to_json`.
+
+        Raises:
+            SpecError: a text is no expression.
+        """
+        shared = value["shared_bytes"]
+        return cls(
+            grid=tuple(parse(text) for text in value["grid"]),
+            block=tuple(parse(text) for text in value["block"]),
+            shared_bytes=None if shared is None else parse(shared),
+            offset=tuple(parse(text) for text in value["offset"]),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,12 +273,20 @@ class Resolved:
         scalars: parameters with ``macro: false``: names for run-time expressions only.
         flags: compiler flags of the chosen group members, split into words, in the groups' order.
         pipeline: the pass pipeline's text; ``None`` where passes are off (the backend's own default applies).
+        launch: of a variant that has its own; ``None`` for the task's.
     """
 
     macros: Mapping[str, Value]
     scalars: Mapping[str, Value]
     flags: tuple[str, ...]
     pipeline: str | None
+    launch: Launch | None = None
+
+    def launch_of(self, task: Task) -> Launch:
+        """The expressions that the geometry is computed from; only for a task with a launch."""
+        launch = self.launch or task.launch
+        assert launch is not None
+        return launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

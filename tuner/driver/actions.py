@@ -9,15 +9,21 @@ from typing import Any
 __all__ = [
     "Action",
     "Ask",
+    "Await",
     "BuildOther",
     "BuildTrials",
     "Compare",
+    "Consult",
     "Control",
     "Decide",
+    "Examine",
     "Final",
     "Finished",
+    "Judge",
     "Measure",
     "Propose",
+    "Recall",
+    "Receive",
     "Reduce",
     "SetBaseline",
     "Verify",
@@ -35,9 +41,45 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Propose:
-    """Ask for a new variant; ``number`` counts what was asked for. Leads to ``variant``."""
+    """Ask a proposer for a new variant; ``number`` counts what was asked for. Leads to ``variant``."""
 
     number: int
+    proposer: str = "remix"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examine:
+    """Ask the backend for its remarks on the source as given; leads to ``remarks``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consult:
+    """Ask a model; nobody waits for its reply. Leads to ``consult``.
+
+    Attributes:
+        number: of the call.
+        model: to ask.
+        before: the call whose reply has to be corrected; ``None`` for a new proposal.
+    """
+
+    number: int
+    model: str
+    before: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receive:
+    """Make a variant of a call's reply, or say what is wrong with it; leads to ``variant``."""
+
+    number: int
+    call: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Await:
+    """Nothing is left to do but to wait for a model, until so many active seconds; leads to ``reply`` or ``waited``."""
+
+    until_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +97,21 @@ class BuildTrials:
     """Compile these trials; leads to one ``build`` for each, in order."""
 
     trials: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """Ask the cost model about these trials at a stage, ``ask`` or ``build``; leads to ``judge``."""
+
+    stage: str
+    trials: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recall:
+    """Look what earlier runs of similar kernels found, numbered from ``first``; leads to ``recall``."""
+
+    first: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +187,14 @@ class Finished:
 Action = (
     Ask
     | Propose
+    | Examine
+    | Consult
+    | Receive
+    | Await
     | Reduce
     | BuildTrials
+    | Judge
+    | Recall
     | SetBaseline
     | Verify
     | Measure

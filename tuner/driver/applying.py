@@ -16,7 +16,7 @@ from tuner.core import statistics
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.protocols import Replacement, Replaces
 from tuner.driver.export import best_object
-from tuner.driver.opening import open_state
+from tuner.driver.opening import open_lineup
 from tuner.driver.recording import interposer
 from tuner.driver.runs import outcome
 from tuner.evaluators import registry as backends
@@ -101,7 +101,7 @@ def winner_of(path: Path) -> Winner:
         RecordError: the record cannot be read.
     """
     with RunRecord.read(path) as record:
-        state, spec, space = open_state(record)
+        state, spec, lineup = open_lineup(record)
         result = outcome(path, state)
         if not result.summary.improved:
             raise UsageError(
@@ -114,7 +114,7 @@ def winner_of(path: Path) -> Winner:
         raise UsageError(
             f"winners of the {backend.name} backend cannot be put in place yet", "use tuner export"
         )
-    found = backend.replacement(spec.task, code, space.resolve(result.summary.configuration))
+    found = backend.replacement(spec.task, code, lineup.of_trial(result.summary.best.number)[1])
     return Winner(
         kernel=spec.task.kernel.entry,
         recording=recordings[0],

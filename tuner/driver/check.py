@@ -8,8 +8,10 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.protocols import Backend, Evaluation
 from tuner.core.types import BASELINE, BuildRequest, Status
+from tuner.driver.bounds import light_of
 from tuner.driver.environment import check_flags
 from tuner.driver.faults import FaultReport, plant_faults
+from tuner.driver.models import models_of
 from tuner.evaluators import registry as backends
 from tuner.search import registry as searchers
 from tuner.spaces.source.regions import read_program
@@ -60,22 +62,29 @@ def check_spec(spec: LoadedSpec, *, backend: Backend | None = None, faults: bool
     """
     backend = backend or backends.create(spec.task.backend)
     report = CheckReport(name=spec.name, warnings=list(spec.notices))
-    space = spec.space(backend.pass_catalogue() if spec.wants_passes else None)
+    space = spec.space(backend.pass_catalogue(spec.task.target) if spec.wants_passes else None)
     check_flags(backend, space)
     searchers.create(spec.search.strategy, space)
     _describe_space(report, space)
     if spec.evolves:
-        functions = read_program(spec.task.kernel).functions
+        functions = read_program(spec.task.kernel, launch=spec.task.launch).functions
         labels = ", ".join(functions) or "none of its functions"
-        report.lines.append(("source", f"may change: {labels}; by remix operators (no LLM)"))
+        report.lines.append(("source", f"may change: {labels}; by {_proposers(spec)}"))
     environment = backend.environment(spec.task.target)
     report.lines.append(("device", str(environment.get("device", ""))))
     evaluation = backend.prepare(spec.task_with(seed=spec.search.seed), workers=1)
     try:
-        _check_baseline(report, spec, space, evaluation, faults=faults)
+        _check_baseline(report, spec, space, evaluation, backend, faults=faults)
     finally:
         evaluation.close()
     return report
+
+
+def _proposers(spec: LoadedSpec) -> str:
+    llm, _ = models_of(spec, None)
+    if llm is None:
+        return "remix operators (no LLM)"
+    return ", ".join([*spec.search.proposers, *(f"the model {m.name}" for m in llm.models)])
 
 
 def _describe_space(report: CheckReport, space: Space) -> None:
@@ -93,7 +102,13 @@ def _describe_space(report: CheckReport, space: Space) -> None:
 
 
 def _check_baseline(
-    report: CheckReport, spec: LoadedSpec, space: Space, evaluation: Evaluation, *, faults: bool
+    report: CheckReport,
+    spec: LoadedSpec,
+    space: Space,
+    evaluation: Evaluation,
+    backend: Backend,
+    *,
+    faults: bool,
 ) -> None:
     resolved = space.resolve(space.default())
     request = BuildRequest(trial=BASELINE, variant=spec.task.kernel.variant, resolved=resolved)
@@ -130,6 +145,7 @@ def _check_baseline(
             report.lines.append(("time", f"{median * 1e3:.4g} ms a call at {sizes or 'fixed size'}"))
     finally:
         session.close()
+    _describe_light(report, spec, backend)
     if faults:
         found = plant_faults(
             evaluation,
@@ -142,6 +158,17 @@ def _check_baseline(
         )
         _describe_faults(report, found)
     return None
+
+
+def _describe_light(report: CheckReport, spec: LoadedSpec, backend: Backend) -> None:
+    found = light_of(spec.task, backend, measure=True)
+    if found is None:
+        return
+    for problem in found["problems"]:
+        parts = [f"{problem[unit]:.3g} {unit}" for unit in ("bytes", "operations") if problem[unit]]
+        whose = "as the spec says" if found["declared"] else "if every element is touched once"
+        text = f"at least {problem['bound_s'] * 1e3:.4g} ms a call for {' and '.join(parts)} ({whose})"
+        report.lines.append(("light", text))
 
 
 def _describe_faults(report: CheckReport, found: FaultReport) -> None:

@@ -17,21 +17,30 @@ from tuner.driver import bodies
 from tuner.driver.actions import (
     Action,
     Ask,
+    Await,
     BuildOther,
     BuildTrials,
     Compare,
+    Consult,
     Control,
     Decide,
+    Examine,
     Final,
     Finished,
+    Judge,
     Measure,
     Propose,
+    Recall,
+    Receive,
     Reduce,
     SetBaseline,
     Verify,
 )
+from tuner.driver.correspondence import Correspondent
+from tuner.driver.desk import Desk
 from tuner.driver.lineup import Lineup
 from tuner.driver.plan import next_action
+from tuner.driver.remembering import Memory
 from tuner.driver.state import RunState, proposal_to_json
 from tuner.evaluators.executors.worker import fresh_process, measure_problems
 from tuner.recorders.record import Event, RunRecord
@@ -73,7 +82,10 @@ class Engine:
         observers: Sequence[Observer] = (),
         clock: Callable[[], float] = time.monotonic,
         interruption: Interruption | None = None,
+        memory: Memory | None = None,
+        correspondent: Correspondent | None = None,
     ) -> None:
+        self._memory = memory
         self._record = record
         self.state = state
         self._evaluation = evaluation
@@ -86,6 +98,7 @@ class Engine:
         self._builds: dict[int, Build] = {}
         self._others: dict[int, Build] = {}
         self._open: _Open | None = None
+        self._desk = Desk(state, lineup, correspondent, self._now_s, lambda: self._interruption.wanted)
 
     def run(self) -> None:
         """Goes on until the run has ended or is interrupted; safe to call on a resumed state."""
@@ -94,6 +107,10 @@ class Engine:
                 if self._interruption.wanted:
                     self._commit([Event(kind="interrupt", body={"clock_s": self._now_s()})])
                     return
+                events, blobs = self._desk.arrived()
+                if events:
+                    self._commit(events, blobs)
+                    continue
                 action = next_action(self.state)
                 if isinstance(action, Finished):
                     return
@@ -120,7 +137,8 @@ class Engine:
         unfinished = [n for n in self.state.queue if self.state.trials[n].build is not None]
         events = [Event(kind="resume", body={"environment": environment, "clock_s": self._now_s()})]
         events += [Event(kind="abandoned", body={}, trial=n) for n in unfinished]
-        self._commit(events)
+        lost, blobs = self._desk.go_on()
+        self._commit([*events, *lost], blobs)
 
     def _now_s(self) -> float:
         return self._base_s + self._clock() - self._start_s
@@ -129,6 +147,7 @@ class Engine:
         # The state is fed what the record gives back, so it sees exactly what a later reader will see.
         for recorded in self._record.append(events, blobs or {}):
             self.state.apply(recorded)
+            self._desk.committed(recorded)
             self._tell(recorded.kind, {**recorded.body, "trial": recorded.trial})
 
     def _tell(self, kind: str, body: Mapping[str, Any]) -> None:
@@ -144,8 +163,18 @@ class Engine:
                 return [Event(kind=action.kind, body=action.body, trial=action.trial)], {}
             case Ask():
                 return self._ask(action)
-            case Propose() | Reduce():
+            case Propose() | Receive() | Reduce():
                 return self._breed(action)
+            case Recall():
+                return self._recall(action)
+            case Judge():
+                return self._judge(action), {}
+            case Consult():
+                return self._desk.consult(action)
+            case Await():
+                return self._desk.wait(action)
+            case Examine():
+                return self._examine(), {}
             case BuildTrials():
                 return self._build(action)
             case SetBaseline():
@@ -186,22 +215,34 @@ class Engine:
             body["variant"] = action.variant
         return [Event(kind="ask", body=body)], blobs
 
-    def _breed(self, action: Propose | Reduce) -> tuple[list[Event], dict[str, bytes]]:
+    def _breed(self, action: Propose | Receive | Reduce) -> tuple[list[Event], dict[str, bytes]]:
         started = self._clock()
         blobs: dict[str, bytes] = {}
-        if isinstance(action, Propose):
-            made = self._lineup.propose(action, blobs)
-        else:
-            made = self._lineup.reduce(action, blobs)
+        body = {"number": action.number, "seen": self.state.seq, **self._lineup.bred(action, blobs)}
+        body |= {"ask_s": self._clock() - started, "clock_s": self._now_s()}
+        return [Event(kind="variant", body=body)], blobs if body["made"] is not None else {}
+
+    def _examine(self) -> list[Event]:
+        remarks = self._evaluation.remarks(self._build_of(BASELINE), self._resolved(BASELINE))
+        body = {"remarks": dict(remarks), "clock_s": self._now_s()}
+        return [Event(kind="remarks", body=body)]
+
+    def _recall(self, action: Recall) -> tuple[list[Event], dict[str, bytes]]:
+        sources, proposals = ([], []) if self._memory is None else self._memory.recall(self.state)
+        blobs: dict[str, bytes] = {}
         body = {
-            "number": action.number,
-            "seen": self.state.seq,
-            "purpose": "propose" if isinstance(action, Propose) else "reduce",
-            "made": made,
-            "ask_s": self._clock() - started,
+            "first": action.first,
+            "sources": sources,
+            "proposals": [proposal_to_json(p, blobs, digest) for p in proposals],
             "clock_s": self._now_s(),
         }
-        return [Event(kind="variant", body=body)], blobs if made is not None else {}
+        return [Event(kind="recall", body=body)], blobs
+
+    def _judge(self, action: Judge) -> list[Event]:
+        started = self._clock()
+        body = self._lineup.judge(action)
+        body |= {"cost_s": self._clock() - started, "clock_s": self._now_s()}
+        return [Event(kind="judge", body=body)]
 
     def _build(self, action: BuildTrials) -> tuple[list[Event], dict[str, bytes]]:
         builds = self._compile(action.trials)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 
 from tuner.core.types import BASELINE
-from tuner.driver.actions import Action, Ask, Decide, Propose, Reduce
+from tuner.driver import consulting
+from tuner.driver.actions import Action, Ask, Decide, Reduce
 from tuner.driver.lineage import HOPELESS, ORIGINAL, VariantState
 from tuner.driver.state import RunState
 
@@ -39,8 +40,10 @@ def search_over(state: RunState) -> str | None:
         return "evaluations"
     if state.clock_s >= search_end_s(state) * share:
         return "minutes"
-    if state.next_trial >= settings.proposals or search_action(state) is None:
+    if state.next_trial >= settings.proposals:
         return "exhausted"
+    if search_action(state) is None:
+        return consulting.spent(state) or "exhausted"
     return None
 
 
@@ -61,15 +64,28 @@ def search_action(state: RunState) -> Action | None:
     """A variant's next trials, its promotion, or a new variant; ``None`` when there is nothing left to try."""
     evolution = state.settings.evolution
     assert evolution is not None
+    early = _early(state)
+    due = consulting.due_action(state, in_time=_in_time(state))
+    if due is not None:
+        return due
     for variant in state.variants.values():
         if not variant.settled:
             return _ask(state, variant)
+    if not early and _in_time(state):
+        # What a model was asked for is waited for before its share of the evaluations goes elsewhere.
+        waiting = consulting.waiting_action(state, _exploring_end_s(state))
+        if waiting is not None:
+            return waiting
     promoted = _promotion(state)
-    if promoted is None and _exploring(state):
-        return Propose(number=state.proposed)
+    if promoted is None and consulting.spent(state):
+        return None
+    if promoted is None and early:
+        bred = consulting.breeding_action(state)
+        if bred is not None:
+            return bred
     promoted = promoted or _most_promising(state)
     if promoted is None:
-        return None
+        return consulting.waiting_action(state, _exploring_end_s(state)) if early else None
     rung = promoted.rung + 1
     body = {"variant": promoted.number, "rung": rung, "target": evolution.rung(rung)}
     return Decide(kind="promote", body=body)
@@ -98,14 +114,27 @@ def minimise_action(state: RunState, reason: str) -> Action | None:
     )
 
 
-def _exploring(state: RunState) -> bool:
-    """Whether new variants are still wanted."""
+def _early(state: RunState) -> bool:
+    """Whether there is budget for new variants."""
     settings, evolution = state.settings, state.settings.evolution
     assert evolution is not None
     share = evolution.explore * (1 - evolution.reserve)
     evaluations = math.inf if settings.evaluations is None else settings.evaluations * share
-    early = state.evaluations < evaluations and state.clock_s < search_end_s(state) * share
-    return early and state.barren < evolution.barren
+    return state.evaluations < evaluations and _in_time(state)
+
+
+def _in_time(state: RunState) -> bool:
+    """Whether there is time for new variants."""
+    evolution = state.settings.evolution
+    assert evolution is not None
+    return state.clock_s < _exploring_end_s(state)
+
+
+def _exploring_end_s(state: RunState) -> float:
+    """Active seconds at which new variants are no longer wanted."""
+    evolution = state.settings.evolution
+    assert evolution is not None
+    return search_end_s(state) * evolution.explore * (1 - evolution.reserve)
 
 
 def _ask(state: RunState, variant: VariantState) -> Ask:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tuner.core.errors import RecordError, UsageError
 from tuner.core.files import write_atomically
-from tuner.core.types import BASELINE, Kernel, Launch, Resolved, Value, Variant
+from tuner.core.types import BASELINE, Resolved, Task, Value, Variant
 from tuner.driver.opening import open_lineup
 from tuner.driver.runs import Outcome, outcome
 from tuner.driver.state import RunState
@@ -70,7 +70,7 @@ def export(path: Path, folder: Path) -> list[Path]:
         result = outcome(path, state)
         code = best_object(record, state, result)
     variant, resolved = lineup.of_trial(result.summary.best.number)
-    variant = _with_values(spec.task.kernel, variant, resolved.macros)
+    variant = _with_values(spec.task, variant, resolved.macros)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
 
@@ -86,7 +86,7 @@ def export(path: Path, folder: Path) -> list[Path]:
         put(f"{spec.name}.patch", patch.encode())
     put("result.json", (json.dumps(result.to_json(), indent=2) + "\n").encode())
     if spec.task.launch is not None:
-        put("launch.json", (json.dumps(_launch(spec, spec.task.launch, resolved), indent=2) + "\n").encode())
+        put("launch.json", (json.dumps(_launch(spec, resolved), indent=2) + "\n").encode())
     if state.start is None or "llvm" not in state.start["environment"]["backend"]:
         # Not made by clang and its tools, so there is no such script to write.
         return written
@@ -95,9 +95,10 @@ def export(path: Path, folder: Path) -> list[Path]:
     return written
 
 
-def _launch(spec: LoadedSpec, launch: Launch, resolved: Resolved) -> dict[str, Any]:
+def _launch(spec: LoadedSpec, resolved: Resolved) -> dict[str, Any]:
     """What an application hands to the driver: build options, and the geometry for each problem size."""
     geometries = []
+    launch = resolved.launch_of(spec.task)
     for problem in spec.task.problems:
         made = geometry(launch, {**resolved.macros, **resolved.scalars}, problem.sizes)
         geometries.append(
@@ -112,11 +113,12 @@ def _launch(spec: LoadedSpec, launch: Launch, resolved: Resolved) -> dict[str, A
         "entry": spec.task.kernel.entry,
         "options": [*(f"-D{n}={_macro(v)}" for n, v in sorted(resolved.macros.items())), *resolved.flags],
         "scalars": dict(resolved.scalars),
+        "expressions": launch.to_json(),
         "launches": geometries,
     }
 
 
-def _with_values(kernel: Kernel, variant: Variant, macros: Mapping[str, Value]) -> Variant:
+def _with_values(task: Task, variant: Variant, macros: Mapping[str, Value]) -> Variant:
     """The variant with the values of its own tunables as defaults, so that its source stands by itself."""
     if not variant.edits:
         return variant
@@ -126,7 +128,7 @@ def _with_values(kernel: Kernel, variant: Variant, macros: Mapping[str, Value]) 
         else e
         for e in variant.edits
     ]
-    return apply_edits(read_program(kernel), edits).variant
+    return apply_edits(read_program(task.kernel, launch=task.launch), edits).variant
 
 
 def unified_patch(original: Variant, variant: Variant) -> str:

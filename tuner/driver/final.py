@@ -26,6 +26,9 @@ CONFIRM_FROM = 1000
 CHOOSE_TIME_SHARE = 0.6
 """Share of the time left at the end of the search that choosing may take."""
 
+FAR_AHEAD = math.log(4)
+"""Log time by which all finalists have to be ahead of the baseline for it to sit out the choosing."""
+
 CALLS_BETWEEN = (7, 512)
 
 
@@ -68,7 +71,7 @@ def _choose(state: RunState, alive: list[int]) -> Action:
     samples = state.finals["choose"]
     for number in range(state.settings.choose_processes):
         done = {s.trial for s in samples if s.number == number}
-        entrants = [BASELINE, *alive]
+        entrants = alive if _far_ahead(state, alive) else [BASELINE, *alive]
         missing = [n for n in _order(state, "choose", number, entrants) if n not in done]
         if not missing:
             continue
@@ -76,9 +79,25 @@ def _choose(state: RunState, alive: list[int]) -> Action:
             break
         return Final(purpose="choose", number=number, trial=missing[0], calls=_calls(state, missing[0]))
     by_trial = {n: [_composite(state, s) for s in samples if s.trial == n and _ok(s)] for n in alive}
-    chosen = statistics.choose(by_trial)
+    chosen = _simplest(state, statistics.choose(by_trial), by_trial)
     medians = {str(n): statistics.median(v) for n, v in sorted(by_trial.items()) if v}
     return Decide(kind="choice", body={"chosen": chosen, "medians": medians})
+
+
+def _far_ahead(state: RunState, alive: list[int]) -> bool:
+    """Whether the baseline has no part in the choice and would take most of its time; confirming has it anyway."""
+    scores = [state.trials[n].score for n in alive]
+    return all(s is not None and s < -FAR_AHEAD for s in scores)
+
+
+def _simplest(state: RunState, chosen: int | None, by_trial: dict[int, list[float]]) -> int | None:
+    """What is left of the winner where it is as good as the one chosen, within what an edit has to be worth."""
+    reduction, evolution = state.reduction, state.settings.evolution
+    if reduction is None or evolution is None or chosen is None or not by_trial.get(reduction.trial):
+        return chosen
+    medians = {n: statistics.median(by_trial[n]) for n in (chosen, reduction.trial)}
+    as_good = medians[reduction.trial] <= medians[chosen] * math.exp(evolution.pays)
+    return reduction.trial if as_good else chosen
 
 
 def _confirm(state: RunState, chosen: int) -> Action:

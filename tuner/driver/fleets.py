@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tuner.core.errors import UsageError
-from tuner.core.executors import Executor
-from tuner.core.protocols import Backend
+from tuner.core.executors import Executor, MakeExecutor
+from tuner.core.protocols import Backend, Evaluation, WorksApart
 from tuner.core.types import Task
-from tuner.driver.runs import MakeExecutor
 from tuner.evaluators import registry as backends
 from tuner.evaluators.executors import over_ray
+from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["EXECUTORS", "fleets"]
+__all__ = ["EXECUTORS", "beside", "fleets", "over_cluster"]
 
 EXECUTORS = ("local", "ray")
 
@@ -47,5 +47,26 @@ def over_cluster(backend: Backend, address: str | None, kind: str | None = None)
 
     def make(task: Task) -> Executor:
         return over_ray.RayExecutor(backend, task, address=address, kind=kind)
+
+    return make
+
+
+def beside(backend: Backend, target: str, workers: int) -> MakeExecutor | None:
+    """This machine's device with compile workers that go on while it is timed; ``None`` where that would disturb it.
+
+    Args:
+        backend: with the device.
+        target: of the task.
+        workers: that compile.
+    """
+    if not isinstance(backend, WorksApart) or not backend.works_apart(target):
+        return None
+    device = str(backend.environment(target).get("device", backend.name))
+
+    def make(task: Task) -> Executor:
+        def evaluation() -> Evaluation:
+            return backend.prepare(task, workers=workers)
+
+        return ThreadExecutor(evaluation, [device], builders=1)
 
     return make

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.core.types import Configuration, Source, Variant
+from tuner.core.canonical import canonical_json
+from tuner.core.types import Configuration, Launch, Source, Variant
 from tuner.spaces.parameters import Parameter
 
 __all__ = ["HOPELESS", "ORIGINAL", "Judgement", "Reduction", "VariantState"]
@@ -29,11 +30,13 @@ class VariantState:
         number: in the order in which they were proposed; 0 is the source as given.
         files: its texts; empty for the source as given.
         edits: that make it of the original.
+        launch: its own geometry, where the edits changed it.
         parameters, constraints: tunables that its edits added.
         origin: how it was made.
         parents: numbers of the variants that it was made from, the first one first.
         digest, structure, cell: of its texts, of its normalised tree, and what kind of variant it is.
         island: of the archive.
+        known: how many trials its first parent had finished when it was made: what its search learns from them.
         seed: the configuration that its search begins with; ``None`` for the source as given.
         purpose: ``propose``, or ``reduce`` for a winner with an edit left out.
         rung, target: how many trials it may have by now.
@@ -42,11 +45,13 @@ class VariantState:
         asks: of its searcher: how many finished trials it knew, and the trials that it proposed.
         dull: duplicates in a row since it was last promoted; ``patience`` of them end its rung.
         best: its trial with the lowest score.
+        outclassed: whether it is so far behind others that its first rung is over.
     """
 
     number: int
     files: tuple[Source, ...] = ()
     edits: tuple[Mapping[str, Any], ...] = ()
+    launch: Launch | None = None
     parameters: tuple[Parameter, ...] = ()
     constraints: tuple[str, ...] = ()
     origin: str = "original"
@@ -55,6 +60,7 @@ class VariantState:
     structure: str = ""
     cell: tuple[int, ...] = ()
     island: int = 0
+    known: int = 0
     seed: Configuration | None = None
     purpose: str = "propose"
     rung: int = 0
@@ -69,6 +75,7 @@ class VariantState:
     best: int | None = None
     score: float | None = None
     exhausted: bool = False
+    outclassed: bool = False
 
     @classmethod
     def from_json(cls, number: int, made: Mapping[str, Any], blob: Any) -> VariantState:
@@ -81,6 +88,7 @@ class VariantState:
             number=number,
             files=tuple(Source(name=name, text=text({"blob": ref})) for name, ref in made["files"]),
             edits=tuple(made["edits"]),
+            launch=Launch.from_json(made["launch"]) if "launch" in made else None,
             parameters=tuple(
                 Parameter.choice(p["name"], p["values"], default=p["default"]) for p in made["parameters"]
             ),
@@ -97,7 +105,7 @@ class VariantState:
     @property
     def variant(self) -> Variant:
         """Its files and edits; not for the source as given."""
-        return Variant(files=self.files, edits=self.edits)
+        return Variant(files=self.files, edits=self.edits, launch=self.launch)
 
     @property
     def failed(self) -> bool:
@@ -109,7 +117,7 @@ class VariantState:
         """Whether its search has come to the end of its rung, or can go no further."""
         if len(self.finished) < len(self.trials):
             return False
-        over = self.exhausted or self.failed or self.dull >= self.patience > 0
+        over = self.exhausted or self.failed or self.outclassed or self.dull >= self.patience > 0
         return over or len(self.trials) >= self.target
 
     def finish(self, trial: int, score: float | None, *, duplicate: bool) -> None:
@@ -122,12 +130,16 @@ class VariantState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a variant had reached at the end of a rung, which at the ``first`` says what its origin is worth."""
+    """What a variant had reached at the end of a rung, which at the ``first`` says what its origin is worth.
+
+    A ``twin`` is the same compiled code as another variant.
+    """
 
     variant: int
     score: float | None
     configuration: Configuration | None
     first: bool
+    twin: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -140,6 +152,7 @@ class Reduction:
         edit: the next one to leave out; below 0 when all were.
         trying: the variant that is being looked at.
         replaced: variants that a shorter one stands for.
+        worth: of edits that stay, by their JSON: log time that is lost without each; infinite where nothing works then.
     """
 
     reason: str
@@ -149,6 +162,7 @@ class Reduction:
     edit: int
     trying: int | None = None
     replaced: set[int] = field(default_factory=set)
+    worth: dict[str, float] = field(default_factory=dict)
 
     def accept(self, trial: int, edits: int) -> None:
         """The shorter one stands."""
@@ -157,7 +171,9 @@ class Reduction:
         self.variant, self.trial, self.trying = self.trying, trial, None
         self.edit = min(self.edit, edits) - 1
 
-    def refuse(self) -> None:
-        """The edit stays."""
+    def refuse(self, edit: Mapping[str, Any] | None = None, loss: float | None = None) -> None:
+        """The edit stays; ``loss`` is what leaving it out costs in log time, where it was found out."""
+        if edit is not None and loss is not None:
+            self.worth[canonical_json(dict(edit))] = loss
         self.trying = None
         self.edit -= 1

@@ -13,14 +13,17 @@ from typing import Any
 from tuner.core.canonical import digest
 from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
-from tuner.core.protocols import Searcher
+from tuner.core.protocols import Observation, Searcher
 from tuner.core.streams import stream
-from tuner.core.types import Configuration, Kernel, Resolved, Variant
-from tuner.driver.actions import Propose, Reduce
+from tuner.core.types import Configuration, Resolved, Task, Variant
+from tuner.driver import consultant
+from tuner.driver.actions import Consult, Judge, Propose, Receive, Reduce
 from tuner.driver.lineage import ORIGINAL, Judgement, VariantState
-from tuner.driver.settings import Evolution as Settings
+from tuner.driver.screening import Screener
+from tuner.driver.settings import REMIX, RunSettings
 from tuner.driver.state import RunState, pack_text
-from tuner.search.evolution import Evolution, Judged
+from tuner.search import proposers
+from tuner.search.evolution import Bred, Evolution, Judged
 from tuner.search.inheriting import InheritingSearcher, inherited
 from tuner.search.remix import Offspring
 from tuner.spaces.parameters import Parameter
@@ -38,8 +41,7 @@ class Lineup:
     Args:
         state: of the run; read, never changed but for what is told.
         space: of the source as given.
-        kernel: as given.
-        numerics: of the spec.
+        task: of the run: its kernel as given, its launch and its numerics.
         make: makes a fresh searcher of a space; for the source as given (``None``) one that may be warm.
     """
 
@@ -47,23 +49,22 @@ class Lineup:
         self,
         state: RunState,
         space: Space,
-        kernel: Kernel,
-        numerics: str,
+        task: Task,
         make: Callable[[Space | None], Searcher],
     ) -> None:
         self._state = state
         self._space = space
-        self._kernel = kernel
-        self._numerics = numerics
+        self._task = task
         self._spaces: dict[int, Space] = {}
         self._make = make
         self._searchers: dict[int, Searcher] = {}
         self._evolution: Evolution | None = None
         self._told = 0
+        self._screener = Screener(state, space, task.launch)
 
     def variant(self, number: int) -> Variant:
         """A variant's texts and edits."""
-        return self._kernel.variant if number == ORIGINAL else self._state.variants[number].variant
+        return self._task.kernel.variant if number == ORIGINAL else self._state.variants[number].variant
 
     def space(self, number: int) -> Space:
         """A variant's space: the spec's, with the variant's own tunables and with defaults that it begins with."""
@@ -80,8 +81,13 @@ class Lineup:
     def of_trial(self, number: int) -> tuple[Variant, Resolved]:
         """What a trial is built from."""
         trial = self._state.trials[number]
+        variant = self.variant(trial.variant)
         resolved = self.space(trial.variant).resolve(trial.proposal.configuration)
-        return self.variant(trial.variant), resolved
+        return variant, replace(resolved, launch=variant.launch)
+
+    def judge(self, action: Judge) -> dict[str, Any]:
+        """What the cost model thinks of trials, as a ``judge`` event holds it without its clocks."""
+        return self._screener.judge(action)
 
     def searcher(self, number: int) -> Searcher:
         """A variant's searcher, told of all but what :meth:`RunState.untold` has for it, proposals adopted."""
@@ -96,9 +102,34 @@ class Lineup:
         evolution = self._informed()
         rng = stream(state.settings.seed, "variant", action.number)
         known = {v.structure for v in state.variants.values()}
-        bred = evolution.ask(action.number, rng, known)
-        if bred is None:
-            return None
+        bred = evolution.ask(action.number, rng, known, action.proposer)
+        return None if bred is None else self._recorded(bred, blobs)
+
+    def bred(self, action: Propose | Receive | Reduce, blobs: dict[str, bytes]) -> dict[str, Any]:
+        """What a ``variant`` event says that follows from the state: ``made``, for what, and by whom."""
+        if isinstance(action, Reduce):
+            return {"purpose": "reduce", "made": self.reduce(action, blobs)}
+        if isinstance(action, Receive):
+            return {"purpose": "propose", "call": action.call, **self.receive(action, blobs)}
+        body: dict[str, Any] = {"purpose": "propose", "made": self.propose(action, blobs)}
+        return body if action.proposer == REMIX else {**body, "proposer": action.proposer}
+
+    def consult(self, action: Consult, blobs: dict[str, bytes]) -> dict[str, Any]:
+        """A request to a model as a ``consult`` event holds it; its prompt goes to ``blobs``."""
+        return consultant.consult(self._state, self._informed(), self._task, action, blobs)
+
+    def receive(self, action: Receive, blobs: dict[str, bytes]) -> dict[str, Any]:
+        """What a reply gives: ``made`` as in a ``variant`` event, ``problems``, and whether those are ``final``."""
+        base = self._space
+        taken = {d.name for d in base.dimensions} | set(base.sizes)
+        call = self._state.exchanges.calls[action.call]
+        bred, problems, final = consultant.receive(self._state, self._informed(), call, taken)
+        made = None if bred is None else self._recorded(bred, blobs)
+        if bred is not None and made is None:
+            problems = ["the tunables do not go with those of the spec"]
+        return {"made": made, "problems": problems, "final": final}
+
+    def _recorded(self, bred: Bred, blobs: dict[str, bytes]) -> dict[str, Any] | None:
         made = _made(bred.offspring, blobs, parents=bred.parents, island=bred.island, cell=bred.cell)
         return self._with_seed(made, bred.offspring, bred.configurations, blobs)
 
@@ -159,7 +190,15 @@ class Lineup:
             space = self.space(number)
             older = {p.name for n in own.parents for p in self._state.variants[n].parameters}
             new = [p.name for p in own.parameters if p.name not in older]
-            searcher = InheritingSearcher(lambda: self._make(space), space, own.seed or {}, new)
+            prior: tuple[Observation, ...] = ()
+            if own.parents:
+                first = self._state.variants[own.parents[0]]
+                prior = tuple(self._state.observations(first.finished[: own.known]))
+            evolution = self._state.settings.evolution
+            if evolution is not None and evolution.independent and own.purpose == "propose":
+                searcher = self._make(space)
+            else:
+                searcher = InheritingSearcher(lambda: self._make(space), space, own.seed or {}, new, prior)
         told = 0
         for upto, trials in own.asks:
             searcher.tell(self._state.observations(own.finished[told:upto]))
@@ -169,10 +208,16 @@ class Lineup:
 
     def _informed(self) -> Evolution:
         """Archive and proposer, told of all that was judged so far."""
+        if self._evolution is None:
+            self._evolution = _evolution(self._task, self._state.settings)
         settings = self._state.settings.evolution
         assert settings is not None
-        if self._evolution is None:
-            self._evolution = _evolution(self._kernel, self._numerics, settings)
+        if settings.independent:
+            # Only the source as given is known, so that everything is drawn from it alone.
+            if not self._told and self._state.judgements:
+                self._told = 1
+                self._evolution.tell([self._judged(self._state.judgements[0])])
+            return self._evolution
         fresh, self._told = self._state.judgements[self._told :], len(self._state.judgements)
         self._evolution.tell([self._judged(one) for one in fresh])
         return self._evolution
@@ -190,6 +235,7 @@ class Lineup:
             score=one.score,
             configuration=one.configuration or {},
             first=one.first,
+            twin=one.twin,
         )
 
 
@@ -198,23 +244,31 @@ def _forget_oldest(kept: dict[int, Any]) -> None:
         del kept[next(iter(kept))]
 
 
-def describe_original(kernel: Kernel, numerics: str, settings: Settings) -> dict[str, Any]:
+def describe_original(task: Task, settings: RunSettings) -> dict[str, Any]:
     """The source as given, for the ``start`` event of a run that evolves it.
 
     Raises:
         SpecError: its regions are wrong.
+        UsageError: there is no such proposer.
     """
-    structure, cell = _evolution(kernel, numerics, settings).describe_original()
-    return {"digest": kernel.variant.digest, "structure": structure, "cell": list(cell)}
+    structure, cell = _evolution(task, settings).describe_original()
+    return {"digest": task.kernel.variant.digest, "structure": structure, "cell": list(cell)}
 
 
-def _evolution(kernel: Kernel, numerics: str, settings: Settings) -> Evolution:
+def _evolution(task: Task, settings: RunSettings) -> Evolution:
+    own = settings.evolution
+    assert own is not None
     return Evolution(
-        kernel,
-        numerics,
-        islands=settings.islands,
-        migration=settings.migration,
-        patience=settings.patience,
+        task.kernel,
+        task.verify.numerics,
+        launch=task.launch,
+        islands=own.islands,
+        migration=own.migration,
+        patience=own.patience,
+        proposers={
+            n: proposers.create(n, task.kernel, task.verify.numerics, launch=task.launch)
+            for n in settings.proposers
+        },
     )
 
 
@@ -232,8 +286,10 @@ def _made(
         name = digest(data)
         blobs[name] = data
         files.append([source.name, f"blob:{name}"])
+    launch = offspring.variant.launch
     return {
         "files": files,
+        **({} if launch is None else {"launch": launch.to_json()}),
         "edits": [dict(e) for e in offspring.variant.edits],
         "parameters": [
             {"name": p.name, "values": list(p.values), "default": p.default} for p in offspring.parameters

@@ -54,7 +54,7 @@ def make_lineup(
             return begin_searcher(strategy, space, start, lambda r: fetch_text(record, r))
         return searchers.create(strategy, own)
 
-    return Lineup(state, space, spec.task.kernel, spec.task.verify.numerics, make)
+    return Lineup(state, space, spec.task, make)
 
 
 def open_lineup(record: RunRecord) -> tuple[RunState, LoadedSpec, Lineup]:

@@ -14,7 +14,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.racing import Race, composite
 from tuner.core.types import BASELINE, Stage, Status
-from tuner.driver import evolving, final
+from tuner.driver import evolving, final, light, pruning
 from tuner.driver.actions import (
     Action,
     Ask,
@@ -23,6 +23,7 @@ from tuner.driver.actions import (
     Decide,
     Finished,
     Measure,
+    Recall,
     SetBaseline,
     Verify,
 )
@@ -39,21 +40,39 @@ def next_action(state: RunState) -> Action:
     if state.end is not None:
         return Finished()
     if state.queue:
-        # A batch is built whole before its first trial goes on: builds run in parallel, timing does not.
-        unbuilt = tuple(n for n in state.queue if state.trials[n].build is None)
-        if unbuilt:
-            return BuildTrials(trials=unbuilt)
-        return trial_action(state, state.trials[state.queue[0]])
+        return _queue_action(state)
     if state.search_stop is None:
         return _search_action(state)
     return final.next_action(state)
 
 
+def _queue_action(state: RunState) -> Action:
+    judge = pruning.judge_asked(state)
+    if judge is not None:
+        return judge
+    unbuilt = tuple(n for n in state.queue if state.trials[n].build is None)
+    for number in unbuilt:
+        message = pruning.why_not_built(state, state.trials[number])
+        if message:
+            return _close(state, state.trials[number], Status.PRUNED, message=message)
+    # A batch is built whole before its first trial goes on: builds run in parallel, timing does not.
+    if unbuilt:
+        return BuildTrials(trials=unbuilt)
+    judge = pruning.judge_built(state)
+    if judge is not None:
+        return judge
+    return trial_action(state, state.trials[state.queue[0]])
+
+
 def _search_action(state: RunState) -> Action:
     if state.trials[BASELINE].status is not Status.OK:
         return Decide(kind="end", body=end_body(state, "baseline"))
+    if state.settings.recall and state.recalled is None:
+        return Recall(first=state.next_trial)
     evolves = state.settings.evolution is not None
     reason = evolving.search_over(state) if evolves else stop_reason(state)
+    if reason is None and light.reached(state):
+        reason = "speed_of_light"
     if reason is not None:
         last = evolving.minimise_action(state, reason) if evolves else None
         return last or Decide(kind="stop", body={"reason": reason, "finalists": final.finalists(state)})
@@ -65,7 +84,7 @@ def _search_action(state: RunState) -> Action:
         return action
     left = math.inf if state.settings.evaluations is None else state.settings.evaluations - state.evaluations
     count = int(min(state.settings.batch, left, state.settings.proposals - state.next_trial))
-    return Ask(first=state.next_trial, count=count)
+    return Ask(first=state.next_trial, count=pruning.pool_size(state, count))
 
 
 def stop_reason(state: RunState) -> str | None:
@@ -100,6 +119,9 @@ def trial_action(state: RunState, trial: TrialState) -> Action:
         and trial.lane is None
     ):
         return _close(state, trial, Status.PRUNED, message="the time for searching was over")
+    message = pruning.why_not_run(trial)
+    if message and trial.verify is None:
+        return _close(state, trial, Status.PRUNED, message=message)
     if trial.verify is None:
         return Verify(trial=trial.number)
     if trial.verify["status"] != Status.OK:
@@ -132,7 +154,8 @@ def race_of(state: RunState, trial: TrialState) -> Race:
         rounds_calls=settings.rounds_calls,
         call_s=tuple(state.baseline["call_s"]),
     )
-    if trial.number == BASELINE:
+    # With several objectives a slow candidate may still be the best in another: nothing is raced out.
+    if trial.number == BASELINE or len(settings.objectives) > 1:
         return race
     rival = state.best if trial.rival is None else trial.rival
     best = state.trials[BASELINE if rival is None else rival]
@@ -192,6 +215,10 @@ def _close(
     state: RunState, trial: TrialState, status: Status, *, message: str = "", raced: bool = False
 ) -> Decide:
     medians = _medians(state, trial) if status is Status.OK else None
+    if medians is not None:
+        cheats = light.impossible(state, trial, medians)
+        if cheats:
+            status, message, medians = Status.REFUSED, cheats, None
     score: float | None = None
     if medians is not None:
         score = 0.0 if trial.number == BASELINE else _score(state, trial, medians)

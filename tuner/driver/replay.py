@@ -14,22 +14,30 @@ from tuner.driver import fleet
 from tuner.driver.actions import (
     Action,
     Ask,
+    Await,
     BuildOther,
     BuildTrials,
     Compare,
+    Consult,
     Control,
     Decide,
+    Examine,
     Final,
     Finished,
+    Judge,
     Measure,
     Propose,
+    Recall,
+    Receive,
     Reduce,
     SetBaseline,
     Verify,
 )
+from tuner.driver.correspondence import expected_reply, waits_for
 from tuner.driver.lineage import ORIGINAL
 from tuner.driver.lineup import Lineup
 from tuner.driver.plan import next_action
+from tuner.driver.screening import near
 from tuner.driver.state import RunState, proposal_from_json, proposal_to_json
 from tuner.recorders.record import Recorded
 
@@ -77,11 +85,22 @@ def replay_events(state: RunState, lineup: Lineup, events: Iterable[Recorded], b
         if event.kind == "start" or event.kind in FREE:
             state.apply(event)
             continue
+        if event.kind == "reply":
+            problem = expected_reply(state, event.body)
+            if problem:
+                found.differences.append(Difference(seq=event.seq, kind=event.kind, message=problem))
+            if waits_for(state, event.body["call"]):
+                state.apply(event)
+            continue
         action = _called_for(state, event)
-        if isinstance(action, Ask) and event.kind == "ask":
+        if isinstance(action, Consult) and event.kind == "consult":
+            _replay_consult(state, lineup, action, event, found)
+        elif isinstance(action, Ask) and event.kind == "ask":
             _replay_ask(state, lineup, action, event, found, blob)
-        elif isinstance(action, Propose | Reduce) and event.kind == "variant":
+        elif isinstance(action, Propose | Receive | Reduce) and event.kind == "variant":
             _replay_variant(state, lineup, action, event, found)
+        elif isinstance(action, Judge) and event.kind == "judge":
+            _replay_judge(state, lineup, action, event, found)
         else:
             problem = _mismatch(action, event)
             if isinstance(action, Decide):
@@ -144,20 +163,45 @@ def _check_seen(state: RunState, event: Recorded, found: Replay) -> None:
         found.differences.append(Difference(seq=event.seq, kind=event.kind, message=message))
 
 
+def _replay_consult(state: RunState, lineup: Lineup, action: Consult, event: Recorded, found: Replay) -> None:
+    _check_seen(state, event, found)
+    found.decisions += 1
+    derived = from_json(canonical_json(lineup.consult(action, {})))
+    if any(event.body.get(name) != value for name, value in derived.items()):
+        message = "another request to a model follows from the same events"
+        found.differences.append(Difference(seq=event.seq, kind="consult", message=message))
+
+
 def _replay_variant(
-    state: RunState, lineup: Lineup, action: Propose | Reduce, event: Recorded, found: Replay
+    state: RunState, lineup: Lineup, action: Propose | Receive | Reduce, event: Recorded, found: Replay
 ) -> None:
     body = event.body
-    purpose = "propose" if isinstance(action, Propose) else "reduce"
-    if (body["number"], body["purpose"]) != (action.number, purpose):
-        message = f"the plan calls for variant proposal {action.number}, to {purpose}"
+    derived = from_json(canonical_json({"number": action.number, **lineup.bred(action, {})}))
+    if any(body.get(name) != derived[name] for name in derived if name != "made"):
+        message = f"the plan calls for variant proposal {action.number}, to {derived['purpose']}"
         found.differences.append(Difference(seq=event.seq, kind="variant", message=message))
     _check_seen(state, event, found)
     found.proposals += 1
-    derived = lineup.propose(action, {}) if isinstance(action, Propose) else lineup.reduce(action, {})
-    if from_json(canonical_json(derived)) != body["made"]:
+    if derived["made"] != body["made"]:
         message = "another variant follows from the same judgements"
         found.differences.append(Difference(seq=event.seq, kind="variant", message=message))
+
+
+def _replay_judge(state: RunState, lineup: Lineup, action: Judge, event: Recorded, found: Replay) -> None:
+    body = event.body
+    if (body["stage"], tuple(body["trials"])) != (action.stage, action.trials):
+        message = f"the plan judges {len(action.trials)} trials after {action.stage}"
+        found.differences.append(Difference(seq=event.seq, kind="judge", message=message))
+        return
+    _check_seen(state, event, found)
+    found.decisions += 1
+    derived = from_json(canonical_json(lineup.judge(action)))
+    recorded = {name: body.get(name) for name in derived}
+    if derived == recorded:
+        return
+    message = "the cost model judges otherwise from the same trials"
+    difference = Difference(seq=event.seq, kind="judge", message=message)
+    (found.ties if near(derived, recorded, TIE) else found.differences).append(difference)
 
 
 def _plain(proposals: list[Proposal]) -> list[Any]:
@@ -187,6 +231,8 @@ def _mismatch(action: Action, event: Recorded) -> str:
             return "" if wanted == got else f"the rules decide {_short(wanted)}"
         case BuildTrials():
             wanted_event: tuple[str, int | None, Mapping[str, Any]] = ("build", action.trials[0], {})
+        case Recall():
+            wanted_event = ("recall", None, {"first": action.first})
         case SetBaseline():
             wanted_event = ("baseline", None, {})
         case Verify():
@@ -200,6 +246,10 @@ def _mismatch(action: Action, event: Recorded) -> str:
             wanted_event = ("final", action.trial, {"purpose": action.purpose, "number": action.number})
         case BuildOther():
             wanted_event = ("other", None, {"index": action.index})
+        case Examine():
+            wanted_event = ("remarks", None, {})
+        case Await():
+            wanted_event = ("waited", None, {})
         case Compare():
             wanted_event = ("compared", None, {"other": action.other, "number": action.number})
         case _:

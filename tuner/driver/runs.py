@@ -16,16 +16,23 @@ from typing import Any
 
 from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.errors import MachineError, UsageError
-from tuner.core.executors import Executor
+from tuner.core.executors import Executor, MakeExecutor
 from tuner.core.protocols import Backend, Evaluation, Observer
 from tuner.core.types import Proposal, Status, Task
+from tuner.cost_models.library import Library
+from tuner.driver import objectives, pruning
+from tuner.driver.bounds import light_of
+from tuner.driver.correspondence import Correspondent
 from tuner.driver.engine import Engine, Interruption
 from tuner.driver.environment import changed, check_flags, require_sandbox, toolchain
 from tuner.driver.fleet_engine import FleetEngine
+from tuner.driver.fleets import beside
 from tuner.driver.lineup import describe_original
+from tuner.driver.models import CASSETTE, correspondent_of, models_of
 from tuner.driver.opening import make_lineup, open_state
+from tuner.driver.remembering import Memory
 from tuner.driver.result import Summary, summarise
-from tuner.driver.settings import EVOLVING_CALLS, Evolution, RunSettings
+from tuner.driver.settings import EVOLVING_CALLS, REMIX, Evolution, Llm, RunSettings
 from tuner.driver.state import RunState, proposal_to_json
 from tuner.driver.warm import KEY, begin_searcher
 from tuner.evaluators import registry as backends
@@ -33,7 +40,6 @@ from tuner.recorders.record import Event, RunRecord
 from tuner.spec.load import LoadedSpec
 
 __all__ = [
-    "MakeExecutor",
     "Options",
     "Outcome",
     "begin",
@@ -43,13 +49,12 @@ __all__ = [
 ]
 
 DEFAULT_EVALUATIONS = 200
+SEVERAL = "surrogate"
+"""The searcher that knows several objectives."""
 CONFIRM_S = 30.0
 """Least seconds kept for choosing and confirming where the source evolves, as far as that is not most of the time."""
 
 SUFFIX = ".run"
-
-MakeExecutor = Callable[[Task], Executor]
-"""Makes what runs a task on several devices of one kind; closed by who asked for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +62,10 @@ class Options:
     """What the command line or a library call says beside the spec; ``None`` leaves it to the spec.
 
     ``require_sandbox`` refuses to run where a protection from generated code is missing.
-    ``warm_start`` holds what :func:`tuner.driver.imports.read_sources` gives.
+    ``library`` is the folder of finished runs to learn from and add to.
+    ``warm_start`` holds what :func:`tuner.driver.imports.read_sources` gives, ``rivals`` what
+    :func:`tuner.driver.rivals.run_rivals` does; they are only written down. ``llm`` is a model's name, ``off``, or
+    ``cassette:`` with the path of a run's record.
     """
 
     evaluations: int | None = None
@@ -68,6 +76,9 @@ class Options:
     settings: Mapping[str, Any] | None = None
     require_sandbox: bool = False
     warm_start: tuple[str, ...] = ()
+    library: Path | None = None
+    llm: str | None = None
+    rivals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,11 +131,11 @@ def find_unfinished(folder: Path, spec: LoadedSpec) -> Path:
     )
 
 
-def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
-    """The run's settings: the command line over the spec over the defaults.
+def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> RunSettings:
+    """The run's settings: the command line over the spec over the defaults; ``llm`` is of the models to ask.
 
     Raises:
-        UsageError: a budget that is none.
+        UsageError: a budget that is none, or a searcher that does not know several objectives.
     """
     search = spec.search
     evaluations = options.evaluations if options.evaluations is not None else search.evaluations
@@ -138,18 +149,31 @@ def settings_of(spec: LoadedSpec, options: Options) -> RunSettings:
     total = sum(p.weight for p in spec.task.problems)
     more: dict[str, Any] = {}
     if spec.evolves:
-        more = {"rounds_calls": EVOLVING_CALLS, "evolution": Evolution()}
+        proposers = search.proposers if llm is not None or search.proposers else (REMIX,)
+        more = {"rounds_calls": EVOLVING_CALLS, "evolution": Evolution(), "proposers": proposers, "llm": llm}
         if minutes is not None:
             # The source as given may take many times as long as the winner, so a short run needs more of its time.
             more["confirm_share"] = min(0.4, max(0.15, CONFIRM_S / (60 * minutes)))
+    strategy = options.strategy or search.strategy
+    if len(spec.objectives) > 1:
+        strategy = SEVERAL if strategy == "auto" else strategy
+        if strategy != SEVERAL:
+            raise UsageError(
+                f"the searcher {strategy!r} knows one objective, time",
+                f"use --strategy {SEVERAL}, or objective: time",
+            )
     return RunSettings(
-        strategy=options.strategy or search.strategy,
+        strategy=strategy,
         seed=search.seed if options.seed is None else options.seed,
         evaluations=evaluations,
         minutes=minutes,
         batch=workers_of(options),
         weights=tuple(p.weight / total for p in spec.task.problems),
         compare=tuple(shlex.join(words) for words in spec.compare),
+        # It ranks by time: with other objectives a slow candidate may be what is wanted.
+        cost_model=search.cost_model if spec.objectives == ("time",) else "off",
+        recall=options.library is not None,
+        objectives=spec.objectives,
         **{**more, **dict(options.settings or {})},
     )
 
@@ -180,7 +204,8 @@ def begin(
         observers: told of each committed event.
         interruption: looked at between two events.
         clock: seconds, monotonic.
-        executor: makes what runs the task on several devices, of one kind; ``None``: the one of this machine.
+        executor: makes what runs the task on several devices, of one kind; ``None``: the one of this machine, with
+            builds beside it where that disturbs no timing.
 
     Raises:
         SpecError: the spec cannot be run as it is; nothing is written.
@@ -191,8 +216,13 @@ def begin(
     backend = backend or backends.create(spec.task.backend)
     if options.require_sandbox:
         require_sandbox(backend, spec.task.target)
-    settings = replace(settings_of(spec, options), fleet=executor is not None)
-    catalogue = backend.pass_catalogue() if spec.wants_passes else None
+    llm, cassette = models_of(spec, options.llm)
+    if llm is not None and executor is not None:
+        raise UsageError("a run over several devices asks no model", "use --llm off, or one device")
+    if llm is None:
+        executor = executor or beside(backend, spec.task.target, workers_of(options))
+    settings = replace(settings_of(spec, options, llm), fleet=executor is not None)
+    catalogue = backend.pass_catalogue(spec.task.target) if spec.wants_passes else None
     space = spec.space(catalogue)
     check_flags(backend, space)
     task = spec.task_with(seed=settings.seed)
@@ -213,17 +243,32 @@ def begin(
         "backend": backend.name,
         "clock_s": 0.0,
     }
+    library = None if options.library is None else Library(options.library)
+    memory = Memory(library, task.kernel, space)
+    bound = light_of(task, backend)
+    if bound is not None:
+        body["light"] = bound
     if options.warm_start:
         body[KEY] = [_store(text, blobs) for text in options.warm_start]
+    if cassette is not None:
+        body[CASSETTE] = _store(cassette, blobs)
+    if options.rivals:
+        body["rivals"] = [from_json(text) for text in options.rivals]
     texts = {name: data.decode() for name, data in blobs.items()}
     # A strategy that cannot be made is said before anything is written.
-    begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
+    searcher = begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
+    # What a pass sequence does shows only in the code that it leads to, and many lead to the same.
+    if settings.cost_model != "off" and space.passes is None and getattr(searcher, "cheap", False):
+        settings = replace(settings, pool=pruning.POOL_FACTOR)
+        body["settings"] = settings.to_json()
     if settings.evolution is not None:
-        body["variant"] = describe_original(task.kernel, task.verify.numerics, settings.evolution)
+        body["variant"] = describe_original(task, settings)
+    correspondent = correspondent_of(llm, body, lambda r: texts[r.removeprefix("blob:")])
     evaluation = backend.prepare(task, workers=workers_of(options))
     try:
         if executor is None:
             _require_times(evaluation, backend)
+        objectives.require(settings.objectives, evaluation, backend.name)
         path = place() if callable(place) else place
         with RunRecord.create(path) as record, _executing(executor, task) as devices:
             state = RunState(record.blob)
@@ -238,12 +283,17 @@ def begin(
                 observers=observers,
                 clock=clock,
                 interruption=interruption,
+                memory=memory,
+                correspondent=correspondent,
             )
             for observer in observers:
                 observer.event("start", body)
             with _resumable():
                 engine.run()
+            memory.keep(state)
     finally:
+        if correspondent is not None:
+            correspondent.close()
         evaluation.close()
     result = outcome(path, state)
     if result.failed and not result.interrupted:
@@ -270,7 +320,8 @@ def resume(
 
     Args:
         path: of the record.
-        backend, observers, interruption, clock: as :func:`begin` takes them.
+        backend, interruption, clock: as :func:`begin` takes them.
+        observers: told of each event that was committed before, then of each new one.
         force: also in another environment.
         workers: compile workers.
         sandboxed: refuse where a protection from generated code is missing.
@@ -297,11 +348,18 @@ def resume(
                 "resume it where it was begun, or force it with --force, which the record will show",
             )
         task = spec.task_with(seed=state.settings.seed)
+        if state.settings.fleet:
+            executor = executor or beside(backend, spec.task.target, workers or state.settings.batch)
         if state.settings.fleet and executor is None:
             raise UsageError(f"{path} ran over several devices", "give the --executor that it was begun with")
         executor = executor if state.settings.fleet else None
+        correspondent = correspondent_of(state.settings.llm, start, state.text)
         evaluation = backend.prepare(task, workers=workers or state.settings.batch)
-        with contextlib.closing(evaluation), _executing(executor, task) as devices:
+        with (
+            contextlib.closing(evaluation),
+            _carrying(correspondent),
+            _executing(executor, task) as devices,
+        ):
             if executor is None:
                 _require_times(evaluation, backend)
             engine = _engine(
@@ -313,13 +371,25 @@ def resume(
                 observers=observers,
                 clock=clock,
                 interruption=interruption,
+                correspondent=correspondent,
             )
-            for observer in observers:
-                observer.event("start", start)
+            for event in record.events():
+                for observer in observers:
+                    observer.event(event.kind, {**event.body, "trial": event.trial})
             with _resumable():
                 engine.go_on(now)
                 engine.run()
             return outcome(path, state)
+
+
+@contextmanager
+def _carrying(correspondent: Correspondent | None) -> Iterator[None]:
+    """What carries calls to models, while it is needed."""
+    try:
+        yield
+    finally:
+        if correspondent is not None:
+            correspondent.close()
 
 
 @contextmanager

@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["EVOLVING_CALLS", "Evolution", "RunSettings"]
+from tuner.search.llm.exchange import Model
+
+__all__ = ["EVOLVING_CALLS", "Evolution", "Llm", "RunSettings"]
+
+
+REMIX = "remix"
+"""The proposer that is always there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +33,9 @@ class Evolution:
         dull: duplicates in a row after which a variant's rung is over: its search finds nothing new.
         calls: least timed calls of one process while choosing and confirming, where a call takes long.
         choose: part of the time left at the end of the search that choosing may take.
+        independent: whether every variant is drawn from the source as given, and nothing is learnt from others: what
+            evolution is compared with.
+        hopeless: log time by which a variant's first trial may be behind the best of all for its search to go on.
         pays: log time that an edit has to be worth to stay in the winner.
     """
 
@@ -38,15 +47,57 @@ class Evolution:
     migration: int = 12
     patience: int = 24
     barren: int = 4
-    reserve: float = 0.06
+    reserve: float = 0.1
     dull: int = 6
     calls: int = 3
     choose: float = 0.35
+    independent: bool = False
+    hopeless: float = 1.1
     pays: float = 0.01
 
     def rung(self, number: int) -> int:
         """Trials of a variant up to the end of a rung."""
         return self.first * int(self.growth**number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Llm:
+    """Models that propose variants, and what they may cost.
+
+    Attributes:
+        models: to ask.
+        max_tokens: that a reply may have.
+        timeout_s: of one try of a request.
+        retries: where a server refuses for now.
+        stream: whether replies come in pieces.
+        temperature: ``None`` leaves it to the server.
+        usd, tokens, calls: limits; ``None`` is without one.
+        when_spent: ``stop`` ends the search when no model can be asked any more, ``go_on`` searches on without.
+        concurrent: requests in flight at once.
+        cassette: whether replies come from another run's record.
+    """
+
+    models: tuple[Model, ...]
+    max_tokens: int = 4096
+    timeout_s: float = 120.0
+    retries: int = 3
+    stream: bool = True
+    temperature: float | None = None
+    usd: float | None = None
+    tokens: int | None = None
+    calls: int | None = None
+    when_spent: str = "stop"
+    concurrent: int = 2
+    cassette: bool = False
+
+    def model(self, name: str) -> Model:
+        """One of them by its name."""
+        return next(m for m in self.models if m.name == name)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Llm:
+        """From a record."""
+        return cls(**{**value, "models": tuple(Model(**m) for m in value["models"])})
 
 
 EVOLVING_CALLS = (3, 4, 5)
@@ -76,7 +127,14 @@ class RunSettings:
         compare: commands of other compilers whose code is timed beside the baseline at the end.
         compare_processes: fresh processes for each of them.
         lost_retries: how often a trial that the machine lost is tried again.
+        cost_model: ``auto`` prunes what a learned model thinks little of, ``off`` tries everything.
+        recall: whether earlier runs of similar kernels are looked at before the search.
+        pool: proposals asked for at most for each that is tried, where the searcher draws without a model of its own;
+            with 1 the cost model does not look at proposals before they are built.
+        objectives: what is made small: ``time``, and ``energy`` or ``size`` beside it where asked.
         evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
+        proposers: that make variants without a model, by name.
+        llm: models that make variants; ``None`` where none is asked.
         fleet: whether several devices time candidates at once.
     """
 
@@ -99,16 +157,28 @@ class RunSettings:
     lost_retries: int = 2
     compare: tuple[str, ...] = ()
     compare_processes: int = 8
+    cost_model: str = "off"
+    pool: int = 1
+    recall: bool = False
+    objectives: tuple[str, ...] = ("time",)
     evolution: Evolution | None = None
+    proposers: tuple[str, ...] = (REMIX,)
+    llm: Llm | None = None
     fleet: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; ``evolution`` and ``fleet`` are there only where they are set."""
+        """Plain JSON; what has its default and was not there at first is there only where it is set."""
         plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-        if self.evolution is None:
-            del plain["evolution"]
-        if not self.fleet:
-            del plain["fleet"]
+        unset = (
+            ("objectives", ("time",)),
+            ("evolution", None),
+            ("proposers", (REMIX,)),
+            ("llm", None),
+            ("fleet", False),
+        )
+        for name, default in unset:
+            if getattr(self, name) == default:
+                del plain[name]
         return plain
 
     @classmethod
@@ -117,6 +187,8 @@ class RunSettings:
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
         if fields.get("evolution") is not None:
             fields["evolution"] = Evolution(**fields["evolution"])
+        if fields.get("llm") is not None:
+            fields["llm"] = Llm.from_json(fields["llm"])
         return cls(**fields)
 
     @property

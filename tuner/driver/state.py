@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.core.protocols import Observation
 from tuner.core.types import BASELINE, Configuration, Proposal, Stage, Status
+from tuner.driver import objectives
+from tuner.driver.bounds import disproves
+from tuner.driver.exchanges import Exchanges
+from tuner.driver.judged import KEEP, PASS, Judged
 from tuner.driver.lanes import Lane
 from tuner.driver.lineage import ORIGINAL, Judgement, Reduction, VariantState
-from tuner.driver.settings import RunSettings
+from tuner.driver.settings import REMIX, RunSettings
 from tuner.recorders.record import Recorded
 
 __all__ = ["FinalSample", "RunState", "TrialState", "pack_text", "proposal_from_json", "proposal_to_json"]
+
+STEPS = ("ask", "variant", "promote", "minimise", "control", "remarks", "consult")
+"""Events that count as steps: those of the search that neither belong to a trial nor come from outside."""
 
 LONG_TEXT = 256
 """Strings longer than this (pipelines) are kept once, as blobs."""
@@ -79,6 +87,8 @@ class TrialState:
     score: float | None = None
     of: int | None = None
     message: str = ""
+    judged: dict[str, Judged] = field(default_factory=dict)
+    medians_s: tuple[float, ...] | None = None
     lane: int | None = None
     rival: int | None = None
 
@@ -152,6 +162,14 @@ class RunState:
         self.barren = 0
         self.judgements: list[Judgement] = []
         self.reduction: Reduction | None = None
+        self.tried = 0
+        self.screens = False
+        self.kept: list[bool] = []
+        self.judgings: dict[str, Mapping[str, Any]] = {}
+        self.fit_s = 0.0
+        self.light_disproved = False
+        self.recalled: Sequence[Mapping[str, Any]] | None = None
+        self.exchanges: Exchanges
         self.lanes: dict[int, Lane] = {}
         self.final_lane: int | None = None
 
@@ -174,6 +192,11 @@ class RunState:
         body = event.body
         self.clock_s = max(self.clock_s, float(body.get("clock_s", 0.0)))
         _APPLY[event.kind](self, event.trial, body)
+        self.exchanges.steps += event.kind in STEPS
+
+    def text(self, reference: str) -> str:
+        """The text that a reference in an event's body stands for."""
+        return str(self._blob(reference.removeprefix("blob:")).decode())
 
     def untold(self, variant: int = ORIGINAL) -> list[Observation]:
         """What a variant's searcher has not been told yet, in the order of completion; marks it as told."""
@@ -198,6 +221,7 @@ class RunState:
             status=trial.status,
             score=trial.score,
             raced=trial.raced,
+            others=objectives.others(self, trial),
             features=build.get("features", {}),
             message=trial.message,
         )
@@ -216,6 +240,12 @@ class RunState:
             original.rung, original.target = 1, evolution.rung(1)
             original.patience = evolution.dull
         self.variants = {ORIGINAL: original}
+        self.exchanges = Exchanges(
+            settings=self.settings.llm,
+            proposers=self.settings.proposers,
+            evaluations=self.settings.evaluations,
+            first=1 if evolution is None else evolution.first,
+        )
 
     def _apply_ask(self, _: int | None, body: Mapping[str, Any]) -> None:
         own = self.variants[body.get("variant", ORIGINAL)]
@@ -231,19 +261,33 @@ class RunState:
         self.exhausted = own.exhausted and self.settings.evolution is None
         self._judge(own)
 
+    def _apply_recall(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.recalled = body["sources"]
+        own = self.variants[ORIGINAL]
+        for offset, value in enumerate(body["proposals"]):
+            number = body["first"] + offset
+            self.trials[number] = TrialState(number=number, proposal=proposal_from_json(value, self._blob))
+            self.queue.append(number)
+            own.trials.append(number)
+
     def _apply_variant(self, _: int | None, body: Mapping[str, Any]) -> None:
         self.proposed += 1
         made = body["made"]
-        if body["purpose"] == "propose":
+        number = len(self.variants)
+        if "call" in body:
+            self.exchanges.use(body, None if made is None else number)
+        elif body["purpose"] == "propose":
             self.barren = 0 if made is not None else self.barren + 1
+            if made is not None:
+                self.exchanges.arm_of[number] = body.get("proposer", REMIX)
         if made is None:
             if self.reduction is not None:
                 self.reduction.refuse()
             return
         assert self.settings.evolution is not None
-        number = len(self.variants)
         variant = VariantState.from_json(number, made, self._blob)
         variant.purpose = body["purpose"]
+        variant.known = len(self.variants[variant.parents[0]].finished) if variant.parents else 0
         variant.target = self.settings.evolution.rung(0)
         variant.patience = self.settings.evolution.dull
         if self.reduction is not None:
@@ -268,6 +312,19 @@ class RunState:
             edit=len(self.variants[trial.variant].edits) - 1,
         )
 
+    def _outclassed(self, variant: VariantState) -> bool:
+        """Whether a new variant is so far behind the best of all that tuning will not bring it back."""
+        evolution, best = self.settings.evolution, self.best
+        if evolution is None or best is None or variant.score is None or variant.purpose != "propose":
+            return False
+        score = self.trials[best].score
+        return (
+            variant.number != ORIGINAL
+            and variant.rung == 0
+            and score is not None
+            and variant.score > score + evolution.hopeless
+        )
+
     def _judge(self, variant: VariantState) -> None:
         """Notes what a variant has reached when it has come to the end of its rung."""
         if self.settings.evolution is None or not variant.settled or len(variant.reached) > variant.rung:
@@ -277,16 +334,74 @@ class RunState:
         if variant.purpose == "propose":
             best = None if variant.best is None else self.trials[variant.best].proposal.configuration
             self.judgements.append(
-                Judgement(variant=variant.number, score=variant.score, configuration=best, first=first)
+                Judgement(
+                    variant=variant.number,
+                    score=variant.score,
+                    configuration=best,
+                    first=first,
+                    twin=self._is_twin(variant),
+                )
             )
+            if first and variant.number != ORIGINAL:
+                self.exchanges.judge(variant.number, self._gain(variant), len(variant.trials))
+
+    def _gain(self, variant: VariantState) -> float | None:
+        """Logarithm of its best parent's time over its own; ``None`` where it failed."""
+        if variant.score is None:
+            return None
+        scores = [s for n in variant.parents if (s := self.variants[n].score) is not None]
+        return min(scores, default=0.0) - variant.score
+
+    def _apply_remarks(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.exchanges.remarks = body["remarks"]
+
+    def _apply_consult(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.exchanges.begin(body)
+
+    def _apply_reply(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.exchanges.end(body)
+
+    def _apply_waited(self, _: int | None, body: Mapping[str, Any]) -> None:
+        """Only the clock went on."""
+
+    def _is_twin(self, variant: VariantState) -> bool:
+        """Whether all that a variant compiled to was there before, of others."""
+        trials = [self.trials[n] for n in variant.finished]
+        return bool(trials) and all(
+            t.status is Status.DUPLICATE and t.of is not None and self.trials[t.of].variant != variant.number
+            for t in trials
+        )
 
     def _reduced(self, trial: TrialState, reduction: Reduction) -> None:
         assert self.settings.evolution is not None
         good = trial.status is Status.OK and not trial.raced and trial.score is not None
+        edit = self.variants[reduction.variant].edits[reduction.edit]
+        lost: float | None = math.inf
+        if trial.score is not None:
+            lost = trial.score - reduction.score
+        elif trial.status in (Status.PRUNED, Status.LOST):
+            lost = None
         if good and (trial.score or 0.0) <= reduction.score + self.settings.evolution.pays:
             reduction.accept(trial.number, len(self.variants[trial.variant].edits))
         else:
-            reduction.refuse()
+            reduction.refuse(edit, lost)
+
+    def _apply_judge(self, _: int | None, body: Mapping[str, Any]) -> None:
+        judged = {
+            number: Judged.from_json(one) for number, one in zip(body["trials"], body["judged"], strict=True)
+        }
+        for number, one in judged.items():
+            self.trials[number].judged[body["stage"]] = one
+        self.judgings[body["stage"]] = body
+        self.fit_s += float(body["cost_s"])
+        if body["stage"] != Stage.ASK:
+            return
+        self.screens = body["cut"] is not None or body["failing_cut"] is not None
+        if self.screens:
+            self.kept += [one.verdict in (KEEP, PASS) for one in judged.values()]
+            # The most promising first: a run may end before all are tried.
+            rest = [n for n in self.queue if n not in judged]
+            self.queue = rest + sorted(judged, key=lambda n: (judged[n].place, n))
 
     def _apply_build(self, number: int | None, body: Mapping[str, Any]) -> None:
         assert number is not None
@@ -351,6 +466,10 @@ class RunState:
         trial.score = body["score"]
         trial.of = body["of"]
         trial.message = body["message"]
+        medians = body["medians_s"]
+        trial.medians_s = None if medians is None else tuple(medians)
+        if disproves((self.start or {}).get("light"), number, trial.status, medians):
+            self.light_disproved = True
         lane = None if trial.lane is None else self.lanes[trial.lane]
         if lane is not None:
             lane.trial = None
@@ -361,11 +480,13 @@ class RunState:
         self.finished.append(number)
         own = self.variants[trial.variant]
         own.finish(number, trial.score, duplicate=trial.status is Status.DUPLICATE)
+        own.outclassed = self._outclassed(own)
         self._judge(own)
         if self.reduction is not None and self.reduction.trying == own.number:
             self._reduced(trial, self.reduction)
         if trial.status not in (Status.DUPLICATE, Status.PRUNED):
             self.evaluations += 1
+            self.tried += trial.status is not Status.LOST
             if trial.build is not None and trial.build["key"]:
                 self.keys.setdefault(trial.build["key"], number)
         if trial.rounds and lane is not None:
@@ -432,7 +553,13 @@ _APPLY = {
     "ask": RunState._apply_ask,
     "variant": RunState._apply_variant,
     "promote": RunState._apply_promote,
+    "remarks": RunState._apply_remarks,
+    "consult": RunState._apply_consult,
+    "reply": RunState._apply_reply,
+    "waited": RunState._apply_waited,
     "minimise": RunState._apply_minimise,
+    "recall": RunState._apply_recall,
+    "judge": RunState._apply_judge,
     "build": RunState._apply_build,
     "baseline": RunState._apply_baseline,
     "verify": RunState._apply_verify,

@@ -171,6 +171,10 @@ def _argument(given: ArgumentModel, sizes: set[str], scalars: set[str], view: Vi
         raise view.error(
             (*path, "fixed"), f"{given.role} {given.name!r} is fixed", "only inputs can be", key=True
         )
+    if given.constant and role is not ArgumentRole.INPUT:
+        raise view.error(
+            (*path, "constant"), f"{given.role} {given.name!r} is constant", "only inputs can be", key=True
+        )
     return Argument(
         name=given.name,
         dtype=given.dtype,
@@ -178,6 +182,7 @@ def _argument(given: ArgumentModel, sizes: set[str], scalars: set[str], view: Vi
         role=role,
         initial=_initial(given, role, sizes, view, path),
         fixed=given.fixed,
+        constant=given.constant,
     )
 
 
@@ -185,6 +190,7 @@ def _scalar(given: ArgumentModel, known: set[str], view: View, path: Path) -> Ar
     for key, wrong in (
         ("init", given.init is not None),
         ("fixed", given.fixed),
+        ("constant", given.constant),
         ("role", given.role != "input"),
     ):
         if wrong:

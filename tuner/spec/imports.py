@@ -69,7 +69,7 @@ def spec_of_space(space: RecordedSpace, data_file: str) -> Imported:
     if space.restrictions is None and combinations > len(space.rows):
         notes.append(
             f"the file has {len(space.rows)} of {combinations} combinations and no restrictions: "
-            "the others are refused when tried"
+            "only these are searched"
         )
     document = {
         "kernel": {"source": data_file, "entry": space.kernel, "language": "recorded"},

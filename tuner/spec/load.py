@@ -23,15 +23,17 @@ from tuner.spec.doubts import doubts
 from tuner.spec.kernels import kernel_names, kernel_views
 from tuner.spec.machine import check_live, choose_backend, without_passes
 from tuner.spec.messages import to_spec_error
-from tuner.spec.models import SpecModel
+from tuner.spec.models import LlmModel, SpecModel
 from tuner.spec.recorded_cuda import cuda_functions
 from tuner.spec.sections import (
     NOT_YET,
+    check_models,
     evolves,
     make_compare,
     make_kernel,
     make_launch,
     make_notices,
+    make_objectives,
     make_verify,
     refuse_unbuilt,
 )
@@ -64,6 +66,9 @@ class SearchSettings:
         evaluations: builds or runs that may be started.
         minutes: of active time.
         usd, tokens, calls: for LLM calls; nothing else spends them.
+        cost_model: ``auto`` or ``off``.
+        proposers: of variants, by name.
+        llm: models to ask for variants; ``None`` where none is.
     """
 
     strategy: str
@@ -73,6 +78,9 @@ class SearchSettings:
     usd: float | None = None
     tokens: int | None = None
     calls: int | None = None
+    cost_model: str = "auto"
+    proposers: tuple[str, ...] = ("remix",)
+    llm: LlmModel | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +98,7 @@ class LoadedSpec:
         task: everything that is not tuned.
         search: how to search.
         compare: commands of other compilers to time.
-        objective: what is made small.
+        objectives: what is made small, time first.
         evolves: whether variants of the source are searched.
         notices: what the spec asks for and does not get in this version.
     """
@@ -104,7 +112,7 @@ class LoadedSpec:
     task: Task
     search: SearchSettings
     compare: tuple[tuple[str, ...], ...]
-    objective: str
+    objectives: tuple[str, ...]
     tunables: Tunables = field(repr=False)
     evolves: bool = False
     notices: tuple[str, ...] = ()
@@ -219,6 +227,7 @@ class _Loader:
 
     def _load(self, view: View, model: SpecModel, name: str, index: int) -> LoadedSpec:
         refuse_unbuilt(model, view)
+        check_models(model, view)
         sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
         backend = choose_backend(model, sources.language, view, live=self.live)
         workload = self._workload(model, sources, view)
@@ -239,7 +248,9 @@ class _Loader:
         if workload is not None and called_function:
             arguments = bind(arguments, workload, view)
         tunables = make_tunables(model, parameters, arguments, problems, view)
-        passless = without_passes(backend, tunables) if self.live else ()
+        if not called:
+            tunables = replace(tunables, measured=sources.variant.files[0].text)
+        passless = without_passes(backend, model.target, tunables) if self.live else ()
         if passless or not self.live:
             tunables = replace(tunables, passes_asked=False)
         files = {**sources.files, **self._further_files(model, view), **(self.recorded or {})}
@@ -258,7 +269,12 @@ class _Loader:
             arguments=arguments,
             problems=problems,
             verify=verify,
-            measure=MeasurePolicy(cache=model.measure.cache, threads=model.measure.threads),
+            measure=MeasurePolicy(
+                cache=model.measure.cache,
+                threads=model.measure.threads,
+                bytes=model.measure.bytes,
+                operations=model.measure.operations,
+            ),
             launch=launch,
             seed=model.search.seed,
         )
@@ -273,10 +289,15 @@ class _Loader:
             digest=digest_json({"spec": _plain(view.data), "files": files}),
             task=task,
             search=SearchSettings(
-                strategy=model.search.strategy, seed=model.search.seed, **model.search.budget.model_dump()
+                strategy=model.search.strategy,
+                seed=model.search.seed,
+                cost_model=model.search.cost_model,
+                proposers=tuple(model.search.proposers),
+                llm=model.search.llm,
+                **model.search.budget.model_dump(),
             ),
             compare=make_compare(model, view),
-            objective=model.objective,
+            objectives=make_objectives(model, view),
             tunables=tunables,
             evolves=evolves(model, sources.language),
             notices=(

@@ -6,11 +6,13 @@ Never asked about a recorded run, which has to load anywhere. May not read the f
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from tuner.core.errors import SpecError
 from tuner.core.types import Task
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.flags import sort_flags
+from tuner.search import proposers
 from tuner.search import registry as searchers
 from tuner.spec.agreement import check_entry
 from tuner.spec.models import SpecModel
@@ -57,14 +59,15 @@ def choose_backend(model: SpecModel, language: str, view: View, *, live: bool) -
     return backend
 
 
-def without_passes(backend: str, tunables: Tunables) -> tuple[str, ...]:
+def without_passes(backend: str, target: str, tunables: Tunables) -> tuple[str, ...]:
     """What to say where passes are asked for and the device's compiler takes none; the rest is tuned."""
     if not tunables.passes_asked or backend == "host":
         return ()
     made = backends.create(backend)
-    if made.pass_catalogue() is not None:
+    if made.pass_catalogue(target) is not None:
         return ()
-    reason = getattr(made, "passes_missing", "")
+    missing = getattr(made, "passes_missing", None)
+    reason = missing(target) if callable(missing) else ""
     why = f" ({reason})" if reason else ""
     return (
         f"space.passes: pass orders are not available on the {backend} backend here{why}; the rest is tuned",
@@ -79,11 +82,9 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
         BaselineError: clang does not accept the source.
         MachineError: there is no clang.
     """
-    strategy = model.search.strategy
-    if strategy not in searchers.names():
-        near = closest(strategy, searchers.names())
-        hint = f"did you mean {near!r}?" if near else "one of " + ", ".join(searchers.names())
-        raise view.error(("search", "strategy"), f"there is no searcher {strategy!r}", hint)
+    _check_name(model.search.strategy, "searcher", searchers.names(), ("search", "strategy"), view)
+    for i, name in enumerate(model.search.proposers):
+        _check_name(name, "proposer", proposers.names(), ("search", "proposers", i), view)
     if task.backend != "host":
         _check_flags(task.backend, tunables, view)
         if task.kernel.language == "opencl":
@@ -125,6 +126,13 @@ def _check_opencl(task: Task, tunables: Tunables, view: View) -> None:
     )
     shared = task.launch.shared_bytes is not None
     check_entry(reader, task.kernel.entry, task.arguments, task.kernel.returns, view, shared=shared)
+
+
+def _check_name(name: str, kind: str, known: Sequence[str], path: KeyPath, view: View) -> None:
+    if name not in known:
+        near = closest(name, known)
+        hint = f"did you mean {near!r}?" if near else "one of " + ", ".join(known)
+        raise view.error(path, f"there is no {kind} {name!r}", hint)
 
 
 def _check_flags(backend: str, tunables: Tunables, view: View) -> None:

@@ -14,6 +14,7 @@ from tuner.core.expressions import Expression
 from tuner.spec.short_forms import (
     ARITHMETIC,
     INITIAL_SCHEMA,
+    OBJECTIVE_SCHEMA,
     PARAMETER_SCHEMA,
     PASSES_SCHEMA,
     REFERENCE_SCHEMA,
@@ -21,6 +22,7 @@ from tuner.spec.short_forms import (
     InitialKind,
     read_expression,
     read_initial,
+    read_objectives,
     read_parameter,
     read_passes,
     read_reference,
@@ -34,6 +36,7 @@ __all__ = [
     "InitialModel",
     "KernelModel",
     "LaunchModel",
+    "LlmModel",
     "MeasureModel",
     "ParameterModel",
     "PassesModel",
@@ -115,6 +118,8 @@ class ArgumentModel(_Model):
     """Initial values; normal for floating types when left out."""
     fixed: Switch = False
     """Keep the same values over all calls and seeds."""
+    constant: Switch = False
+    """The input is no parameter: it fills the `__constant__` variable of this name. CUDA only."""
 
 
 PlainValue = Annotated[
@@ -221,6 +226,10 @@ class MeasureModel(_Model):
     """Whether buffers are touched or flushed before each call."""
     threads: Annotated[int, Field(ge=1, le=4096)] = 1
     """Threads that the kernel starts; with several wall time decides."""
+    bytes: Arithmetic | None = None
+    """Bytes that one call has to read and write at least; a candidate faster than that allows is refused."""
+    operations: Arithmetic | None = None
+    """Floating-point operations of one call at least, a multiplication with an addition being two."""
 
 
 class BudgetModel(_Model):
@@ -245,15 +254,65 @@ class PricesModel(_Model):
     completion: Annotated[float, Field(ge=0)] = 0.0
 
 
+def _read_model(value: Any) -> Any:
+    """A model's name alone, or a mapping."""
+    return {"model": value} if isinstance(value, str) else value
+
+
+class OneModel(_Model):
+    """One of several models; what is left out is as for all of them."""
+
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str | None = None
+    api_key_env: Annotated[str, Field(pattern=_NAME)] | None = None
+    prices: PricesModel | None = None
+
+
+_MODELS_SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "anyOf": [
+            {"type": "string", "minLength": 1},
+            {
+                "type": "object",
+                "required": ["model"],
+                "additionalProperties": False,
+                "properties": {
+                    "model": {"type": "string", "minLength": 1},
+                    "base_url": {"type": "string"},
+                    "api_key_env": {"type": "string", "pattern": _NAME},
+                    "prices": PricesModel.model_json_schema(),
+                },
+            },
+        ]
+    },
+}
+
+
 class LlmModel(_Model):
     """A model that proposes variants of the source, behind an OpenAI-compatible address."""
 
-    model: Annotated[str, Field(min_length=1)]
+    model: Annotated[str, Field(min_length=1)] | None = None
+    """As the server knows it; or several in `models`."""
+    models: Annotated[
+        list[Annotated[OneModel, BeforeValidator(_read_model)]], WithJsonSchema(_MODELS_SCHEMA)
+    ] = []
+    """Names, or mappings with `model`, `base_url`, `api_key_env` and `prices`."""
     base_url: str | None = None
     """Address of the server; OpenAI's own when left out."""
     api_key_env: Annotated[str, Field(pattern=_NAME)] = "OPENAI_API_KEY"
     """Name of the environment variable that holds the key."""
     prices: PricesModel = PricesModel()
+    max_tokens: Annotated[int, Field(ge=64, le=1_000_000)] = 4096
+    """Tokens that a reply may have; the worst case of a call is reckoned with them."""
+    timeout_s: Annotated[float, Field(gt=0, le=3600)] = 120.0
+    """Seconds for one try of a call."""
+    stream: bool = True
+    """Whether replies come in pieces."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """Left to the server when left out."""
+    when_spent: Literal["stop", "go_on"] = "stop"
+    """What to do when no budget pays for another call: end the search, or go on without models."""
 
 
 class SearchModel(_Model):
@@ -263,6 +322,10 @@ class SearchModel(_Model):
     """A searcher by name."""
     seed: Annotated[int, Field(ge=0, le=(1 << 63) - 1)] = 0
     """Of every random stream of the run."""
+    cost_model: Literal["auto", "off"] = "auto"
+    """Whether a model learnt from the trials so far may prune candidates before they are built or run."""
+    proposers: list[Annotated[str, Field(min_length=1)]] = ["remix"]
+    """Who makes variants of the source without a model, by name."""
     budget: BudgetModel = BudgetModel()
     llm: LlmModel | None = None
     """Remix operators only when left out."""
@@ -300,8 +363,10 @@ class SpecModel(_Model):
     compare: list[Annotated[str, Field(min_length=1)]] = []
     """Compilers with flags that are timed beside the baseline, for example `gcc -O3 -march=native`."""
     search: SearchModel = SearchModel()
-    objective: Literal["time"] = "time"
-    """What is made small."""
+    objective: Annotated[
+        tuple[str, ...], PlainValidator(read_objectives), WithJsonSchema(OBJECTIVE_SCHEMA)
+    ] = ("time",)
+    """What is made small: time; or a list that begins with it, as `[time, energy]`, for a front beside the winner."""
 
 
 def schema() -> dict[str, Any]:

@@ -5,6 +5,7 @@ May not read files.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection
 
@@ -19,16 +20,20 @@ from tuner.spec.yaml_places import View
 __all__ = [
     "EVOLVED",
     "NOT_YET",
+    "check_models",
     "evolves",
     "make_compare",
     "make_kernel",
     "make_launch",
     "make_notices",
+    "make_objectives",
     "make_verify",
     "refuse_unbuilt",
 ]
 
-EVOLVED = ("c", "c++")
+EVOLVED = ("c", "c++", "opencl", "cuda")
+
+_URL = re.compile(r"https?://[^\s@/?#]+(/[^\s@?#]*)?")
 
 NOT_YET = "not available in this version"
 
@@ -54,8 +59,20 @@ def refuse_unbuilt(model: SpecModel, view: View) -> None:
 
 
 def evolves(model: SpecModel, language: str) -> bool:
-    """Whether variants of the source are searched: there are source transformations for C and C++."""
+    """Whether variants of the source are searched: there are source transformations for its language."""
     return bool(model.space.source.evolve) and language in EVOLVED
+
+
+def make_objectives(model: SpecModel, view: View) -> tuple[str, ...]:
+    """What is made small, time first.
+
+    Raises:
+        SpecError: several together with variants of the source.
+    """
+    if len(model.objective) > 1 and model.space.source.evolve:
+        hint = "leave out space.source, or objective"
+        raise view.error(("objective",), "variants of the source are searched for time alone", hint, key=True)
+    return model.objective
 
 
 def make_notices(model: SpecModel, language: str) -> tuple[str, ...]:
@@ -66,9 +83,42 @@ def make_notices(model: SpecModel, language: str) -> tuple[str, ...]:
             f"space.source.evolve for {language}",
             "the source stays as it is given",
         ),
-        (model.search.llm is not None, "search.llm", "no model is asked"),
     )
-    return tuple(f"{key} is {NOT_YET}: {effect}" for wanted, key, effect in asked if wanted)
+    notices = [f"{key} is {NOT_YET}: {effect}" for wanted, key, effect in asked if wanted]
+    if model.search.llm is not None and not evolves(model, language):
+        notices.append("search.llm: no model is asked, because the source does not evolve (space.source)")
+    return tuple(notices)
+
+
+def check_models(model: SpecModel, view: View) -> None:
+    """What the keys about models mean together."""
+    llm, budget = model.search.llm, model.search.budget
+    limited = [name for name in ("usd", "tokens", "calls") if getattr(budget, name) is not None]
+    if not model.search.proposers and llm is None:
+        raise view.error(("search", "proposers"), "nobody proposes variants", "for example [remix]")
+    if llm is None:
+        return
+    place: KeyPath = ("search", "llm")
+    if (llm.model is None) == (not llm.models):
+        raise view.error(
+            place, "search.llm names no model, or one and a list", "give model or models", key=True
+        )
+    names = [m.model for m in llm.models]
+    if len(set(names)) < len(names):
+        raise view.error((*place, "models"), "a model is there twice", "name each once", key=True)
+    for url, path in [
+        (llm.base_url, (*place, "base_url")),
+        *((m.base_url, (*place, "models", i, "base_url")) for i, m in enumerate(llm.models)),
+    ]:
+        if url is not None and not _URL.fullmatch(url):
+            hint = (
+                "http(s)://host/v1, without name or password: those belong into the variable of api_key_env"
+            )
+            raise view.error(path, f"{'.'.join(map(str, path))} is no address of a server", hint)
+    prices = [llm.prices, *(m.prices for m in llm.models if m.prices is not None)]
+    if "usd" in limited and not any(p.prompt or p.completion for p in prices):
+        hint = "give search.llm.prices, in dollars for a million tokens"
+        raise view.error(("search", "budget", "usd"), "a budget in dollars needs prices", hint)
 
 
 def make_kernel(model: SpecModel, sources: Sources, name: str, folder: str) -> Kernel:

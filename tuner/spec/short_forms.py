@@ -14,6 +14,7 @@ from tuner.core.expressions import Expression, parse
 __all__ = [
     "ARITHMETIC",
     "INITIAL_SCHEMA",
+    "OBJECTIVE_SCHEMA",
     "PARAMETER_SCHEMA",
     "PASSES_SCHEMA",
     "REFERENCE_SCHEMA",
@@ -21,6 +22,7 @@ __all__ = [
     "InitialKind",
     "read_expression",
     "read_initial",
+    "read_objectives",
     "read_parameter",
     "read_passes",
     "read_reference",
@@ -37,6 +39,15 @@ InitialKind = Literal["uniform", "normal", "randint", "permutation", "zeros", "c
 # fmt: on
 _ON, _OFF = ("on", "yes"), ("off", "no")
 _FUNCTION = re.compile(r"(?P<file>.+):(?P<function>[A-Za-z_]\w*)$")
+OBJECTIVES = ("time", "energy", "size")
+_FRONT_SCHEMA = {
+    "type": "array",
+    "items": {"enum": list(OBJECTIVES)},
+    "prefixItems": [{"const": "time"}],
+    "minItems": 1,
+    "uniqueItems": True,
+}
+OBJECTIVE_SCHEMA: dict[str, Any] = {"anyOf": [{"const": "time"}, _FRONT_SCHEMA], "default": "time"}
 ARITHMETIC = {"anyOf": [{"type": "string"}, {"type": "number"}]}
 
 
@@ -51,6 +62,17 @@ def read_expression(value: Any) -> Expression:
 def _show(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def read_objectives(value: Any) -> tuple[str, ...]:
+    asked = value if isinstance(value, list | tuple) else [value]
+    good = bool(asked) and asked[0] == "time" and all(name in OBJECTIVES for name in asked)
+    if not good or len(set(asked)) < len(asked):
+        others = " or ".join(OBJECTIVES[1:])
+        raise SpecError(
+            f"objective is {value!r}", f"time, or a list of time and then {others}, as in [time, energy]"
+        )
+    return tuple(asked)
 
 
 def read_switch(value: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 from tuner.core.errors import SpecError
 from tuner.core.expressions import Expression, parse
 from tuner.core.types import Argument, Problem
+from tuner.evaluators.recorded.formats import read_space
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.passes import Catalogue, PassSpace
 from tuner.spaces.space import PASSES, Space
@@ -26,7 +27,10 @@ __all__ = ["Tunables", "make_parameters", "make_tunables"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tunables:
-    """What :class:`~tuner.spaces.space.Space` is made of, before the passes of a compiler are known."""
+    """What :class:`~tuner.spaces.space.Space` is made of, before the passes of a compiler are known.
+
+    ``measured`` is the text of the recorded space whose configurations alone can be tried, where there is one.
+    """
 
     parameters: tuple[Parameter, ...]
     constraints: tuple[Expression, ...]
@@ -35,6 +39,7 @@ class Tunables:
     passes: Mapping[str, Any] | None
     passes_asked: bool
     view: View = field(repr=False)
+    measured: str | None = field(default=None, repr=False)
 
     def space(self, catalogue: Mapping[str, Any] | None) -> Space:
         """The space with the passes of one compiler.
@@ -52,10 +57,22 @@ class Tunables:
             hint = "write passes: off"
             raise self.view.error(("space", "passes"), "this backend has no passes", hint, key=True)
         try:
-            return Space(self.parameters, self.constraints, flags=self.flags, passes=passes, sizes=self.sizes)
+            whole = Space(
+                self.parameters, self.constraints, flags=self.flags, passes=passes, sizes=self.sizes
+            )
+            return whole if self.measured is None else _measured_part(whole, self.measured)
         except SpecError as error:
             path: Path = ("space", "constraints") if self.constraints else ("space",)
             raise error.at(self.view.place(path, key=True)) from None
+
+
+def _measured_part(space: Space, text: str) -> Space:
+    """What of a space was measured; the whole one where all of it was, or where the data is of other parameters."""
+    data = read_space(text)
+    if set(data.parameters) != {p.name for p in space.parameters} or space.flags:
+        return space
+    part = space.restricted(configuration for configuration, _ in data.configurations())
+    return space if part.count() == space.count() else part
 
 
 def make_parameters(model: SpecModel, view: View) -> tuple[Parameter, ...]:

@@ -5,16 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tuner.spaces.source.operators import arrays, blocking, branches, hints, nests, scalars
+from tuner.spaces.source.operators import (
+    arrays,
+    blocking,
+    branches,
+    coarsen,
+    device_hints,
+    grids,
+    hints,
+    lanes,
+    nests,
+    scalars,
+    staging,
+    waves,
+)
 from tuner.spaces.source.operators.base import Operator, Refused
 
 __all__ = ["OPERATORS", "Operator", "Refused"]
 
+_HOST = (nests, blocking, scalars, arrays, hints, branches, waves)
+_DEVICE = (coarsen, grids, staging, lanes, device_hints)
+
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
-    {
-        operator.name: operator
-        for module in (nests, blocking, scalars, arrays, hints, branches)
-        for operator in module.OPERATORS
-    }
+    {operator.name: operator for module in (*_HOST, *_DEVICE) for operator in module.OPERATORS}
 )
 """Every operator by the name that edits give it."""

@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.affine import polynomial
+from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
+    HOST,
     Args,
     Operator,
     Refused,
@@ -22,10 +24,9 @@ from tuner.spaces.source.operators.base import (
     parameter,
     replace_statement,
     require_known,
-    subtract,
 )
+from tuner.spaces.source.operators.bounds import subtract
 from tuner.spaces.source.operators.scalars import bare_type, references
-from tuner.spaces.source.scan import types_of
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -226,6 +227,29 @@ def swap_layout(function: Function, args: Args) -> Function:
     return replace(function, body=transform(function.body, change))
 
 
+def align(function: Function, args: Args) -> Function:
+    """Lets a local array begin with a cache line, which every local array may.
+
+    Args:
+        function: to change.
+        args: ``array``.
+    """
+    name = argument(args, "array")
+    found = [d for d in subtrees(function.body) if isinstance(d, Decl) and d.name == name]
+    if len(found) != 1 or not found[0].dims or "static" in found[0].type.split():
+        raise Refused(f"{name} is not one local array")
+    if found[0].suffix:
+        raise Refused(f"{name} is told about already")
+    told = replace(found[0], suffix="__attribute__((aligned(64)))")
+    return replace(function, body=transform(function.body, lambda n: told if n is found[0] else n))
+
+
+def _array_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for node in subtrees(function.body):
+        if isinstance(node, Decl) and node.dims and not node.suffix:
+            yield {"array": node.name}
+
+
 def _local_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     for node in subtrees(function.body):
         if isinstance(node, Decl) and len(node.dims) > 1:
@@ -238,7 +262,14 @@ def _pad_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS: Iterable[Operator] = (
-    Operator(name="pack", summary="copies a tile into a local buffer", apply=pack, sites=_pack_sites),
+    Operator(
+        name="pack",
+        summary="copies a tile into a local buffer",
+        apply=pack,
+        sites=_pack_sites,
+        languages=HOST,
+    ),
+    Operator(name="align", summary="aligns a local array", apply=align, sites=_array_sites, languages=HOST),
     Operator(name="pad", summary="pads the rows of a local array", apply=pad, sites=_pad_sites),
     Operator(
         name="swap_layout",

@@ -13,36 +13,32 @@ from functools import lru_cache
 from typing import Any
 
 from tuner.spaces.source.dependence import Dependences, dependences
-from tuner.spaces.source.scan import Refused, is_integer, is_pure, types_of
+from tuner.spaces.source.kinds import Refused, is_integer, is_pure, types_of
 from tuner.spaces.source.syntax import (
-    Binary,
     Block,
     Comment,
-    Decl,
     Define,
     Expr,
     For,
     Function,
     If,
     Name,
-    Number,
     Opaque,
     OpaqueStmt,
     Stmt,
-    Ternary,
     names_in,
     statements,
-    substitute,
     subtrees,
     transform,
     written_names,
 )
 
 __all__ = [
+    "DEVICE",
+    "HOST",
     "Args",
     "Operator",
     "Refused",
-    "add",
     "all_loops",
     "analyse",
     "argument",
@@ -53,10 +49,7 @@ __all__ = [
     "find_loop",
     "fresh_key",
     "fresh_name",
-    "inline_constants",
-    "left_over",
     "loops_of",
-    "minimum",
     "nest_below",
     "parameter",
     "perfect_nest",
@@ -66,12 +59,16 @@ __all__ = [
     "require_rectangular",
     "require_simple_loop",
     "sibling_after",
-    "subtract",
-    "upper_end",
 ]
 
 Args = Mapping[str, Any]
 """An edit's own part: plain JSON."""
+
+HOST = ("c", "c++")
+"""Languages of functions that are called."""
+
+DEVICE = ("opencl", "cuda")
+"""Languages of kernels that are launched."""
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -88,6 +85,8 @@ class Operator:
             floating-point sums may be added up in another order.
         checked: whether a dependence analysis, or the kind of change itself, shows that results stay the same;
             else only the verification stands between a wrong candidate and the search.
+        raw: whether it changes statements without any idea behind it, so that it is worth few tries.
+        languages: that it writes.
     """
 
     name: str
@@ -95,6 +94,8 @@ class Operator:
     apply: Callable[[Function, Args], Function]
     sites: Callable[[Function, bool], Iterable[dict[str, Any]]]
     checked: bool = True
+    raw: bool = False
+    languages: tuple[str, ...] = ("c", "c++", "opencl", "cuda")
 
 
 def argument(args: Args, name: str, kind: type = str) -> Any:
@@ -342,75 +343,3 @@ def require_rectangular(loops: Sequence[For]) -> None:
         if not names.isdisjoint(names_in((loop.start, loop.limit, loop.step))):
             raise Refused(f"the bounds of loop {loop.key} depend on the loops around it")
         names.add(loop.var)
-
-
-def upper_end(loop: For) -> Expr:
-    """The first value that an upward loop does not reach."""
-    return loop.limit if loop.op == "<" else add(loop.limit, Number("1"))
-
-
-def left_over(loop: For, size: Expr, end: Expr) -> Expr:
-    """Where whole tiles of a loop end: ``end - (end - start) % size``."""
-    length = end if loop.start == Number("0") else Binary("-", end, loop.start)
-    return Binary("-", end, Binary("%", length, size))
-
-
-def minimum(a: Expr, b: Expr) -> Expr:
-    """``a < b ? a : b``."""
-    return Ternary(Binary("<", a, b), a, b)
-
-
-def add(a: Expr, b: Expr) -> Expr:
-    """A sum, with small numbers added up."""
-    if isinstance(b, Number) and b.text.isdigit():
-        value = int(b.text)
-        match a:
-            case Number(text=text) if text.isdigit():
-                return Number(str(int(text) + value))
-            case Binary(op="-" | "+" as op, left=left, right=Number(text=text)) if text.isdigit():
-                total = (int(text) if op == "+" else -int(text)) + value
-                return left if not total else Binary("+" if total > 0 else "-", left, Number(str(abs(total))))
-        if not value:
-            return a
-    return b if a == Number("0") else Binary("+", a, b)
-
-
-def subtract(a: Expr, b: Expr) -> Expr:
-    """A difference, without ``- 0``."""
-    return a if b == Number("0") else Binary("-", a, b)
-
-
-def inline_constants(loop: For) -> For:
-    """A loop with the constant integers declared in it put where they are used."""
-
-    def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        made: list[Stmt] = []
-        rest = list(body)
-        while rest:
-            stmt = rest.pop(0)
-            if (
-                isinstance(stmt, Decl)
-                and stmt.init is not None
-                and not stmt.dims
-                and _is_constant(stmt, loop)
-            ):
-                rest = list(substitute(tuple(rest), stmt.name, stmt.init))
-                continue
-            if isinstance(stmt, For | Block):
-                stmt = replace(stmt, body=visit(stmt.body))
-            made.append(stmt)
-        return tuple(made)
-
-    return replace(loop, body=visit(loop.body))
-
-
-def _is_constant(decl: Decl, loop: For) -> bool:
-    if (
-        "const" not in decl.type.split()
-        or not is_integer(decl.type)
-        or decl.init is None
-        or not is_pure(decl.init)
-    ):
-        return False
-    counters = {f.var for f in loops_of(loop)}
-    return (written_names(loop) - counters).isdisjoint(names_in(decl.init))

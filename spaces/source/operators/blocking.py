@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
+    HOST,
     Args,
     Operator,
     Refused,
@@ -21,8 +23,6 @@ from tuner.spaces.source.operators.base import (
     define,
     fresh_key,
     fresh_name,
-    inline_constants,
-    left_over,
     nest_below,
     parameter,
     perfect_nest,
@@ -30,11 +30,10 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_rectangular,
     require_simple_loop,
-    upper_end,
 )
+from tuner.spaces.source.operators.bounds import inline_constants, left_over, upper_end
 from tuner.spaces.source.operators.push import Inner, Piece, Point, Run, expand, order_of, pieces
 from tuner.spaces.source.operators.vectors import LANES, Lanes, vector_statement, vector_type
-from tuner.spaces.source.scan import types_of
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -383,5 +382,6 @@ OPERATORS: Iterable[Operator] = (
         summary="computes a block of rows and vectors in registers",
         apply=register_block,
         sites=_vector_sites,
+        languages=HOST,
     ),
 )

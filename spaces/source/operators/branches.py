@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.kinds import is_pure
 from tuner.spaces.source.operators.base import Args, Operator, Refused, argument, require_known
-from tuner.spaces.source.scan import is_pure
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -186,6 +186,7 @@ OPERATORS: Iterable[Operator] = (
         apply=swap_statements,
         sites=_statement_sites,
         checked=False,
+        raw=True,
     ),
     Operator(
         name="delete_statement",
@@ -193,6 +194,7 @@ OPERATORS: Iterable[Operator] = (
         apply=delete_statement,
         sites=_statement_sites,
         checked=False,
+        raw=True,
     ),
     Operator(
         name="repeat_statement",
@@ -200,5 +202,6 @@ OPERATORS: Iterable[Operator] = (
         apply=repeat_statement,
         sites=_statement_sites,
         checked=False,
+        raw=True,
     ),
 )

@@ -7,45 +7,43 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.operators.base import (
+    DEVICE,
+    HOST,
     Args,
     Operator,
     Refused,
-    add,
     all_loops,
     analyse,
     argument,
     define,
     find_loop,
     fresh_key,
-    left_over,
     loops_of,
     parameter,
     rekeyed,
     replace_statement,
     require_known,
     require_simple_loop,
-    upper_end,
 )
+from tuner.spaces.source.operators.bounds import add, left_over, upper_end
+from tuner.spaces.source.operators.threads import is_return
 from tuner.spaces.source.syntax import (
     Block,
     Call,
     Decl,
-    For,
     Function,
     Name,
     Number,
+    OpaqueStmt,
     Param,
     Stmt,
+    statements,
     substitute,
     subtrees,
     written_names,
 )
 
 __all__ = ["OPERATORS"]
-
-
-def _without(loop: For, *words: str) -> tuple[str, ...]:
-    return tuple(p for p in loop.pragmas if not any(w in p for w in words))
 
 
 def unroll(function: Function, args: Args) -> Function:
@@ -56,16 +54,19 @@ def unroll(function: Function, args: Args) -> Function:
         args: ``loop``; one of ``parameters``.
     """
     loop = find_loop(function, argument(args, "loop"))
+    if any("unroll" in p for p in loop.pragmas):
+        raise Refused(f"loop {loop.key} is asked to be unrolled already")
     made, (count,) = define(function, args, 1)
     name = count.id if isinstance(count, Name) else ""
-    pragmas = (*_without(loop, "unroll"), f"clang loop unroll_count({name})")
+    asked = f"unroll {name}" if function.language in DEVICE else f"clang loop unroll_count({name})"
+    pragmas = (*loop.pragmas, asked)
     return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
 
 
 def _unroll_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     for loop in all_loops(function):
         # Where one trip count is known, a full unroll is asked for already.
-        if not any("unroll(full)" in p for p in loop.pragmas):
+        if not any("unroll" in p for p in loop.pragmas):
             found = parameter(function, f"UNROLL_{loop.var}", (1, 2, 3, 4, 6, 8, 16), 4)
             yield {"loop": loop.key, "parameters": [found]}
 
@@ -128,17 +129,20 @@ def vectorize(function: Function, args: Args) -> Function:
     reason = analyse(function, [loop], args).carried_by(loop.key)
     if reason:
         raise Refused(reason)
+    if any("vectorize" in p for p in loop.pragmas):
+        raise Refused(f"loop {loop.key} is asked to be vectorised already")
     made, (width, count) = define(function, args, 2)
     names = [e.id if isinstance(e, Name) else "" for e in (width, count)]
     safe = "clang loop vectorize(assume_safety)"
     hint = f"clang loop vectorize_width({names[0]}) interleave_count({names[1]})"
-    pragmas = (*_without(loop, "vectorize"), safe, hint)
+    pragmas = (*loop.pragmas, safe, hint)
     return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
 
 
 def _vectorize_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
     for loop in all_loops(function):
-        if len(loops_of(loop)) == 1 and loop.by_one:
+        asked = any("vectorize" in p for p in loop.pragmas)
+        if len(loops_of(loop)) == 1 and loop.by_one and not asked:
             first = parameter(function, f"WIDTH_{loop.var}", (2, 4, 8, 16, 32), 8)
             second = parameter(function, f"INTERLEAVE_{loop.var}", (1, 2, 4, 8), 1)
             found = {"loop": loop.key, "parameters": [first, second]}
@@ -175,7 +179,7 @@ def const(function: Function, args: Args) -> Function:
         args: none.
     """
     del args
-    require_known(function.body, "the function")
+    require_known(tuple(s for s in statements(function.body) if not _returns(s)), "the function")
     passed = {
         n.id
         for c in subtrees(function.body)
@@ -197,6 +201,13 @@ def const(function: Function, args: Args) -> Function:
     return replace(function, params=params, signature="")
 
 
+def _returns(stmt: Stmt) -> bool:
+    """Whether a statement is a bare return, or holds one and is looked into by itself."""
+    if is_return(stmt):
+        return True
+    return not isinstance(stmt, OpaqueStmt) and any(is_return(s) for s in statements((stmt,)))
+
+
 def _once(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     if function.whole and function.params:
         yield {}
@@ -211,7 +222,11 @@ OPERATORS: Iterable[Operator] = (
         sites=_copies_sites,
     ),
     Operator(
-        name="vectorize", summary="asks for vectors of a width", apply=vectorize, sites=_vectorize_sites
+        name="vectorize",
+        summary="asks for vectors of a width",
+        apply=vectorize,
+        sites=_vectorize_sites,
+        languages=HOST,
     ),
     Operator(name="restrict", summary="promises separate buffers", apply=restrict, sites=_once),
     Operator(name="const", summary="promises not to write", apply=const, sites=_once),

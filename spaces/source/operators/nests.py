@@ -10,7 +10,6 @@ from tuner.spaces.source.operators.base import (
     Args,
     Operator,
     Refused,
-    add,
     all_loops,
     analyse,
     argument,
@@ -21,7 +20,6 @@ from tuner.spaces.source.operators.base import (
     find_loop,
     fresh_key,
     fresh_name,
-    minimum,
     nest_below,
     parameter,
     perfect_nest,
@@ -30,9 +28,8 @@ from tuner.spaces.source.operators.base import (
     require_rectangular,
     require_simple_loop,
     sibling_after,
-    subtract,
-    upper_end,
 )
+from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
 from tuner.spaces.source.scan import Leaf
 from tuner.spaces.source.syntax import (
     Decl,

@@ -6,10 +6,11 @@ those pieces get an element for each point. May not decide whether that is legal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from tuner.spaces.source.operators.base import Refused, subtract
+from tuner.spaces.source.operators.base import Refused
+from tuner.spaces.source.operators.bounds import subtract
 from tuner.spaces.source.scan import Leaf
 from tuner.spaces.source.syntax import (
     Assign,
@@ -19,6 +20,7 @@ from tuner.spaces.source.syntax import (
     For,
     Index,
     Name,
+    Number,
     Stmt,
     map_expressions,
     names_in,
@@ -34,7 +36,7 @@ class Point:
 
     Attributes:
         loop: as it was.
-        base: the variable that counts its blocks.
+        base: the variable that counts its blocks; empty where the points are counted from 0.
         size: points in a block.
         key: of the loop over a block's points.
         type: of the counter.
@@ -45,6 +47,11 @@ class Point:
     size: Expr
     key: str
     type: str
+
+    @property
+    def number(self) -> Expr:
+        """Which point of its block the loop is at."""
+        return subtract(Name(self.loop.var), Name(self.base) if self.base else Number("0"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +117,10 @@ def order_of(leaf: Leaf, parts: Sequence[Piece], points: Sequence[For]) -> tuple
 
 
 def expand(
-    parts: tuple[Piece, ...], points: Sequence[Point], fresh: Callable[[str], str]
+    parts: tuple[Piece, ...],
+    points: Sequence[Point],
+    fresh: Callable[[str], str],
+    only: Collection[str] | None = None,
 ) -> tuple[tuple[Piece, ...], tuple[Decl, ...]]:
     """Gives local scalars that live across pieces an element for each point.
 
@@ -118,17 +128,18 @@ def expand(
         parts: of the body.
         points: the blocked loops.
         fresh: gives an array's name for a scalar's.
+        only: names whose values differ between points; ``None`` for all.
 
     Returns:
         The pieces with such declarations turned into assignments, and the arrays to declare before them.
     """
-    shared = {name: fresh(f"{name}_block") for name in sorted(_shared(parts))}
+    shared = {name: fresh(f"{name}_block") for name in sorted(_shared(parts, only))}
     declared: list[Decl] = []
 
     def element(name: str) -> Expr:
         place: Expr = Name(shared[name])
         for point in points:
-            place = Index(place, subtract(Name(point.loop.var), Name(point.base)))
+            place = Index(place, point.number)
         return place
 
     def change(expr: Expr) -> Expr:
@@ -160,7 +171,7 @@ def expand(
     return visit(parts), tuple(declared)
 
 
-def _shared(parts: Sequence[Piece]) -> set[str]:
+def _shared(parts: Sequence[Piece], only: Collection[str] | None) -> set[str]:
     """Names declared in one run and used in another piece."""
     found: set[str] = set()
 
@@ -178,6 +189,8 @@ def _shared(parts: Sequence[Piece]) -> set[str]:
                     raise Refused(f"{stmt.name} is an array with an initial value")
 
     visit(parts)
+    if only is not None:
+        found &= set(only)
     names = [s.name for p in _runs(parts) for s in p.stmts if isinstance(s, Decl) and s.name in found]
     inner = [
         n.name

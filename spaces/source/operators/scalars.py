@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.kinds import is_pure, types_of
 from tuner.spaces.source.operators.base import (
+    HOST,
     Args,
     Operator,
     Refused,
@@ -23,18 +25,16 @@ from tuner.spaces.source.operators.base import (
     find_loop,
     fresh_key,
     fresh_name,
-    left_over,
     loops_of,
     parameter,
     rekeyed,
     replace_statement,
     require_known,
     require_simple_loop,
-    upper_end,
 )
+from tuner.spaces.source.operators.bounds import left_over, upper_end
 from tuner.spaces.source.operators.vectors import LANES, Lanes, vector_statement, vector_type
 from tuner.spaces.source.printer import expression_text
-from tuner.spaces.source.scan import is_pure, types_of
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -408,5 +408,6 @@ OPERATORS: Iterable[Operator] = (
         summary="adds up in several vectors (another order of additions)",
         apply=partial_sums,
         sites=_sum_sites,
+        languages=HOST,
     ),
 )

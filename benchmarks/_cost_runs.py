@@ -1,0 +1,165 @@
+"""Simulated searches over recorded spaces with the cost model in front of the searcher, by the driver's rules."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from _search_runs import Case
+
+from tuner.core.protocols import Known, Observation, Searcher
+from tuner.core.streams import stream
+from tuner.core.types import Proposal, Stage, Status
+from tuner.cost_models.configurations import configuration_features
+from tuner.cost_models.screen import FIRST, Screen
+from tuner.driver import judged, pruning
+from tuner.driver.opening import open_state
+from tuner.driver.screening import POOL, Screener, verdict_of
+from tuner.evaluators.recorded.spaces import key_of
+from tuner.recorders.record import RunRecord
+from tuner.search import registry
+from tuner.search.base import SearcherBase
+from tuner.spaces.space import Space
+
+__all__ = ["Evolution", "Searched", "make_searcher", "recorded_runs", "search"]
+
+Features = Mapping[str, float]
+
+
+class Evolution(SearcherBase):
+    """Regularised evolution (Real et al., 2019): the best of a few of the latest population, one step changed."""
+
+    name = "evolution"
+    _population, _tournament = 40, 8
+
+    def _propose(self, count: int, rng: np.random.Generator) -> list[Proposal]:
+        found: dict[tuple[int, ...], None] = {}
+        scored = [(o, p) for o, p in self.history.placed[-self._population :] if o.score is not None]
+        if len(self.history.placed) >= self._population // 2 and scored:
+            for _ in range(4 * count):
+                if len(found) >= count:
+                    break
+                some = [scored[int(i)] for i in rng.integers(len(scored), size=self._tournament)]
+                parent = min(some, key=lambda pair: pair[0].score or 0.0)[1]
+                near = self.pool.neighbours(parent, pipeline=None)
+                if near:
+                    found[near[int(rng.integers(len(near)))]] = None
+        if len(found) < count:
+            drawn = self.pool.draw(rng, count - len(found), pipeline=None, without=frozenset(found))
+            found.update(dict.fromkeys(drawn))
+        return [Proposal(configuration=self.domain.configuration(p, None), origin=self.name) for p in found]
+
+
+_ROWS: dict[str, dict[tuple[str, ...], int]] = {}
+
+
+def _numbers(case: Case) -> dict[tuple[str, ...], int]:
+    """Rows by the key of their values."""
+    if case.digest not in _ROWS:
+        _ROWS[case.digest] = {key: i for i, key in enumerate(case.recorded.rows)}
+    return _ROWS[case.digest]
+
+
+def make_searcher(name: str, space: Space) -> Searcher:
+    """A searcher of the project, or the benchmark's own ``evolution``."""
+    return Evolution(space) if name == "evolution" else registry.create(name, space)
+
+
+@dataclass(slots=True)
+class Searched:
+    """One simulated search: rows in the order tried, and what the model did."""
+
+    rows: list[int] = field(default_factory=list)
+    pruned: int = 0
+    audited: int = 0
+    model_s: float = 0.0
+    search_s: float = 0.0
+
+
+def search(
+    case: Case,
+    space: Space,
+    strategy: str,
+    seed: int,
+    evaluations: int,
+    *,
+    model: bool,
+    first: Sequence[Mapping[str, object]] = (),
+    enough: float = 1.0,
+) -> Searched:
+    """Runs a searcher one trial at a time until it has found what is within ``enough`` of the optimum.
+
+    Args:
+        first: configurations that are tried before the searcher is asked.
+    """
+    made = Searched()
+    numbers = _numbers(case)
+    searcher = make_searcher(strategy, space)
+    screen, known = Screen(), list[Known]()
+    pool = [configuration_features(c) for c in space.sample(stream(seed, "pool"), POOL)] if model else []
+    kept: list[bool] = []
+    screens, asked = False, 1
+    goal = case.figures.optimum * enough
+    queue: list[Proposal] = [Proposal(configuration=dict(c), origin="library") for c in first]  # type: ignore[arg-type]
+    while len(made.rows) < evaluations:
+        if not queue:
+            started = time.process_time()
+            count = pruning.wanted(1, kept) if screens else 1
+            queue = searcher.ask(count, stream(seed, "ask", asked))
+            asked += len(queue)
+            made.search_s += time.process_time() - started
+            if not queue:
+                break
+            if model and len(made.rows) >= FIRST:
+                started = time.process_time()
+                features = [configuration_features(p.configuration) for p in queue]
+                found = screen.screen(known, features, pool)
+                verdicts = [
+                    verdict_of(g, found, stream(seed, "audit/ask", asked + i).random() * len(queue))
+                    for i, g in enumerate(found.guesses)
+                ]
+                screens = found.cut is not None or found.failing_cut is not None
+                if screens:
+                    kept += [v.verdict == judged.KEEP for v in verdicts]
+                    passed = pruning.passed_over(verdicts, 1)
+                    ranked = sorted(range(len(queue)), key=lambda i: verdicts[i].place)
+                    rest, dropped = [], []
+                    for i in ranked:
+                        out = verdicts[i].verdict == judged.PRUNE or i in passed
+                        (dropped if out else rest).append(queue[i])
+                        made.audited += verdicts[i].verdict == judged.AUDIT
+                    made.pruned += len(dropped)
+                    searcher.tell(
+                        [Observation(trial=asked, proposal=p, status=Status.PRUNED) for p in dropped]
+                    )
+                    known += [
+                        Known(trial=asked, features=configuration_features(p.configuration), tried=False)
+                        for p in dropped
+                    ]
+                    queue = rest
+                made.model_s += time.process_time() - started
+                continue
+        proposal = queue.pop(0)
+        row = numbers.get(key_of(proposal.configuration[name] for name in case.recorded.parameters), -1)
+        made.rows.append(row)
+        time_s = case.figures.times[row] if row >= 0 else np.inf
+        if time_s <= goal:
+            break
+        score = float(np.log(time_s)) if np.isfinite(time_s) else None
+        status = Status.OK if score is not None else Status.CRASHED
+        started = time.process_time()
+        searcher.tell([Observation(trial=len(made.rows), proposal=proposal, status=status, score=score)])
+        made.search_s += time.process_time() - started
+        features_of = configuration_features(proposal.configuration) if model else {}
+        known.append(Known(trial=len(made.rows), features=features_of, tried=True, score=score))
+    return made
+
+
+def recorded_runs(path: Path) -> list[Known]:
+    """The trials of a run record as the cost model sees them after the build."""
+    with RunRecord.read(path) as record:
+        state, spec, space = open_state(record)
+    return Screener(state, space, spec.task.launch).known(Stage.BUILD)

@@ -1,0 +1,341 @@
+"""What the cost model is worth: on recorded GPU spaces, in searches over them, and on pass sequences of host kernels.
+
+Needs a folder of recorded spaces (``--spaces``); the part ``host`` needs run records (``--runs``) made with
+``cost_model: off``. Every figure is a mean over spaces of means over seeds, its interval a bootstrap over spaces.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import _one_thread  # noqa: F401
+import numpy as np
+from _common import ROOT, machine, parser
+from _cost_runs import recorded_runs, search
+from _search_runs import Case, load_case
+
+from tuner.core.protocols import Known
+from tuner.core.streams import stream
+from tuner.cost_models.calibration import LARGEST_CUT
+from tuner.cost_models.configurations import configuration_features
+from tuner.cost_models.screen import Screen
+
+MARGINS = (1.0, 1.25, 1.5, 2.0)
+OWN_MARGIN = 1.25
+REST = 3000
+KEPT = 0.3
+LEAST = 48
+
+
+def main() -> int:
+    arguments = _arguments()
+    paths = sorted(p for p in Path(arguments.spaces).glob("*.json*") if arguments.match in p.name)
+    cases = [case for case in map(load_case, paths) if _complete(case)]
+    if not cases and arguments.parts != "host":
+        print(
+            f"no complete recorded space in {arguments.spaces}; name a folder with --spaces", file=sys.stderr
+        )
+        return 2
+    parts: dict[str, Callable[[], Any]] = {
+        "screen": lambda: _screen(cases, arguments.seeds, shuffled=False),
+        "shuffled": lambda: _screen(cases, arguments.seeds, shuffled=True),
+        "search": lambda: _search(
+            cases, arguments.strategies.split(","), arguments.seeds, arguments.evaluations
+        ),
+        "transfer": lambda: _transfer(
+            cases, arguments.strategies.split(","), arguments.seeds, arguments.evaluations
+        ),
+        "host": lambda: _host(sorted(Path(arguments.runs).glob("*.run")), arguments.seeds),
+    }
+    result: dict[str, Any] = {"schema_version": 1, "machine": machine(), "seeds": arguments.seeds}
+    for name in arguments.parts.split(","):
+        started = time.monotonic()
+        result[name] = parts[name]()
+        print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+        if not arguments.json:
+            print(json.dumps({name: result[name]}, indent=1), flush=True)
+    if arguments.json:
+        print(json.dumps(result))
+    return 0
+
+
+def _arguments() -> Any:
+    made = parser(__doc__)
+    made.add_argument("--spaces", default=str(ROOT / "spaces-recorded"), help="folder of recorded spaces")
+    made.add_argument(
+        "--runs", default=str(ROOT / "tuner-runs"), help="folder of run records for the part host"
+    )
+    made.add_argument("--match", default="", help="only spaces whose file name contains this")
+    made.add_argument("--parts", default="screen,shuffled,search,transfer", help="and host")
+    made.add_argument(
+        "--strategies", default="random,surrogate", help="of the parts search (also evolution) and transfer"
+    )
+    made.add_argument("--seeds", type=int, default=20, help="repetitions on each space")
+    made.add_argument("--evaluations", type=int, default=400, help="of one search at most")
+    return made.parse_args()
+
+
+def _complete(case: Case) -> bool:
+    count = case.space().count()
+    return count is not None and count <= len(case.recorded.rows)
+
+
+def over_spaces(by_space: Mapping[str, Sequence[float]], draws: int = 2000) -> list[float]:
+    """Mean over spaces of the means over seeds, with its 95% interval by resampling spaces."""
+    means = np.array([np.mean(values) for values in by_space.values()])
+    rng = np.random.default_rng(0)
+    drawn = means[rng.integers(len(means), size=(draws, len(means)))].mean(axis=1)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return [round(float(v), 4) for v in (means.mean(), low, high)]
+
+
+def _screen(cases: list[Case], seeds: int, *, shuffled: bool) -> dict[str, Any]:
+    """Goals 1, 2 and 4: a random sample is measured, the rest is screened once."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    for case in cases:
+        rows = case.recorded.configurations()
+        features = [configuration_features(values) for values, _ in rows]
+        noise = _noise(case)
+        works = np.flatnonzero(np.isfinite(case.figures.times))
+        for count in (50, 100, 300):
+            for seed in range(seeds):
+                rng = stream(seed, f"screen/{case.name}", count)
+                found.setdefault(count, []).append(
+                    {"space": case.name, **_one(case, features, works, noise, count, rng, shuffled=shuffled)}
+                )
+    return {str(count): _scores(ones) for count, ones in found.items()}
+
+
+def _noise(case: Case) -> float:
+    """The larger of 2% and the best row's own spread, as a share of its time."""
+    best = list(case.recorded.rows.values())[int(np.argmin(case.figures.times))]
+    spread = float(np.std(best.times_s) / np.mean(best.times_s)) if len(best.times_s) > 1 else 0.0
+    return max(0.02, spread)
+
+
+def _one(
+    case: Case,
+    features: list[dict[str, float]],
+    works: Any,
+    noise: float,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    shuffled: bool,
+) -> dict[str, Any]:
+    times = case.figures.times
+    chosen = rng.choice(works, count, replace=False)
+    rest = np.setdiff1d(works, chosen)
+    best = rest[np.argmin(times[rest])]
+    if len(rest) > REST:
+        rest = np.union1d(rng.choice(rest, REST, replace=False), [best])
+    shown = rng.permutation(len(features)) if shuffled else np.arange(len(features))
+    known = [
+        Known(trial=i, features=features[shown[r]], tried=True, score=float(np.log(times[r])))
+        for i, r in enumerate(chosen)
+    ]
+    pool = [features[shown[r]] for r in rng.choice(rest, min(512, len(rest)), replace=False)]
+    started = time.process_time()
+    answer = Screen().screen(known, [features[shown[r]] for r in rest], pool)
+    fit_s = time.process_time() - started
+    order = np.argsort([g.place for g in answer.guesses], kind="stable")
+    places = np.array([g.place for g in answer.guesses])
+
+    def regret(kept: Any) -> float:
+        return float(times[rest[kept]].min() / times[best] - 1) if len(kept) else np.inf
+
+    cut = 1.0 if answer.cut is None else answer.cut
+    raw = (cut - 1.0 / answer.fitted) / OWN_MARGIN
+    by_margin = {}
+    for margin in MARGINS:
+        own = min(1.0, margin * raw + 1.0 / answer.fitted)
+        kept = (
+            np.flatnonzero(places <= own)
+            if answer.cut is not None and own <= LARGEST_CUT
+            else np.arange(len(rest))
+        )
+        by_margin[str(margin)] = [bool(regret(kept) <= noise), len(kept) / len(rest)]
+    kept = np.flatnonzero(places <= cut) if answer.cut is not None else np.arange(len(rest))
+    random = rng.choice(len(rest), max(1, len(kept)), replace=False)
+    share = int(KEPT * len(rest))
+    return {
+        "good": bool(regret(kept) <= noise),
+        "random_good": bool(regret(random) <= noise),
+        "kept": len(kept) / len(rest),
+        "abstains": answer.cut is None,
+        "best_kept": bool(best in rest[order[:share]]) if answer.why == "" or len(places) else False,
+        "random_best_kept": bool(best in rest[rng.choice(len(rest), share, replace=False)]),
+        "by_margin": by_margin,
+        "fit_s": fit_s,
+    }
+
+
+def _scores(ones: list[dict[str, Any]]) -> dict[str, Any]:
+    def column(name: str, some: list[dict[str, Any]] = ones) -> list[float]:
+        by: dict[str, list[float]] = {}
+        for one in some:
+            by.setdefault(one["space"], []).append(float(one[name]))
+        return over_spaces(by)
+
+    names = ("good", "random_good", "kept", "abstains", "best_kept", "random_best_kept", "fit_s")
+    made: dict[str, Any] = {name: column(name) for name in names}
+    made["left_out"] = _left_out(ones)
+    return made
+
+
+def _left_out(ones: list[dict[str, Any]]) -> dict[str, Any]:
+    """The margin for each space as the other spaces would choose it: the least that was good in 95% of runs."""
+    spaces = sorted({one["space"] for one in ones})
+    good: dict[str, list[float]] = {}
+    kept: dict[str, list[float]] = {}
+    chosen: dict[str, float] = {}
+    for space in spaces:
+        others = [one for one in ones if one["space"] != space]
+        enough = [m for m in MARGINS if np.mean([o["by_margin"][str(m)][0] for o in others]) >= 0.95]
+        chosen[space] = enough[0] if enough else MARGINS[-1]
+        own = [one["by_margin"][str(chosen[space])] for one in ones if one["space"] == space]
+        good[space], kept[space] = [float(o[0]) for o in own], [o[1] for o in own]
+    return {"margin": chosen, "good": over_spaces(good), "kept": over_spaces(kept)}
+
+
+def _search(cases: list[Case], strategies: list[str], seeds: int, evaluations: int) -> dict[str, Any]:
+    """Goal 3: evaluations to within 2%, and wall time with what evaluations cost as recorded."""
+    made: dict[str, Any] = {}
+    for strategy in strategies:
+        ratios: dict[str, list[float]] = {}
+        slower: dict[str, list[float]] = {}
+        rows: dict[str, Any] = {}
+        for case in cases:
+            space = case.space()
+            space.listing()
+            rare = float((case.figures.times <= 1.02 * case.figures.optimum).mean())
+            counts: dict[bool, list[int]] = {False: [], True: []}
+            seconds: dict[bool, list[float]] = {False: [], True: []}
+            for model in (False, True):
+                for seed in range(seeds):
+                    done = search(case, space, strategy, seed, evaluations, model=model, enough=1.02)
+                    counts[model].append(len(done.rows))
+                    tried = [r for r in done.rows if r >= 0]
+                    seconds[model].append(
+                        float(case.figures.costs[tried].sum()) + done.model_s + done.search_s
+                    )
+            plain, screened = float(np.mean(counts[False])), float(np.mean(counts[True]))
+            rows[case.name] = {
+                "within_2pc": round(rare, 5),
+                "without": plain,
+                "with": screened,
+                "unfound": [sum(c >= evaluations for c in counts[m]) / seeds for m in (False, True)],
+                "seconds": [round(float(np.mean(seconds[m])), 2) for m in (False, True)],
+            }
+            print(json.dumps({strategy: {case.name: rows[case.name]}}), file=sys.stderr, flush=True)
+            if rare < 0.01:
+                ratios[case.name] = [screened / plain]
+                slower[case.name] = [float(np.mean(seconds[True]) / np.mean(seconds[False]))]
+        made[strategy] = {"ratio": over_spaces(ratios), "seconds_ratio": over_spaces(slower), "spaces": rows}
+    return made
+
+
+def _transfer(cases: list[Case], strategies: list[str], seeds: int, evaluations: int) -> dict[str, Any]:
+    """Goal 5: the best configurations of the same kernel on another card first; a source turned upside down."""
+    from tuner.cost_models.library import TRIED
+
+    made: dict[str, Any] = {}
+    by_kernel: dict[str, list[Case]] = {}
+    for case in cases:
+        by_kernel.setdefault(case.name.split("__")[0], []).append(case)
+    pairs = [(s, t) for group in by_kernel.values() for s in group for t in group if s is not t]
+    for strategy in strategies:
+        total: dict[str, dict[str, list[float]]] = {"helped": {}, "misled": {}}
+        rows: dict[str, Any] = {}
+        for source, target in pairs:
+            space = target.space()
+            space.listing()
+            known = source.recorded.configurations()
+            # An earlier run knows 200 configurations, not all.
+            counts: dict[str, list[int]] = {"alone": [], "helped": [], "misled": []}
+            for seed in range(seeds):
+                drawn = stream(seed, f"source/{source.name}").choice(len(known), 200, replace=False)
+                ranked = sorted(drawn.tolist(), key=lambda i: source.figures.times[i])
+                working = [i for i in ranked if np.isfinite(source.figures.times[i])]
+                firsts = {
+                    "alone": [],
+                    "helped": [known[i][0] for i in working[:TRIED]],
+                    "misled": [known[i][0] for i in working[::-1][:TRIED]],
+                }
+                for name, first in firsts.items():
+                    done = search(
+                        target, space, strategy, seed, evaluations, model=False, first=first, enough=1.05
+                    )
+                    counts[name].append(len(done.rows))
+            label = f"{source.name} to {target.name}"
+            means = {name: float(np.mean(values)) for name, values in counts.items()}
+            rows[label] = means
+            for name in ("helped", "misled"):
+                total[name][label] = [means[name] / means["alone"]]
+        made[strategy] = {
+            "helped_ratio": over_spaces(total["helped"]),
+            "misled_ratio": over_spaces(total["misled"]),
+            "pairs": rows,
+        }
+    return made
+
+
+def _host(paths: list[Path], seeds: int) -> dict[str, Any]:
+    """Goal 6: two thirds of a run's trials are learnt from, the rest screened: by configuration, by code, by both."""
+    kinds: dict[str, Callable[[str], bool] | None] = {
+        "configuration": lambda name: not name.startswith("build_"),
+        "code": lambda name: name.startswith("build_"),
+        "both": lambda name: True,
+        "random": None,
+    }
+    good: dict[str, dict[str, list[float]]] = {kind: {} for kind in kinds}
+    above: dict[str, dict[str, list[float]]] = {kind: {} for kind in kinds}
+    for path in paths:
+        ones = [known for known in recorded_runs(path) if known.score is not None]
+        if len(ones) < LEAST:
+            continue
+        for kind, keep in kinds.items():
+            for seed in range(seeds):
+                truth, place = _screened_half(ones, keep, stream(seed, f"host/{path.stem}"))
+                order = np.argsort(place, kind="stable")
+                best = order[: max(1, int(KEPT * len(order)))]
+                good[kind].setdefault(path.stem, []).append(float(truth[best].min() - truth.min() <= 0.02))
+                above[kind].setdefault(path.stem, []).append(
+                    float(np.argmax(order == truth.argmin()) / len(order))
+                )
+    return {
+        kind: {
+            "within_2pc_at_30pc_kept": over_spaces(good[kind]),
+            "place_of_the_best": over_spaces(above[kind]),
+            "runs": {name: round(float(np.mean(values)), 3) for name, values in above[kind].items()},
+        }
+        for kind in kinds
+        if good[kind]
+    }
+
+
+def _screened_half(
+    ones: list[Known], keep: Callable[[str], bool] | None, rng: np.random.Generator
+) -> tuple[Any, Any]:
+    """Scores of the trials that were not learnt from, and their places; random ones without features."""
+    order = rng.permutation(len(ones))
+    learnt, rest = order[: 2 * len(ones) // 3], order[2 * len(ones) // 3 :]
+    truth = np.array([ones[i].score for i in rest], dtype=float)
+    if keep is None:
+        return truth, rng.random(len(rest))
+    shown = [{name: value for name, value in one.features.items() if keep(name)} for one in ones]
+    known = [
+        Known(trial=int(i), features=shown[i], tried=True, score=ones[i].score, raced=ones[i].raced)
+        for i in learnt
+    ]
+    guesses = Screen().screen(known, [shown[i] for i in rest], []).guesses
+    return truth, np.array([guess.place for guess in guesses])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""The baseline of one task and what is made from it: expected outputs, and the inputs of every session.
+
+For backends whose kernels run on bundles (:mod:`tuner.evaluators.host.bundles`). May not build or start anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tuner.core.errors import SpecError, UsageError
+from tuner.core.protocols import BaselineReport
+from tuner.core.streams import seed_for, stream
+from tuner.core.types import Build, Resolved, Status, Task
+from tuner.evaluators.host.bundles import Bundle
+from tuner.evaluators.host.freshness import Freshness
+from tuner.evaluators.host.reference import BaselineFailed, Oracle
+from tuner.evaluators.host.session import FRESH_AFTER, Inputs, made
+from tuner.evaluators.host.supply import Supply, runtime_of
+from tuner.evaluators.lane import TimingLane
+from tuner.evaluators.sensitivity import check_expectations
+from tuner.evaluators.verification import AcceptedOutputs
+from tuner.evaluators.workloads import Workload
+
+__all__ = ["Baseline", "Look", "refuse_constants"]
+
+_FLUSH_FACTOR = 2.25
+_PAGE = 4096
+_PURPOSES = ("search", "confirm")
+_LEAST_CALL_S = 1e-9
+
+Look = Callable[[Sequence[Workload]], tuple[Sequence[str], Mapping[str, Any]]]
+"""Examines the baseline further, given the workloads of its verification: warnings, and notes for the record."""
+
+
+class Baseline:
+    """Expectations and inputs for one task.
+
+    Args:
+        task: what is tuned.
+        lane: of the device.
+        cache_bytes: of the device's last-level cache.
+        inputs: how inputs are kept from a candidate, for the record.
+        align: every buffer begins at a multiple of this many bytes.
+        slack_s: what a call may take longer on new inputs, beside its share; see
+            :class:`tuner.evaluators.host.freshness.Freshness`.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        lane: TimingLane,
+        cache_bytes: int,
+        inputs: str,
+        align: int = 1,
+        slack_s: float | None = None,
+    ) -> None:
+        self._task = task
+        self._lane = lane
+        self._cache_bytes = cache_bytes
+        self._inputs = inputs
+        self._align = align
+        self._freshness = Freshness() if slack_s is None else Freshness(slack_s=slack_s)
+        self._accepted = AcceptedOutputs()
+        self._supply: Supply | None = None
+        self._digest = ""
+        cold = task.measure.cache == "cold"
+        self.flush_bytes = int(_FLUSH_FACTOR * cache_bytes) // _PAGE * _PAGE if cold else 0
+        """What to read and write before each call; 0 for a warm cache."""
+
+    @property
+    def largest_bytes(self) -> int:
+        """Address space of the largest group of bundles so far."""
+        return 0 if self._supply is None else self._supply.largest_bytes
+
+    def establish(
+        self, build: Build, resolved: Resolved, oracle: Oracle, *, look: Look | None = None
+    ) -> BaselineReport:
+        """Runs the baseline and the reference on everything that the search will use.
+
+        Args:
+            build: the baseline's, with status ``ok``.
+            resolved: its configuration.
+            oracle: knows what outputs have to be.
+            look: asked once the baseline is known to be sound.
+        """
+        self.close()
+        self._digest = build.digest
+        runtime = runtime_of(self._task, resolved)
+        self._supply = supply = Supply(
+            self._task, oracle=oracle, base=runtime, cache_bytes=self._cache_bytes, align=self._align
+        )
+        self._accepted = AcceptedOutputs()
+        try:
+            verify = supply.verify("search", 0, runtime)
+            for problem in range(len(self._task.problems)):
+                supply.timed("search", 0, runtime, problem=problem)
+        except BaselineFailed as failed:
+            return BaselineReport(status=failed.status, message=failed.message, reference=oracle.kind)
+        expectations = [{n: e.expectation for n, e in entry.items()} for entry in verify.expected]
+        warnings = list(check_expectations(supply.workloads, expectations, self._task.verify))
+        further, notes = look(supply.workloads) if look is not None else ((), {})
+        supply.forget()
+        return BaselineReport(
+            status=Status.OK,
+            reference=oracle.kind,
+            own_error=dict(oracle.findings.own_error),
+            call_s=tuple(max(s, _LEAST_CALL_S) for s in supply.call_s),
+            notes=self._notes(oracle, supply, verify) | {"warnings": [*warnings, *further], **notes},
+        )
+
+    def inputs(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> Inputs:
+        """What a session of one build runs on.
+
+        Raises:
+            UsageError: there is no baseline yet, the build has failed, or the purpose is unknown.
+        """
+        if self._supply is None:
+            raise UsageError("there is no baseline to compare with", "call set_baseline() first")
+        if build.status is not Status.OK:
+            raise UsageError(
+                f"a build with status {build.status} cannot be run", "open builds with the status ok only"
+            )
+        if purpose not in _PURPOSES:
+            raise UsageError(f"unknown purpose {purpose!r}", f"one of {', '.join(_PURPOSES)}")
+        supply, runtime = self._supply, runtime_of(self._task, resolved)
+        return Inputs(
+            verify=lambda: made(lambda: supply.verify(purpose, number, runtime)),
+            timed=lambda problem: made(lambda: supply.timed(purpose, number, runtime, problem=problem)),
+            fresh=lambda problem: made(lambda: supply.fresh(purpose, number, runtime, problem=problem)),
+            fresh_after=FRESH_AFTER[purpose],
+            freshness=self._freshness,
+            trusted=build.digest == self._digest,
+            accepted=self._accepted,
+            flush_bytes=self.flush_bytes,
+            lane=self._lane,
+        )
+
+    def seed(self, build: Build, *, purpose: str, number: int) -> int:
+        """For the addresses of a session."""
+        return seed_for(self._task.seed, f"addresses/{purpose}/{build.digest}", number)
+
+    def rng(self, build: Build, *, purpose: str, number: int) -> np.random.Generator:
+        """For the order of a session's calls."""
+        return stream(self._task.seed, f"order/{purpose}/{build.digest}", number)
+
+    def close(self) -> None:
+        """Gives up all bundles; safe to call twice."""
+        if self._supply is not None:
+            self._supply.close()
+            self._supply = None
+
+    def _notes(self, oracle: Oracle, supply: Supply, verify: Bundle) -> dict[str, Any]:
+        findings = oracle.findings
+        return {
+            "workloads": list(verify.labels),
+            "dropped": dict(supply.dropped),
+            "fallbacks": dict(findings.fallbacks),
+            "deterministic": not findings.unstable,
+            "unstable": sorted(findings.unstable),
+            "partly_written": sorted(findings.untouched),
+            "inputs": self._inputs,
+        }
+
+
+def refuse_constants(task: Task) -> None:
+    """Raises ``SpecError`` where an argument is to fill a variable: bundles hold what is passed."""
+    for argument in task.arguments:
+        if argument.constant:
+            raise SpecError(
+                f"the argument {argument.name} is constant, which the {task.backend} backend does not have",
+                "remove constant: a pointer is passed",
+            )

@@ -1,0 +1,64 @@
+"""What a compiled kernel takes against the spec's arguments: parameters, and variables in constant memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tuner.core.types import Resolved, Task
+from tuner.evaluators.distributions import dtype_of
+
+__all__ = ["disagreement", "missing_variable", "small_variable"]
+
+_POINTER_BYTES = 8
+_FLOAT_BYTES = 4
+
+
+def disagreement(task: Task, found: Sequence[Sequence[Any]], *, wide: bool) -> str:
+    """How the kernel's parameters differ from the spec's arguments, one line; empty where they do not."""
+    passed = [a for a in task.arguments if not a.constant and a.passing in ("argument", "value")]
+    if len(found) != len(passed):
+        return f"the kernel takes {len(found)} arguments, the spec lists {len(passed)}"
+    for argument, (kind, size) in zip(passed, found, strict=True):
+        if argument.passing == "value":
+            # Bytes as they were recorded; their number differs by recording only where the kernel does.
+            continue
+        if argument.is_array:
+            if (kind, size) != ("u", _POINTER_BYTES):
+                return f"argument {argument.name!r} has a shape in the spec, in the source it is no pointer"
+            continue
+        dtype = dtype_of(argument)
+        wanted = 2 * dtype.itemsize if wide and dtype.name == "float32" else dtype.itemsize
+        # Half and complex numbers are structs of their own size.
+        floating = dtype.kind == "f" and wanted >= _FLOAT_BYTES
+        if size != wanted or (kind == "f") != floating:
+            what = {"f": "a floating number", "b": "a struct"}.get(kind, "a whole number")
+            return f"argument {argument.name!r} is {what} of {size} bytes in the source, {dtype} in the spec"
+    return ""
+
+
+def missing_variable(task: Task, found: Mapping[str, int]) -> str:
+    """Which constant argument has no variable to fill, one line; empty where all have."""
+    for argument in task.arguments:
+        if argument.constant and argument.name not in found:
+            return (
+                f"the kernel uses no __constant__ variable {argument.name!r}, which the spec's argument is to fill; "
+                "it has to stand outside of namespaces and without static"
+            )
+    return ""
+
+
+def small_variable(task: Task, resolved: Resolved, found: Mapping[str, int], *, wide: bool) -> str:
+    """Which constant argument does not fit into its variable on some problem, one line; empty where all do."""
+    for argument in task.arguments:
+        if not argument.constant or argument.shape is None:
+            continue
+        item = dtype_of(argument).itemsize * (2 if wide and argument.dtype == "float32" else 1)
+        for problem in (*task.problems, *task.verify.problems):
+            env = {**resolved.macros, **resolved.scalars, **problem.sizes}
+            size = item * math.prod(extent.integer(env) for extent in argument.shape)
+            if size > found[argument.name]:
+                room = found[argument.name]
+                return f"{argument.name} takes {size} bytes, its __constant__ variable has {room}"
+    return ""

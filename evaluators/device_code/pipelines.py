@@ -1,0 +1,175 @@
+"""Candidates with a pass pipeline: clang, then passes and code in worker processes, several at once.
+
+The workers know two kinds of job: ``prepare`` (a front end's module with everything but the kernel hidden) and
+``compile`` (one pipeline and the target's code). May not load or run what they make.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tuner.core.types import Status, Value
+from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome, with_debug_logging
+from tuner.evaluators.host.flags import Flags
+from tuner.evaluators.host.frontend import FrontEnd, Source, Unit
+
+__all__ = ["OWN_PIPELINE", "Pipelines", "Plan", "chosen_pipeline", "file_digest", "llvmlite_library"]
+
+OWN_PIPELINE = "default<O3>"
+"""The one pipeline that is not run here: it stands for the device compiler's own, which is the baseline."""
+
+_PREPARED_KEPT = 512
+_LOG_BYTES = 1 << 20
+
+
+def chosen_pipeline(pipeline: str | None) -> str:
+    """The pipeline that LLVM is to run; empty where the device's own compiler takes the source."""
+    return "" if pipeline in (None, OWN_PIPELINE) else str(pipeline)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One candidate up to its passes.
+
+    Attributes:
+        source: what clang is given.
+        flags: for clang, in ``frontend``.
+        macros: ``-DNAME=value``.
+        prepare: what the job ``prepare`` is told.
+        compile: what the job ``compile`` is told beside the pipeline and the symbol.
+    """
+
+    source: Source
+    flags: Flags
+    macros: Mapping[str, Value]
+    prepare: Mapping[str, Any]
+    compile: Mapping[str, Any]
+
+
+class Pipelines:
+    """A front end with its compile workers; both are closed with it.
+
+    Args:
+        front: makes unoptimised IR.
+        pool: of workers that know both kinds of job.
+    """
+
+    def __init__(self, front: FrontEnd, pool: CompilePool) -> None:
+        self._front = front
+        self._pool = pool
+        self._prepared: OrderedDict[str, Outcome] = OrderedDict()
+
+    def close(self) -> None:
+        """Ends all processes; safe to call twice."""
+        self._front.close()
+        self._pool.close()
+
+    def pause(self) -> None:
+        """Stops all compiling until :meth:`resume`."""
+        self._front.pause()
+        self._pool.pause()
+
+    def resume(self) -> None:
+        """Goes on after :meth:`pause`."""
+        self._pool.resume()
+        self._front.resume()
+
+    def compile(self, work: Sequence[tuple[Plan | Outcome, str]]) -> list[Outcome]:
+        """One outcome for each candidate with its pipeline, in order.
+
+        The headers of those that are ``ok`` hold what both jobs have answered; a plan that failed stays what it is.
+        """
+        sound = {i: plan for i, (plan, _) in enumerate(work) if isinstance(plan, Plan)}
+        units = dict(
+            zip(
+                sound,
+                self._front.compile([(p.source, p.flags, p.macros) for p in sound.values()]),
+                strict=True,
+            )
+        )
+        prepared = self._prepare(units, sound)
+        jobs = {
+            i: _job(sound[i], outcome, work[i][1])
+            for i, outcome in prepared.items()
+            if outcome.status is Status.OK
+        }
+        done = dict(zip(jobs, self._pool.run(list(jobs.values())), strict=True))
+        outcomes = []
+        for i, (plan, _) in enumerate(work):
+            if not isinstance(plan, Plan):
+                outcomes.append(plan)
+            elif i not in done:
+                outcomes.append(prepared[i])
+            else:
+                outcomes.append(self._finished(jobs[i], done[i], prepared[i], units[i].seconds))
+        return outcomes
+
+    def _finished(self, job: Job, outcome: Outcome, prepared: Outcome, front_s: float) -> Outcome:
+        if outcome.status is Status.CRASHED:
+            return self._named(job, outcome)
+        if outcome.status is not Status.OK:
+            return outcome
+        seconds = {"frontend": front_s, **outcome.header["seconds"]}
+        return replace(outcome, header={**prepared.header, **outcome.header, "seconds": seconds})
+
+    def _named(self, job: Job, outcome: Outcome) -> Outcome:
+        """A crash with the pass that it happened in."""
+        (again,) = self._pool.run([with_debug_logging(job)])
+        ran = [line for line in again.log.splitlines() if line.startswith("Running pass: ")]
+        if again.status is not Status.CRASHED or not ran:
+            return outcome
+        return replace(outcome, message=f"{outcome.message} in {ran[-1].removeprefix('Running pass: ')}")
+
+    def _prepare(self, units: Mapping[int, Unit], plans: Mapping[int, Plan]) -> dict[int, Outcome]:
+        """What became of each front end's module; equal ones are prepared once."""
+        found: dict[int, Outcome] = {}
+        keys: dict[int, str] = {}
+        jobs: dict[str, Job] = {}
+        for i, unit in units.items():
+            if unit.status is not Status.OK:
+                found[i] = Outcome(status=unit.status, message=f"clang: {unit.message}", log=unit.output)
+                continue
+            keys[i] = unit.digest
+            if unit.digest not in self._prepared:
+                header = {"op": "prepare", **plans[i].prepare}
+                jobs[unit.digest] = Job(header=header, modules=unit.modules)
+        self._prepared.update(zip(jobs, self._pool.run(list(jobs.values())), strict=True))
+        found |= {i: self._prepared[key] for i, key in keys.items()}
+        while len(self._prepared) > _PREPARED_KEPT:
+            self._prepared.popitem(last=False)
+        return found
+
+
+def _job(plan: Plan, prepared: Outcome, pipeline: str) -> Job:
+    header = {
+        "op": "compile",
+        "pipeline": pipeline,
+        "passes": {},
+        "symbol": prepared.header["symbol"],
+        **plan.compile,
+    }
+    return Job(header=header, modules=(prepared.blobs[0],), log_bytes=_LOG_BYTES)
+
+
+def llvmlite_library() -> str:
+    """Path of llvmlite's LLVM; empty where it is not installed."""
+    found = importlib.util.find_spec("llvmlite")
+    folders = list(found.submodule_search_locations or ()) if found is not None else []
+    paths = [p for folder in folders for p in sorted(Path(folder, "binding").glob("libllvmlite.*"))]
+    return str(paths[0]) if paths else ""
+
+
+@cache
+def file_digest(path: str) -> str:
+    """SHA-256 of a file; empty for no path."""
+    if not path:
+        return ""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

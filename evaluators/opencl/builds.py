@@ -1,0 +1,180 @@
+"""From candidates to builds: through passes where they have some, through the driver, against the device's limits.
+
+May not run a kernel. A candidate's failure is a status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from tuner.core.canonical import digest, digest_json
+from tuner.core.errors import MachineError
+from tuner.core.types import Build, BuildRequest, Resolved, Status, Task
+from tuner.evaluators.device_code.pipelines import chosen_pipeline
+from tuner.evaluators.host.compile_pool import Outcome
+from tuner.evaluators.host.supply import runtime_of
+from tuner.evaluators.host.toolchain import find_toolchain
+from tuner.evaluators.opencl.compiler import Compiled, Compiler
+from tuner.evaluators.opencl.device import Device
+from tuner.evaluators.opencl.device_passes import SpirvPasses
+from tuner.evaluators.opencl.launches import launches_of, refusing
+from tuner.evaluators.opencl.limits import Refusal, features, inspect
+from tuner.evaluators.opencl.process import OpenClZygote
+from tuner.evaluators.opencl.program import Program, canonical_text
+
+__all__ = ["Builder"]
+
+
+class Builder:
+    """Compile workers for one task on one device; started when first needed.
+
+    Args:
+        task: what is tuned.
+        device: to compile for.
+        workers: how many candidates are compiled at once.
+    """
+
+    def __init__(self, task: Task, device: Device, *, workers: int) -> None:
+        self._task = task
+        self._device = device
+        self._workers = workers
+        self._zygote: OpenClZygote | None = None
+        self._compiler: Compiler | None = None
+        self._passes: SpirvPasses | None = None
+
+    def close(self) -> None:
+        """Ends all workers; safe to call twice."""
+        if self._passes is not None:
+            self._passes.close()
+            self._passes = None
+        if self._compiler is not None:
+            self._compiler.close()
+            self._compiler = None
+        if self._zygote is not None:
+            self._zygote.close()
+            self._zygote = None
+
+    @property
+    def zygote(self) -> OpenClZygote:
+        """What workers are forked from; another one where the last has ended."""
+        if self._zygote is None or not self._zygote.alive:
+            self._zygote = OpenClZygote()
+            self._compiler = None
+        return self._zygote
+
+    @property
+    def passes(self) -> SpirvPasses:
+        """Runs pass pipelines.
+
+        Raises:
+            MachineError: there is nothing here that runs them, or the device takes no SPIR-V.
+        """
+        if self._passes is None:
+            self._passes = SpirvPasses(self._device, workers=self._workers)
+        return self._passes
+
+    def compile(self, programs: Sequence[Program]) -> list[Compiled]:
+        """What the driver makes of programs, in order."""
+        if not programs:
+            return []
+        zygote = self.zygote
+        if self._compiler is None:
+            self._compiler = Compiler(zygote, self._device, workers=self._workers)
+        return self._compiler.compile(programs)
+
+    def build(self, requests: Sequence[BuildRequest], *, by_llvm: str = "") -> list[Build]:
+        """One build for each candidate, in order; over a known limit is ``out_of_resources``.
+
+        Args:
+            requests: the candidates.
+            by_llvm: the pipeline of those that have none; empty: the driver's own compiler takes them.
+
+        Raises:
+            MachineError: one has a pass pipeline and there is nothing here that runs it.
+        """
+        programs = [Program.of(self._task.kernel, r.variant, r.resolved) for r in requests]
+        pipelines = [chosen_pipeline(r.resolved.pipeline) or by_llvm for r in requests]
+        work = [(p, pipeline) for p, pipeline in zip(programs, pipelines, strict=True) if pipeline]
+        passed = iter(self.passes.compile(work) if work else ())
+        outcomes = [next(passed) if pipeline else None for pipeline in pipelines]
+        programs = [_with_il(p, o) for p, o in zip(programs, outcomes, strict=True)]
+        sound = [i for i, o in enumerate(outcomes) if o is None or o.status is Status.OK]
+        compiled = dict(zip(sound, self.compile([programs[i] for i in sound]), strict=True))
+        builds = []
+        for i, outcome in enumerate(outcomes):
+            if outcome is not None and i not in compiled:
+                log = _log(outcome.log)
+                builds.append(Build(status=outcome.status, message=outcome.message, artifacts=log))
+            else:
+                builds.append(self._build(requests[i].resolved, programs[i], compiled[i], outcome))
+        return builds
+
+    def wide(self, resolved: Resolved) -> Program | None:
+        """The kernel in double, where it can be built and run."""
+        kernel = self._task.kernel
+        program = Program.of(kernel, kernel.variant, resolved, wide=True)
+        (compiled,) = self.compile([program])
+        if compiled.status is not Status.OK or "float16" in {a.dtype for a in self._task.arguments}:
+            return None
+        try:
+            self._inspect(resolved, compiled, wide=True)
+        except Refusal:
+            return None
+        return program
+
+    @cached_property
+    def _clang(self) -> str | None:
+        try:
+            return find_toolchain().clang
+        except MachineError:
+            return None
+
+    def _inspect(self, resolved: Resolved, compiled: Compiled, *, wide: bool = False) -> Mapping[str, object]:
+        shape = refusing(launches_of(self._task, resolved, wide=wide))
+        geometries = [shape(problem.sizes) for problem in self._task.problems]
+        entry = self._task.kernel.entry
+        return inspect(compiled.kernels, entry, self._task.arguments, self._device, geometries)
+
+    def _build(
+        self, resolved: Resolved, program: Program, compiled: Compiled, outcome: Outcome | None
+    ) -> Build:
+        seconds = {"driver": compiled.seconds}
+        if outcome is not None:
+            seconds |= outcome.header["seconds"]
+        log = _log(compiled.log)
+        if compiled.status is not Status.OK:
+            return Build(status=compiled.status, message=compiled.message, seconds=seconds, artifacts=log)
+        try:
+            found = self._inspect(resolved, compiled)
+        except Refusal as refusal:
+            return Build(status=refusal.status, message=refusal.message, seconds=seconds, artifacts=log)
+        shape = launches_of(self._task, resolved)
+        geometries = [shape(problem.sizes) for problem in self._task.problems]
+        code = program.code()
+        key = {
+            "text": canonical_text(program, self._clang),
+            "entry": program.entry,
+            "geometry": [[list(g.grid), list(g.block), g.shared_bytes] for g in geometries],
+            "runtime": runtime_of(self._task, resolved),
+        }
+        return Build(
+            status=Status.OK,
+            code=code,
+            digest=digest(code),
+            key=digest_json(key),
+            features=features(found, geometries[0]),
+            seconds=seconds,
+            artifacts=log,
+        )
+
+
+def _with_il(program: Program, outcome: Outcome | None) -> Program:
+    if outcome is None or outcome.status is not Status.OK:
+        return program
+    return replace(program, il=outcome.blobs[0], local=tuple(outcome.header["local"]))
+
+
+def _log(text: str) -> dict[str, str]:
+    return {"log": text} if text.strip() else {}

@@ -1,0 +1,189 @@
+"""One task on one OpenCL device: builds, the baseline, and sessions in worker processes of their own.
+
+May not decide what to try next or whether a time is a gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tuner.core.canonical import digest
+from tuner.core.errors import MachineError, SpecError
+from tuner.core.protocols import BaselineReport
+from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task
+from tuner.evaluators.baseline import Baseline
+from tuner.evaluators.device_code.compared import clang_words, is_clang
+from tuner.evaluators.device_code.pipelines import OWN_PIPELINE
+from tuner.evaluators.host.bundles import Bundle
+from tuner.evaluators.host.harness import Signature
+from tuner.evaluators.host.reference import Oracle
+from tuner.evaluators.host.runner import CandidateFailed, Limits
+from tuner.evaluators.lane import TimingLane, cache_sizes
+from tuner.evaluators.opencl.builds import Builder
+from tuner.evaluators.opencl.device import Device
+from tuner.evaluators.opencl.device_passes import missing_parts
+from tuner.evaluators.opencl.flags import check_flags
+from tuner.evaluators.opencl.launches import failing, launches_of
+from tuner.evaluators.opencl.oclgrind import oclgrind_version
+from tuner.evaluators.opencl.program import Program
+from tuner.evaluators.opencl.runner import Load, OpenClRunner
+from tuner.evaluators.opencl.session import OpenClSession
+from tuner.evaluators.opencl.simulation import Simulation
+
+__all__ = ["ALIGNMENT", "OpenClEvaluation"]
+
+ALIGNMENT = 128
+"""Bytes: every buffer is aligned for the largest type of OpenCL C, as a device's own buffers are."""
+
+_SPARE_MEMORY_BYTES = 6 << 30
+_LEAST_FLUSH_BYTES = 64 << 20
+_FRESH_SLACK_S = 300e-6
+"""A launch on the host's own cores waits for their threads: between calls of 20 us that is most of the time."""
+
+
+class OpenClEvaluation:
+    """A :class:`tuner.core.protocols.Evaluation`; made by :class:`tuner.evaluators.opencl.backend.OpenClBackend`.
+
+    Args:
+        task: what is tuned.
+        device: where.
+        workers: how many candidates are compiled at once.
+        shared: whether kernels work on the tuner's own pages.
+    """
+
+    def __init__(self, task: Task, *, device: Device, workers: int, shared: bool) -> None:
+        self.times = not device.simulated
+        """Whether its times mean anything."""
+        self._task = task
+        self._device = device
+        self._shared = shared
+        self._builder = Builder(task, device, workers=workers)
+        self._simulation = Simulation(task, device, align=ALIGNMENT)
+        host = cache_sizes().last_level_bytes
+        self._baseline = Baseline(
+            task,
+            lane=TimingLane(device.lane),
+            cache_bytes=host if device.cpu else max(device.cache_bytes, _LEAST_FLUSH_BYTES),
+            inputs="sealed: a candidate that writes to one faults" if shared else "copied to the device",
+            align=ALIGNMENT,
+            slack_s=_FRESH_SLACK_S,
+        )
+
+    def build(self, requests: Sequence[BuildRequest]) -> list[Build]:
+        """Compiles candidates; over a known limit of the device or the driver is ``out_of_resources``."""
+        return self._builder.build(requests)
+
+    def build_with(self, command: Sequence[str], resolved: Resolved) -> Build:
+        """The source by clang and LLVM, where the device takes SPIR-V; refused for any other compiler."""
+        if not is_clang(command):
+            text = f"{command[0]} makes no code for an OpenCL device: clang does, where it takes SPIR-V"
+            return Build(status=Status.REFUSED, message=text)
+        try:
+            pipeline, flags = clang_words(command)
+            check_flags(flags)
+            by_clang = replace(resolved, flags=flags, pipeline=None)
+            request = BuildRequest(trial=BASELINE, variant=self._task.kernel.variant, resolved=by_clang)
+            (build,) = self._builder.build([request], by_llvm=pipeline)
+        except (SpecError, MachineError) as error:
+            return Build(status=Status.BUILD_ERROR, message=error.message)
+        return build
+
+    def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
+        """Runs the baseline and the reference on everything that the search will use."""
+        if build.status is not Status.OK:
+            return BaselineReport(status=build.status, message=build.message)
+        wide = self._wide(resolved)
+        oracle = Oracle(
+            self._task,
+            start=lambda as_double, bundle: self._start(
+                wide if as_double and wide is not None else self._program(build), resolved, bundle=bundle
+            ),
+            has_double=wide is not None,
+            align=ALIGNMENT,
+        )
+        return self._baseline.establish(
+            build,
+            resolved,
+            oracle,
+            look=lambda workloads: self._simulation.examine_baseline(build, resolved, workloads),
+        )
+
+    def remarks(self, build: Build, resolved: Resolved) -> Mapping[str, str]:
+        """What the driver says of the kernel, and whether pass orders can be tuned for the device."""
+        found = build.features
+        shown = ", ".join(f"{name} {value:g}" for name, value in found.items())
+        return {
+            "oclgrind": oclgrind_version()
+            or "not installed: pip install 'remix-tuner[oclgrind]' finds races",
+            "kernel": shown or "the driver says nothing of it",
+            "il": self._by_llvm(resolved),
+        }
+
+    def _by_llvm(self, resolved: Resolved) -> str:
+        """What clang and LLVM make of the baseline for the device: whether pass pipelines can be tuned at all."""
+        why = missing_parts(self._device)
+        if why:
+            return f"no pass orders: {why}"
+        if resolved.pipeline is None:
+            return f"{self._device.il}; pass orders can be tuned, the spec does not ask for them"
+        request = BuildRequest(trial=BASELINE, variant=self._task.kernel.variant, resolved=resolved)
+        (build,) = self._builder.build([request], by_llvm=OWN_PIPELINE)
+        if build.status is not Status.OK:
+            return f"no pass pipeline will build ({build.message}); write passes: off"
+        return self._builder.passes.describe
+
+    def open(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> OpenClSession:
+        """A session; its process is forked when it is verified.
+
+        Raises:
+            UsageError: there is no baseline yet, the build has failed, or the purpose is unknown.
+        """
+        seed = self._baseline.seed(build, purpose=purpose, number=number)
+        return OpenClSession(
+            task=self._task,
+            device=self._device,
+            inputs=self._baseline.inputs(build, resolved, purpose=purpose, number=number),
+            start=lambda: self._start(self._program(build), resolved, seed=seed),
+            rng=self._baseline.rng(build, purpose=purpose, number=number),
+            examine=lambda: self._simulation.examine(build, resolved, purpose),
+        )
+
+    def close(self) -> None:
+        """Ends all workers; safe to call twice."""
+        self._simulation.close()
+        self._baseline.close()
+        self._builder.close()
+
+    def _program(self, build: Build) -> Program:
+        return Program.from_code(build.code, folder=self._task.kernel.folder)
+
+    def _wide(self, resolved: Resolved) -> Program | None:
+        """The program in double, where it would be believed."""
+        if (
+            not Signature.of(self._task).widens
+            or not self._device.doubles
+            or self._task.verify.reference.kind in ("python", "recording")
+        ):
+            return None
+        return self._builder.wide(resolved)
+
+    def _start(
+        self, program: Program, resolved: Resolved, *, bundle: Bundle | None = None, seed: int = 0
+    ) -> OpenClRunner:
+        (compiled,) = self._builder.compile([program])
+        if compiled.status is not Status.OK:
+            raise CandidateFailed(compiled.status, compiled.message)
+        space = self._baseline.largest_bytes + (0 if bundle is None else bundle.layout.space_bytes)
+        arguments = compiled.kernels[program.entry]["arguments"]
+        load = Load(
+            device=self._device,
+            digest=digest(program.code()),
+            binary=compiled.binary,
+            entry=program.entry,
+            local=tuple(i for i, a in enumerate(arguments) if a["local"]),
+            geometry=failing(launches_of(self._task, resolved, wide=program.wide)),
+            shared=self._shared,
+        )
+        memory = _SPARE_MEMORY_BYTES + 2 * space + 2 * self._baseline.flush_bytes
+        return OpenClRunner(self._builder.zygote, load, limits=Limits(memory_bytes=memory), seed=seed)

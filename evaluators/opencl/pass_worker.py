@@ -1,0 +1,102 @@
+"""The process that runs pass pipelines over OpenCL's IR and makes SPIR-V: LLVM and llvmlite loaded once, then forked.
+
+Started as ``python -m tuner.evaluators.opencl.pass_worker LLVM``; the talk is that of
+:mod:`tuner.evaluators.host.compile_worker`. May not load pyopencl or a driver: those bring an LLVM of their own.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tuner.evaluators.device_code.generators import Generator, make_generator
+from tuner.evaluators.device_code.modules import DeviceModule
+from tuner.evaluators.host.compile_worker import Answer, JobFailed, Work, run_zygote
+from tuner.evaluators.host.llvm import Library, PassOptions
+
+__all__ = ["main"]
+
+_LOCAL_SPACE = 3
+_KIND_POINTER = 12
+_INLINE = "always-inline,globaldce"
+"""Clang splits each kernel into an entry and a body that is always inlined; a pipeline need not do that."""
+
+
+class _KernelModule(DeviceModule):
+    def local_parameters(self, symbol: str) -> list[bool]:
+        """For each parameter of a kernel whether it is a pointer into local memory."""
+        lib = self._lib
+        kernel = lib.GetNamedFunction(self._module, symbol.encode())
+        types = [lib.TypeOf(lib.GetParam(kernel, i)) for i in range(lib.CountParams(kernel))]
+        return [
+            lib.GetTypeKind(t) == _KIND_POINTER and lib.GetPointerAddressSpace(t) == _LOCAL_SPACE
+            for t in types
+        ]
+
+
+class _Worker:
+    """What is done for each ``op``.
+
+    Args:
+        library: runs the passes.
+        generator: makes SPIR-V.
+    """
+
+    def __init__(self, library: Library, generator: Generator) -> None:
+        self._library = library
+        self._generator = generator
+        self.work: dict[str, Work] = {"prepare": self._prepare, "compile": self._compile}
+
+    def _prepare(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
+        """The front end's module everything but the kernel hidden; what its parameters are."""
+        module = _KernelModule(self._library, modules[0])
+        symbol = str(header["entry"])
+        try:
+            if symbol not in module.names():
+                listed = ", ".join(n for n in module.names() if not n.startswith("__clang_")) or "none"
+                raise JobFailed(f"the program has no kernel {symbol!r}; it has {listed}")
+            local = module.local_parameters(symbol)
+            module.keep_only(symbol)
+            module.run_passes(_INLINE, 0, PassOptions())
+            module.verify()
+            return {"symbol": symbol, "local": local}, [module.bitcode()]
+        finally:
+            module.close()
+
+    def _compile(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
+        """One pipeline, then SPIR-V."""
+        started = time.perf_counter()
+        triple, symbol = header["triple"], header["symbol"]
+        module = _KernelModule(self._library, modules[0])
+        try:
+            machine = self._generator.machine(triple, "")
+            module.run_passes(header["pipeline"], machine, PassOptions(**header["passes"]))
+            if symbol not in module.names():
+                raise JobFailed("the pass pipeline removed the kernel")
+            passed = time.perf_counter()
+            code = self._generator.object_code(module, triple, "")
+        finally:
+            module.close()
+        seconds = {"passes": passed - started, "codegen": time.perf_counter() - passed}
+        return {"seconds": seconds}, [code]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The zygote; its only argument is the path of libLLVM."""
+
+    def load() -> tuple[dict[str, Any], Any]:
+        library = Library(arguments[0])
+        generator = make_generator(library, "SPIRV")
+
+        def begin(options: Sequence[str], log: int) -> Mapping[str, Work]:
+            return _Worker(library, generator).work
+
+        return {"llvm": library.version, "generator": generator.name}, begin
+
+    return run_zygote(load)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,100 @@
+"""Which candidates are looked at by Oclgrind, and what it finds: races, accesses out of bounds.
+
+Says nothing of times. A finding on the baseline is a warning, and then candidates are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tuner.core.canonical import digest_json
+from tuner.core.errors import MachineError
+from tuner.core.types import Build, Resolved, Task
+from tuner.evaluators.host.bundles import Bundle, make_bundle
+from tuner.evaluators.host.supply import runtime_of
+from tuner.evaluators.opencl.device import Device
+from tuner.evaluators.opencl.launches import failing, launches_of
+from tuner.evaluators.opencl.oclgrind import Report, Simulator, oclgrind_version
+from tuner.evaluators.opencl.program import Program
+from tuner.evaluators.workloads import Workload
+
+__all__ = ["Simulation"]
+
+_CHEAP_S = 1.0
+_ALWAYS, _AT_THE_END = ("search", "confirm"), ("confirm",)
+
+
+class Simulation:
+    """Oclgrind for one task; started when first needed.
+
+    Args:
+        task: what is tuned.
+        device: that candidates run on.
+        align: of every buffer, in bytes.
+    """
+
+    def __init__(self, task: Task, device: Device, *, align: int) -> None:
+        self._task = task
+        self._device = device
+        self._align = align
+        self._simulator: Simulator | None = None
+        self._small: Bundle | None = None
+        self._findings: dict[str, str] = {}
+        self._judged: frozenset[str] = frozenset()
+
+    def examine_baseline(
+        self, build: Build, resolved: Resolved, workloads: Sequence[Workload]
+    ) -> tuple[Sequence[str], Mapping[str, Any]]:
+        """Runs the baseline on the smallest workload, and decides when candidates are looked at.
+
+        Those that are confirmed are, where the baseline could be and is clean; all are where it is cheap.
+
+        Returns:
+            Warnings, and notes for the record.
+        """
+        self._judged = frozenset()
+        if oclgrind_version() is None or self._device.simulated:
+            return (), {"oclgrind": "not installed"}
+        smallest = min(workloads, key=lambda w: sum(a.nbytes for a in w.arrays.values()))
+        if self._small is not None:
+            self._small.close()
+        self._small = make_bundle(self._task, [smallest], ["start"], key="oclgrind", align=self._align)
+        try:
+            if self._simulator is None:
+                self._simulator = Simulator()
+            report = self._run(self._simulator, self._small, build, resolved)
+        except MachineError as error:
+            report = Report(ran=False, note=error.message)
+        if report.finding:
+            return [f"the kernel as given, under Oclgrind: {report.finding}"], {"oclgrind": report.finding}
+        if not report.ran:
+            return (), {"oclgrind": f"not simulated: {report.note}"}
+        self._judged = frozenset(_ALWAYS if report.seconds < _CHEAP_S else _AT_THE_END)
+        return (), {"oclgrind": "clean"}
+
+    def examine(self, build: Build, resolved: Resolved, purpose: str) -> str:
+        """What is wrong with a candidate; empty for nothing, or where it is not looked at.
+
+        Oclgrind takes source only: of a candidate with a pass pipeline the source is looked at.
+        """
+        if purpose not in self._judged or self._simulator is None or self._small is None:
+            return ""
+        key = digest_json([build.key, runtime_of(self._task, resolved)])
+        if key not in self._findings:
+            self._findings[key] = self._run(self._simulator, self._small, build, resolved).finding
+        return self._findings[key]
+
+    def close(self) -> None:
+        """Ends the simulator; safe to call twice."""
+        if self._simulator is not None:
+            self._simulator.close()
+            self._simulator = None
+        if self._small is not None:
+            self._small.close()
+            self._small = None
+
+    def _run(self, simulator: Simulator, small: Bundle, build: Build, resolved: Resolved) -> Report:
+        program = Program.from_code(build.code, folder=self._task.kernel.folder).source
+        shape = failing(launches_of(self._task, resolved))
+        return simulator.examine(program, small, shape, build.digest)

@@ -1,0 +1,92 @@
+"""OpenCL C to unoptimised device IR by clang, and what a kernel's IR says of its parameters.
+
+May not optimise, see :mod:`tuner.evaluators.host.frontend`. What only the driver's own compiler knows (its macros, its
+extensions beyond those that it lists) is not seen here: a source that asks for it is compiled as for any device.
+
+Source: OpenCL C and SPIR-V environment specifications (Khronos); clang and LLVM user guides for SPIR-V.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+from tuner.core.errors import SpecError
+from tuner.core.types import Source, Value, Variant
+from tuner.evaluators.host import frontend as front
+from tuner.evaluators.host.flags import Flags
+from tuner.evaluators.host.toolchain import Toolchain
+from tuner.evaluators.opencl.device import Device
+from tuner.evaluators.opencl.program import Program
+
+__all__ = ["SpirvFrontEnd", "clang_options", "spirv_source", "triple_of"]
+
+_VERSION = re.compile(r"SPIR-V_1\.(\d+)")
+_NEWEST = 4
+"""Minor version of SPIR-V beyond which nothing is asked for: kernels need nothing of later ones."""
+_PLATFORM = re.compile(r"OpenCL (\d)\.(\d)")
+_DRIVERS_OWN = ("-cl-nv-", "-cl-intel-")
+
+
+def triple_of(device: Device) -> str:
+    """The target triple of SPIR-V that the device takes; empty where it takes none."""
+    minors = [int(minor) for minor in _VERSION.findall(device.il)]
+    known = [minor for minor in minors if minor <= _NEWEST]
+    if not known:
+        return ""
+    return f"spirv{device.address_bits}v1.{max(known)}-unknown-unknown"
+
+
+def clang_options(options: Sequence[str]) -> tuple[str, ...]:
+    """What of a program's build options clang is given.
+
+    Raises:
+        SpecError: for one that cannot be had together with passes.
+    """
+    if "-cl-opt-disable" in options:
+        raise SpecError(
+            "flag -cl-opt-disable cannot be honoured together with a pass pipeline: it keeps passes out",
+            "keep it out of space.flags, or write passes: off",
+        )
+    return tuple(o for o in options if not o.startswith(_DRIVERS_OWN))
+
+
+def spirv_source(program: Program) -> front.Source:
+    """What clang is given: all sources as one text, then the headers."""
+    job = program.source.job()
+    first = PurePath(program.files[0].name).name
+    headers = [Source(name=name, text=text) for name, text in job["headers"]]
+    return front.Source(
+        variant=Variant(files=(Source(name=first, text=job["source"]), *headers)),
+        language="cl",
+        folder=program.folder,
+        include=program.include,
+    )
+
+
+class SpirvFrontEnd(front.FrontEnd):
+    """Runs clang for one device; see :class:`tuner.evaluators.host.frontend.FrontEnd`.
+
+    Args:
+        toolchain: whose clang.
+        device: whose extensions a source may use.
+        workers: how many at once.
+    """
+
+    def __init__(self, toolchain: Toolchain, device: Device, *, workers: int = 1) -> None:
+        super().__init__(toolchain, triple_of(device), workers=workers)
+        self._device = device
+
+    def words(self, source: front.Source, flags: Flags, macros: Mapping[str, Value]) -> list[str]:
+        """The options of every run; a source's folders are in it, and nothing of the system."""
+        extensions = ",".join(["-all", *(f"+{name}" for name in self._device.extensions)])
+        words = ["-c", "-O3", "-target", triple_of(self._device), "-nostdlibinc"]
+        words += ["-Xclang", f"-cl-ext={extensions}", "-Wno-unused-command-line-argument"]
+        version = _PLATFORM.search(self._device.version)
+        if version:
+            words.append(f"-D__OPENCL_VERSION__={version[1]}{version[2]}0")
+        words += ["-fno-color-diagnostics", "-fno-caret-diagnostics", *flags.frontend]
+        for folder in source.folders:
+            words += ["-I", folder]
+        return words

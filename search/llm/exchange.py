@@ -1,0 +1,148 @@
+"""One exchange with a model: what is asked, what came back, what it costs at worst and in the end.
+
+Plain values; may not open a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tuner.core.canonical import digest_json
+
+__all__ = ["Answer", "Message", "Model", "Request", "Turn", "bound_tokens", "cassette_key"]
+
+Message = Mapping[str, str]
+"""``role`` and ``content``, as chat completions take them."""
+
+_PER_MESSAGE = 16
+_PER_REQUEST = 64
+
+
+class Turn(StrEnum):
+    """Which request of a proposal: the first, the one that names what did not match, the one for whole regions."""
+
+    PROPOSE = "propose"
+    REPAIR = "repair"
+    REWRITE = "rewrite"
+
+    @property
+    def next(self) -> Turn | None:
+        """What is asked when the reply to this one cannot be used."""
+        return {Turn.PROPOSE: Turn.REPAIR, Turn.REPAIR: Turn.REWRITE}.get(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A model with its prices.
+
+    Attributes:
+        name: as the server knows it.
+        base_url: of an OpenAI-compatible server; ``None`` for OpenAI's own.
+        api_key_env: name of the environment variable with the key.
+        prompt_usd, completion_usd: for a million tokens.
+    """
+
+    name: str
+    base_url: str | None = None
+    api_key_env: str = "OPENAI_API_KEY"
+    prompt_usd: float = 0.0
+    completion_usd: float = 0.0
+
+    def usd(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """US dollars for so many tokens."""
+        return (prompt_tokens * self.prompt_usd + completion_tokens * self.completion_usd) / 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a client is to send.
+
+    Attributes:
+        number: of the call in its run.
+        model: whom to ask.
+        messages: the conversation so far.
+        max_tokens: that the reply may have.
+        timeout_s: for each try, from the first byte sent to the last received.
+        retries: of a try that the server refused for now (429, 5xx) or that found no server.
+        stream: whether the reply comes in pieces.
+        temperature: ``None`` leaves it to the server.
+    """
+
+    number: int
+    model: Model
+    messages: Sequence[Message]
+    max_tokens: int
+    timeout_s: float
+    retries: int = 3
+    stream: bool = True
+    temperature: float | None = None
+
+    @property
+    def deadline_s(self) -> float:
+        """Seconds after which no answer comes any more: each try with the longest wait after it."""
+        return (self.timeout_s + LONGEST_WAIT_S) * (self.retries + 1)
+
+
+LONGEST_WAIT_S = 60.0
+"""What a server may have a client wait between two tries; one that wants more is not asked again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What became of a request.
+
+    Attributes:
+        number: of the call.
+        status: ``ok``; ``refused`` (4xx), ``busy`` (429 to the last), ``unavailable`` (5xx to the last),
+            ``unreachable``, ``timed_out``, ``broken`` (cut short on the way), ``malformed``, ``too_large``, ``lost``
+            (the tuner was killed while it waited).
+        text: of the reply.
+        prompt_tokens, completion_tokens: as the server counts; ``None`` where it does not say.
+        finish: why the model stopped, as the server says: ``stop``, ``length`` and so on.
+        message: one line for people when the status is not ``ok``.
+        tries: requests sent.
+        wall_s: seconds from the first try.
+    """
+
+    number: int
+    status: str
+    text: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    finish: str = ""
+    message: str = ""
+    tries: int = 1
+    wall_s: float = 0.0
+
+    @property
+    def free(self) -> bool:
+        """Whether the server did no work that it may charge for."""
+        return self.status in ("refused", "busy", "unavailable", "unreachable")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def bound_tokens(messages: Sequence[Message]) -> int:
+    """Tokens that a prompt has at most: no tokenizer in use makes more tokens of a text than it has bytes."""
+    content = sum(len(m["content"].encode()) + _PER_MESSAGE for m in messages)
+    return content + _PER_REQUEST
+
+
+def cassette_key(*, template: str, model: str, parents: Sequence[str], attempt: int, turn: Turn) -> str:
+    """What a recorded exchange is found by.
+
+    Measured numbers are in the prompt but not in here: they differ between any two runs.
+
+    Args:
+        template: version of the prompts.
+        model: its name.
+        parents: digests of the variants that the new one is made from.
+        attempt: how many proposals of this model from these parents came before.
+        turn: of the proposal.
+    """
+    return digest_json([template, model, list(parents), attempt, turn.value])

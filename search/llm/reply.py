@@ -1,0 +1,200 @@
+"""What a model's reply says: edits, regions written anew, tunables. Any text is taken; what is wrong with it is said.
+
+May not look at the program that the edits are for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.core.errors import SpecError
+from tuner.core.expressions import RESERVED
+from tuner.spaces.parameters import Parameter
+
+__all__ = ["MOST_CHARACTERS", "Replacement", "Reply", "read_reply"]
+
+MOST_CHARACTERS = 1 << 18
+"""Of a reply; what is longer is no set of edits."""
+
+MOST_EDITS = 32
+MOST_TUNABLES = 8
+MOST_VALUES = 24
+LARGEST_VALUE = 1 << 20
+
+_BEGIN = re.compile(r"\s*<{4,12}\s*SEARCH\b")
+_MIDDLE = re.compile(r"\s*={4,12}\s*$")
+_END = re.compile(r"\s*>{4,12}\s*REPLACE\b")
+_FENCE = re.compile(r"\s*(?:```+|~~~+)\s*(?P<info>.*?)\s*$")
+_REGION = re.compile(r"\bregion\s*[:#]?\s*(\d{1,4})\b", re.IGNORECASE)
+_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_TUNABLE = re.compile(
+    r"(?P<name>[^\s:=]+)\s*[:=]\s*\[(?P<values>[^\]]*)\]\s*(?:(?:,|;)?\s*(?:=|default\b[:=]?)\s*(?P<default>\S+))?"
+)
+_NAME = re.compile(r"[A-Z][A-Z0-9_]{1,40}")
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """One SEARCH/REPLACE block."""
+
+    search: str
+    replace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What was understood.
+
+    Attributes:
+        replacements: in order.
+        rewrites: whole texts by the region's number, from 0.
+        parameters: declared tunables as an edit carries them.
+        problems: what could not be understood, one line each; a reply with any cannot be used.
+    """
+
+    replacements: tuple[Replacement, ...] = ()
+    rewrites: Mapping[int, str]
+    parameters: tuple[Mapping[str, Any], ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def read_reply(text: str, *, regions: int) -> Reply:
+    """Reads a reply.
+
+    Args:
+        text: of the reply, whatever it is.
+        regions: how many the program has.
+    """
+    if len(text) > MOST_CHARACTERS:
+        return Reply(rewrites={}, problems=(f"the reply has more than {MOST_CHARACTERS} characters",))
+    lines = _THOUGHT.sub("", text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    found = _Reading(lines)
+    found.read()
+    problems = list(found.problems)
+    rewrites: dict[int, str] = {}
+    for info, body in found.fences:
+        named = _REGION.search(info)
+        if named is None:
+            continue
+        number = int(named[1]) - 1
+        if not 0 <= number < regions:
+            problems.append(f"there is no region {number + 1}: they count from 1 to {regions}")
+        elif number in rewrites:
+            problems.append(f"region {number + 1} is written twice")
+        else:
+            rewrites[number] = body + "\n"
+    parameters: list[Mapping[str, Any]] = []
+    for info, body in found.fences:
+        if info.lower().split()[:1] == ["tunables"]:
+            for line in body.split("\n"):
+                _read_tunable(line, parameters, problems)
+    if len(parameters) > MOST_TUNABLES:
+        problems.append(f"{len(parameters)} tunables are declared; {MOST_TUNABLES} at most")
+    if len(found.replacements) > MOST_EDITS:
+        problems.append(f"there are {len(found.replacements)} edits; {MOST_EDITS} at most")
+    if rewrites and found.replacements:
+        problems.append("there are edits and whole regions: give one kind")
+    if not rewrites and not found.replacements and not problems:
+        problems.append("there is no SEARCH/REPLACE block in it")
+    return Reply(
+        replacements=tuple(found.replacements),
+        rewrites=rewrites,
+        parameters=tuple(parameters),
+        problems=tuple(problems[:MOST_EDITS]),
+    )
+
+
+class _Reading:
+    """One pass over the lines: blocks and fences, which may hold each other."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._at = 0
+        self.replacements: list[Replacement] = []
+        self.fences: list[tuple[str, str]] = []
+        self.problems: list[str] = []
+
+    def read(self) -> None:
+        while self._at < len(self._lines):
+            line = self._lines[self._at]
+            fence = _FENCE.match(line)
+            if _BEGIN.match(line):
+                self._block()
+            elif fence is not None and (_REGION.search(fence["info"]) or self._declares(fence["info"])):
+                self._fence(fence["info"])
+            else:
+                self._at += 1
+
+    @staticmethod
+    def _declares(info: str) -> bool:
+        return info.lower().split()[:1] == ["tunables"]
+
+    def _until(self, mark: re.Pattern[str]) -> list[str] | None:
+        """The lines up to one with a mark, which is passed over; ``None`` where there is none."""
+        for end in range(self._at, len(self._lines)):
+            if mark.match(self._lines[end]):
+                taken = self._lines[self._at : end]
+                self._at = end + 1
+                return taken
+            if mark is not _FENCE and _BEGIN.match(self._lines[end]):
+                return None
+        return None
+
+    def _block(self) -> None:
+        number = len(self.replacements) + 1
+        self._at += 1
+        search = self._until(_MIDDLE)
+        replace = None if search is None else self._until(_END)
+        if search is None or replace is None:
+            wanted = "=======" if search is None else ">>>>>>> REPLACE"
+            self.problems.append(f"edit {number} has no line {wanted}: it is cut off or not in the form")
+            return
+        if not any(line.strip() for line in search):
+            self.problems.append(f"edit {number} has an empty SEARCH part: quote lines of a region")
+            return
+        self.replacements.append(Replacement("\n".join(search), "\n".join(replace)))
+
+    def _fence(self, info: str) -> None:
+        self._at += 1
+        body = self._until(_FENCE)
+        if body is None:
+            self.problems.append(f"the block {info[:60]!r} does not end: the reply is cut off")
+            self._at = len(self._lines)
+            return
+        self.fences.append((info, "\n".join(body)))
+
+
+def _read_tunable(line: str, parameters: list[Mapping[str, Any]], problems: list[str]) -> None:
+    text = line.split("#")[0].split("//")[0].strip().lstrip("-* ").rstrip(",;")
+    if not text:
+        return
+    found = _TUNABLE.fullmatch(text)
+    if found is None:
+        problems.append(f"the tunable {text[:80]!r} is not in the form NAME: [1, 2, 4] = 2")
+        return
+    name = found["name"].strip("`'\"")
+    if not _NAME.fullmatch(name) or name in RESERVED:
+        problems.append(f"{name[:40]!r} is no name for a tunable: capitals, digits and _, from 2 characters")
+        return
+    if any(p["name"] == name for p in parameters):
+        problems.append(f"the tunable {name} is declared twice")
+        return
+    try:
+        values = [int(v) for v in found["values"].replace(",", " ").split()]
+        default = values[0] if found["default"] is None else int(found["default"])
+    except (ValueError, IndexError):
+        problems.append(f"the values of {name} are not whole numbers")
+        return
+    values = sorted(set(values))
+    if len(values) > MOST_VALUES or values[0] < 0 or values[-1] > LARGEST_VALUE:
+        problems.append(f"{name} may have {MOST_VALUES} values from 0 to {LARGEST_VALUE} at most")
+        return
+    try:
+        Parameter.choice(name, values, default=default)
+    except SpecError as error:
+        problems.append(str(error)[:200])
+        return
+    parameters.append({"name": name, "values": values, "default": default})

@@ -1,0 +1,69 @@
+"""What can be said of a piece of C text without parsing it: whether it is whole, and what it names.
+
+Covers C, C++, OpenCL C and CUDA. May not judge what the text means.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["damage", "tokens", "unbalanced"]
+
+_PIECE = re.compile(
+    r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
+    |(?P<open_comment>/\*)
+    |R"(?P<mark>[^ ()\\\t\v\f\n]{0,16})\(.*?\)(?P=mark)"
+    |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'
+    |(?P<open_text>")
+    |(?P<directive>^[ \t]*\#[ \t]*(?P<word>\w+))
+    |(?P<token>\w+|[^\w\s])""",
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
+_OPENING = {"(": ")", "[": "]", "{": "}"}
+_CLOSING = frozenset(_OPENING.values())
+_DEEPEST = 120
+"""Nesting of brackets that readers of trees get along with."""
+
+
+def damage(text: str) -> str:
+    """What of a text would swallow what follows it, one line; empty when nothing does."""
+    if "\0" in text:
+        return "there is a NUL character"
+    if text.rstrip(" \t").endswith("\\"):
+        return "the last line goes on with a backslash"
+    conditionals = depth = 0
+    for found in _PIECE.finditer(text):
+        if found["open_comment"]:
+            return "a comment is not closed"
+        if found["open_text"]:
+            return "a string is not closed"
+        if found["word"] in ("if", "ifdef", "ifndef"):
+            conditionals += 1
+        elif found["word"] == "endif":
+            conditionals -= 1
+            if conditionals < 0:
+                return "an #endif has no #if"
+        depth += (found["token"] in _OPENING) - (found["token"] in _CLOSING)
+        if depth > _DEEPEST:
+            return f"brackets are nested more than {_DEEPEST} deep"
+    return "an #if has no #endif" if conditionals else ""
+
+
+def unbalanced(text: str) -> str:
+    """Which bracket has no other, one line; empty when all have, or when conditionals may hold one twice."""
+    waiting: list[str] = []
+    for token in tokens(text):
+        if token.startswith("#"):
+            return ""
+        if token in _OPENING:
+            waiting.append(_OPENING[token])
+        elif token in _CLOSING and (not waiting or waiting.pop() != token):
+            return f"a {token!r} closes nothing"
+    return f"a {waiting[-1]!r} is missing" if waiting else ""
+
+
+def tokens(text: str) -> list[str]:
+    """The text's tokens without comments and white space; a string is one token, ``#`` with its word another."""
+    return [
+        "#" + m["word"] if m["directive"] else m[0] for m in _PIECE.finditer(text) if m["comment"] is None
+    ]

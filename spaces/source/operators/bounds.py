@@ -1,0 +1,98 @@
+"""Bounds of loops as expressions: where they end, what whole tiles leave over, constants put in their place.
+
+May not judge whether a change is legal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tuner.spaces.source.kinds import is_integer, is_pure
+from tuner.spaces.source.operators.base import loops_of
+from tuner.spaces.source.syntax import (
+    Binary,
+    Block,
+    Decl,
+    Expr,
+    For,
+    Number,
+    Stmt,
+    Ternary,
+    names_in,
+    substitute,
+    written_names,
+)
+
+__all__ = ["add", "inline_constants", "left_over", "minimum", "subtract", "upper_end"]
+
+
+def upper_end(loop: For) -> Expr:
+    """The first value that an upward loop does not reach."""
+    return loop.limit if loop.op == "<" else add(loop.limit, Number("1"))
+
+
+def left_over(loop: For, size: Expr, end: Expr) -> Expr:
+    """Where whole tiles of a loop end: ``end - (end - start) % size``."""
+    length = end if loop.start == Number("0") else Binary("-", end, loop.start)
+    return Binary("-", end, Binary("%", length, size))
+
+
+def minimum(a: Expr, b: Expr) -> Expr:
+    """``a < b ? a : b``."""
+    return Ternary(Binary("<", a, b), a, b)
+
+
+def add(a: Expr, b: Expr) -> Expr:
+    """A sum, with small numbers added up."""
+    if isinstance(b, Number) and b.text.isdigit():
+        value = int(b.text)
+        match a:
+            case Number(text=text) if text.isdigit():
+                return Number(str(int(text) + value))
+            case Binary(op="-" | "+" as op, left=left, right=Number(text=text)) if text.isdigit():
+                total = (int(text) if op == "+" else -int(text)) + value
+                return left if not total else Binary("+" if total > 0 else "-", left, Number(str(abs(total))))
+        if not value:
+            return a
+    return b if a == Number("0") else Binary("+", a, b)
+
+
+def subtract(a: Expr, b: Expr) -> Expr:
+    """A difference, without ``- 0``."""
+    return a if b == Number("0") else Binary("-", a, b)
+
+
+def inline_constants(loop: For) -> For:
+    """A loop with the constant integers declared in it put where they are used."""
+
+    def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        made: list[Stmt] = []
+        rest = list(body)
+        while rest:
+            stmt = rest.pop(0)
+            if (
+                isinstance(stmt, Decl)
+                and stmt.init is not None
+                and not stmt.dims
+                and _is_constant(stmt, loop)
+            ):
+                rest = list(substitute(tuple(rest), stmt.name, stmt.init))
+                continue
+            if isinstance(stmt, For | Block):
+                stmt = replace(stmt, body=visit(stmt.body))
+            made.append(stmt)
+        return tuple(made)
+
+    return replace(loop, body=visit(loop.body))
+
+
+def _is_constant(decl: Decl, loop: For) -> bool:
+    if (
+        "const" not in decl.type.split()
+        or not is_integer(decl.type)
+        or decl.init is None
+        or not is_pure(decl.init)
+    ):
+        return False
+    counters = {f.var for f in loops_of(loop)}
+    return (written_names(loop) - counters).isdisjoint(names_in(decl.init))

@@ -1,0 +1,350 @@
+"""Thread coarsening: how much a work-item (thread) does.
+
+Groups run in no order, so that one group may do the work of several, statement by statement: that is what coarsening
+rests on. The launch changes with the source. May not judge what is fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from tuner.spaces.source.operators.base import (
+    DEVICE,
+    Args,
+    Operator,
+    Refused,
+    all_loops,
+    define,
+    fresh_key,
+    fresh_name,
+    parameter,
+    rekeyed,
+    require_known,
+)
+from tuner.spaces.source.operators.differing import assigned, differing, reads_memory
+from tuner.spaces.source.operators.push import Inner, Piece, Point, Run, expand, pieces
+from tuner.spaces.source.operators.threads import (
+    conjuncts,
+    coordinate,
+    dims_of,
+    is_barrier,
+    is_return,
+    launch_of,
+    negated,
+    place_names,
+    with_launch,
+)
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Comment,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    If,
+    Name,
+    Number,
+    Stmt,
+    map_expressions,
+    names_in,
+    statements,
+    subtrees,
+    written_names,
+)
+
+__all__ = ["OPERATORS"]
+
+_AXES = "xyz"
+_COUNTS = (1, 2, 4, 8)
+
+
+def coarsen(function: Function, args: Args) -> Function:
+    """Lets a group do the work of several neighbouring ones, statement by statement, in registers of its items.
+
+    What is the same for all of them is computed once. Where an item may end early, blocks of groups in which none does
+    are done so, others one after the other.
+
+    Args:
+        function: a kernel; its stores have to stand under a condition on the place along each axis, because the last
+            group may reach beyond the launch as it was.
+        args: ``axes``; one of ``parameters`` for each.
+    """
+    launch = launch_of(function)
+    axes = args.get("axes")
+    if not isinstance(axes, list) or not axes or len(set(axes)) < len(axes):
+        raise Refused(f"the edit's 'axes' is {axes!r}")
+    if not all(isinstance(a, int) and 0 <= a < len(launch.grid) for a in axes):
+        raise Refused("the launch has no such axes")
+    made, counts = define(function, args, len(axes))
+    body, grid = made.body, [e.text for e in launch.grid]
+    loops: list[For] = []
+    for axis, count in zip(axes, counts, strict=True):
+        part = fresh_name(made, f"part_{_AXES[axis]}")
+        body = _renumbered(replace(made, body=body), axis, part, count)
+        key = fresh_key(made, part)
+        loops.append(For(key, "int", part, Number("0"), "<", count, Number("1"), (), ("unroll",)))
+        grid[axis] = f"ceil(({grid[axis]}) / {count.id if isinstance(count, Name) else ''})"
+    frame = _frame(body, tuple(loops))
+    # Where items never end early, one axis after the other: what depends on one of them only is not done for both.
+    steps = [tuple(loops)] if frame.guards else [(f,) for f in loops]
+    for step in steps:
+        frame = _frame(body, step)
+        for loop in step:
+            _require_bounded(body, frame, loop.var)
+        body = _versioned(replace(made, body=body), frame)
+    return with_launch(replace(made, body=body), grid=grid)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Frame:
+    """A kernel's body over several parts.
+
+    Attributes:
+        loops: over the parts, outermost first.
+        own: names whose values may differ between parts.
+        first: what is done once before.
+        plain: declarations that are cheap to make again for each part.
+        guards: conditions under which an item goes on, which depend on the part.
+        rest: the work.
+    """
+
+    loops: tuple[For, ...]
+    own: frozenset[str]
+    first: tuple[Stmt, ...]
+    plain: tuple[Decl, ...]
+    guards: tuple[Expr, ...]
+    rest: tuple[Stmt, ...]
+
+
+def _renumbered(function: Function, axis: int, part: str, count: Expr) -> tuple[Stmt, ...]:
+    """The body as one of ``count`` groups in the place of one does it."""
+    language = function.language
+    require_known(tuple(s for s in function.body if not _is_exit(s)), "the kernel")
+    if place_names(function, axis).isdisjoint({"get_group_id", "get_global_id", f"blockIdx.{_AXES[axis]}"}):
+        raise Refused("the kernel does not ask for its group along this axis")
+    group, item, items = (coordinate(language, w, axis) for w in ("group", "item", "items"))
+    own: Expr = Binary("+", Binary("*", group, count), Name(part))
+    forbidden = (coordinate(language, "groups", axis), coordinate(language, "total", axis))
+    everywhere = Binary("+", Binary("*", own, items), item)
+
+    def change(expr: Expr) -> Expr:
+        if expr in forbidden:
+            raise Refused("the kernel asks how many groups there are")
+        if expr == group:
+            return own
+        return everywhere if expr == Call("get_global_id", (Number(str(axis)),)) else expr
+
+    changed: tuple[Stmt, ...] = map_expressions(function.body, change)
+    return tuple(s for s in changed if not isinstance(s, Comment))
+
+
+def _is_exit(stmt: Stmt) -> bool:
+    return isinstance(stmt, If) and not stmt.other and len(stmt.then) == 1 and is_return(stmt.then[0])
+
+
+def _frame(body: tuple[Stmt, ...], loops: tuple[For, ...]) -> _Frame:
+    own = differing(body, {f.var for f in loops})
+    written = assigned(body)
+    first: list[Stmt] = []
+    plain: list[Decl] = []
+    guards: list[Expr] = []
+    kept: list[Stmt] = []
+    rest = list(body)
+    while rest:
+        stmt = rest[0]
+        if isinstance(stmt, Decl):
+            cheap = stmt.init is not None and not stmt.dims and not reads_memory(stmt)
+            if not cheap or stmt.name in written:
+                kept.append(stmt)
+            elif stmt.name in own:
+                plain.append(stmt)
+            else:
+                first.append(stmt)
+        elif isinstance(stmt, If) and _is_exit(stmt):
+            if own.isdisjoint(names_in(stmt.condition)):
+                first.append(stmt)
+            else:
+                guards += [negated(c) for c in conjuncts(stmt.condition, "||")]
+        else:
+            break
+        rest.pop(0)
+    last = rest[0] if len(rest) == 1 else None
+    if isinstance(last, If) and not last.other and any(isinstance(n, For) for n in subtrees(last)):
+        guards += conjuncts(last.condition, "&&")
+        rest = list(last.then)
+    return _Frame(
+        loops=loops,
+        own=frozenset(own),
+        first=tuple(first),
+        plain=tuple(plain),
+        guards=tuple(guards),
+        rest=(*kept, *rest),
+    )
+
+
+def _require_bounded(body: tuple[Stmt, ...], frame: _Frame, part: str) -> None:
+    """Refuses what could store beyond the launch as it was, or would let items wait for ones that have ended."""
+    if any(is_return(s) for s in statements(frame.rest)):
+        raise Refused("an item may end in the midst of the work")
+    own = differing(body, {part})
+    if frame.guards and any(is_barrier(n) for n in subtrees(frame.rest)):
+        raise Refused("items that wait for one another may end early")
+    if any(not own.isdisjoint(names_in(guard)) for guard in frame.guards):
+        return
+    local = {s.name for s in statements(body) if isinstance(s, Decl)}
+
+    def visit(stmts: Sequence[Stmt], bounded: bool) -> None:
+        for stmt in stmts:
+            if isinstance(stmt, If):
+                inner = bounded or not own.isdisjoint(names_in(stmt.condition))
+                visit(stmt.then, inner)
+                visit(stmt.other, inner)
+            elif isinstance(stmt, For | Block):
+                visit(stmt.body, bounded)
+            elif not bounded and not assigned([stmt]) <= local:
+                raise Refused("a store is not under a condition on its place along the axis")
+
+    visit(frame.rest, False)
+
+
+def _versioned(function: Function, frame: _Frame) -> tuple[Stmt, ...]:
+    """All parts together; where an item may end early, only if none does, and else one after the other."""
+    taken = {f.key for f in all_loops(function)}
+    fast = _jammed(function, frame, taken)
+    if not frame.guards:
+        return (*frame.first, *fast)
+    whole = fresh_name(function, "all_inside")
+    inside = frame.guards[0]
+    for guard in frame.guards[1:]:
+        inside = Binary("&&", inside, guard)
+    check = ExprStmt(Assign("&=", Name(whole), inside))
+    slow = If(inside, rekeyed(function, frame.rest, taken))
+    return (
+        *frame.first,
+        Decl("int", whole, (), Number("1")),
+        *_over_parts(function, frame, (check,), taken),
+        If(Name(whole), fast, _over_parts(function, frame, (slow,), taken, unrolled=False)),
+    )
+
+
+def _over_parts(
+    function: Function, frame: _Frame, stmts: tuple[Stmt, ...], taken: set[str], *, unrolled: bool = True
+) -> tuple[Stmt, ...]:
+    """Statements for each part, with the plain declarations that they need."""
+    needed = names_in(stmts)
+    before: list[Stmt] = []
+    for decl in reversed(frame.plain):
+        if decl.name in needed:
+            before.insert(0, decl)
+            needed |= names_in(decl)
+    body: tuple[Stmt, ...] = (*before, *stmts)
+    for loop in reversed(frame.loops):
+        key = fresh_key(function, loop.key, taken)
+        taken.add(key)
+        body = (replace(loop, key=key, body=body, pragmas=loop.pragmas if unrolled else ()),)
+    return body
+
+
+def _jammed(function: Function, frame: _Frame, taken: set[str]) -> tuple[Stmt, ...]:
+    """The work for all parts together: loops that are the same for all stay outside of those over parts."""
+    marks = [replace(frame.loops[0], var=name) for name in sorted(frame.own)]
+    parts = _split(pieces(frame.rest, marks), frame.own)
+    points = [Point(loop=f, base="", size=f.limit, key=f.key, type=f.type) for f in frame.loops]
+    shared, declared = expand(parts, points, partial(fresh_name, function), frame.own)
+    # Which statements are the same for all shows before scalars become elements.
+    return (*declared, *_emit(function, parts, shared, frame, taken))
+
+
+def _split(parts: Sequence[Piece], own: frozenset[str]) -> tuple[Piece, ...]:
+    """Runs cut where statements are the same for all parts: those are executed once."""
+    made: list[Piece] = []
+    for piece in parts:
+        if isinstance(piece, Inner):
+            made.append(replace(piece, parts=_split(piece.parts, own)))
+            continue
+        cheap = _repeated(piece.stmts, parts, own)
+        for offset, stmt in enumerate(piece.stmts):
+            last = made[-1] if made else None
+            once = _same_for_all(stmt, own) and id(stmt) not in cheap
+            if isinstance(last, Run) and offset and _is_once(last, own, cheap) == once:
+                made[-1] = replace(last, stmts=(*last.stmts, stmt))
+            else:
+                made.append(Run(first=piece.first + offset, stmts=(stmt,)))
+    return tuple(made)
+
+
+def _is_once(run: Run, own: frozenset[str], cheap: set[int]) -> bool:
+    return _same_for_all(run.stmts[-1], own) and id(run.stmts[-1]) not in cheap
+
+
+def _repeated(stmts: Sequence[Stmt], parts: Sequence[Piece], own: frozenset[str]) -> set[int]:
+    """Declarations, by identity, that are the same for all parts and yet made again, where they are needed."""
+    found: set[int] = set()
+    elsewhere: set[str] = set()
+    for piece in parts:
+        if isinstance(piece, Inner):
+            elsewhere |= names_in(piece.loop)
+        elif piece.stmts is not stmts:
+            elsewhere |= names_in(piece.stmts)
+    for place in reversed(range(len(stmts))):
+        stmt = stmts[place]
+        if not isinstance(stmt, Decl) or stmt.dims or stmt.init is None or reads_memory(stmt):
+            continue
+        users = [s for s in stmts[place + 1 :] if stmt.name in names_in(s)]
+        differing = all(not _same_for_all(s, own) or id(s) in found for s in users)
+        if "const" in stmt.type.split() and stmt.name not in elsewhere and users and differing:
+            found.add(id(stmt))
+    return found
+
+
+def _same_for_all(stmt: Stmt, own: frozenset[str]) -> bool:
+    return own.isdisjoint(names_in(stmt) | written_names(stmt))
+
+
+def _emit(
+    function: Function, before: Sequence[Piece], parts: Sequence[Piece], frame: _Frame, taken: set[str]
+) -> tuple[Stmt, ...]:
+    made: list[Stmt] = []
+    old = {p.first: p for p in before if isinstance(p, Run)}
+    loops = {p.place: p for p in before if isinstance(p, Inner)}
+    for piece in parts:
+        if isinstance(piece, Inner):
+            inner = _emit(function, loops[piece.place].parts, piece.parts, frame, taken)
+            made.append(replace(piece.loop, body=inner))
+        elif all(_same_for_all(s, frame.own) for s in old[piece.first].stmts):
+            made += piece.stmts
+        else:
+            made += _over_parts(function, frame, piece.stmts, taken)
+    return tuple(made)
+
+
+def _coarsen_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    if function.launch is None or not function.whole:
+        return
+    count = dims_of(function)
+    choices = [[a] for a in range(count)] + [[b, a] for a in range(count) for b in range(a + 1, count)]
+    for axes in choices:
+        found: list[dict[str, Any]] = []
+        for axis in axes:
+            taken = [p["name"] for p in found]
+            found.append(parameter(function, f"COARSEN_{_AXES[axis]}", _COUNTS, 2, taken))
+        yield {"axes": axes, "parameters": found}
+
+
+OPERATORS: Iterable[Operator] = (
+    Operator(
+        name="coarsen",
+        summary="lets a group do the work of several",
+        apply=coarsen,
+        sites=_coarsen_sites,
+        checked=False,
+        languages=DEVICE,
+    ),
+)

@@ -1,0 +1,164 @@
+"""How many work-items (threads) there are: grid-stride loops and sizes of groups.
+
+Each changes the launch with the source. May not judge what is fast.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.operators.base import (
+    DEVICE,
+    Args,
+    Operator,
+    Refused,
+    argument,
+    define,
+    fresh_key,
+    parameter,
+)
+from tuner.spaces.source.operators.differing import differing
+from tuner.spaces.source.operators.threads import (
+    coordinate,
+    dims_of,
+    launch_of,
+    read_threads,
+    with_launch,
+)
+from tuner.spaces.source.syntax import (
+    Binary,
+    Decl,
+    For,
+    Function,
+    If,
+    Name,
+    Number,
+    Stmt,
+    names_in,
+    subtrees,
+)
+
+__all__ = ["OPERATORS"]
+
+_AXES = "xyz"
+_STRIDES = (1, 2, 4, 8, 16)
+_BLOCKS = {1: (32, 64, 128, 256, 512), 2: (4, 8, 16, 32)}
+_MOST_ITEMS = {"opencl": 256, "cuda": 1024}
+
+
+def grid_stride(function: Function, args: Args) -> Function:
+    """Lets every item go on with the item that is as far away as there are items, until the problem is done.
+
+    Args:
+        function: a kernel whose items end early from a limit on.
+        args: ``axis``; one of ``parameters``.
+    """
+    axis = argument(args, "axis", int)
+    threads = read_threads(function)
+    if axis not in threads.ids:
+        raise Refused(f"no variable numbers the items along axis {axis}")
+    made, (count,) = define(function, args, 1)
+    name, kind = threads.ids[axis], threads.kinds[axis]
+    limits = [
+        c.right
+        for c in threads.conditions
+        if isinstance(c, Binary) and c.op == "<" and c.left == Name(name) and name not in names_in(c.right)
+    ]
+    if len(limits) != 1:
+        raise Refused(f"{name} has no one limit")
+    others = [c for c in threads.conditions if c != Binary("<", Name(name), limits[0])]
+    moved = differing(threads.before, {name})
+    inner: tuple[Stmt, ...] = tuple(s for s in threads.before if s.name in moved)
+    body: tuple[Stmt, ...] = threads.body
+    for condition in reversed(others):
+        body = (If(condition, body),)
+    language = function.language
+    step, first = coordinate(language, "total", axis), coordinate(language, "global", axis)
+    loop = For(fresh_key(made, name), kind, name, first, "<", limits[0], step, (*inner, *body))
+    ids = [
+        Decl(f"const {threads.kinds[a]}", n, (), coordinate(language, "global", a))
+        for a, n in threads.ids.items()
+        if a != axis
+    ]
+    before = [s for s in threads.before if s.name not in moved]
+    launch = launch_of(function)
+    grid = [e.text for e in launch.grid]
+    grid[axis] = f"ceil(({grid[axis]}) / {count.id if isinstance(count, Name) else ''})"
+    return with_launch(replace(made, body=(*ids, *before, loop)), grid=grid)
+
+
+def block_size(function: Function, args: Args) -> Function:
+    """Makes the size of a group a tunable where the kernel does not count on it.
+
+    Args:
+        function: a kernel whose grid is ``ceil(… / block)`` along the axis.
+        args: ``axis``; one of ``parameters``.
+    """
+    axis = argument(args, "axis", int)
+    launch = launch_of(function)
+    if not 0 <= axis < len(launch.block):
+        raise Refused(f"the launch has no axis {axis}")
+    old, grid = launch.block[axis].text, [e.text for e in launch.grid]
+    found = re.fullmatch(rf"ceil\((.+)/\s*\(?{re.escape(old)}\)?\s*\)", grid[axis])
+    if found is None:
+        raise Refused(f"the grid is not a number of items over {old!r}")
+    read_threads(function)
+    words = {
+        n.text if isinstance(n, Number) else n.id
+        for n in subtrees(function.body)
+        if isinstance(n, Number | Name)
+    }
+    if old in words or re.search(rf"\b{re.escape(old)}\b", function.head):
+        raise Refused(f"the kernel counts on groups of {old}")
+    made, (size,) = define(function, args, 1)
+    name = size.id if isinstance(size, Name) else ""
+    grid[axis] = f"ceil({found[1].strip()} / {name})"
+    block = [name if i == axis else e.text for i, e in enumerate(launch.block)]
+    return with_launch(made, grid=grid, block=block)
+
+
+def _axis_sites(
+    function: Function, stem: str, values: Sequence[int], default: int
+) -> Iterator[dict[str, Any]]:
+    if function.launch is None or not function.whole:
+        return
+    for axis in range(dims_of(function)):
+        found = parameter(function, f"{stem}_{_AXES[axis]}", values, default)
+        yield {"axis": axis, "parameters": [found]}
+
+
+def _stride_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    yield from _axis_sites(function, "STRIDE", _STRIDES, 4)
+
+
+def _block_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    launch = function.launch
+    if launch is None:
+        return
+    values = _BLOCKS[1 if len(launch.block) == 1 else 2]
+    for site in _axis_sites(function, "BLOCK", values, values[len(values) // 2]):
+        name = site["parameters"][0]["name"]
+        texts = [name if i == site["axis"] else e.text for i, e in enumerate(launch.block)]
+        most = _MOST_ITEMS.get(function.language, 256)
+        yield site | {"constraints": [f"{' * '.join(f'({t})' for t in texts)} <= {most}"]}
+
+
+OPERATORS: Iterable[Operator] = (
+    Operator(
+        name="grid_stride",
+        summary="lets fewer items stride over the problem",
+        apply=grid_stride,
+        sites=_stride_sites,
+        languages=DEVICE,
+    ),
+    Operator(
+        name="block_size",
+        summary="makes the size of a group a tunable",
+        apply=block_size,
+        sites=_block_sites,
+        languages=DEVICE,
+    ),
+)

@@ -1,0 +1,421 @@
+"""Shared (local) memory: tiles of what a group reads again and again, loaded together; padded, double buffered.
+
+What is staged is only read by the kernel and does not change while it runs, so that a copy is as good. May not judge
+what is fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tuner.spaces.source.affine import Poly, polynomial
+from tuner.spaces.source.operators.base import (
+    DEVICE,
+    Args,
+    Operator,
+    Refused,
+    all_loops,
+    argument,
+    define,
+    find_loop,
+    fresh_key,
+    fresh_name,
+    parameter,
+    require_known,
+    require_simple_loop,
+)
+from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
+from tuner.spaces.source.operators.threads import (
+    Threads,
+    barrier,
+    block_text,
+    coordinate,
+    dims_of,
+    read_only,
+    read_threads,
+    shared_type,
+)
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    If,
+    Index,
+    Name,
+    Number,
+    Stmt,
+    Ternary,
+    index_chain,
+    map_expressions,
+    names_in,
+    statements,
+    substitute,
+    subtrees,
+    written_names,
+)
+
+__all__ = ["OPERATORS"]
+
+_DEPTHS = (4, 8, 16, 32, 64)
+_PADS = (0, 1, 2, 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tile:
+    """One array's part that goes through shared memory.
+
+    Attributes:
+        array: the parameter.
+        read: the access as it stands.
+        subscript: of the access, with the kernel's own constants filled in.
+        axis: along which items read different rows; ``None`` where all read the same.
+        along: whether neighbouring elements lie along the loop, not along the axis.
+        name: of the shared array.
+        element: its element type.
+    """
+
+    array: str
+    read: Index
+    subscript: Expr
+    axis: int | None
+    along: bool
+    name: str
+    element: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """Everything that emitting a staged kernel needs."""
+
+    threads: Threads
+    loop: For
+    tiles: tuple[_Tile, ...]
+    depth: Expr
+    pad: Expr
+    items: Expr
+    own: str
+    active: str
+    double: bool
+
+
+def stage(function: Function, args: Args) -> Function:
+    """Cuts a loop into tiles whose elements the items of a group load together into shared memory.
+
+    Args:
+        function: a kernel whose items do not wait for one another yet, with one loop that is the same for all items.
+        args: ``loop``; ``arrays``; ``double``: load the next tile while the last one is used; two of ``parameters``:
+            depth of a tile, padding of its rows.
+    """
+    key = argument(args, "loop")
+    arrays = args.get("arrays")
+    if not isinstance(arrays, list) or not arrays:
+        raise Refused(f"the edit's 'arrays' is {arrays!r}")
+    threads = read_threads(function)
+    loop = find_loop(function, key)
+    _check_loop(function, threads, loop)
+    made, (depth, pad) = define(function, args, 2)
+    taken: list[str] = []
+    tiles = []
+    for array in arrays:
+        tile = _tile(made, threads, loop, array, taken)
+        taken.append(tile.name)
+        tiles.append(tile)
+    own, active = (fresh_name(made, stem, taken) for stem in ("own_item", "active"))
+    plan = _Plan(
+        threads=threads,
+        loop=loop,
+        tiles=tuple(tiles),
+        depth=depth,
+        pad=pad,
+        items=_product([_size(made, axis) for axis in range(dims_of(made))]),
+        own=own,
+        active=active,
+        double=args.get("double") is True,
+    )
+    return replace(made, body=_emit(made, plan))
+
+
+def _size(function: Function, axis: int) -> Expr:
+    text = block_text(function, axis)
+    return Number(text) if text.isdigit() else Name(text)
+
+
+def _product(sizes: list[Expr]) -> Expr:
+    made = sizes[0]
+    for size in sizes[1:]:
+        made = Binary("*", made, size)
+    return made
+
+
+def _check_loop(function: Function, threads: Threads, loop: For) -> None:
+    if not any(s is loop for s in threads.body):
+        raise Refused(f"loop {loop.key} is not at the outermost level of the work")
+    require_simple_loop(function, loop)
+    require_known(threads.body, "the kernel")
+    if any(isinstance(s, For) for s in statements(loop.body)):
+        raise Refused(f"loop {loop.key} holds loops")
+    moving = set(threads.ids.values()) | {d.name for d in threads.before} | _local(threads)
+    if not moving.isdisjoint(names_in((loop.start, loop.limit))):
+        raise Refused(f"loop {loop.key} is not the same for all items")
+
+
+def _local(threads: Threads) -> set[str]:
+    return {s.name for s in statements(threads.body) if isinstance(s, Decl)}
+
+
+def _filled(threads: Threads, expr: Expr) -> Expr:
+    for decl in reversed(threads.before):
+        if decl.init is not None:
+            expr = substitute(expr, decl.name, decl.init)
+    return expr
+
+
+def _tile(function: Function, threads: Threads, loop: For, array: str, taken: list[str]) -> _Tile:
+    element = read_only(function).get(array)
+    if element is None:
+        raise Refused(f"{array} is not only read")
+    found = {n for n in subtrees(loop.body) if isinstance(n, Index) and index_chain(n)[0] == Name(array)}
+    if len(found) != 1:
+        raise Refused(f"{array} is not read at one place in loop {loop.key}")
+    read = found.pop()
+    subscript = _filled(threads, read.index)
+    ids = {name: axis for axis, name in threads.ids.items()}
+    poly = polynomial(subscript, {loop.var, *ids})
+    if poly is None or not names_in(subscript).isdisjoint(_local(threads) | written_names(loop.body)):
+        raise Refused(f"the subscript of {array} is no polynomial of sizes and places")
+    axis, along = _direction(poly, loop.var, ids, array)
+    return _Tile(
+        array=array,
+        read=read,
+        subscript=subscript,
+        axis=axis,
+        along=along,
+        name=fresh_name(function, f"{array}_tile", taken),
+        element=element,
+    )
+
+
+def _direction(poly: Poly, counter: str, ids: dict[str, int], array: str) -> tuple[int | None, bool]:
+    moving = {counter, *ids}
+    if any(sum(name in moving for name in monomial) > 1 for monomial in poly):
+        raise Refused(f"places are multiplied in the subscript of {array}")
+    used = [name for name in ids if any(name in monomial for monomial in poly)]
+    if not any(counter in monomial for monomial in poly) or len(used) > 1:
+        raise Refused(f"the items of a group do not share elements of {array}")
+    if not used:
+        return None, True
+    along = poly.get((counter,)) == 1
+    if not along and poly.get((used[0],)) != 1:
+        raise Refused(f"no neighbouring elements of {array} are read")
+    return ids[used[0]], along
+
+
+def _emit(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
+    language, threads, loop = function.language, plan.threads, plan.loop
+    numbers = [
+        Decl(f"const {threads.kinds[axis]}", name, (), coordinate(language, "global", axis))
+        for axis, name in threads.ids.items()
+    ]
+    tiles = [_declared(function, plan, tile) for tile in plan.tiles]
+    at = next(i for i, s in enumerate(threads.body) if s is loop)
+    work: list[Stmt] = [Decl("const int", plan.own, (), _own_item(function))]
+    if threads.conditions:
+        condition = threads.conditions[0]
+        for other in threads.conditions[1:]:
+            condition = Binary("&&", condition, other)
+        work.append(Decl("const int", plan.active, (), condition))
+    before = _guarded(plan, threads.body[:at])
+    after = _guarded(plan, threads.body[at + 1 :])
+    return (*tiles, *numbers, *threads.before, *work, *before, *_tiled(function, plan), *after)
+
+
+def _guarded(plan: _Plan, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Statements for active items only; variables stay in sight of what follows."""
+    if not plan.threads.conditions:
+        return stmts
+    made: list[Stmt] = []
+    held: list[Stmt] = []
+
+    def flush() -> None:
+        if held:
+            made.append(If(Name(plan.active), tuple(held)))
+            held.clear()
+
+    for stmt in stmts:
+        if isinstance(stmt, Decl) and not any(isinstance(n, Index) for n in subtrees(stmt)):
+            flush()
+            made.append(stmt)
+        elif isinstance(stmt, Decl):
+            if stmt.dims or stmt.init is None:
+                raise Refused(f"{stmt.name} is an array with an initial value")
+            kind = " ".join(w for w in stmt.type.split() if w != "const")
+            flush()
+            made.append(Decl(kind, stmt.name, (), Number("0")))
+            held.append(ExprStmt(Assign("=", Name(stmt.name), stmt.init)))
+        else:
+            held.append(stmt)
+    flush()
+    return tuple(made)
+
+
+def _own_item(function: Function) -> Expr:
+    """The number of an item in its group."""
+    language, count = function.language, dims_of(function)
+    made = coordinate(language, "item", count - 1)
+    for axis in reversed(range(count - 1)):
+        made = Binary("+", Binary("*", made, _size(function, axis)), coordinate(language, "item", axis))
+    return made
+
+
+def _declared(function: Function, plan: _Plan, tile: _Tile) -> Decl:
+    rows: list[Expr] = []
+    if tile.axis is None:
+        rows = [plan.depth]
+    else:
+        size = _size(function, tile.axis)
+        slow, fast = (size, plan.depth) if tile.along else (plan.depth, size)
+        rows = [slow, Binary("+", fast, plan.pad)]
+    dims = (*((Number("2"),) if plan.double else ()), *rows)
+    return Decl(shared_type(function.language, tile.element), tile.name, dims)
+
+
+def _tiled(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
+    loop, language = plan.loop, function.language
+    taken = {f.key for f in all_loops(function)}
+    first = fresh_name(function, f"{loop.var}_tile", [t.name for t in plan.tiles])
+    end = upper_end(loop)
+    wait = barrier(language)
+    kind = loop.type or "int"
+    depth_end = minimum(Binary("+", Name(first), plan.depth), end)
+    now = fresh_name(function, "buffer")
+
+    def counted(key: str) -> str:
+        made = fresh_key(function, key, taken)
+        taken.add(made)
+        return made
+
+    def load(at: Expr, buffer: Expr | None) -> tuple[Stmt, ...]:
+        return tuple(
+            _load(function, plan, tile, at, buffer, counted(f"{tile.name}_item")) for tile in plan.tiles
+        )
+
+    body = _staged_body(function, plan, Name(first), Name(now) if plan.double else None)
+    use: Stmt = For(
+        counted(loop.key), kind, loop.var, Name(first), "<", depth_end, Number("1"), body, loop.pragmas
+    )
+    outside = any(isinstance(n, Index) and _is_memory(function, n) for n in subtrees(body))
+    if outside and plan.threads.conditions:
+        use = If(Name(plan.active), (use,))
+    key = counted(first)
+    if not plan.double:
+        inner: tuple[Stmt, ...] = (*load(Name(first), None), wait, use, wait)
+        return (For(key, kind, first, loop.start, "<", end, plan.depth, inner),)
+    number = Binary("/", subtract(Name(first), loop.start), plan.depth)
+    following = Binary("+", Name(first), plan.depth)
+    ahead = If(Binary("<", following, end), load(following, Binary("-", Number("1"), Name(now))))
+    inner = (Decl("const int", now, (), Binary("&", number, Number("1"))), wait, ahead, use)
+    main = For(key, kind, first, loop.start, "<", end, plan.depth, inner)
+    return (*load(loop.start, Number("0")), main)
+
+
+def _is_memory(function: Function, node: Index) -> bool:
+    base, _ = index_chain(node)
+    return isinstance(base, Name) and base.id in {p.name for p in function.params}
+
+
+def _load(function: Function, plan: _Plan, tile: _Tile, at: Expr, buffer: Expr | None, key: str) -> Stmt:
+    """All items of a group load a tile together; what lies outside of the problem is zero."""
+    language, loop, threads = function.language, plan.loop, plan.threads
+    element = f"{tile.name}_item"
+    kind = loop.type or "int"
+    step = fresh_name(function, f"{loop.var}_load")
+    inside: Expr = Binary("<", Name(step), upper_end(loop))
+    subscript = substitute(tile.subscript, loop.var, Name(step))
+    if tile.axis is None:
+        count, places = plan.depth, [Decl(f"const {kind}", step, (), add(at, Name(element)))]
+        subscripts: list[Expr] = [Name(element)]
+    else:
+        size, name = _size(function, tile.axis), threads.ids[tile.axis]
+        width = plan.depth if tile.along else size
+        row, column = Binary("/", Name(element), width), Binary("%", Name(element), width)
+        count = Binary("*", size, plan.depth)
+        first = Binary("*", coordinate(language, "group", tile.axis), size)
+        of_id, of_loop = (row, column) if tile.along else (column, row)
+        place = fresh_name(function, f"{name}_load")
+        places = [
+            Decl(f"const {threads.kinds[tile.axis]}", place, (), add(first, of_id)),
+            Decl(f"const {kind}", step, (), add(at, of_loop)),
+        ]
+        subscript = substitute(subscript, name, Name(place))
+        subscripts = [row, column]
+        others = {n for a, n in threads.ids.items() if a != tile.axis} | _local(threads)
+        for condition in (_filled(threads, c) for c in threads.conditions):
+            if name in names_in(condition) and others.isdisjoint(names_in(condition)):
+                inside = Binary("&&", inside, substitute(condition, name, Name(place)))
+    target: Expr = Name(tile.name)
+    for number in (*((buffer,) if buffer is not None else ()), *subscripts):
+        target = Index(target, number)
+    value = Ternary(inside, Index(Name(tile.array), subscript), Number("0"))
+    body: tuple[Stmt, ...] = (*places, ExprStmt(Assign("=", target, value)))
+    return For(key, "int", element, Name(plan.own), "<", count, plan.items, body)
+
+
+def _staged_body(function: Function, plan: _Plan, first: Expr, buffer: Expr | None) -> tuple[Stmt, ...]:
+    """The loop's body reading tiles."""
+    places: dict[Index, Expr] = {}
+    step = Binary("-", Name(plan.loop.var), first)
+    for tile in plan.tiles:
+        made: Expr = Name(tile.name)
+        if buffer is not None:
+            made = Index(made, buffer)
+        if tile.axis is not None:
+            item = coordinate(function.language, "item", tile.axis)
+            for subscript in (item, step) if tile.along else (step, item):
+                made = Index(made, subscript)
+        else:
+            made = Index(made, step)
+        places[tile.read] = made
+
+    body: tuple[Stmt, ...] = map_expressions(
+        plan.loop.body, lambda e: places.get(e, e) if isinstance(e, Index) else e
+    )
+    return body
+
+
+def _stage_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    try:
+        threads = read_threads(function)
+    except Refused:
+        return
+    for loop in (s for s in threads.body if isinstance(s, For)):
+        arrays = []
+        for name in read_only(function):
+            try:
+                _tile(function, threads, loop, name, [])
+            except Refused:
+                continue
+            arrays.append(name)
+        depth = parameter(function, f"TILE_{loop.var}", _DEPTHS, 16)
+        pad = parameter(function, "PAD", _PADS, 0)
+        choices = [arrays] if len(arrays) == 1 else [arrays, *([a] for a in arrays)]
+        for chosen in (c for c in choices if c):
+            for double in (False, True):
+                site = {"loop": loop.key, "arrays": chosen, "parameters": [depth, pad]}
+                yield site | ({"double": True} if double else {})
+
+
+OPERATORS: Iterable[Operator] = (
+    Operator(
+        name="stage",
+        summary="loads tiles into shared memory together",
+        apply=stage,
+        sites=_stage_sites,
+        languages=DEVICE,
+    ),
+)

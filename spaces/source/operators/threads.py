@@ -1,0 +1,296 @@
+"""How a kernel of OpenCL or CUDA knows its place in the launch: group, item, sizes; blocks and grids as expressions.
+
+Operators that change what a work-item (thread) does build on it. May not change a tree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tuner.core.errors import SpecError
+from tuner.core.expressions import parse
+from tuner.core.types import Launch
+from tuner.spaces.source.operators.base import Refused
+from tuner.spaces.source.syntax import (
+    Binary,
+    Call,
+    Cast,
+    Comment,
+    Decl,
+    Expr,
+    ExprStmt,
+    Function,
+    If,
+    Index,
+    Name,
+    Number,
+    OpaqueStmt,
+    Stmt,
+    Unary,
+    statements,
+    subtrees,
+    written_names,
+)
+
+__all__ = [
+    "Threads",
+    "barrier",
+    "block_text",
+    "conjuncts",
+    "coordinate",
+    "dims_of",
+    "is_barrier",
+    "is_return",
+    "launch_of",
+    "negated",
+    "place_names",
+    "read_only",
+    "read_threads",
+    "shared_type",
+    "with_launch",
+]
+
+_AXES = "xyz"
+_WORDS = {"group": "blockIdx", "item": "threadIdx", "items": "blockDim", "groups": "gridDim"}
+_CALLS = {
+    "group": "get_group_id",
+    "item": "get_local_id",
+    "items": "get_local_size",
+    "groups": "get_num_groups",
+    "global": "get_global_id",
+    "total": "get_global_size",
+}
+_BARRIERS = ("barrier", "__syncthreads", "work_group_barrier")
+_SHARED = ("__local", "local", "__shared__")
+_WHOLE = re.compile(r"[\w\s()+\-*/%]+")
+
+
+def coordinate(language: str, what: str, axis: int) -> Expr:
+    """A coordinate of the launch: ``group``, ``item``, ``items`` (of a group), ``groups``, ``global``, ``total``."""
+    if language == "opencl":
+        return Call(_CALLS[what], (Number(str(axis)),))
+    if what == "global":
+        group, items = (coordinate(language, w, axis) for w in ("group", "items"))
+        return Binary("+", Binary("*", group, items), coordinate(language, "item", axis))
+    if what == "total":
+        return Binary("*", coordinate(language, "groups", axis), coordinate(language, "items", axis))
+    return Name(f"{_WORDS[what]}.{_AXES[axis]}")
+
+
+def barrier(language: str) -> Stmt:
+    """Waits for the whole group, with its shared memory."""
+    if language == "opencl":
+        return ExprStmt(Call("barrier", (Name("CLK_LOCAL_MEM_FENCE"),)))
+    return ExprStmt(Call("__syncthreads", ()))
+
+
+def shared_type(language: str, element: str) -> str:
+    """The type of an array that a group shares."""
+    return f"{'__local' if language == 'opencl' else '__shared__'} {element}"
+
+
+def is_barrier(stmt: Any) -> bool:
+    """Whether a statement waits for the group."""
+    return (
+        isinstance(stmt, ExprStmt)
+        and isinstance(stmt.expr, Call)
+        and stmt.expr.function.startswith(_BARRIERS)
+    )
+
+
+def is_return(stmt: Stmt) -> bool:
+    """Whether a statement ends the thread."""
+    return isinstance(stmt, OpaqueStmt) and stmt.text.replace(" ", "") == "return;"
+
+
+def launch_of(function: Function) -> Launch:
+    """The launch of a whole kernel.
+
+    Raises:
+        Refused: the function is not what is launched, or its numbering does not begin at zero.
+    """
+    if function.launch is None or not function.whole:
+        raise Refused("the function is not a whole kernel that is launched")
+    if function.launch.offset:
+        raise Refused("the work-items are not numbered from zero")
+    return function.launch
+
+
+def dims_of(function: Function) -> int:
+    """How many axes the launch has."""
+    return len(launch_of(function).grid)
+
+
+def with_launch(function: Function, *, grid: Iterable[str], block: Iterable[str] | None = None) -> Function:
+    """The kernel with other texts for its grid and block.
+
+    Raises:
+        Refused: a text is no expression.
+    """
+    try:
+        made = replace(launch_of(function), grid=tuple(parse(text) for text in grid))
+        if block is not None:
+            made = replace(made, block=tuple(parse(text) for text in block))
+    except SpecError as error:
+        raise Refused(error.message) from None
+    return replace(function, launch=made)
+
+
+def block_text(function: Function, axis: int) -> str:
+    """Items of a group along an axis as C text: macros and whole numbers only; 1 where there is no such axis.
+
+    Raises:
+        Refused: the size is not known where the kernel is compiled.
+    """
+    block = launch_of(function).block
+    if axis >= len(block):
+        return "1"
+    text = block[axis].text.replace("//", "/")
+    params = {p.name for p in function.params}
+    # What is a parameter of the kernel is a size of the problem, not a macro.
+    if not _WHOLE.fullmatch(text) or not params.isdisjoint(block[axis].names):
+        raise Refused(f"the block {block[axis].text!r} is not known where the kernel is compiled")
+    return text if re.fullmatch(r"\w+", text) else f"({text})"
+
+
+def place_names(function: Function, axis: int | None = None) -> set[str]:
+    """Names and calls by which a kernel asks where it is, along one axis or any, as they occur in its body."""
+    found: set[str] = set()
+    for node in subtrees(function.body):
+        if isinstance(node, Call) and node.function in _CALLS.values():
+            if axis is None or node.arguments == (Number(str(axis)),):
+                found.add(node.function)
+        elif isinstance(node, Name) and node.id.split(".")[0] in _WORDS.values():
+            found |= {node.id} if axis is None or node.id.endswith(f".{_AXES[axis]}") else set()
+    return found
+
+
+def read_only(function: Function) -> dict[str, str]:
+    """Pointer parameters that the kernel only reads elements of, with their element types."""
+    if any(isinstance(s, Decl) and "*" in s.type for s in statements(function.body)):
+        return {}
+    written = written_names(function.body)
+    opaque = " ".join(s.text for s in subtrees(function.body) if isinstance(s, OpaqueStmt))
+    chains = {id(n.base) for n in subtrees(function.body) if isinstance(n, Index)}
+    loose = {n.id for n in subtrees(function.body) if isinstance(n, Name) and id(n) not in chains}
+    found = {}
+    for param in function.params:
+        if not (param.plain and param.stars == 1) or param.name in written | loose:
+            continue
+        if re.search(rf"\b{re.escape(param.name)}\b", opaque):
+            continue
+        words = [w for w in param.base.split() if w not in ("const", "__restrict", "volatile")]
+        element = [w for w in words if "global" not in w and "constant" not in w]
+        if not any(w in (*_SHARED, "volatile") for w in param.base.split()):
+            found[param.name] = " ".join(element)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threads:
+    """A kernel whose items are numbered by declared variables and end early outside the problem.
+
+    Attributes:
+        ids: the variables that number items over the whole launch, by axis.
+        kinds: their types.
+        before: other declarations ahead of the body, in order.
+        conditions: all of which an item meets that does anything.
+        body: what it then does.
+    """
+
+    ids: dict[int, str]
+    kinds: dict[int, str]
+    before: tuple[Decl, ...]
+    conditions: tuple[Expr, ...]
+    body: tuple[Stmt, ...]
+
+
+def read_threads(function: Function) -> Threads:
+    """Takes a kernel apart into numbers of items, conditions and body.
+
+    Raises:
+        Refused: it is not of that shape, asks for its place otherwise, waits, or shares memory.
+    """
+    count = dims_of(function)
+    ids: dict[int, str] = {}
+    kinds: dict[int, str] = {}
+    before: list[Decl] = []
+    conditions: list[Expr] = []
+    rest: list[Stmt] = [s for s in function.body if not isinstance(s, Comment)]
+    while rest:
+        stmt = rest[0]
+        if isinstance(stmt, Decl) and not stmt.dims and stmt.init is not None:
+            axis = _global_axis(function, stmt.init, count)
+            if axis is not None and axis not in ids:
+                ids[axis], kinds[axis] = stmt.name, " ".join(w for w in stmt.type.split() if w != "const")
+            elif "const" in stmt.type.split() and not any(isinstance(n, Index) for n in subtrees(stmt)):
+                before.append(stmt)
+            else:
+                break
+        elif isinstance(stmt, If) and not stmt.other and len(stmt.then) == 1 and is_return(stmt.then[0]):
+            conditions += [negated(part) for part in conjuncts(stmt.condition, "||")]
+        else:
+            break
+        rest.pop(0)
+    if len(rest) == 1 and isinstance(rest[0], If) and not rest[0].other:
+        conditions += conjuncts(rest[0].condition, "&&")
+        rest = list(rest[0].then)
+    made = Threads(ids=ids, kinds=kinds, before=tuple(before), conditions=tuple(conditions), body=tuple(rest))
+    _check(function, made)
+    return made
+
+
+def _check(function: Function, made: Threads) -> None:
+    if not made.ids or not made.body:
+        raise Refused("the items of the launch are not numbered by variables")
+    parts = (*made.before, *made.body)
+    conditions = tuple(ExprStmt(c) for c in made.conditions)
+    if place_names(replace(function, body=(*parts, *conditions))):
+        raise Refused("the kernel asks for its place in more than one way")
+    if any(is_barrier(n) or isinstance(n, OpaqueStmt) for n in subtrees(parts)):
+        raise Refused("the kernel waits for its group or is only known as text")
+    if any(isinstance(n, Decl) and n.type.split()[0] in _SHARED for n in subtrees(parts)):
+        raise Refused("the kernel shares memory already")
+    if not set(made.ids.values()).isdisjoint(written_names(parts)):
+        raise Refused("the number of an item changes")
+
+
+def _global_axis(function: Function, value: Expr, count: int) -> int | None:
+    """The axis along which an expression numbers all items."""
+    while isinstance(value, Cast):
+        value = value.operand
+    for axis in range(count):
+        if value == Call("get_global_id", (Number(str(axis)),)):
+            return axis
+        sizes = {coordinate(function.language, "items", axis)}
+        if axis < len(launch_of(function).block):
+            text = launch_of(function).block[axis].text
+            sizes |= {Name(text)} if text.isidentifier() else {Number(text)}
+        group, item = (coordinate(function.language, w, axis) for w in ("group", "item"))
+        for size in sizes:
+            products = (Binary("*", group, size), Binary("*", size, group))
+            if any(value in (Binary("+", p, item), Binary("+", item, p)) for p in products):
+                return axis
+    return None
+
+
+def conjuncts(condition: Expr, op: str) -> list[Expr]:
+    """What ``op`` (``&&`` or ``||``) joins."""
+    if isinstance(condition, Binary) and condition.op == op:
+        return [*conjuncts(condition.left, op), *conjuncts(condition.right, op)]
+    return [condition]
+
+
+_OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
+
+
+def negated(condition: Expr) -> Expr:
+    """The opposite; of whole numbers by the opposite comparison."""
+    if isinstance(condition, Binary) and condition.op in _OPPOSITE:
+        return Binary(_OPPOSITE[condition.op], condition.left, condition.right)
+    if isinstance(condition, Unary) and condition.op == "!":
+        return condition.operand
+    return Unary("!", condition)

@@ -1,0 +1,154 @@
+"""Wavefronts: several rows of a nest computed together where each element waits for the one before it.
+
+Rows run a few elements behind one another, so that as many chains of waiting run side by side as there are rows. May
+not judge what is fast.
+
+Source: Wolfe, "Loop skewing: the wavefront method revisited" (1986).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.operators.base import (
+    Args,
+    Operator,
+    Refused,
+    all_loops,
+    analyse,
+    argument,
+    argument_list,
+    counter_type,
+    define,
+    fresh_key,
+    fresh_name,
+    loops_of,
+    nest_below,
+    parameter,
+    perfect_nest,
+    rekeyed,
+    replace_statement,
+    require_rectangular,
+    require_simple_loop,
+)
+from tuner.spaces.source.operators.bounds import add, left_over, subtract, upper_end
+from tuner.spaces.source.syntax import (
+    Binary,
+    Decl,
+    Expr,
+    For,
+    Function,
+    If,
+    Name,
+    Number,
+    Stmt,
+    Ternary,
+)
+
+__all__ = ["OPERATORS"]
+
+_ROWS = (2, 4, 6, 8, 12, 16)
+_MOST_LAG = 4
+_UNROLL = ("clang loop unroll(full)",)
+
+
+def wavefront(function: Function, args: Args) -> Function:
+    """Computes blocks of rows together, each row some elements behind the one above it.
+
+    Args:
+        function: to change.
+        args: ``loops``, over rows and over elements of a row; ``lag``: how many elements a row is behind; one of
+            ``parameters``: rows.
+    """
+    keys = argument_list(args, "loops")
+    lag = argument(args, "lag", int)
+    if len(keys) != 2 or not 1 <= lag <= _MOST_LAG:
+        raise Refused("it takes two loops and a lag")
+    nest = nest_below(function, keys)
+    for loop in nest:
+        require_simple_loop(function, loop)
+        kind = counter_type(function, loop)
+        if "unsigned" in kind or "size_t" in kind or "uint" in kind:
+            raise Refused(f"loop {loop.key} counts in an unsigned type")
+    require_rectangular(nest)
+    outer, inner = nest
+    if len(loops_of(inner)) > 1:
+        raise Refused(f"loop {inner.key} is not the innermost")
+    found = analyse(function, [outer], args)
+    if not found.carried_by(inner.key):
+        raise Refused(f"the iterations of loop {inner.key} do not wait for one another")
+    wave = f"{lag}*{outer.key}+{inner.key}"
+    found.check(lambda leaf: (leaf.position[0], wave, outer.key, *leaf.position[4:]))
+    made, (rows,) = define(function, args, 1)
+    return replace_statement(made, outer, _emit(made, outer, inner, rows, lag))
+
+
+def _emit(function: Function, outer: For, inner: For, rows: Expr, lag: int) -> tuple[Stmt, ...]:
+    taken = {f.key for f in all_loops(function)}
+    kind, row_kind = counter_type(function, inner), counter_type(function, outer)
+    block, wave = (fresh_name(function, f"{f.var}_{what}") for f, what in ((outer, "block"), (inner, "wave")))
+    end = upper_end(inner)
+    behind: Expr = Binary("-", rows, Number("1"))
+    behind = behind if lag == 1 else Binary("*", Number(str(lag)), behind)
+    full, last = add(inner.start, behind), add(end, behind)
+
+    def keyed(stem: str) -> str:
+        key = fresh_key(function, stem, taken)
+        taken.add(key)
+        return key
+
+    def over(start: Expr, limit: Expr, *, guarded: bool) -> For:
+        step: Expr = Name(f"{outer.var}")
+        own = subtract(step, Name(block))
+        element = Binary("-", Name(wave), own if lag == 1 else Binary("*", Number(str(lag)), own))
+        body: tuple[Stmt, ...] = rekeyed(function, inner.body, taken)
+        if guarded:
+            inside = Binary(
+                "&&", Binary(">=", Name(inner.var), inner.start), Binary("<", Name(inner.var), end)
+            )
+            body = (If(inside, body),)
+        body = (Decl(f"const {kind}", inner.var, (), element), *body)
+        top = Binary("+", Name(block), rows)
+        each = For(keyed(outer.key), row_kind, outer.var, Name(block), "<", top, Number("1"), body, _UNROLL)
+        return For(keyed(wave), kind, wave, start, "<", limit, Number("1"), (each,))
+
+    late = Ternary(Binary("<", end, full), full, end)
+    waves = (
+        over(inner.start, full, guarded=True),
+        over(full, end, guarded=False),
+        over(late, last, guarded=True),
+    )
+    bottom = upper_end(outer)
+    whole = left_over(outer, rows, bottom)
+    main = For(keyed(block), row_kind, block, outer.start, "<", whole, rows, waves)
+    rest = replace(
+        outer,
+        key=keyed(outer.key),
+        type=row_kind,
+        start=whole,
+        op="<",
+        limit=bottom,
+        body=rekeyed(function, outer.body, taken),
+    )
+    return (main, rest)
+
+
+def _wave_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        nest = perfect_nest(loop)
+        if len(nest) == 2:
+            rows = parameter(function, f"ROWS_{loop.var}", _ROWS, 8)
+            for lag in (1, 2):
+                yield {"loops": [f.key for f in nest], "lag": lag, "parameters": [rows]}
+
+
+OPERATORS: Iterable[Operator] = (
+    Operator(
+        name="wavefront",
+        summary="computes rows together, each behind the one above it",
+        apply=wavefront,
+        sites=_wave_sites,
+    ),
+)

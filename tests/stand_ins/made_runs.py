@@ -1,0 +1,158 @@
+"""Runs of any size and with any texts, written by the real driver and the real record."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tuner.api import Result, tune
+from tuner.core.types import Resolved, Status, Variant
+from tuner.driver.imports import import_file
+from tuner.driver.runs import Options, begin
+from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of
+from tuner.recorders.record import Event, RunRecord
+from tuner.spaces.passes import Catalogue
+from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
+
+PARAMETERS: Mapping[str, tuple[Any, ...]] = {
+    "BLOCK_X": (16, 32, 64, 128, 256),
+    "BLOCK_Y": (1, 2, 4, 8),
+    "TILE": (1, 2, 3, 4, 5, 6, 7, 8),
+    "UNROLL": (0, 1, 2, 4, 8),
+    "LAYOUT": ("rows", "columns", "blocked"),
+    "CACHED": (False, True),
+    "STAGES": (1, 2, 3, 4, 5),
+}
+"""24,000 configurations."""
+
+
+def _row(values: tuple[Any, ...]) -> Row:
+    x, y, tile, unroll, layout, cached, stages = values
+    if x * y > 1024:
+        return Row(status=Status.BUILD_ERROR, times_s=(), compile_s=0.3, run_s=0.0)
+    if tile == 7 and unroll == 8:
+        return Row(status=Status.CRASHED, times_s=(), compile_s=0.4, run_s=0.1)
+    if layout == "blocked" and stages == 5 and tile % 3 == 0:
+        return Row(status=Status.WRONG_RESULT, times_s=(), compile_s=0.4, run_s=0.1)
+    cost = 1 + 0.25 * abs(math.log2(x / 64)) + 0.15 * abs(math.log2(y / 4)) + 0.08 * abs(tile - 4)
+    cost += (
+        0.05 * abs(unroll - 4) + (0.0 if layout == "rows" else 0.3) + (0.2 if cached and tile > 4 else 0.0)
+    )
+    base = 1e-3 * (cost + 0.03 * abs(stages - 3))
+    times = tuple(base * (1 + 0.004 * ((7 * i + tile) % 5)) for i in range(8))
+    return Row(status=Status.OK, times_s=times, compile_s=0.4, run_s=0.02)
+
+
+def made_run(folder: Path, trials: int, *, strategy: str = "random", seed: int = 1) -> Result:
+    """A finished run of so many trials over a recorded space with failures of three kinds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = {key_of(v): _row(v) for v in itertools.product(*PARAMETERS.values())}
+    space = RecordedSpace(
+        kernel="synthetic", device="A card", parameters=dict(PARAMETERS), rows=rows, restrictions=()
+    )
+    data = folder / "synthetic.json.gz"
+    data.write_bytes(gzip.compress(space.to_text().encode(), compresslevel=1))
+    spec = import_file(data, folder / "space").spec
+    return tune(spec, evaluations=trials, strategy=strategy, seed=seed, workers=4, out=folder / "runs")
+
+
+KERNEL = """
+void product(const float *a, const float *b, float *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            float sum = 0.0f;
+            for (int k = 0; k < n; k++)
+                sum += a[i * n + k] * b[k * n + j];
+            c[i * n + j] = sum;
+        }
+}
+"""
+
+SPEC = """\
+kernel: {source: product.c, entry: product}
+problem: {n: 64}
+arguments:
+  - {name: a, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
+  - {name: b, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
+  - {name: c, dtype: float32, shape: [n, n], role: output}
+  - {name: n, dtype: int32, value: n}
+space:
+  parameters: {WIDTH: [1, 2, 3, 4]}
+  flags: {vector: ["", "-fno-vectorize"]}
+  passes: {base: "default<O3>", max_edits: 10}
+  source: {evolve: EVOLVE}
+verify: {numerics: reassociate}
+search:
+  strategy: auto
+  budget: {evaluations: 60}
+"""
+
+PASSES = {"loop-interchange": 0.8}
+"""What a pass does to the time; the others change nothing."""
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def _seconds(resolved: Resolved) -> float:
+    text = resolved.pipeline or ""
+    effect = math.prod(gain for name, gain in PASSES.items() if name in text)
+    return 1e-3 * effect * (1.0 + 0.05 * abs(int(resolved.macros["WIDTH"]) - 3))
+
+
+def _of_variant(variant: Variant, resolved: Resolved) -> float | Status:
+    ops = [e["op"] for e in variant.edits]
+    if "reverse" in ops or "fuse" in ops:
+        return Status.WRONG_RESULT
+    return math.prod(gain for op, gain in (("interchange", 0.6), ("restrict", 0.8)) if op in ops)
+
+
+def simulated_run(
+    folder: Path, *, evolve: bool, evaluations: int = 60, strategy: str = "auto", kernel: str = KERNEL
+) -> Path:
+    """A finished run over passes, and over variants of the source where asked, with times from a formula."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "product.c").write_text(kernel)
+    (folder / "product.yaml").write_text(SPEC.replace("EVOLVE", str(evolve).lower()))
+    (spec,) = load_spec(folder / "product.yaml")
+    listing, o3 = (GOLDEN / "llvm23_passes.txt").read_text(), (GOLDEN / "llvm23_o3.txt").read_text().strip()
+    backend = SimulatedBackend(
+        seconds=_seconds,
+        of_variant=_of_variant,
+        catalogue=Catalogue.from_listing(listing, o3, "23.1.4").to_json(),
+    )
+    options = Options(seed=1, workers=2, evaluations=evaluations, strategy=strategy)
+    path = folder / "product.run"
+    begin(spec, path, options, backend=backend)
+    return path
+
+
+Change = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+def rewritten(
+    run: Path, target: Path, change: Change, *, first: int | None = None, close: bool = True
+) -> RunRecord:
+    """The same events with other bodies, through the record's own writer; the first so many only where asked."""
+    record = RunRecord.create(target)
+    with RunRecord.read(run) as source:
+        for event in itertools.islice(source.events(), first):
+            body = change(event.kind, dict(event.body))
+            blobs = {n: source.blob(n) for n in _references(body)}
+            record.append([Event(kind=event.kind, body=body, trial=event.trial)], blobs)
+    if close:
+        record.close()
+    return record
+
+
+def _references(value: Any) -> list[str]:
+    if isinstance(value, str) and value.startswith("blob:"):
+        return [value.removeprefix("blob:")]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return [name for item in value for name in _references(item)] if isinstance(value, list) else []

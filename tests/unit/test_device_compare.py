@@ -1,0 +1,134 @@
+"""``compare:`` for device code: nvcc's and clang's cubins, and clang's SPIR-V, beside the device's own compiler."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tuner.core.errors import MachineError, SpecError
+from tuner.core.types import Build, Resolved, Status
+from tuner.evaluators.cuda import other_compilers
+from tuner.evaluators.cuda.backend import CudaBackend, CudaEvaluation
+from tuner.evaluators.cuda.cubin import has_kernel
+from tuner.evaluators.cuda.device_passes import missing_parts
+from tuner.evaluators.cuda.nvrtc import find_library
+from tuner.evaluators.device_code.compared import clang_words
+from tuner.evaluators.opencl.backend import OpenClBackend
+from tuner.evaluators.opencl.evaluation import OpenClEvaluation
+from tuner.evaluators.opencl.process import wheel_drivers
+from tuner.evaluators.opencl.program import Program
+from tuner.spec.load import load_spec
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+GCC = shutil.which("gcc")
+
+
+class Bench:
+    """One CUDA example without a device."""
+
+    def __init__(self, name: str) -> None:
+        (spec,) = load_spec(EXAMPLES / "cuda" / f"{name}.yaml")
+        self.evaluation: CudaEvaluation = CudaBackend().prepare(spec.task_with(seed=0), workers=1)
+        catalogue = CudaBackend().pass_catalogue()
+        space = spec.space(catalogue)
+        self.resolved: Resolved = space.resolve(space.default())
+
+    def build(self, command: Sequence[str]) -> Build:
+        """The baseline by another compiler."""
+        return self.evaluation.build_with(command, self.resolved)
+
+
+@pytest.fixture(params=["transpose", "conv2d"])
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """A plain kernel and a template."""
+    if not find_library() or missing_parts():
+        pytest.skip("extras cuda and cuda-passes are not installed")
+    made = Bench(request.param)
+    yield made
+    made.evaluation.close()
+
+
+@pytest.mark.skipif(GCC is None, reason="nvcc needs gcc")
+def test_nvcc_makes_the_same_kernel(bench: Bench) -> None:
+    if other_compilers._find("nvcc") is None:
+        pytest.skip("no nvcc: pip install nvidia-cuda-nvcc nvidia-cuda-crt")
+    build = bench.build(["nvcc", "-O3"])
+    assert build.status is Status.OK, build.message
+    assert build.code[:4] == b"\x7fELF"
+    wrong = bench.build(["nvcc", "-O3", "--no-such-option"])
+    assert wrong.status is Status.BUILD_ERROR
+    assert "nvcc" in wrong.message
+
+
+def test_clang_makes_the_same_kernel(bench: Bench) -> None:
+    build = bench.build(["clang", "-O3"])
+    assert build.status is Status.OK, build.message
+    assert build.features["registers_count"] > 0
+    assert bench.build(["clang", "-O0"]).key != build.key
+
+
+def test_what_cannot_be_compared_with_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    gcc = bench.build(["gcc", "-O3"])
+    assert gcc.status is Status.REFUSED
+    assert "nvcc and clang" in gcc.message
+    other = bench.build(["nvcc", "-arch=sm_80"])
+    assert other.status is Status.REFUSED
+    assert "the spec's target" in other.message
+    assert "the level is none" in bench.build(["clang"]).message
+    monkeypatch.setattr(other_compilers, "_find", lambda name: None)
+    missing = bench.build(["nvcc", "-O3"])
+    assert missing.status is Status.BUILD_ERROR
+    assert "nvcc is not installed: pip install" in missing.message
+
+
+def test_a_cubin_tells_its_kernels(bench: Bench) -> None:
+    build = bench.build(["clang", "-O3"])
+    assert not has_kernel(build.code, "nothing")
+    with pytest.raises(ValueError, match="not a cubin"):
+        has_kernel(b"text", "nothing")
+
+
+def test_clangs_words() -> None:
+    assert clang_words(["clang", "-O1", "-w", "-O3"]) == ("default<O3>", ("-w",))
+    with pytest.raises(SpecError, match="the level is -O9"):
+        clang_words(["clang", "-O9"])
+
+
+def test_opencl_compares_with_clang_where_the_device_takes_spirv() -> None:
+    if not wheel_drivers():
+        pytest.skip("no device in reach takes SPIR-V: pip install intel-opencl-rt intel-cmplr-lib-rt")
+    build = _opencl("intel", ["clang", "-O2", "-cl-mad-enable"])
+    assert build.status is Status.OK, build.message
+    assert Program.from_code(build.code, folder="").il
+
+
+def test_opencl_says_why_it_cannot_compare() -> None:
+    refused = _opencl("pocl", ["gcc", "-O3"])
+    assert refused.status is Status.REFUSED
+    assert "clang does, where it takes SPIR-V" in refused.message
+    wrong = _opencl("pocl", ["clang", "-O3", "-march=native"])
+    assert wrong.status is Status.BUILD_ERROR
+    assert "-march=native" in wrong.message
+    build = _opencl("pocl", ["clang", "-O3"])
+    if build.status is not Status.OK:
+        assert "takes no intermediate language" in build.message
+
+
+def _opencl(target: str, command: Sequence[str]) -> Build:
+    pytest.importorskip("pyopencl")
+    (spec,) = load_spec(EXAMPLES / "opencl" / "transpose" / "transpose.yaml")
+    backend, task = OpenClBackend(), spec.task_with(seed=0)
+    try:
+        device = backend.device(target)
+    except (MachineError, SpecError) as error:
+        pytest.skip(f"no such device: {error}")
+    space = spec.space(None)
+
+    evaluation = OpenClEvaluation(task, device=device, workers=1, shared=device.cpu)
+    try:
+        return evaluation.build_with(command, space.resolve(space.default()))
+    finally:
+        evaluation.close()

@@ -1,0 +1,70 @@
+"""Timed processes that the machine disturbs: seen, marked, and measured once more."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tuner.evaluators.disturbance import Watch
+
+STAT = "7 (a name) R 1 7 7 0 -1 4194304 1 0 0 0 5 5 0 0 20 0 1 0 100 1 1 1 1 1 1 1 1 0 0 0 0 0 0 0 17 {} 0 0 0 0 0\n"
+STATUS = "Name:\ta name\nvoluntary_ctxt_switches:\t9\nnonvoluntary_ctxt_switches:\t{}\n"
+
+
+def machine(root: Path, *, processor: int = 0, switches: int = 0, mhz: float = 3000.0) -> Path:
+    """A ``proc`` with one process, number 7."""
+    (root / "proc/7").mkdir(parents=True, exist_ok=True)
+    (root / "proc/7/stat").write_text(STAT.format(processor))
+    (root / "proc/7/status").write_text(STATUS.format(switches))
+    (root / "proc/cpuinfo").write_text(f"cpu MHz\t\t: {mhz}\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("after", "says"),
+    [
+        ({}, []),
+        ({"switches": 3}, []),
+        ({"switches": 40}, ["pushed aside 40 times in 0.100 s"]),
+        ({"processor": 1}, ["moved from processor 0 to 1"]),
+        ({"mhz": 2900.0}, []),
+        ({"mhz": 2000.0}, ["the processor went from 3000 to 2000 MHz"]),
+        ({"mhz": 2000.0, "processor": 1}, ["moved from processor 0 to 1", "the processor went from 3000 to 2000 MHz"]),
+    ],
+)  # fmt: skip
+def test_what_is_seen(tmp_path: Path, after: dict[str, int], says: list[str]) -> None:
+    watch = Watch(7, root=machine(tmp_path))
+    machine(tmp_path, **after)  # type: ignore[arg-type]
+    assert watch.disturbances(0.1) == says
+
+
+def test_a_machine_that_says_nothing_is_not_blamed(tmp_path: Path) -> None:
+    assert Watch(7, root=tmp_path).disturbances(0.1) == []
+
+
+def test_a_process_that_shares_its_processor_is_pushed_aside() -> None:
+    """Three processes that only compute on one processor."""
+    loop = [sys.executable, "-c", "while True: pass"]
+    one = min(os.sched_getaffinity(0))
+    processes = [subprocess.Popen(loop) for _ in range(3)]
+    try:
+        for process in processes:
+            os.sched_setaffinity(process.pid, {one})
+        time.sleep(0.3)
+        watch = Watch(processes[0].pid)
+        started = time.monotonic()
+        found: list[str] = []
+        while not found and time.monotonic() - started < 20:
+            time.sleep(0.5)
+            # Set against a shorter time than has passed, as schedulers differ in how long their turns are.
+            found = watch.disturbances(0.05)
+        assert any("pushed aside" in line for line in found)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()

@@ -1,0 +1,342 @@
+"""What an evolving run adds to its result: simpler searches beside it, worth of edits, twins; and OpenCL end to end."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tuner.api import tune_spec
+from tuner.core.errors import MachineError, SpecError
+from tuner.core.protocols import Observation, configuration_key
+from tuner.core.types import Configuration, Kernel, Proposal, Resolved, Source, Status, Variant
+from tuner.driver.audit import audit
+from tuner.driver.export import export
+from tuner.driver.lineage import ORIGINAL
+from tuner.driver.opening import open_state
+from tuner.driver.runs import Options, begin
+from tuner.evaluators.opencl.backend import OpenClBackend
+from tuner.recorders.record import RunRecord
+from tuner.search.evolution import Evolution, Judged
+from tuner.search.inheriting import InheritingSearcher
+from tuner.search.registry import create
+from tuner.search.remix import RemixProposer
+from tuner.spaces.parameters import Parameter
+from tuner.spaces.source.edits import apply_edits
+from tuner.spaces.source.embedding import distance, embed
+from tuner.spaces.source.regions import read_program
+from tuner.spaces.space import Space
+from tuner.spec.load import LoadedSpec, load_spec
+from tuner.testing import SimulatedBackend
+
+KERNEL = """
+void product(const float *a, const float *b, float *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            c[i * n + j] = a[i * n + j] * b[j * n + i];
+    for (int k = 0; k < n; k++)
+        for (int m = 0; m < n; m++)
+            c[k * n + m] += 0.5f * b[k * n + m];
+}
+"""
+
+SPEC = """\
+kernel: {source: product.c, entry: product}
+problem: {n: 64}
+arguments:
+  - {name: a, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
+  - {name: b, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
+  - {name: c, dtype: float32, shape: [n, n], role: output}
+  - {name: n, dtype: int32, value: n}
+space:
+  parameters: {WIDTH: [1, 2, 3, 4]}
+  passes: off
+  source: {evolve: true}
+verify: {numerics: reassociate}
+search:
+  strategy: random
+  budget: {evaluations: 60}
+"""
+
+
+def seconds(resolved: Resolved) -> float:
+    return 1e-3 * (1.0 + 0.05 * abs(int(resolved.macros["WIDTH"]) - 3))
+
+
+def factor(variant: Variant, resolved: Resolved) -> float | Status:
+    """Interchange helps, restrict helps, reversing breaks, jamming does not build; a tile of 32 is best."""
+    ops = [e["op"] for e in variant.edits]
+    if "fuse" in ops or "reverse" in ops:
+        return Status.WRONG_RESULT
+    if "unroll" in ops or "unroll_and_jam" in ops:
+        return Status.BUILD_ERROR
+    value = 1.0
+    for op, gain in (("interchange", 0.6), ("restrict", 0.8), ("tile", 0.7)):
+        value *= gain if op in ops else 1.0
+    tiles = [v for name, v in resolved.macros.items() if name.startswith("TILE")]
+    return value * (1.0 + 0.1 * sum(t != 32 for t in tiles))
+
+
+def backend(**more: Any) -> SimulatedBackend:
+    return SimulatedBackend(**{"seconds": seconds, "of_variant": factor, **more})
+
+
+def events(path: Path) -> list[tuple[str, int | None, Any]]:
+    with RunRecord.read(path) as record:
+        return [(e.kind, e.trial, e.body) for e in record.events()]
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> LoadedSpec:
+    (tmp_path / "product.c").write_text(KERNEL)
+    (tmp_path / "product.yaml").write_text(SPEC)
+    (loaded,) = load_spec(tmp_path / "product.yaml")
+    return loaded
+
+
+def only(op: str, factor: float) -> Any:
+    """Times that depend on one operator alone."""
+
+    def seconds(variant: Variant, resolved: Resolved) -> float:
+        return factor if any(e["op"] == op for e in variant.edits) else 1.0
+
+    return seconds
+
+
+def test_simpler_searches_stand_beside_the_result(spec: LoadedSpec, tmp_path: Path) -> None:
+    """With the budget of the run itself, in the record and in the JSON; the record passes its audit."""
+    options = Options(seed=1, workers=2, evaluations=30)
+    result = tune_spec(spec, options, out=tmp_path / "runs", backend=backend(), baselines=True)
+    value = result.to_json()
+    assert [b["name"] for b in value["baselines"]] == ["parameters", "samples"]
+    for found in value["baselines"]:
+        trials = found["trials"]
+        assert trials["total"] - trials["duplicate"] - trials["pruned"] <= 30
+        assert (tmp_path / "runs" / found["run"]).exists()
+    assert events(result.path)[0][2]["rivals"] == value["baselines"]
+    assert audit(result.path, backend=backend()).differences == []
+    plain = begin(spec, tmp_path / "plain.run", options, backend=backend())
+    assert "baselines" not in plain.to_json()
+
+
+def test_independent_samples_all_come_from_the_source_as_given(spec: LoadedSpec, tmp_path: Path) -> None:
+    options = Options(seed=2, workers=2, evaluations=20)
+    result = tune_spec(spec, options, out=tmp_path, backend=backend(), baselines=True)
+    record = tmp_path / result.to_json()["baselines"][1]["run"]
+    with RunRecord.read(record) as found:
+        state, _, _ = open_state(found)
+    drawn = [v for v in state.variants.values() if v.number != ORIGINAL and v.purpose == "propose"]
+    assert len(drawn) > 5
+    assert {v.parents for v in drawn} == {(ORIGINAL,)}
+    assert {v.rung for v in drawn} == {0}
+    assert audit(record, backend=backend()).differences == []
+
+
+def test_the_worth_of_the_edits_that_stay_is_told(spec: LoadedSpec, tmp_path: Path) -> None:
+    """How many times as long a call takes without each."""
+    quiet = backend(of_variant=only("restrict", 0.5), process_noise=0.001, call_noise=0.001)
+    result = begin(spec, tmp_path / "a.run", Options(seed=2, workers=2, evaluations=90), backend=quiet)
+    value = result.to_json()["evolution"]
+    assert [e["op"] for e in value["edits"]] == ["restrict"]
+    (gain,) = value["gains"]
+    assert not gain["needed"]
+    # A race may end the measurement early, but not so early that the loss does not show.
+    assert gain["ratio"] > 1.3
+
+
+def test_a_variant_far_behind_ends_its_rung_at_once(spec: LoadedSpec, tmp_path: Path) -> None:
+    slow = backend(of_variant=only("tile", 9.0), process_noise=0.001, call_noise=0.001)
+    result = begin(spec, tmp_path / "a.run", Options(seed=3, workers=1, evaluations=60), backend=slow)
+    with RunRecord.read(result.path) as record:
+        state, _, _ = open_state(record)
+    tiled = [v for v in state.variants.values() if v.outclassed]
+    assert tiled
+    assert all(len(v.trials) == 1 for v in tiled)
+    assert audit(result.path, backend=slow).differences == []
+
+
+def kernel(text: str = KERNEL) -> Kernel:
+    files = (Source(name="product.c", text=text),)
+    return Kernel(name="product", entry="product", language="c", variant=Variant(files=files), folder=".")
+
+
+def judged(number: int, variant: Variant, structure: str, *, twin: bool = False) -> Judged:
+    return Judged(
+        number=number,
+        variant=variant,
+        origin="tile",
+        parents=(0,),
+        island=0,
+        structure=structure,
+        cell=(number,),
+        score=-0.1 * number,
+        twin=twin,
+    )
+
+
+def test_the_same_code_by_another_way_is_no_elite() -> None:
+    evolution = Evolution(kernel(), "exact")
+    evolution.tell([judged(0, kernel().variant, "a")])
+    before = evolution.archive
+    evolution.tell([judged(1, kernel().variant, "b", twin=True)])
+    assert evolution.archive == before
+    evolution.tell([judged(2, kernel().variant, "c")])
+    assert evolution.archive != before
+
+
+INTERCHANGE = {"op": "interchange", "function": "product", "loops": ["i", "j"]}
+
+
+def test_undoing_an_edit_leaves_it_out() -> None:
+    """Swapping loops back is no third edit: the list gets shorter, and the note says what was undone."""
+    proposer = RemixProposer(kernel())
+    back = {**INTERCHANGE, "loops": ["j", "i"]}
+    again = apply_edits(proposer.original, [INTERCHANGE, {"op": "restrict", "function": "product"}, back])
+    plain = proposer._plain(
+        again,
+        "interchange",
+        [apply_edits(proposer.original, [INTERCHANGE, {"op": "restrict", "function": "product"}]).variant],
+        _structure(again.program),
+    )
+    assert [e["op"] for e in plain.variant.edits] == ["restrict"]
+    assert plain.note["undoes"] == "interchange"
+
+
+def _structure(program: Any) -> str:
+    from tuner.spaces.source.identity import structure_digest
+
+    return structure_digest(program)
+
+
+def test_an_embedding_knows_orders_of_loops_but_no_names() -> None:
+    original = read_program(kernel())
+    renamed = read_program(
+        kernel(
+            KERNEL.replace("int m", "int other")
+            .replace("m < n; m++", "other < n; other++")
+            .replace("+ m]", "+ other]")
+        )
+    )
+    assert distance(embed(original), embed(renamed)) < 1e-12
+    more = read_program(kernel(KERNEL.replace("int n)\n{", "int n)\n{\n    c[0] = 0.0f;")))
+    assert 0 < distance(embed(original), embed(more)) < 1
+    for edits in ([INTERCHANGE], [{"op": "restrict", "function": "product"}]):
+        made = apply_edits(original, edits).program
+        assert embed(made) == embed(made)
+        assert distance(embed(original), embed(made)) > 0
+
+
+def observation(number: int, configuration: Configuration, score: float) -> Observation:
+    return Observation(
+        trial=number,
+        proposal=Proposal(configuration=configuration, origin="x"),
+        status=Status.OK,
+        score=score,
+    )
+
+
+class Listening:
+    """A searcher that keeps what it is told before anything else."""
+
+    def __init__(self, space: Space) -> None:
+        self._inner = create("random", space)
+        self.name = "listening"
+        self.prior: list[Observation] = []
+
+    def warm_start(self, observations: list[Observation]) -> None:
+        self.prior = list(observations)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def test_a_variant_learns_what_its_parent_knew() -> None:
+    """Moved to where the parent's best configuration stands here, with the new tunables as they begin."""
+    space = Space(
+        (Parameter.choice("A", [1, 2, 3], default=2), Parameter.choice("NEW", [4, 8], default=8)), ()
+    )
+    prior = [observation(0, {"A": 1}, 0.0), observation(1, {"A": 2}, -1.0), observation(2, {"A": 3}, -0.25)]
+    inner = Listening(space)
+    searcher = InheritingSearcher(lambda: inner, space, {"A": 2, "NEW": 8}, ["NEW"], prior)  # type: ignore[arg-type, return-value]
+    rng = np.random.default_rng(0)
+    made = searcher.ask(4, rng)
+    searcher.tell([observation(10 + i, p.configuration, -1.5 - i) for i, p in enumerate(made)])
+    searcher.ask(1, rng)
+    told = {configuration_key(o.proposal.configuration): o.score for o in inner.prior}
+    assert told == {
+        configuration_key({"A": 1, "NEW": 8}): pytest.approx(-0.5),
+        configuration_key({"A": 3, "NEW": 8}): pytest.approx(-0.75),
+    }
+
+
+def test_auto_is_warm_but_proposes_what_was_only_believed() -> None:
+    space = Space(
+        (Parameter.choice("A", [1, 2, 3, 4], default=1),), (), flags={"f": ("", "-fno-unroll-loops")}
+    )
+    searcher: Any = create("auto", space)
+    every = [{"A": a, "f": f} for a in (1, 2, 3, 4) for f in ("", "-fno-unroll-loops")]
+    searcher.warm_start([observation(i, c, float(i)) for i, c in enumerate(every)])
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(12):
+        for proposal in searcher.ask(1, rng):
+            seen.add(configuration_key(proposal.configuration))
+    assert len(seen) == len(every)
+
+
+DEVICE_KERNEL = """__kernel void product(__global const float *a, __global const float *b, __global float *c, int n)
+{
+    const int x = get_global_id(0), y = get_global_id(1);
+    if (x >= n || y >= n)
+        return;
+    float sum = 0.0f;
+    for (int k = 0; k < n; k++)
+        sum += a[y * n + k] * b[k * n + x];
+    c[y * n + x] = sum;
+}
+"""
+DEVICE_SPEC = """\
+kernel: {source: product.cl, entry: product}
+problem: {n: 96}
+arguments:
+  - {name: a, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
+  - {name: b, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
+  - {name: c, dtype: float32, shape: [n, n], role: output}
+  - {name: n, dtype: int32, value: n}
+launch: {grid: ["ceil(n / 4)", "ceil(n / 4)"], block: [4, 4]}
+space: {source: {evolve: true}}
+verify: {numerics: exact, rtol: 1.0e-5, atol: 1.0e-5, problems: [{n: 1}, {n: 37}]}
+search: {budget: {evaluations: 14}}
+"""
+
+
+@pytest.mark.slow
+def test_an_opencl_kernel_evolves_on_pocl(tmp_path: Path) -> None:
+    """From the spec to an exported winner with a launch of its own, and a replay that finds no difference."""
+    try:
+        OpenClBackend().device("pocl")
+    except (MachineError, SpecError) as error:
+        pytest.skip(f"no PoCL: {error}")
+    (tmp_path / "product.cl").write_text(DEVICE_KERNEL)
+    (tmp_path / "product.yaml").write_text(DEVICE_SPEC)
+    (loaded,) = load_spec(tmp_path / "product.yaml")
+    assert loaded.evolves
+    result = begin(loaded, tmp_path / "a.run", Options(seed=1, workers=1))
+    report = audit(result.path, rebuild=True)
+    assert report.differences == []
+    with RunRecord.read(result.path) as record:
+        state, _, _ = open_state(record)
+    variants = [v for v in state.variants.values() if v.number != ORIGINAL]
+    assert any(v.score is not None for v in variants)
+    names = {p.name: p for p in export(result.path, tmp_path / "out")}
+    launch: Mapping[str, Any] = json.loads(names["launch.json"].read_text())
+    own = state.variants[result.summary.best.variant].launch
+    expected = loaded.task.launch if own is None else own
+    assert expected is not None
+    assert launch["expressions"] == expected.to_json()
+    assert math.isfinite(result.summary.speedup[0])

@@ -1,0 +1,126 @@
+"""The speed of light: bounds, when it ends a search, when it refuses a time, when it is shown not to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tuner.core.errors import MachineError
+from tuner.core.protocols import Peaks
+from tuner.core.types import Resolved
+from tuner.driver.audit import audit
+from tuner.driver.bounds import bounds
+from tuner.driver.runs import Options, Outcome, begin
+from tuner.evaluators.host.peaks import host_peaks
+from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
+
+PEAKS = Peaks(
+    bandwidths=((1 << 14, 100e9), (1 << 20, 10e9), (1 << 26, 5e9)),
+    operations={"float32": 64e9, "float64": 32e9},
+)
+TRAFFIC = 2 * 4 * 4096
+"""Bytes of both arrays of the spec."""
+
+
+@pytest.fixture
+def run(scale_spec: Callable[..., Path], tmp_path: Path) -> Callable[..., Outcome]:
+    def make(at_best: Peaks, seconds: Callable[[Resolved], float], **measure: Any) -> Outcome:
+        path = scale_spec(evaluations=40)
+        document = yaml.safe_load(path.read_text())
+        document["measure"] = measure
+        path.write_text(yaml.safe_dump(document))
+        (spec,) = load_spec(path)
+        backend = SimulatedBackend(seconds=seconds, at_best=at_best)
+        outcome = begin(spec, tmp_path / "a.run", Options(seed=1, workers=1), backend=backend)
+        assert outcome.path is not None
+        assert audit(outcome.path, backend=backend).clean
+        return outcome
+
+    return make
+
+
+def stepped(resolved: Resolved) -> float:
+    """A microsecond at STEP 32, more the farther it is from there."""
+    return 1e-6 * (1 + abs(int(resolved.macros["STEP"]) - 32) / 4)
+
+
+def at(bound_s: float) -> Peaks:
+    return Peaks(bandwidths=((1 << 10, TRAFFIC / bound_s),), operations={"float32": 64e9})
+
+
+def test_a_search_ends_at_the_bound(run: Callable[..., Outcome]) -> None:
+    found = run(at(1e-6), stepped)
+    assert found.summary.stopped_by == "speed_of_light"
+    assert found.summary.light is not None
+    assert found.summary.light[1] == pytest.approx(1.0, abs=0.03)
+    assert found.to_json()["light"]["bound_s"] == pytest.approx(1e-6)
+
+
+def test_a_bound_that_arguments_suggest_refuses_nothing(run: Callable[..., Outcome]) -> None:
+    found = run(at(3e-6), stepped)
+    assert found.summary.trials["refused"] == 0
+    assert found.summary.stopped_by == "evaluations"
+    assert found.summary.light is not None
+    assert found.summary.light[1] is None  # a candidate was below it
+
+
+def test_a_time_below_what_the_user_vouches_for_is_refused(run: Callable[..., Outcome]) -> None:
+    peaks = Peaks(bandwidths=((1 << 10, 1e10),), operations={"float32": 64e9})
+    found = run(peaks, stepped, bytes="30000 + 0 * n")
+    assert found.summary.trials["refused"] > 0
+    assert found.summary.best_s[0] >= 0.85 * 3e-6
+
+
+def test_a_baseline_below_the_bound_shows_that_it_is_wrong(run: Callable[..., Outcome]) -> None:
+    peaks = Peaks(bandwidths=((1 << 10, 1e10),), operations={"float32": 1e9})
+    found = run(peaks, stepped, operations="1e6")
+    assert found.summary.trials["refused"] == 0
+    assert found.summary.trials["ok"] > 10
+
+
+def test_bounds_take_the_bandwidth_of_what_fits(scale_spec: Callable[..., Path]) -> None:
+    (spec,) = load_spec(scale_spec())
+    (found,) = bounds(spec.task, PEAKS)
+    assert found == {"bytes": TRAFFIC, "operations": 0.0, "bound_s": pytest.approx(TRAFFIC / 100e9)}
+
+
+def test_the_larger_of_traffic_and_operations_counts(scale_spec: Callable[..., Path]) -> None:
+    path = scale_spec()
+    text = path.read_text() + "measure: {operations: 1000 * n, bytes: 8 * n}\n"
+    path.write_text(text)
+    (spec,) = load_spec(path)
+    (found,) = bounds(spec.task, PEAKS)
+    assert found["bound_s"] == pytest.approx(1000 * 4096 / 64e9)
+
+
+def test_the_host_measures_itself_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tuner.evaluators import registry
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    backend = registry.create("host")
+    assert host_peaks(backend, "native", 1, measure=False) is None
+    found = host_peaks(backend, "native", 1, measure=True)
+    assert found is not None
+    rates = [rate for _, rate in found.bandwidths]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] > 1e8
+    assert found.operations["float32"] > found.operations["float64"] > 1e8
+    again = host_peaks(backend, "native", 2, measure=False)
+    assert again is not None
+    assert again.operations["float32"] == pytest.approx(2 * found.operations["float32"])
+
+
+def test_a_machine_that_cannot_be_measured_has_no_bound(scale_spec: Callable[..., Path]) -> None:
+    from tuner.driver.bounds import light_of
+
+    class Broken(SimulatedBackend):
+        def peaks(self, target: str, threads: int, *, measure: bool) -> Peaks | None:
+            raise MachineError("nothing can be timed here", "use another machine")
+
+    (spec,) = load_spec(scale_spec())
+    assert light_of(spec.task, Broken(seconds=stepped)) is None

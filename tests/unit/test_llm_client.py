@@ -1,0 +1,225 @@
+"""The client against a server on the loopback that behaves well and in every bad way; one that never answers, too."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tuner.core.errors import MachineError
+from tuner.search.llm.client import Client
+from tuner.search.llm.exchange import Answer, Model, Request, bound_tokens
+
+KEY = "sk-this-is-a-secret-0123456789"
+
+
+def _load(path: Path) -> ModuleType:
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[path.stem] = module
+    found.loader.exec_module(module)
+    return module
+
+
+server = _load(Path(__file__).parents[1] / "stand_ins" / "llm_server.py")
+Reply = server.Reply
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {n: os.environ[n] for n in ("PATH", "PYTHONPATH", "HOME") if n in os.environ}
+    return {**kept, "OPENAI_API_KEY": KEY, **more}
+
+
+@pytest.fixture
+def exchanged() -> Iterator[Any]:
+    """Answers to so many requests to a server with a script."""
+    opened: list[Any] = []
+
+    def exchange(script: Any, *, count: int = 1, **more: Any) -> list[Answer]:
+        running = server.Server(script)
+        opened.append(running)
+        model = Model(name="local", base_url=running.url)
+        client = Client((model,), environment())
+        opened.append(client)
+        exchange.requests = running.requests  # type: ignore[attr-defined]
+        exchange.headers = running.headers  # type: ignore[attr-defined]
+        for number in range(count):
+            client.send(request(model, number, **more))
+        found = []
+        for _ in range(count):
+            answer = client.take(60.0)
+            assert answer is not None
+            found.append(answer)
+        assert client.take() is None
+        return found
+
+    yield exchange
+    for thing in reversed(opened):
+        thing.close()
+
+
+def request(model: Model, number: int = 0, **more: Any) -> Request:
+    fields = {"max_tokens": 50, "timeout_s": 10.0, **more}
+    return Request(number=number, model=model, messages=[{"role": "user", "content": "faster"}], **fields)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_reply_with_its_counts(exchanged: Any, stream: bool) -> None:
+    (answer,) = exchanged(server.always("two\nlines ü", finish="length"), stream=stream)
+    assert (answer.status, answer.text, answer.finish) == ("ok", "two\nlines ü", "length")
+    assert (answer.prompt_tokens, answer.completion_tokens, answer.tries) == (100, 20, 1)
+    assert exchanged.requests[0]["max_tokens"] == 50
+    assert bool(exchanged.requests[0].get("stream")) is stream
+    assert exchanged.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+def test_several_at_once_come_as_they_are_ready(exchanged: Any) -> None:
+    answers = exchanged(lambda n, body: Reply(str(n), delay_s=0.1 * (3 - n)), count=3)
+    assert sorted(a.number for a in answers) == [0, 1, 2]
+    assert [a.text for a in answers] == ["2", "1", "0"]
+
+
+def test_a_server_that_counts_nothing(exchanged: Any) -> None:
+    (answer,) = exchanged(server.always("text", usage=None))
+    assert answer.status == "ok"
+    assert answer.prompt_tokens is None
+
+
+def test_busy_servers_are_asked_again_after_what_they_say(exchanged: Any) -> None:
+    def script(number: int, body: Any) -> Any:
+        return Reply("", status=429, headers={"Retry-After": "1"}) if number == 0 else Reply("then")
+
+    started = time.monotonic()
+    (answer,) = exchanged(script)
+    assert (answer.status, answer.text, answer.tries) == ("ok", "then", 2)
+    assert time.monotonic() - started >= 1.0
+
+
+def test_a_server_that_wants_too_long_a_wait_is_left(exchanged: Any) -> None:
+    (answer,) = exchanged(server.always("later", status=429, headers={"Retry-After": "3600"}))
+    assert (answer.status, answer.tries) == ("busy", 1)
+    assert answer.free
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_failing_servers_are_asked_so_often_and_no_more(exchanged: Any, status: int) -> None:
+    (answer,) = exchanged(server.always("down", status=status), retries=1)
+    assert (answer.status, answer.tries) == ("unavailable", 2)
+    assert str(status) in answer.message
+    assert len(exchanged.requests) == 2
+
+
+def test_a_refusal_is_final_and_hides_the_key(exchanged: Any) -> None:
+    (answer,) = exchanged(server.always(f"Incorrect API key: {KEY}", status=401))
+    assert (answer.status, answer.tries) == ("refused", 1)
+    assert "Incorrect API key: [key]" in answer.message
+
+
+def test_a_key_in_a_reply_is_hidden(exchanged: Any) -> None:
+    (answer,) = exchanged(server.always(f"your key is {KEY}"), stream=False)
+    assert answer.text == "your key is [key]"
+
+
+def test_parameters_that_a_server_does_not_know_are_left_out(exchanged: Any) -> None:
+    def script(number: int, body: Any) -> Any:
+        for name, other in (("stream_options", ""), ("max_tokens", "use max_completion_tokens instead")):
+            if name in body:
+                return Reply(f"unknown parameter {name} {other}", status=400)
+        return Reply("fine")
+
+    (answer,) = exchanged(script)
+    assert (answer.status, answer.text) == ("ok", "fine")
+    assert exchanged.requests[-1]["max_completion_tokens"] == 50
+
+
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [
+        ({"hang": True}, "timed_out"),
+        ({"drip": True, "text": "word " * 50}, "timed_out"),
+        ({"cut": True, "text": "word " * 50}, "broken"),
+        ({"raw": b"<html>sorry</html>"}, "malformed"),
+        ({"raw": b"{}"}, "malformed"),
+        ({"raw": b'{"choices": [{"message": null}'}, "malformed"),
+        ({"raw": b'data: {"error": {"message": "overloaded"}}\n\n'}, "malformed"),
+        ({"raw": b"[" * 100_000}, "malformed"),
+        ({"raw": b" " * (5 << 20)}, "too_large"),
+    ],
+)
+def test_bad_replies_are_a_status(exchanged: Any, reply: dict[str, Any], status: str) -> None:
+    (answer,) = exchanged(lambda n, b: Reply(**reply), timeout_s=1.0)
+    assert answer.status == status
+    assert answer.message
+    assert "\n" not in answer.message
+    assert not answer.free
+
+
+def test_a_stream_that_ends_early_says_so(exchanged: Any) -> None:
+    (answer,) = exchanged(
+        lambda n, b: Reply(raw=b'data: {"choices": [{"delta": {"content": "half"}}]}\n\ndata: {"cho')
+    )
+    assert (answer.status, answer.text, answer.finish) == ("ok", "half", "cut")
+
+
+def test_no_server_is_unreachable() -> None:
+    model = Model(name="local", base_url="http://127.0.0.1:9/v1")
+    client = Client((model,), environment())
+    client.send(request(model, retries=1))
+    answer = client.take(30.0)
+    client.close()
+    assert answer is not None
+    assert (answer.status, answer.tries) == ("unreachable", 2)
+
+
+def test_a_killed_process_is_an_answer_and_the_next_request_starts_another() -> None:
+    with server.serving(lambda n, b: Reply("again", hang=n == 0)) as running:
+        model = Model(name="local", base_url=running.url)
+        client = Client((model,), environment())
+        client.send(request(model, 0))
+        server.wait_until(lambda: len(running.requests) == 1)
+        assert client._process is not None
+        os.kill(client._process.pid, signal.SIGKILL)
+        lost = client.take(20.0)
+        assert lost is not None
+        assert lost.status == "broken"
+        client.send(request(model, 1))
+        answer = client.take(20.0)
+        assert answer is not None
+        assert answer.text == "again"
+        client.close()
+
+
+def test_the_process_has_the_key_by_no_way_that_others_can_read() -> None:
+    with server.serving(server.always("x", delay_s=5)) as running:
+        model = Model(name="local", base_url=running.url)
+        client = Client((model,), environment(OTHER_TOKEN=KEY))
+        client.send(request(model))
+        server.wait_until(lambda: len(running.requests) == 1)
+        assert client._process is not None
+        process = Path("/proc") / str(client._process.pid)
+        assert KEY.encode() not in (process / "cmdline").read_bytes()
+        assert (process / "environ").stat().st_uid == 0
+        if os.getuid() == 0:
+            assert KEY.encode() not in (process / "environ").read_bytes()
+        client.close()
+        assert not process.exists()
+
+
+def test_a_model_of_openai_needs_a_key() -> None:
+    with pytest.raises(MachineError, match="MY_KEY is not set"):
+        Client((Model(name="m", api_key_env="MY_KEY"),), environment())
+
+
+def test_a_prompt_has_no_more_tokens_than_reckoned() -> None:
+    messages = [{"role": "user", "content": "ü" * 100}]
+    assert bound_tokens(messages) >= 200

@@ -1,0 +1,217 @@
+"""What a model's reply becomes: edits that match but for white space, tunables, and what is wrong said in full."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.core.types import Kernel, Source, Variant
+from tuner.search.llm.offspring import Unusable, variant_of
+from tuner.search.llm.prompt import Facts, Failure, first_messages, next_messages
+from tuner.search.llm.reply import read_reply
+from tuner.search.remix import Offspring
+from tuner.spaces.source.edits import Applied, apply_edits, crossover, without
+from tuner.spaces.source.regions import outside_differs, read_program
+
+TEXT = """\
+#include <stddef.h>
+#define LIMIT 7
+static int helper(int x) { return x + LIMIT; }
+// EVOLVE-BLOCK-START
+void add(const float *a, float *b, int n)
+{
+    for (int i = 0; i < n; i++)
+        b[i] = a[i] + 1.0f;
+}
+// EVOLVE-BLOCK-END
+int after(void) { return helper(1); }
+"""
+
+
+def kernel(text: str = TEXT) -> Kernel:
+    files = (Source(name="add.c", text=text),)
+    return Kernel(name="add", entry="add", language="c", variant=Variant(files=files), folder="")
+
+
+def parent() -> Applied:
+    return apply_edits(read_program(kernel()), ())
+
+
+def block(search: str, replace: str) -> str:
+    return f"<<<<<<< SEARCH\n{search}\n=======\n{replace}\n>>>>>>> REPLACE\n"
+
+
+def take(text: str, base: Applied | None = None, known: frozenset[str] = frozenset()) -> Offspring | Unusable:
+    base = base or parent()
+    read = read_reply(text, regions=len(base.program.regions))
+    return variant_of(read, base, model="m", taken={"n"}, known=known, note={})
+
+
+def good(text: str, base: Applied | None = None) -> Offspring:
+    found = take(text, base)
+    assert isinstance(found, Offspring), found
+    return found
+
+
+def problems(text: str) -> str:
+    found = take(text)
+    assert isinstance(found, Unusable), found
+    return "\n".join(found.problems)
+
+
+def test_an_edit_applies_with_other_white_space() -> None:
+    found = good(
+        "Idea.\n"
+        + block("for(int i=0;i<n;i++)\n  b[i]=a[i]+1.0f ;", "    for (int i = n; i--;)\n  b[i] = a[i] + 1;")
+    )
+    assert "i--" in found.variant.files[0].text
+    assert found.origin == "llm/m"
+    assert not found.checked
+    assert outside_differs(read_program(kernel()), found.variant) == ""
+
+
+def test_a_tunable_gets_a_default_and_a_space() -> None:
+    reply = block("    for (int i = 0; i < n; i++)", "    for (int i = 0; i < n + 0 * STEP; i++)")
+    found = good(reply + "```tunables\nSTEP: [4, 1, 2] = 2\n```\n")
+    assert [(p.name, tuple(p.values), p.default) for p in found.parameters] == [("STEP", (1, 2, 4), 2)]
+    assert "#ifndef STEP\n#define STEP 2\n#endif\n" in found.variant.files[0].text
+    again = apply_edits(read_program(kernel()), found.variant.edits)
+    assert again.variant == found.variant
+    assert again.parameters == found.parameters
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("STEP: 1, 2", "not in the form"),
+        ("step: [1, 2]", "no name for a tunable"),
+        ("STEP: [1, x]", "not whole numbers"),
+        ("STEP: [1, 2] = 3", "STEP"),
+        ("STEP: [-1, 2]", "from 0 to"),
+        ("STEP: []", "not whole numbers"),
+        ("OTHER: [1, 2]", "OTHER is declared and not used"),
+        ("STEP: [1]\nSTEP: [2]", "declared twice"),
+        ("LIMIT: [1, 2]", "the name LIMIT is taken"),
+        ("\n".join(f"S{i}: [1, 2]" for i in range(9)), "9 tunables"),
+    ],
+)
+def test_wrong_tunables_are_said(line: str, said: str) -> None:
+    reply = block("    for (int i = 0; i < n; i++)", "    for (int i = STEP * 0 + LIMIT * 0; i < n; i++)")
+    assert said in problems(f"{reply}```tunables\n{line}\n```\n")
+
+
+def test_every_edit_that_does_not_match_is_named_with_the_nearest_line() -> None:
+    reply = block("b[i] = a[i] + 2.0f;", "b[i] = 0;") + block("nothing of it", "x")
+    said = problems(reply)
+    assert "edit 1: its search text is not in a region; the nearest line is: b[i] = a[i] + 1.0f;" in said
+    assert "edit 2: its search text is not in a region" in said
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("", "no SEARCH/REPLACE block"),
+        ("I cannot help with that.", "no SEARCH/REPLACE block"),
+        ("<<<<<<< SEARCH\nx\n=======\ny\n", "edit 1 has no line >>>>>>> REPLACE"),
+        ("<<<<<<< SEARCH\nx\n", "edit 1 has no line ======="),
+        (block("", "x"), "empty SEARCH part"),
+        (block("b[i]", "b[i]"), "change nothing"),
+        (block("i", "j"), "is there 8 times"),
+        (block("int after(void) { return helper(1); }", "int after(void) { return 0; }"), "not in a region"),
+        (block("b[i] = a[i] + 1.0f;", "b[i] = 1; /* open"), "a comment is not closed"),
+        (block("b[i] = a[i] + 1.0f;", "{ b[i] = 1;"), "'}' is missing"),
+        (block("b[i] = a[i] + 1.0f;", "\n#if 0\nb[i] = 1;"), "an #if has no #endif"),
+        (block("b[i] = a[i] + 1.0f;", "// EVOLVE-BLOCK-END"), "region's mark"),
+        (block("b[i] = a[i] + 1.0f;", '\n#include "/etc/passwd"\n'), "#include"),
+        (block("b[i] = a[i] + 1.0f;", "\n#inc\\\nlude </etc/passwd>\n"), "#include"),
+        (block("b[i] = a[i] + 1.0f;", "\n%:include </etc/passwd>\n"), "#include"),
+        (block("b[i] = a[i] + 1.0f;", "\n#embed </etc/passwd>\n"), "#embed"),
+        (block("b[i] = a[i] + 1.0f;", 'asm(".incbin \\"/etc/passwd\\"");'), ".incbin"),
+        ("```region 2\nint x;\n```", "no region 2"),
+        ("```region 1\nint x;\n", "does not end"),
+        ("x" * (1 << 19), "characters"),
+    ],
+)
+def test_what_is_wrong_is_said(reply: str, said: str) -> None:
+    assert said in problems(reply)
+
+
+def test_a_whole_region_may_be_written_anew() -> None:
+    body = "void add(const float *a, float *b, int n)\n{\n    for (int i = n; i--;)\n        b[i] = a[i] + 1.0f;\n}"
+    found = good(f"<think>hm\n<<<<<<< SEARCH</think>\n```c region 1\n{body}\n```\n")
+    assert found.variant.edits[0]["op"] == "rewrite"
+    assert found.variant.files[0].text.endswith(
+        f"{body}\n// EVOLVE-BLOCK-END\nint after(void) {{ return helper(1); }}\n"
+    )
+    assert outside_differs(read_program(kernel()), found.variant) == ""
+
+
+def test_headers_of_the_compiler_are_allowed() -> None:
+    found = good("```region 1\n#include <immintrin.h>\nvoid add(const float *a, float *b, int n)\n{\n}\n```")
+    assert "#include <immintrin.h>" in found.variant.files[0].text
+
+
+def test_a_known_program_is_no_use() -> None:
+    reply = block("b[i] = a[i] + 1.0f;", "b[i] = 1.0f + a[i];")
+    found = take(reply, known=frozenset({good(reply).structure}))
+    assert isinstance(found, Unusable)
+    assert found.final
+
+
+def test_texts_beside_functions_count_as_another_program() -> None:
+    one = block("void add", "#define TWO 2\nvoid add")
+    other = block("void add", "#define TWO 3\nvoid add")
+    assert good(one).structure != good(other).structure
+
+
+def test_edits_cross_over_with_their_tunables_renamed() -> None:
+    """A tunable of the same name stays two, and the texts that name it go with it."""
+    original = read_program(kernel())
+    first = block("    for (int i = 0; i < n; i++)", "    for (int i = STEP * 0; i < n; i++)")
+    second = block("b[i] = a[i] + 1.0f;", "b[i] = a[i] + STEP * 1.0f;")
+    declared = "```tunables\nSTEP: [1, 2]\n```\n"
+    one, other = good(first + declared), good(second + declared)
+    child = crossover(original, one.variant.edits, other.variant.edits, (1, 0))
+    assert [p.name for p in child.parameters] == ["STEP", "STEP_2"]
+    assert "STEP_2 * 1.0f" in child.variant.files[0].text
+    assert "#define STEP_2 1" in child.variant.files[0].text
+
+
+def test_an_edit_can_be_left_out_again() -> None:
+    original = read_program(kernel())
+    found = good(block("1.0f;", "2.0f;") + block("a[i] + 2.0f;", "a[i] + 3.0f;"))
+    shorter = without(original, found.variant.edits, {1})
+    assert "a[i] + 2.0f;" in shorter.variant.files[0].text
+    assert len(without(original, found.variant.edits, {0}).variant.edits) == 0
+
+
+def test_the_prompt_has_what_is_known_and_stays_within_bounds() -> None:
+    base = parent()
+    wrong = good(block("1.0f;", "2.0f;"))
+    facts = Facts(
+        program=base.program,
+        numerics="exact",
+        ratio=0.5,
+        kind="plain",
+        task=["Function: add"],
+        tunables={"STEP": 4},
+        machine={"device": "a processor"},
+        features={"instructions": 42.0},
+        remarks={"clang": "loop not vectorized"},
+        failures=[Failure(files=wrong.variant.files, status="wrong_result", message="b[3] is 2, expected 1")],
+    )
+    system, user = (m["content"] for m in first_messages(facts))
+    assert "no sum may be added up in another order" in system
+    for text in (
+        "0.5",
+        "STEP = 4",
+        "a processor",
+        "instructions 42",
+        "not vectorized",
+        "b[3] is 2",
+        "+        b[i] = a[i] + 2.0f;",
+    ):
+        assert text in user
+    repair = next_messages(first_messages(facts), "nonsense", ["edit 1: no"], rewrite=False)
+    assert [m["role"] for m in repair] == ["system", "user", "assistant", "user"]
+    assert "edit 1: no" in repair[-1]["content"]
+    assert "```region 1" in next_messages(repair, "nonsense", ["no"], rewrite=True)[-1]["content"]

@@ -1,0 +1,484 @@
+"""Runs that ask a model: a server on the loopback answers well or badly; budgets, resumes, replays, cassettes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tuner.core.errors import MachineError, RecordError, SpecError, UsageError
+from tuner.core.types import Resolved, Status, Variant
+from tuner.driver.audit import audit
+from tuner.driver.export import export
+from tuner.driver.opening import open_lineup
+from tuner.driver.runs import Options, begin, resume
+from tuner.driver.state import RunState
+from tuner.recorders.record import Event, RunRecord
+from tuner.spec.load import LoadedSpec, load_spec
+from tuner.testing import SimulatedBackend
+
+KERNEL = """
+void product(const float *a, const float *b, float *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            float sum = 0.0f;
+            for (int k = 0; k < n; k++)
+                sum += a[i * n + k] * b[k * n + j];
+            c[i * n + j] = sum;
+        }
+}
+"""
+
+SPEC = """\
+kernel: {source: product.c, entry: product}
+problem: {n: 64}
+arguments:
+  - {name: a, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
+  - {name: b, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
+  - {name: c, dtype: float32, shape: [n, n], role: output}
+  - {name: n, dtype: int32, value: n}
+space:
+  parameters: {WIDTH: [1, 2, 3, 4]}
+  passes: off
+  source: {evolve: true}
+search:
+  strategy: random
+  budget: {BUDGET}
+  llm: {LLM}
+"""
+
+GOOD = """Unroll by a size of our own.
+<<<<<<< SEARCH
+            for (int k=0; k<n; k++)
+=======
+            #pragma clang loop unroll_count(BY)
+            for (int k = 0; k < n; k++)
+>>>>>>> REPLACE
+```tunables
+BY: [2, 4, 8] = 4
+```
+"""
+NO_MATCH = "<<<<<<< SEARCH\nfloat nothing;\n=======\nfloat x;\n>>>>>>> REPLACE\n"
+
+
+def _load(path: Path) -> ModuleType:
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[path.stem] = module
+    found.loader.exec_module(module)
+    return module
+
+
+server = _load(Path(__file__).parents[1] / "stand_ins" / "llm_server.py")
+Reply = server.Reply
+
+
+def write(
+    folder: Path, url: str, *, budget: str = "evaluations: 120", llm: str = "model: local"
+) -> LoadedSpec:
+    (folder / "product.c").write_text(KERNEL)
+    text = SPEC.replace("BUDGET", budget).replace("LLM", f'{llm}, base_url: "{url}", timeout_s: 20')
+    (folder / "product.yaml").write_text(text)
+    (loaded,) = load_spec(folder / "product.yaml")
+    return loaded
+
+
+def factor(variant: Variant, resolved: Resolved) -> float | Status:
+    """What the model writes helps most; reversing breaks, and so does a variant with BREAK in it."""
+    text = "".join(f.text for f in variant.files)
+    ops = [e["op"] for e in variant.edits]
+    if "reverse" in ops or "BREAK" in text:
+        return Status.WRONG_RESULT
+    value = 0.9 if "restrict" in text else 1.0
+    if "unroll_count(BY)" in text:
+        value *= 0.5 * (1.0 + 0.02 * abs(int(resolved.macros.get("BY", 2)) - 8))
+    return value
+
+
+def backend(**more: Any) -> SimulatedBackend:
+    def seconds(resolved: Resolved) -> float:
+        return 1e-3 * (1.0 + 0.05 * abs(int(resolved.macros["WIDTH"]) - 3))
+
+    slow = {"on_event": lambda what: time.sleep(0.002)}
+    return SimulatedBackend(**{"seconds": seconds, "of_variant": factor, **slow, **more})
+
+
+FEW = {"choose_processes": 2, "confirm_processes": 4}
+
+
+def options(**more: Any) -> Options:
+    return Options(**{"seed": 3, "workers": 2, "settings": FEW, **more})
+
+
+def events(path: Path) -> list[Any]:
+    with RunRecord.read(path) as record:
+        return list(record.events())
+
+
+def state_of(path: Path) -> RunState:
+    with RunRecord.read(path) as record:
+        return open_lineup(record)[0]
+
+
+def archive_of(path: Path) -> str:
+    """The archive as JSON, which is equal byte for byte for equal archives."""
+    with RunRecord.read(path) as record:
+        _, _, lineup = open_lineup(record)
+        return json.dumps(lineup._informed().archive.to_json(), sort_keys=True)
+
+
+def test_a_models_variant_wins_and_all_of_it_is_replayed(tmp_path: Path) -> None:
+    llm = "model: local, prices: {prompt: 1.0, completion: 3.0}"
+    with server.serving(server.always(GOOD)) as running:
+        spec = write(tmp_path, running.url, llm=llm)
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+        asked = len(running.requests)
+    assert result.summary.improved
+    assert any("unroll_count(BY)" in e.get("replace", "") for e in result.summary.evolution.edits)  # type: ignore[union-attr]
+    value = result.to_json()
+    assert value["evolution"]["by"]["llm/local"] >= 1
+    assert value["llm"]["calls"] == asked
+    assert value["llm"]["usd"] == pytest.approx(
+        (value["llm"]["prompt_tokens"] + 3 * value["llm"]["completion_tokens"]) / 1e6
+    )
+    report = audit(result.path, rebuild=True, backend=backend())
+    assert report.differences == []
+    written = export(result.path, tmp_path / "out")
+    patch = next(p for p in written if p.suffix == ".patch").read_text()
+    assert any(line.startswith("+") and "unroll_count(BY)" in line for line in patch.splitlines())
+    assert "+#define BY" in patch
+
+
+def test_a_failed_try_is_shown_to_the_model(tmp_path: Path) -> None:
+    """The model alone makes variants here, so the next prompt is for the same parent."""
+
+    def script(number: int, body: Any) -> Any:
+        return Reply(
+            GOOD.replace(
+                "#pragma clang loop unroll_count(BY)", f"int broken{number} = BY + {number}; /* BREAK */"
+            )
+        )
+
+    with server.serving(script) as running:
+        write(tmp_path, running.url, budget="evaluations: 120")
+        text = (tmp_path / "product.yaml").read_text().replace("strategy: random", "proposers: []")
+        (tmp_path / "product.yaml").write_text(text)
+        (spec,) = load_spec(tmp_path / "product.yaml")
+        result = begin(spec, tmp_path / "a.run", options(strategy="random"), backend=backend())
+        prompts = [r["messages"][1]["content"] for r in running.requests]
+    said = "failed (wrong_result: as simulated)"
+    assert any(said in p and "+            int broken0 = BY" in p for p in prompts)
+    assert set(result.to_json()["evolution"]["by"]) == {"llm/local"}
+
+
+def test_unusable_replies_are_repaired_then_rewritten_then_failed(tmp_path: Path) -> None:
+    with server.serving(server.always(NO_MATCH)) as running:
+        spec = write(tmp_path, running.url, budget="evaluations: 100, calls: 3")
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+        chains = [[m["role"] for m in r["messages"]] for r in running.requests]
+        last = max(running.requests, key=lambda r: len(r["messages"]))
+    assert sorted(len(c) for c in chains) in ([2, 2, 4], [2, 4, 6])
+    assert (
+        "edit 1: its search text is not in a region"
+        in last["messages"][-1 if len(chains[-1]) == 4 else 3]["content"]
+    )
+    failed = [e.body for e in events(result.path) if e.kind == "variant" and "call" in e.body]
+    assert failed
+    assert all(b["made"] is None and b["problems"] for b in failed)
+    assert audit(result.path).differences == []
+
+
+def test_a_correction_is_taken(tmp_path: Path) -> None:
+    with server.serving(lambda n, body: Reply(NO_MATCH if len(body["messages"]) == 2 else GOOD)) as running:
+        spec = write(tmp_path, running.url)
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+    assert result.to_json()["evolution"]["by"]["llm/local"] >= 1
+    assert audit(result.path).differences == []
+
+
+@pytest.mark.parametrize(
+    ("budget", "reason"),
+    [("calls: 2", "calls"), ("tokens: 14_000", "tokens"), ("usd: 0.013", "usd")],
+)
+def test_a_budget_is_never_passed_and_ends_the_search(tmp_path: Path, budget: str, reason: str) -> None:
+    llm = "model: local, max_tokens: 1000, prices: {prompt: 1.0, completion: 2.0}"
+    usage = {"prompt_tokens": 3000, "completion_tokens": 1000}
+    with server.serving(server.always(NO_MATCH, usage=usage)) as running:
+        spec = write(tmp_path, running.url, budget=f"evaluations: 2000, {budget}", llm=llm)
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+        asked = len(running.requests)
+    value = result.to_json()
+    assert value["stopped_by"] == reason
+    assert value["llm"]["calls"] == asked >= 1
+    assert asked <= 2 or reason != "calls"
+    assert value["llm"]["prompt_tokens"] + value["llm"]["completion_tokens"] <= 14_000 or reason != "tokens"
+    assert value["llm"]["usd"] <= 0.013 or reason != "usd"
+    assert audit(result.path).differences == []
+
+
+def test_after_the_budget_a_run_may_go_on_without(tmp_path: Path) -> None:
+    with server.serving(server.always(GOOD)) as running:
+        spec = write(
+            tmp_path, running.url, budget="evaluations: 150, calls: 1", llm="model: local, when_spent: go_on"
+        )
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+        assert len(running.requests) == 1
+    assert result.summary.stopped_by == "evaluations"
+
+
+def test_a_dead_server_costs_nothing_and_is_given_up(tmp_path: Path) -> None:
+    with server.serving(server.always("no", status=404)) as running:
+        spec = write(tmp_path, running.url, budget="evaluations: 300, calls: 50")
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+        assert len(running.requests) <= 5
+    llm = result.to_json()["llm"]
+    assert llm["failed"] == llm["calls"]
+    assert "404" in llm["message"]
+    assert (llm["prompt_tokens"], llm["usd"]) == (0, 0.0)
+    assert result.summary.stopped_by == "evaluations"
+
+
+def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
+    """The model answers only when ten more trials are done; its reply comes between two batches of them."""
+    trials = threading.Semaphore(0)
+
+    class Watch:
+        asked = False
+
+        def event(self, kind: str, body: Mapping[str, Any]) -> None:
+            self.asked = self.asked or kind == "consult"
+            if kind == "trial" and self.asked:
+                trials.release()
+
+    def script(number: int, body: Any) -> Any:
+        if number == 0:
+            assert all(trials.acquire(timeout=60) for _ in range(10))
+        return Reply(GOOD)
+
+    with server.serving(script) as running:
+        spec = write(tmp_path, running.url, budget="evaluations: 300")
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend(), observers=[Watch()])
+    kinds = [e.kind for e in events(result.path)]
+    asked, replied = kinds.index("consult"), kinds.index("reply")
+    assert kinds[asked:replied].count("trial") >= 10
+    assert next(e.body["status"] for e in events(result.path) if e.kind == "reply") == "ok"
+
+
+def test_a_cassette_gives_the_same_run_with_no_server(tmp_path: Path) -> None:
+    def script(number: int, body: Any) -> Any:
+        return Reply(NO_MATCH if number % 3 == 1 else GOOD, delay_s=0.02 * (number % 4))
+
+    with server.serving(script) as running:
+        spec = write(tmp_path, running.url, budget="evaluations: 250")
+        live = begin(spec, tmp_path / "live.run", options(), backend=backend())
+    assert live.to_json()["llm"]["calls"] >= 2
+    still = backend(on_event=None)
+    again = begin(spec, tmp_path / "again.run", options(llm=f"cassette:{live.path}"), backend=still)
+    assert _plain(again.path) == _plain(live.path)
+    assert archive_of(again.path) == archive_of(live.path)
+    assert again.to_json()["llm"]["cassette"] is True
+    third = begin(spec, tmp_path / "third.run", options(llm=f"cassette:{again.path}"), backend=still)
+    assert archive_of(third.path) == archive_of(live.path)
+    assert audit(again.path, backend=backend()).differences == []
+
+
+def test_cassette_runs_on_one_clock_are_equal_to_the_bit(tmp_path: Path) -> None:
+    with server.serving(server.always(GOOD)) as running:
+        spec = write(tmp_path, running.url)
+        live = begin(spec, tmp_path / "live.run", options(), backend=backend())
+    hashes = []
+    for name in ("one.run", "two.run"):
+        more = options(llm=f"cassette:{live.path}")
+        path = begin(spec, tmp_path / name, more, backend=backend(on_event=None), clock=lambda: 0.0).path
+        hashes.append([e.hash for e in events(path)])
+    assert hashes[0] == hashes[1]
+
+
+def _plain(path: Path) -> list[Any]:
+    """Events without the first and without clock readings."""
+    timing = ("clock_s", "cost_s", "ask_s", "wall_s")
+    return [(e.kind, e.trial, {k: v for k, v in e.body.items() if k not in timing}) for e in events(path)[1:]]
+
+
+def test_a_cassette_of_another_run_misses(tmp_path: Path) -> None:
+    with server.serving(server.always(GOOD)) as running:
+        spec = write(tmp_path, running.url)
+        live = begin(spec, tmp_path / "live.run", options(), backend=backend())
+    (tmp_path / "product.c").write_text(KERNEL.replace("sum = 0.0f", "sum = 0.00f"))
+    (other,) = load_spec(tmp_path / "product.yaml")
+    with pytest.raises(UsageError, match="the cassette has no reply for call 0"):
+        begin(other, tmp_path / "b.run", options(llm=f"cassette:{live.path}"), backend=backend(on_event=None))
+    plain = begin(spec, tmp_path / "c.run", options(llm="off"), backend=backend(on_event=None))
+    with pytest.raises(UsageError, match="holds no exchange with a model"):
+        begin(spec, tmp_path / "d.run", options(llm=f"cassette:{plain.path}"), backend=backend(on_event=None))
+
+
+def _survive(tmp_path: Path, count: int) -> None:
+    def script(number: int, body: Any) -> Any:
+        return Reply(
+            (GOOD, NO_MATCH, GOOD.replace("BY", f"BY{number}"))[number % 3], delay_s=0.01 * (number % 3)
+        )
+
+    with server.serving(script) as running:
+        spec = write(tmp_path, running.url, budget="evaluations: 160")
+        live = begin(spec, tmp_path / "live.run", options(), backend=backend())
+    played = options(llm=f"cassette:{live.path}")
+    expected, rng, kills = archive_of(live.path), random.Random(2), 0
+    started = time.monotonic()
+    begin(spec, tmp_path / "whole.run", played, backend=backend())
+    length_s = time.monotonic() - started
+    for turn in range(10 * count):
+        path = tmp_path / f"{turn}.run"
+        child = os.fork()
+        if child == 0:
+            try:
+                begin(spec, path, played, backend=backend())
+            finally:
+                os._exit(0)
+        time.sleep(rng.uniform(0, length_s))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status) or not path.exists() or not events(path):
+            continue
+        kills += 1
+        resume(path, backend=backend(on_event=None))
+        assert archive_of(path) == expected
+        assert audit(path, backend=backend()).differences == []
+        path.unlink()
+        if kills == count:
+            return
+    raise AssertionError(f"only {kills} of {count} kills hit a run")
+
+
+def test_killed_at_random_instants_a_cassette_run_has_the_same_archive(tmp_path: Path) -> None:
+    _survive(tmp_path, 4)
+
+
+@pytest.mark.slow
+def test_killed_sixty_times_a_cassette_run_has_the_same_archive(tmp_path: Path) -> None:
+    _survive(tmp_path, 60)
+
+
+def test_killed_while_a_model_is_asked_the_call_counts_as_spent(tmp_path: Path) -> None:
+    class Kill:
+        def event(self, kind: str, body: Mapping[str, Any]) -> None:
+            if kind == "consult":
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    llm = "model: local, prices: {prompt: 1.0, completion: 2.0}"
+    path = tmp_path / "a.run"
+    with server.serving(server.always(GOOD)) as running:
+        spec = write(tmp_path, running.url, llm=llm, budget="evaluations: 120, calls: 2")
+        child = os.fork()
+        if child == 0:
+            try:
+                begin(spec, path, options(), backend=backend(), observers=[Kill()])
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status)
+        result = resume(path, backend=backend())
+        assert len(running.requests) <= 2
+    replies = [e.body for e in events(path) if e.kind == "reply"]
+    assert replies[0]["status"] == "lost"
+    assert all(r["status"] == "ok" for r in replies[1:])
+    assert replies[0]["completion_tokens"] == 4096
+    assert result.to_json()["llm"]["calls"] == len(replies) <= 2
+    assert audit(path, backend=backend()).differences == []
+
+
+def test_a_changed_prompt_or_price_is_found_by_the_replay(tmp_path: Path) -> None:
+    """A record written anew with a valid chain but another key or price does not pass."""
+    with server.serving(server.always(GOOD)) as running:
+        spec = write(tmp_path, running.url, llm="model: local, prices: {prompt: 1.0, completion: 2.0}")
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+    for kind, key, value in (("consult", "key", "0" * 64), ("reply", "usd", 0.5)):
+        forged = tmp_path / f"{kind}.run"
+        with RunRecord.read(result.path) as source, RunRecord.create(forged) as target:
+            for event in source.events():
+                body = {**event.body, key: value} if event.kind == kind else dict(event.body)
+                blobs = {n: source.blob(n) for n in _blobs(body)}
+                target.append([Event(kind=event.kind, body=body, trial=event.trial)], blobs)
+        assert any(kind in line for line in audit(forged, backend=backend()).differences)
+
+
+def _blobs(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value.removeprefix("blob:")] if value.startswith("blob:") else []
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return [name for v in value for name in _blobs(v)] if isinstance(value, list) else []
+
+
+def test_several_models_are_all_tried(tmp_path: Path) -> None:
+    with server.serving(lambda n, b: Reply(GOOD.replace("BY", f"BY{n}"))) as running:
+        llm = "models: [cheap, {model: dear, prices: {prompt: 50, completion: 100}}]"
+        spec = write(tmp_path, running.url, llm=llm, budget="evaluations: 250, usd: 5")
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend())
+        asked = {r["model"] for r in running.requests}
+    assert asked == {"cheap", "dear"}
+    calls = state_of(result.path).exchanges.calls
+    assert {c.model for c in calls} == asked
+    assert audit(result.path).differences == []
+
+
+@pytest.mark.parametrize(
+    ("budget", "llm", "said"),
+    [
+        ("evaluations: 9, usd: 1", "model: local", "a budget in dollars needs prices"),
+        ("evaluations: 9, calls: 1", "models: [], model: null", "names no model"),
+        ("evaluations: 9, calls: 1", "models: [a], model: b", "names no model, or one and a list"),
+        ("evaluations: 9, calls: 1", "models: [a, a]", "a model is there twice"),
+        ("evaluations: 9, calls: 1", "model: a, max_token: 3", "did you mean 'max_tokens'"),
+    ],
+)
+def test_mistakes_in_the_spec(tmp_path: Path, budget: str, llm: str, said: str) -> None:
+    with pytest.raises(SpecError, match=said) as raised:
+        write(tmp_path, "http://127.0.0.1:9/v1", budget=budget, llm=llm)
+    assert "product.yaml:" in str(raised.value)
+
+
+@pytest.mark.parametrize("url", ["ftp://x/v1", "http://user:word@host/v1", "host:80", "http://host/v1?key=1"])
+def test_addresses_that_are_none_or_hold_a_secret(tmp_path: Path, url: str) -> None:
+    with pytest.raises(SpecError, match="no address of a server"):
+        write(tmp_path, url)
+
+
+def test_mistakes_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    path = tmp_path / "a.run"
+    spec = write(tmp_path, "http://127.0.0.1:9/v1", budget="evaluations: 9, tokens: 50")
+    with pytest.raises(UsageError, match="50 tokens pays for no call"):
+        begin(spec, path, options(), backend=backend())
+    text = (tmp_path / "product.yaml").read_text().split("  llm:")[0]
+    (tmp_path / "product.yaml").write_text(text.replace(", tokens: 50", ""))
+    (plain,) = load_spec(tmp_path / "product.yaml")
+    for nothing in ("", "cassette:"):
+        with pytest.raises(UsageError, match="names nothing"):
+            begin(plain, path, options(llm=nothing), backend=backend())
+    with pytest.raises(RecordError):
+        begin(plain, path, options(llm=f"cassette:{tmp_path}"), backend=backend())
+    with pytest.raises(MachineError, match="OPENAI_API_KEY is not set"):
+        begin(plain, path, options(llm="some-model"), backend=backend())
+    (tmp_path / "product.yaml").write_text(
+        text.replace("evolve: true", "evolve: false").replace(", tokens: 50", "")
+    )
+    (fixed,) = load_spec(tmp_path / "product.yaml")
+    with pytest.raises(UsageError, match="the source does not evolve"):
+        begin(fixed, path, options(llm="some-model"), backend=backend())
+    assert not path.exists()

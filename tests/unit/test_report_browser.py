@@ -1,0 +1,433 @@
+"""The report in a real browser: loads without a word on the console, every tab, by keyboard, dark and light, large."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import made_runs as made
+import pytest
+
+from tuner.recorders.record import Event, RunRecord
+from tuner.report import Follower, write_report
+from tuner.report.data import collect
+from tuner.report.gallery import Gallery
+from tuner.report.page import page_of
+from tuner.report.server import ReportServer
+
+CHROMIUM = next(
+    (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
+)
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
+]
+
+HOSTILE = "</script><img src=x onerror=\"document.title='taken'\"><svg onload=alert(1)>"
+READY = "[role=tabpanel]:not([hidden]) > *"
+STILL = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    # Chromium's own sandbox cannot be had as root, which CI often is; the pages are our own.
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield found
+        found.close()
+
+
+class Tab:
+    """A page that remembers everything which a console, a failed request or an error said."""
+
+    def __init__(self, browser: Any, **options: Any) -> None:
+        self.context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda m: self.said.append(f"{m.type}: {m.text}"))
+        self.page.on("pageerror", lambda e: self.said.append(f"error: {e}"))
+        self.page.on("request", lambda r: self.requests.append(r.url))
+        self.page.on("dialog", lambda d: self.said.append(f"dialog: {d.message}"))
+
+    def open(self, address: str) -> float:
+        """Seconds until the first tab stands."""
+        began = time.perf_counter()
+        self.page.goto(address)
+        self.page.wait_for_selector(READY)
+        self.page.evaluate(STILL)
+        return time.perf_counter() - began
+
+    def tabs(self) -> list[str]:
+        return [t.get_attribute("id") for t in self.page.query_selector_all("[role=tab]")]
+
+    def show(self, tab: str) -> None:
+        self.page.click(f"#{tab}")
+        self.page.wait_for_selector(f"#panel-{tab.removeprefix('tab-')}:not([hidden]) > *")
+        self.page.evaluate(STILL)
+
+    def text(self) -> str:
+        found: str = self.page.inner_text("[role=tabpanel]:not([hidden])")
+        return found
+
+
+@contextmanager
+def tab(browser: Any, **options: Any) -> Iterator[Tab]:
+    found = Tab(browser, **options)
+    try:
+        yield found
+        assert found.said == []
+    finally:
+        found.context.close()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path: Path = made.simulated_run(tmp_path_factory.mktemp("browser"), evolve=True, evaluations=60)
+    return path
+
+
+@pytest.fixture(scope="module")
+def report(run: Path) -> str:
+    target = run.with_suffix(".html")
+    write_report(run, target)
+    return target.as_uri()
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("failing")
+    target = folder / "report.html"
+    write_report(made.made_run(folder, 300).path, target)
+    return target.as_uri()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_tab_opens(browser: Any, report: str, failing: str, scheme: str) -> None:
+    """Nothing is said on the console, nothing is loaded but the file, every tab has words and drawn charts."""
+    for address, wanted in ((report, {"tab-passes", "tab-source"}), (failing, {"tab-failures"})):
+        with tab(browser, color_scheme=scheme) as opened:
+            opened.open(address)
+            assert wanted | {"tab-answer", "tab-progress", "tab-trials", "tab-record"} <= set(opened.tabs())
+            for name in opened.tabs():
+                opened.show(name)
+                assert len(opened.text()) > 10, name
+                assert "undefined" not in opened.text(), name
+                assert "[object" not in opened.text(), name
+                assert "NaN" not in opened.text(), name
+                for canvas in opened.page.query_selector_all("[role=tabpanel]:not([hidden]) canvas"):
+                    drawn = canvas.evaluate(
+                        "c => new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height)"
+                        ".data.buffer)).size"
+                    )
+                    assert drawn > 3, name
+            assert opened.requests == [address]
+
+
+def test_the_answer_stands_first(browser: Any, report: str, run: Path) -> None:
+    """The figure, its interval, that it is confirmed, what changed."""
+    with RunRecord.read(run) as record:
+        verdict = [e.body for e in record.events(kind="verdict")][-1]
+    with tab(browser) as opened:
+        opened.open(report)
+        text = opened.text()
+        assert f"{verdict['speedup'][0]:.2f}×" in text
+        assert "confirmed" in text
+        assert "every decision stands" in text
+        assert "loop" in text
+        assert opened.page.title().startswith("product")
+
+
+def test_by_keyboard_alone(browser: Any, report: str) -> None:
+    """Arrow keys go through tabs, charts, and the tree; the skip link leads to the content."""
+    with tab(browser) as opened:
+        page = opened.page
+        opened.open(report)
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "main"
+        page.focus("#tab-answer")
+        tabs = opened.tabs()
+        for name in [*tabs[1:], tabs[0]]:
+            page.keyboard.press("ArrowRight")
+            assert page.evaluate("document.activeElement.id") == name
+            assert page.get_attribute(f"#{name}", "aria-selected") == "true"
+        page.keyboard.press("End")
+        assert page.evaluate("document.activeElement.id") == tabs[-1]
+
+        opened.show("tab-progress")
+        page.focus("#panel-progress canvas")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        assert page.inner_text("#panel-progress .readout >> nth=0").startswith("Trial ")
+        page.keyboard.press("Enter")
+        assert page.get_attribute("#tab-trials", "aria-selected") == "true"
+        assert "Trial " in page.inner_text("#panel-trials h3")
+
+        opened.show("tab-source")
+        first = page.inner_text("#panel-source [role=treeitem][aria-selected=true]")
+        page.focus("#panel-source [role=treeitem][aria-selected=true]")
+        page.keyboard.press("Home")
+        page.keyboard.press("ArrowRight")
+        second = page.inner_text("#panel-source [role=treeitem][aria-selected=true]")
+        page.keyboard.press("ArrowLeft")
+        assert "the source as given" in page.inner_text("#panel-source [role=treeitem][aria-selected=true]")
+        assert first
+        assert second
+
+
+def test_what_a_screen_reader_needs(browser: Any, report: str) -> None:
+    """Landmarks, names and roles: no control, chart or table without a name, no id twice, contrast of the texts."""
+    with tab(browser) as opened:
+        opened.open(report)
+        for name in opened.tabs():
+            opened.show(name)
+        problems = opened.page.evaluate(
+            """() => {
+                const found = [], all = (what) => [...document.querySelectorAll(what)];
+                const ids = all('[id]').map(e => e.id);
+                found.push(...ids.filter((id, i) => ids.indexOf(id) !== i));
+                const named = e => e.textContent.trim() || e.getAttribute('aria-label');
+                const lacks = [
+                    ...all('canvas').filter(e => !e.getAttribute('aria-label')),
+                    ...all('table').filter(e => !e.caption || !e.caption.textContent),
+                    ...all('select, input').filter(e => !e.closest('label') && !e.getAttribute('aria-label')),
+                    ...all('button').filter(e => !named(e)),
+                    ...all('[role=tab]').filter(e => !document.getElementById(e.getAttribute('aria-controls'))),
+                ];
+                found.push(...lacks.map(e => e.outerHTML.slice(0, 200)));
+                found.push(...['main', 'header', 'nav', 'h1'].filter(tag => all(tag).length !== 1));
+                if (!document.documentElement.lang) found.push('lang');
+                return found;
+            }"""
+        )
+        assert problems == []
+
+
+def test_what_only_some_runs_have(browser: Any, run: Path, tmp_path: Path) -> None:
+    """Simpler searches, gains of edits, a front, a bound, a cost model, spend: each shown where it is known."""
+    follower = Follower(run)
+    follower.update()
+    data = collect(follower)
+    speedup = {"value": 1.2, "ci95": [1.1, 1.3]}
+    rival = {"claim": "improved", "speedup": speedup, "trials": {"total": 60}, "wall_s": 3.0}
+    light = {"bytes": 1e6, "operations": 4e6, "bound_s": 1e-4}
+    rates = {"bandwidth_bytes_per_s": 1e10, "operations_per_s": 1e11}
+    edits = next(r for r in data["variants"]["rows"] if r["number"] == data["variants"]["winner"])["edits"]
+    data["result"] |= {
+        "baselines": [{"name": "parameters", **rival}, {"name": "samples", **rival, "claim": "none"}],
+        "pareto": [{"trial": 3, "values": {"time_s": 1e-3}, "configuration": {"A": 1}}],
+        "light": {"bound_s": 1e-4, "best_over_bound": 3.5},
+        "cost_model": {"audits": 7, "losses": 1, "loss_bound": 0.25, "fit_s": 0.5},
+    }
+    data["result"]["evolution"]["gains"] = [{"ratio": 1.5, "needed": False}, *[None] * (len(edits) - 1)]
+    data["light"] = {"declared": True, "problems": [{**light, **rates}]}
+    data["costs"]["screening"] = [
+        {"stage": "ask", "verdicts": {"keep": 5}, "measured": 5, "rank_correlation": 0.75, "saved_s": 2.0}
+    ]
+    data["costs"]["llm"] = {
+        "models": [{"model": "m-1", "calls": 2, "prompt_tokens": 1000, "completion_tokens": 10, "usd": 0.5}]
+    }
+    target = tmp_path / "more.html"
+    target.write_text(page_of(data))
+    with tab(browser) as opened:
+        opened.open(target.as_uri())
+        text = opened.text()
+        for words in ("simpler searches", "parameters", "1.100× to 1.300×", "every objective"):
+            assert words in text
+        opened.show("tab-progress")
+        assert "parameters: 1.20× confirmed" in opened.text()
+        opened.show("tab-source")
+        assert "1.500×" in opened.text()
+        opened.show("tab-machine")
+        for words in ("Roofline", "4 operations for each byte", "vouches"):
+            assert words in opened.text()
+        opened.show("tab-costs")
+        for words in ("0.75", "25.0%", "m-1", "0.5000"):
+            assert words in opened.text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_stand_out_from_their_ground(browser: Any, report: str, scheme: str) -> None:
+    """The ratio of contrast of every colour of text on every ground that it stands on is 4.5 and more (WCAG 2, AA)."""
+    with tab(browser, color_scheme=scheme) as opened:
+        opened.open(report)
+        pairs = (
+            "--ink/--page --ink/--card --soft/--page --soft/--card --soft/--faint --ink/--faint --accent/--card "
+            "--good/--good-soft --bad/--bad-soft --warn/--warn-soft --accent/--accent-soft --ink/--accent-soft "
+            "--violet/--faint"
+        )
+        low = opened.page.evaluate(
+            """pairs => {
+                const style = getComputedStyle(document.documentElement);
+                const light = name => { const hex = style.getPropertyValue(name).trim().slice(1);
+                    const [r, g, b] = [0, 2, 4].map(i => parseInt(hex.slice(i, i + 2), 16) / 255)
+                        .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+                    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+                return pairs.split(' ').map(p => p.split('/')).map(([a, b]) => [a, b, light(a), light(b)])
+                    .map(([a, b, x, y]) => [a, b, (Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05)])
+                    .filter(r => r[2] < 4.5);
+            }""",
+            pairs,
+        )
+        assert low == []
+
+
+def test_the_theme_can_be_chosen(browser: Any, report: str) -> None:
+    """It follows the system until someone says otherwise."""
+    with tab(browser, color_scheme="dark") as opened:
+        opened.open(report)
+        ground = "getComputedStyle(document.documentElement).backgroundColor"
+        dark = opened.page.evaluate(ground)
+        opened.page.click("#theme")
+        assert opened.page.evaluate(ground) != dark
+        assert opened.page.get_attribute("#theme", "aria-label") == "Use the dark theme"
+        opened.page.click("#theme")
+        assert opened.page.evaluate(ground) == dark
+
+
+@pytest.mark.parametrize("width", [360, 800])
+def test_narrow_windows_do_not_scroll_sideways(browser: Any, report: str, width: int) -> None:
+    """Wide tables scroll in themselves."""
+    with tab(browser) as opened:
+        opened.page.set_viewport_size({"width": width, "height": 800})
+        opened.open(report)
+        for name in opened.tabs():
+            opened.show(name)
+            assert opened.page.evaluate("document.documentElement.scrollWidth") <= width, name
+
+
+def test_trials_are_sorted_filtered_and_taken_apart(browser: Any, failing: str) -> None:
+    """A person finds the best, the failed, and what a trial was."""
+    with tab(browser) as opened:
+        page = opened.page
+        opened.open(failing)
+        opened.show("tab-trials")
+        page.click("#panel-trials button[data-key=speed]")
+        assert page.get_attribute("#panel-trials th[aria-sort]", "aria-sort") == "descending"
+        speeds = [
+            float(cell.inner_text().rstrip("×"))
+            for cell in page.query_selector_all("#panel-trials tbody td:nth-child(3)")
+            if cell.inner_text() != "–"
+        ]
+        assert speeds == sorted(speeds, reverse=True)
+        page.select_option("#panel-trials select", "crashed")
+        rows = page.query_selector_all("#panel-trials tbody tr")
+        assert rows
+        assert all("crashed" in row.inner_text() for row in rows)
+        page.select_option("#panel-trials select", "")
+        page.fill("#panel-trials input", "layout=blocked")
+        page.click("#panel-trials tbody tr >> nth=0")
+        assert "blocked" in page.inner_text("#panel-trials .kv")
+
+
+def test_hostile_texts_stay_texts(browser: Any, run: Path, tmp_path: Path) -> None:
+    """Nothing runs, nothing is asked for, nothing of it becomes an element."""
+
+    def change(kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        if kind == "start":
+            body["name"] = HOSTILE
+            body["environment"] = {**body["environment"], HOSTILE: HOSTILE}
+        if kind == "ask":
+            body["proposals"] = [{**p, "origin": HOSTILE} for p in body["proposals"]]
+        if kind == "trial":
+            body["message"] = HOSTILE
+        if kind == "variant" and body["made"] is not None:
+            body["made"] = {**body["made"], "origin": HOSTILE}
+        return body
+
+    made.rewritten(run, tmp_path / "hostile.run", change)
+    target = tmp_path / "hostile.html"
+    write_report(tmp_path / "hostile.run", target)
+    with tab(browser) as opened:
+        opened.open(target.as_uri())
+        for name in opened.tabs():
+            opened.show(name)
+        assert opened.page.query_selector_all("img, svg, iframe, object") == []
+        assert opened.page.title() != "taken"
+        assert opened.requests == [target.as_uri()]
+        opened.show("tab-trials")
+        opened.page.click("#panel-trials tbody tr >> nth=0")
+        assert HOSTILE in opened.page.inner_text("#panel-trials .kv")
+        # Even markup that came about could run nothing: the policy stands.
+        opened.page.evaluate(
+            "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.ran = 1\">')"
+        )
+        opened.page.evaluate(STILL)
+        assert opened.page.evaluate("window.ran") is None
+        opened.said.clear()
+
+
+def test_the_live_page_follows_a_run(browser: Any, run: Path, tmp_path: Path) -> None:
+    """Trials come in while one looks, the chosen tab stays, and at the end the answer is there."""
+    with RunRecord.read(run) as source:
+        events = list(source.events())
+    half = len(events) // 3
+    record = made.rewritten(run, tmp_path / "live.run", lambda kind, body: body, first=half, close=False)
+    server = ReportServer(Gallery(tmp_path), port=0)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        with tab(browser) as opened:
+            page = opened.page
+            opened.open(server.url)
+            page.wait_for_selector("text=live: searching")
+            opened.show("tab-trials")
+            before = page.inner_text("#panel-trials caption")
+            page.fill("#panel-trials input", "loop")
+            filtered = page.inner_text("#panel-trials caption")
+            with RunRecord.read(run) as source:
+                for event in events[half:]:
+                    blobs = {n: source.blob(n) for n in made._references(dict(event.body))}
+                    record.append([Event(kind=event.kind, body=event.body, trial=event.trial)], blobs)
+            page.wait_for_selector("text=this tab waits while you use it")
+            assert page.inner_text("#panel-trials caption") == filtered
+            assert page.input_value("#panel-trials input") == "loop"
+            page.focus("#theme")
+            page.wait_for_selector("text=the run has ended")
+            assert page.get_attribute("#tab-trials", "aria-selected") == "true"
+            assert page.inner_text("#panel-trials caption") != before
+            opened.show("tab-answer")
+            assert "confirmed" in opened.text()
+            page.wait_for_selector("text=every decision stands")
+            assert {r.split("/")[2] for r in opened.requests if r.startswith("http")} == {
+                f"127.0.0.1:{server.port}"
+            }
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        record.close()
+
+
+@pytest.mark.parametrize("trials", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_large_runs_open_and_stay_fluid(browser: Any, tmp_path: Path, trials: int) -> None:
+    """Every tab of a run of thousands of trials; what it took is printed, since machines differ."""
+    target = tmp_path / "large.html"
+    write_report(made.made_run(tmp_path, trials).path, target, audit=trials < 5000)
+    with tab(browser) as opened:
+        took = {"open": opened.open(target.as_uri())}
+        for name in opened.tabs():
+            began = time.perf_counter()
+            opened.show(name)
+            took[name] = time.perf_counter() - began
+        opened.show("tab-progress")
+        box = opened.page.query_selector("#panel-progress canvas").bounding_box()
+        began = time.perf_counter()
+        for step in range(20):
+            opened.page.mouse.move(box["x"] + 80 + 30 * step, box["y"] + 150)
+            opened.page.evaluate(STILL)
+        took["hover"] = (time.perf_counter() - began) / 20
+        assert opened.page.inner_text("#panel-progress .readout >> nth=0").startswith("Trial ")
+        print({name: round(seconds, 3) for name, seconds in took.items()}, target.stat().st_size)

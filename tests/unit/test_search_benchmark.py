@@ -1,0 +1,85 @@
+"""The search benchmark over a small recorded space: strategies, needles, the cache, and its figures."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tuner.core.types import Status
+from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of
+
+ROOT = Path(__file__).resolve().parents[2]
+A, B = (16, 32, 48, 64, 96, 128), (1, 2, 4, 8)
+
+
+def space(best):
+    rows = {}
+    for a, b in itertools.product(A, B):
+        time_s = 1e-3 * (2.0 + abs(a - 64) / 512 + abs(b - 4) / 64)
+        if (a, b) == (96, 8) and best is not None:
+            time_s = best
+        failed = a * b == 1024
+        rows[key_of((a, b))] = Row(
+            status=Status.CRASHED if failed else Status.OK,
+            times_s=() if failed else (time_s,),
+            compile_s=1.0,
+            run_s=0.1,
+        )
+    parameters = {"A": A, "B": B}
+    return RecordedSpace(kernel="k", device="d", parameters=parameters, rows=rows, restrictions=())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "spaces").mkdir()
+    (tmp_path / "spaces" / "k__plain.json").write_text(space(None).to_text())
+    (tmp_path / "spaces" / "k__needle.json").write_text(space(1e-3).to_text())
+    return tmp_path
+
+
+def run(script, folder, *arguments):
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks" / script),
+        "--spaces",
+        str(folder / "spaces"),
+        *arguments,
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+
+
+def test_strategies_needles_and_the_cache(folder):
+    arguments = ["--seeds", "3", "--budgets", "5,12", "--cache", str(folder / "cache")]
+    arguments += ["--strategies", "surrogate,random,surrogate-without-local", "--plot", str(folder / "p.svg")]
+    first = run("search.py", folder, *arguments, "--json")
+    assert first.returncode == 0, first.stderr
+    result = json.loads(first.stdout)
+    row = result["strategies"]["surrogate"]
+    assert row["spaces"]["k__needle"]["needle"]
+    assert not row["spaces"]["k__plain"]["needle"]
+    assert row["without_needles"]["12"] == row["spaces"]["k__plain"]["fraction"]["12"][0]
+    assert set(result["paired"]) == {"random", "surrogate-without-local"}
+    kept = {path: path.stat().st_mtime_ns for path in (folder / "cache").iterdir()}
+    again = run("search.py", folder, *arguments)
+    assert "all but needles" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in (folder / "cache").iterdir()} == kept
+    assert (folder / "p.svg").read_text().startswith("<svg")
+
+
+def test_a_part_that_is_not_there_is_named(folder):
+    done = run("search.py", folder, "--strategies", "surrogate-without-luck", "--cache", str(folder / "c"))
+    assert done.returncode != 0
+    assert "no part 'luck'" in done.stderr
+
+
+def test_warm_starts_are_compared_with_cold_ones_and_with_copying(folder):
+    done = run("search_warm.py", folder, "--seeds", "2", "--budgets", "3,6", "--json")
+    assert done.returncode == 0, done.stderr
+    pairs = json.loads(done.stdout)["pairs"]
+    assert set(pairs) == {"k__plain->k__needle", "k__needle->k__plain"}
+    assert set(pairs["k__plain->k__needle"]) == {"cold", "warm", "copied"}

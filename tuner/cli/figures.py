@@ -1,0 +1,188 @@
+"""What the displays of a running tuner show, folded from committed events. Prints nothing."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["Figures", "clock", "sparkline"]
+
+BARS = "▁▂▃▄▅▆▇█"
+FREE = ("duplicate", "pruned")
+"""Statuses that the budget of evaluations does not count."""
+
+
+class Figures:
+    """Feed it every event of a run; read the attributes."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.backend = ""
+        self.device = ""
+        self.phase = "starting"
+        self.statuses: Counter[str] = Counter()
+        self.total = 0
+        self.evaluations = 0
+        self.evaluations_limit: int | None = None
+        self.minutes: float | None = None
+        self.workers = 0
+        self.clock_s = 0.0
+        self.best_score = 0.0
+        self.best_trial = 0
+        self.curve: list[float] = []
+        self.baseline_s: float | None = None
+        self.finals = 0
+        self.finals_wanted = 0
+        self.variants = 0
+        self.variant = 0
+        self.calls = 0
+        self.tokens = 0
+        self.usd = 0.0
+        self.claimed: tuple[float, float, float] | None = None
+        self.in_flight: dict[int, str] = {}
+        self._settings: Mapping[str, Any] = {}
+
+    def take(self, kind: str, body: Mapping[str, Any]) -> None:
+        """One event."""
+        self.clock_s = max(self.clock_s, float(body.get("clock_s") or 0.0))
+        if "prompt_tokens" in body:
+            self.calls += 1
+            self.tokens += int(body.get("prompt_tokens") or 0) + int(body.get("completion_tokens") or 0)
+            self.usd += float(body.get("usd") or 0.0)
+        step = getattr(self, f"_on_{kind}", None)
+        if step is not None:
+            step(body)
+
+    def _on_start(self, body: Mapping[str, Any]) -> None:
+        self.name, self.backend = body["name"], body["backend"]
+        self.device = str(body["environment"]["backend"].get("device", ""))
+        self._settings = body["settings"]
+        self.evaluations_limit = self._settings["evaluations"]
+        self.minutes = self._settings["minutes"]
+        self.workers = self._settings["batch"]
+        self.in_flight = {0: "compiling"}
+
+    def _on_ask(self, body: Mapping[str, Any]) -> None:
+        if self.phase != "taking the winner apart":
+            self.phase = "searching"
+        self.variant = body.get("variant", 0)
+        first = body["first"]
+        self.in_flight |= dict.fromkeys(range(first, first + len(body["proposals"])), "compiling")
+
+    def _on_build(self, body: Mapping[str, Any]) -> None:
+        self._stage(body, "built")
+
+    def _on_verify(self, body: Mapping[str, Any]) -> None:
+        self._stage(body, "timing")
+
+    def _stage(self, body: Mapping[str, Any], stage: str) -> None:
+        if body.get("trial") in self.in_flight:
+            self.in_flight[body["trial"]] = stage
+
+    def _on_variant(self, body: Mapping[str, Any]) -> None:
+        self.variants += body["purpose"] == "propose" and body["made"] is not None
+
+    def _on_minimise(self, body: Mapping[str, Any]) -> None:
+        self.phase = "taking the winner apart"
+
+    def _on_trial(self, body: Mapping[str, Any]) -> None:
+        if body["again"]:
+            return
+        self.in_flight.pop(body["trial"], None)
+        self.total += 1
+        self.statuses[body["status"]] += 1
+        self.evaluations += body["status"] not in FREE
+        if body["trial"] == 0 and body["medians_s"]:
+            weights = self._settings["weights"]
+            logs = [w * math.log(m) for w, m in zip(weights, body["medians_s"], strict=True)]
+            self.baseline_s = math.exp(sum(logs))
+        if body["status"] == "ok" and not body["raced"] and (body["score"] or 0.0) < self.best_score:
+            self.best_score, self.best_trial = body["score"], body["trial"]
+        self.curve.append(math.exp(-self.best_score))
+
+    def _on_stop(self, body: Mapping[str, Any]) -> None:
+        self.in_flight = {}
+        self.phase = "choosing" if body["finalists"] else "ending"
+        self.finals = 0
+        self.finals_wanted = (len(body["finalists"]) + 1) * self._settings["choose_processes"]
+
+    def _on_choice(self, body: Mapping[str, Any]) -> None:
+        self.phase = "confirming"
+        self.finals, self.finals_wanted = 0, 2 * self._settings["confirm_processes"]
+
+    def _on_final(self, body: Mapping[str, Any]) -> None:
+        self.finals += 1
+
+    def _on_verdict(self, body: Mapping[str, Any]) -> None:
+        if body["claim"] == "extend":
+            self.finals_wanted *= 2
+        elif body["claim"] == "improved":
+            value, low, high = body["speedup"]
+            self.claimed = (value, low, high)
+
+    def _on_interrupt(self, body: Mapping[str, Any]) -> None:
+        self.phase = "interrupted"
+
+    def _on_end(self, body: Mapping[str, Any]) -> None:
+        self.phase = "done"
+
+    def done(self) -> float:
+        """Share of the budget that is spent, 0 to 1, by whichever limit is nearer."""
+        shares = [0.0]
+        if self.evaluations_limit:
+            shares.append(self.evaluations / self.evaluations_limit)
+        if self.minutes:
+            shares.append(self.clock_s / (60 * self.minutes))
+        return min(1.0, max(shares))
+
+    def left_s(self) -> float | None:
+        """Rough seconds until the search is over, by what was spent so far; ``None`` where that says nothing yet."""
+        share = self.done()
+        if share <= 0.02 or self.phase not in ("searching", "taking the winner apart"):
+            return None
+        return self.clock_s * (1 - share) / share
+
+    def best(self) -> str:
+        """The best so far in a few words; what is confirmed is said by the result."""
+        if self.best_trial == 0:
+            return "the baseline"
+        doubt = "in the search" if self.phase == "done" else "not confirmed yet"
+        return f"{math.exp(-self.best_score):.2f}x (trial {self.best_trial}, {doubt})"
+
+    def trials(self) -> str:
+        """How many, by status."""
+        parts = [f"{count} {status}" for status, count in sorted(self.statuses.items())]
+        return f"{self.total}{self.of_variants()}: " + ", ".join(parts)
+
+    def of_variants(self) -> str:
+        """Of how many variants, where the source is searched."""
+        return f" of {self.variants + 1} variants" if self.variants else ""
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """Values above 0 as bars on a log scale, thinned to ``width`` characters, the last of each stretch shown.
+
+    >>> sparkline([1.0, 1.0, 2.0, 4.0], 4)
+    '▁▁▅█'
+    """
+    if not values or width < 1:
+        return ""
+    count = min(width, len(values))
+    picked = [math.log(values[(i + 1) * len(values) // count - 1]) for i in range(count)]
+    low, high = min(picked), max(picked)
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BARS[round((v - low) * scale)] for v in picked)
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, and hours where there are any.
+
+    >>> clock(75), clock(3675)
+    ('1:15', '1:01:15')
+    """
+    whole = max(0, int(seconds))
+    hours, minutes = divmod(whole // 60, 60)
+    start = f"{hours}:{minutes:02}" if hours else f"{minutes}"
+    return f"{start}:{whole % 60:02}"

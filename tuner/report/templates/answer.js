@@ -1,0 +1,129 @@
+// The first tab: what was gained, how sure that is, what was changed for it.
+const CLAIMS = {
+  improved: ["good", "confirmed"], negligible: ["note", "negligible"], none: ["note", "no gain"], not_confirmed: ["warn", "not confirmed"],
+};
+
+const badgeOf = (data) => {
+  if (!data.ended) return el("span", { class: "badge note" }, data.interrupted ? "interrupted" : data.phase);
+  const [kind, word] = CLAIMS[data.answer.claim] || ["note", data.answer.claim];
+  return el("span", { class: `badge ${kind}` }, word);
+};
+
+const bestSeen = (data) => {
+  const t = data.trials;
+  let best = null;
+  t.speed.forEach((v, i) => { if (t.statuses[t.status[i]] === "ok" && !t.raced[i] && v !== null && (best === null || v > t.speed[best])) best = i; });
+  return best;
+};
+
+const sentenceOf = (data) => {
+  const a = data.answer, best = bestSeen(data);
+  if (a.improved) return `${data.result.kernel} runs ${times(a.speed[0])} as fast as the baseline; 95% interval ${times(a.speed[1])} to ${times(a.speed[2])}.`;
+  const seen = best === null || data.trials.number[best] === 0 ? "" : ` The best that the search saw is trial ${data.trials.number[best]} at ${times(data.trials.speed[best])}, which is no claim.`;
+  if (!data.ended) return (data.interrupted ? "The run was interrupted; --resume goes on." : "The run goes on.") + seen;
+  if (a.claim === "negligible") return "Faster by less than 1%: nothing worth having.";
+  if (a.claim === "not_confirmed") return `Too little time was left to say anything for certain.${seen}`;
+  return a.message || "Nothing better than the baseline was found.";
+};
+
+const hero = (data) => {
+  const a = data.answer;
+  const figure = a.improved ? a.speed[0] : data.ended ? 1 : (bestSeen(data) === null ? 1 : data.trials.speed[bestSeen(data)]);
+  const audit = data.audit;
+  const auditBadge = !audit ? null : audit.clean === true ? el("span", { class: "badge good" }, "audit: every decision stands")
+    : audit.clean === false ? el("span", { class: "badge bad" }, "audit: differences found") : el("span", { class: "badge warn" }, "not audited");
+  return card(null,
+    el("div", { class: "hero" },
+      el("div", { class: "figure" }, times(figure), el("small", {}, a.improved ? " as fast" : data.ended ? " nothing claimed" : " so far")),
+      el("div", { class: "says" }, el("p", { class: "first" }, sentenceOf(data)), badgeOf(data), " ", auditBadge)),
+    facts([
+      ["Baseline", time(a.baseline_s[0])],
+      a.improved && ["Best", `${time(a.best_s[0], a.best_s[0])} (trial ${a.trial})`],
+      ["Trials", data.result.trials.total.toLocaleString("en")],
+      ["Active time", span(data.clock_s)],
+      data.ended && ["Ended by", a.stopped_by],
+      ["Device", data.result.device || data.result.backend],
+    ].filter(Boolean)));
+};
+
+const changedCard = (data) => {
+  const a = data.answer;
+  const title = a.improved ? "What changed" : a.trial ? `What trial ${a.trial} changes (not claimed)` : "What changed";
+  if (!a.changes.length && !a.edits.length) return card(title, soft(data.ended ? "Nothing: the baseline is the best." : "Nothing so far."));
+  const long = (value) => typeof value === "string" && value.length > 120
+    ? el("details", {}, el("summary", {}, `${value.length.toLocaleString("en")} characters; the tab Passes takes it apart`), code(value)) : code(shown(value));
+  return card(title,
+    a.edits.length > 0 && [soft(`Source: variant ${a.variant}, ${count(a.edits.length, "edit")}; the tab Source shows the difference.`),
+      el("ol", { class: "list" }, a.edits.map((e) => el("li", {}, code(e.op || "edit"), " ", [].concat(e.loops || e.loop || []).join(", "))))],
+    a.changes.length > 0 && table("Settings that differ from the baseline's",
+      [{ label: "Setting" }, { label: "Baseline" }, { label: a.improved ? "Best" : "Candidate" }],
+      a.changes.map((c) => [c.name, long(c.from), long(c.to)])));
+};
+
+const sureCard = (data) => {
+  const a = data.answer, lines = [];
+  if (a.processes) lines.push(`Confirmed apart from the search: candidate and baseline ran in ${a.processes} fresh processes each, in random order, on inputs that the search never saw.`);
+  if (a.measured) lines.push(`The interval, ${factor(a.measured[1])} to ${factor(a.measured[2])}, is a t interval over processes on the log ratio of their medians${a.looks > 1 ? ", after one extension" : ""}.`);
+  if (a.claim === "not_confirmed" && data.ended) lines.push("Fewer than four processes of each side could be afforded, so no gain is claimed.");
+  if (a.reference) lines.push(`Outputs were compared with ${a.reference === "baseline" ? "the baseline's" : a.reference === "float64" ? "those of the kernel in float64" : `the ${a.reference} reference`} on ${count(a.workloads.length, "workload")}, hidden sizes and odd values among them.`);
+  const audit = data.audit;
+  if (audit && audit.clean) lines.push(`A replay of the record re-derived ${count(audit.decisions, "decision")} and ${count(audit.proposals, "proposal")}, with no difference.`);
+  else if (audit && audit.clean === false) lines.push(`A replay of the record found ${count(audit.differences.length, "difference")}: see the tab Record.`);
+  return card("How sure", lines.length ? el("ul", { class: "list" }, lines.map((l) => el("li", {}, l))) : soft("Nothing is confirmed yet."));
+};
+
+const processesCard = (data) => {
+  const rows = data.finals.confirm.length ? data.finals.confirm : data.finals.choose;
+  if (!rows.length) return null;
+  const [unit, by] = unitOf(Math.min(...rows.flatMap((r) => r.times_s.filter((t) => t !== null))));
+  const name = (n) => (n === 0 ? "baseline" : `trial ${n}`);
+  const colours = ["--grey", "--accent", "--teal", "--violet", "--warn", "--good", "--bad"];
+  const ordered = [...rows].sort((a, b) => a.trial - b.trial);
+  const series = ordered.map((row, k) => ({
+    kind: "points", colour: colours[k % colours.length], label: name(row.trial), radius: 4,
+    x: row.times_s.flatMap((t, i) => (t === null ? [] : [i + 1])), y: row.times_s.filter((t) => t !== null).map((t) => t * by), who: name(row.trial),
+  }));
+  const title = data.finals.confirm.length ? "Fresh processes while confirming" : "Fresh processes while choosing";
+  const all = series.flatMap((s) => s.y);
+  const wide = Math.max(...all) / Math.min(...all) > 5;
+  return el("section", { class: "card" }, chart({
+    title, description: "Each point is the median of one process.", height: 230,
+    axes: { x: { label: "process", format: (v) => String(Math.round(v)), range: [0.5, Math.max(...rows.map((r) => r.times_s.length)) + 0.5] }, y: { label: `${unit} a call`, log: wide } },
+    series, say: (s, i) => `${s.who}, process ${s.x[i]}: ${digits(s.y[i], 4)} ${unit}`,
+    columns: [{ label: "Candidate" }, { label: "Process", number: true }, { label: `Median, ${unit}`, number: true }],
+    rows: () => series.flatMap((s) => s.x.map((v, i) => [s.who, v, digits(s.y[i], 5)])),
+  }));
+};
+
+const compareCard = (data) => {
+  const rows = data.result.compare || [];
+  if (!rows.length) return null;
+  return card("Other compilers", soft("The same source, timed beside the baseline in fresh processes; nothing here enters the claim."),
+    table("Speed over the baseline", [{ label: "Command" }, { label: "Speed", number: true }, { label: "95% interval", number: true }],
+      rows.map((r) => [code(r.command), r.speedup ? factor(r.speedup.value) : said(r.status), r.speedup ? r.speedup.ci95.map((v) => factor(v)).join(" to ") : shown(r.message)])));
+};
+
+const answerView = (data) => [hero(data), el("div", { class: "grid" }, changedCard(data), sureCard(data), processesCard(data), briefCard(data), compareCard(data), baselinesCard(data)), frontCard(data)];
+
+// Searches of other kinds at the same budget, where the run was asked for them.
+const baselinesOf = (data) => data.result.baselines || [];
+
+const baselinesCard = (data) => {
+  const rows = baselinesOf(data);
+  if (!rows.length) return null;
+  const row = (name, claim, speed, trials, wall) => [name, claim === "improved" ? factor(speed[0]) : said(claim), claim === "improved" ? `${factor(speed[1])} to ${factor(speed[2])}` : "–", trials, span(wall)];
+  return card("Against simpler searches with the same budget", soft("Runs of their own with the budget, seed and verification of this one, each confirmed as this one is."),
+    table("Speed over the baseline", [{ label: "Search" }, { label: "Speed", number: true }, { label: "95% interval", number: true }, { label: "Trials", number: true }, { label: "Time", number: true }],
+      [row("this run", data.answer.claim, data.answer.speed, data.result.trials.total, data.clock_s),
+        ...rows.map((r) => row(r.name, r.claim, [r.speedup.value, ...r.speedup.ci95], r.trials.total, r.wall_s))]));
+};
+
+// Trials that no other beats in every objective, where a run has several.
+const frontCard = (data) => {
+  const rows = data.result.pareto || [];
+  if (!rows.length) return null;
+  const flat = (v) => (v !== null && typeof v === "object" ? plain(v) : typeof v === "number" ? digits(v, 4) : shown(v));
+  const names = Object.keys(rows[0]);
+  return card("What no other trial beats in every objective", soft("As the search saw it; the claim is about time alone."),
+    table("The front, fastest first", names.map((name) => ({ label: name })), rows.map((r) => names.map((name) => flat(r[name])))));
+};
