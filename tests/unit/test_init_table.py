@@ -39,6 +39,17 @@ void scale(const float *restrict in, float *restrict out, int n, int m)
     }
 }
 """,
+    "grid.c": """
+#define N 512
+static void fill(float *a) { for (int i = 0; i < N * N; i++) a[i] = i; }
+void jacobi(float a[N][N], float b[N][N])
+{
+    for (int i = 1; i < N - 1; i++)
+        for (int j = 1; j < N - 1; j++)
+            b[i][j] = 0.25f * (a[i - 1][j] + a[i + 1][j] + a[i][j - 1] + a[i][j + 1]);
+}
+int main(void) { static float a[N][N], b[N][N]; fill(a[0]); jacobi(a, b); return b[1][1] > 0; }
+""",
     "sum.c": """
 #include <stddef.h>
 static double add(double a, double b) { return a + b; }
@@ -100,6 +111,32 @@ __kernel void blur(__global const float *in, __global float *out, int width, int
     out[y * width + x] = s / (2 * STEPS + 1);
 }
 """,
+    "tiled.cl": """
+#define TS 16
+__kernel void product(const int M, const int N, const int K, const __global float *A, const __global float *B,
+                      __global float *C)
+{
+    const int row = get_local_id(0), column = get_local_id(1);
+    const int y = TS * get_group_id(0) + row, x = TS * get_group_id(1) + column;
+    __local float left[TS][TS], right[TS][TS];
+    float sum = 0.0f;
+    for (int t = 0; t < K / TS; t++) {
+        left[column][row] = A[(TS * t + column) * M + y];
+        right[column][row] = B[x * K + TS * t + row];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int k = 0; k < TS; k++) sum += left[k][row] * right[column][k];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    C[x * M + y] = sum;
+}
+""",
+    "missing.cl": """
+__kernel void scale(__global float *x, float f, int n)
+{
+    int i = get_group_id(0) * BLOCK_SIZE + get_local_id(0);
+    if (i < n) x[i] *= f;
+}
+""",
     "saxpy.cu": """
 __global__ void saxpy(float a, const float *x, float *y, int n)
 {
@@ -117,7 +154,7 @@ __global__ void add(const T *a, const T *b, T *c, int nx, int ny)
 }
 """,
 }
-QUICK = {"saxpy.c", "blocked.c", "ended.c", "sum.c", "steps.c"}
+QUICK = {"saxpy.c", "blocked.c", "ended.c", "sum.c", "steps.c", "grid.c"}
 
 
 @pytest.mark.parametrize(

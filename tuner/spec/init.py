@@ -14,7 +14,7 @@ from tuner.core.errors import BaselineError, SpecError, UsageError
 from tuner.spec.accesses import Findings, Use, examine
 from tuner.spec.agreement import entries_of, functions_of
 from tuner.spec.cuda_init import init_cuda
-from tuner.spec.init_device import device_spec
+from tuner.spec.init_device import MISSING_BLOCK, device_spec
 from tuner.spec.macros import Macros, macros_of, spread
 from tuner.spec.models import KernelModel
 from tuner.spec.signature import CType, Function, SourceReader, walk
@@ -30,6 +30,7 @@ _ODD = (67, 129, 35, 41, 19, 23)
 _ODD_DEEP = (37, 29, 41, 17, 19, 23)
 _MAX_DIMENSIONS = 8
 _MOST_MISSING = 16
+_INNER = re.compile(r"\[(\d+)\]")
 _UNDECLARED = re.compile(r"use of undeclared identifier '([A-Z][A-Z0-9_]*)'")
 
 
@@ -72,7 +73,7 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
             )
     function = _named(function)
     if language == "opencl":
-        return device_spec(path.name, function, text)
+        return device_spec(path.name, function, text, missing=tuple(reader.macros))
     names = set(functions_of(text))
     known: dict[str, Function | None] = {}
 
@@ -96,7 +97,7 @@ def _read(path: Path) -> str:
 def _with_missing(reader: SourceReader, text: str) -> SourceReader:
     """The reader with a value for macros that C sources use and that only a build defines."""
     names = functions_of(text)
-    for _ in range(_MOST_MISSING if reader.language != "opencl" and names else 0):
+    for _ in range(_MOST_MISSING if names else 0):
         try:
             reader.functions(names[0])
             break
@@ -104,7 +105,8 @@ def _with_missing(reader: SourceReader, text: str) -> SourceReader:
             missing = _UNDECLARED.search(error.message)
             if missing is None or missing[1] in reader.macros:
                 raise
-            reader = replace(reader, macros={**reader.macros, missing[1]: 1})
+            value = MISSING_BLOCK if reader.language == "opencl" else 1
+            reader = replace(reader, macros={**reader.macros, missing[1]: value})
     return reader
 
 
@@ -267,7 +269,7 @@ class _Writer:
         if not kind.pointer:
             return self._scalar(name, dtype, notes)
         use = self._findings.uses[position]
-        shape = self._shape(use, notes)
+        shape = self._shape(kind, use, notes)
         role = self._role(kind, use, notes)
         parts = [f"name: {name}", f"dtype: {dtype}", f"shape: [{shape}]"]
         if role != "input":
@@ -284,8 +286,12 @@ class _Writer:
             notes.append("check: the value")
         return _Line(f"  - {{name: {name}, dtype: {dtype}, value: {value}}}", "; ".join(notes))
 
-    def _shape(self, use: Use, notes: list[str]) -> str:
+    def _shape(self, kind: CType, use: Use, notes: list[str]) -> str:
         shape = use.shape
+        inner = _INNER.findall(kind.text.partition("(*")[2])
+        if inner and shape is not None and len(shape) == 1 + len(inner):
+            # `float a[][64]`: the declaration says how far apart rows lie.
+            return ", ".join([shape[0].text(), *inner])
         if shape is None or len(shape) > _MAX_DIMENSIONS or any(e.value == 0 for e in shape):
             notes.append("check: the shape")
             return self._sizes[0] if self._sizes else "1024"
