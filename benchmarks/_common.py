@@ -45,6 +45,8 @@ def machine() -> dict[str, Any]:
 def host_specs(folder: Path | None) -> list[Path]:
     """The example specs of the host backend, or all specs of another folder."""
     found = sorted((folder or EXAMPLES).glob("**/*.yaml"))
+    # Specs of applications need sources that are fetched.
+    found = [path for path in found if "applications" not in path.parts]
     return [path for path in found if "backend" not in path.stem and _is_host(path)]
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import Expression, parse
 from tuner.core.streams import seed_for, stream
-from tuner.core.types import Argument, Value
+from tuner.core.types import Argument, Value, opaque_bytes
 from tuner.evaluators.python_reference import call_initialiser
 from tuner.evaluators.redistribution import PERTURBED, perturb, redistribute, redistribute_integers
 from tuner.evaluators.sparse import random_csr
@@ -56,6 +56,9 @@ def dtype_of(argument: Argument) -> np.dtype[Any]:
     Raises:
         SpecError: not one of :data:`DTYPES`.
     """
+    opaque = opaque_bytes(argument.dtype)
+    if opaque and not argument.is_array:
+        return np.dtype(f"V{opaque}")
     if argument.dtype not in DTYPES:
         raise SpecError(
             f"argument {argument.name!r} has the unknown dtype {argument.dtype!r}",
@@ -87,7 +90,7 @@ def cast_scalar(name: str, value: Value, dtype: np.dtype[Any]) -> int | float:
         return rounded
     if int(value) != value:
         raise SpecError(f"the value {value} of {name!r} is not a whole number", f"its dtype is {dtype}")
-    low, high = _integer_range(dtype)
+    low, high = _integer_range(dtype) if dtype.kind != "V" else (0, 256**dtype.itemsize - 1)
     if not low <= int(value) <= high:
         raise SpecError(f"the value {value} of {name!r} does not fit {dtype}", f"{low} to {high}")
     return int(value)

@@ -205,10 +205,11 @@ def plan_workloads(
 ) -> tuple[Plan, ...]:
     """The workloads that a candidate has to get right before it is timed.
 
-    Every main problem once as given; every size of ``verify.problems`` as given and in the other distributions; where
-    ``verify.assume`` bounds sizes, two hidden ones as given. Without ``verify.problems`` the other distributions are
-    tried on the hidden sizes, else on the first main problem. In the search all of them are tried on each size, the
-    same for every candidate; a confirming process takes one for each size by turns, and its own hidden sizes.
+    Every main problem once as given, in confirming processes on what was held out of it; every size of
+    ``verify.problems`` as given and in the other distributions; where ``verify.assume`` bounds sizes, two hidden
+    ones as given. Without ``verify.problems`` the other distributions are tried on the hidden sizes, else on the
+    first main problem. In the search all of them are tried on each size, the same for every candidate; a confirming
+    process takes one for each size by turns, and its own hidden sizes.
 
     Args:
         task: what to verify.
@@ -239,7 +240,7 @@ def plan_workloads(
     for problem in (*task.problems, *task.verify.problems):
         check_problem(task, problem, runtime_scalars)
     for index, problem in enumerate(task.problems):
-        add(problem, "given", index, False)
+        add(_seen_by(purpose, number, problem), "given", index, False)
     for problem in task.verify.problems:
         add(problem, "given", None, False)
     rng = stream(task.seed, f"{role}/hidden", number)
@@ -279,7 +280,7 @@ def timed_sets(
     role, number = _role(purpose, number)
     if not 0 <= problem_index < len(task.problems):
         raise UsageError(f"there is no problem {problem_index}", f"0 to {len(task.problems) - 1}")
-    problem = task.problems[problem_index]
+    problem = _seen_by(purpose, number, task.problems[problem_index])
     check_problem(task, problem, runtime_scalars)
     return tuple(
         Plan(
@@ -316,6 +317,13 @@ def hidden_sizes(
             return None
 
     return _search_hidden(task, rng, count, scalars=scalars, bytes_of=bytes_of)
+
+
+def _seen_by(purpose: str, number: int, problem: Problem) -> Problem:
+    """Confirming processes take what was held out from the search by turns."""
+    if purpose != "confirm" or not problem.held_out:
+        return problem
+    return replace(problem, sizes=problem.held_out[number % len(problem.held_out)], held_out=())
 
 
 def _role(purpose: str, number: int) -> tuple[str, int]:

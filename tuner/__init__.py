@@ -12,17 +12,20 @@ if TYPE_CHECKING:
     from tuner.api import Result, ensure, load, replay, tune
     from tuner.core.errors import TunerError
     from tuner.driver.live import record
+    from tuner.recorders.wisdom import Wisdom, wisdom
 
-__all__ = ["Result", "TunerError", "ensure", "load", "record", "replay", "tune"]
+__all__ = ["Result", "TunerError", "Wisdom", "ensure", "load", "record", "replay", "tune", "wisdom"]
 
 _WHERE = {
     "Result": "tuner.api",
     "TunerError": "tuner.core.errors",
+    "Wisdom": "tuner.recorders.wisdom",
     "ensure": "tuner.api",
     "load": "tuner.api",
     "record": "tuner.driver.live",
     "replay": "tuner.api",
     "tune": "tuner.api",
+    "wisdom": "tuner.recorders.wisdom",
 }
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tuner.core.errors import MachineError, SpecError
-from tuner.core.protocols import BaselineReport, Peaks
+from tuner.core.protocols import BaselineReport, Peaks, Substitute
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task
 from tuner.evaluators.baseline import Baseline, refuse_constants
 from tuner.evaluators.host.bundles import Bundle
@@ -30,6 +30,7 @@ from tuner.evaluators.host.other_compilers import build_with
 from tuner.evaluators.host.peaks import host_peaks
 from tuner.evaluators.host.process import Ended, Zygote
 from tuner.evaluators.host.reference import Oracle
+from tuner.evaluators.host.replacement import USUAL_LIBRARIES, symbol_of
 from tuner.evaluators.host.runner import CandidateFailed, Limits, Runner
 from tuner.evaluators.host.session import HostSession
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
@@ -113,6 +114,25 @@ class HostBackend:
             raise SpecError("a function on the host has no launch geometry", "remove `launch`")
         refuse_constants(task)
         return HostEvaluation(task, workers=workers)
+
+    def symbol(self, task: Task, resolved: Resolved) -> str:
+        """What the kernel's entry is called in an application's object code.
+
+        Raises:
+            UsageError: the source does not build here, or has no such function.
+        """
+        return symbol_of(self._tools(), task.kernel, resolved)
+
+    def replacement(self, task: Task, code: bytes, resolved: Resolved) -> Substitute:
+        """The winner's object, to be called in the place of an application's own function.
+
+        Raises:
+            UsageError: see :meth:`symbol`.
+        """
+        libraries = tuple(_library(name, task.kernel.folder) for name in task.kernel.link)
+        return Substitute(
+            code=code, symbol=self.symbol(task, resolved), libraries=(*USUAL_LIBRARIES, *libraries)
+        )
 
     def _tools(self) -> HostCompiler:
         toolchain = find_toolchain()

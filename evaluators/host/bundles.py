@@ -247,7 +247,7 @@ def make_bundle(
         copies=copies,
         align=align,
     )
-    dtypes = {name: np.dtype(dtype) for name, dtype, _ in signature.arguments}
+    dtypes = {name: np.dtype(dtype) for name, dtype, is_array in signature.arguments if is_array}
     descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(descriptor, max(layout.input_bytes, PAGE))
     for entry, workload in zip(layout.entries, workloads, strict=False):

@@ -1,9 +1,9 @@
 """The process that compiles: a parent with libLLVM loaded that forks workers, each of which serves one socket.
 
 Started as ``python -m tuner.evaluators.host.compile_worker LIBRARY`` with a Unix socket as standard input. Imports
-the standard library, :mod:`tuner.evaluators.host.llvm` with its features and the sandbox only, as its start is paid
-for at every run. May not execute what it makes. LLVM may end or block a worker at any time: the pool in the parent
-sees to that, so nothing here defends against it.
+the standard library, :mod:`tuner.evaluators.host.llvm` with its features, the neighbour ``symbols`` and the sandbox
+only, as its start is paid for at every run. May not execute what it makes. LLVM may end or block a worker at any time:
+the pool in the parent sees to that, so nothing here defends against it.
 
 A message is two big-endian 32-bit lengths, a JSON header and one run of bytes; the header's ``sizes`` cut the
 bytes into blobs.
@@ -29,6 +29,7 @@ from typing import Any
 
 from tuner.evaluators.host.ir_features import module_features
 from tuner.evaluators.host.llvm import Library, LLVMError, MachineOptions, Module, PassOptions
+from tuner.evaluators.host.symbols import entry_symbol
 from tuner.evaluators.sandbox import landlock
 from tuner.evaluators.sandbox.confine import confine_builder, isolate_network
 
@@ -187,7 +188,7 @@ class _Worker:
         module = self._module(modules)
         try:
             names = module.defined()
-            symbol = _entry_symbol(names, header["entry"])
+            symbol = entry_symbol(names, header["entry"])
             if symbol is None:
                 return {"defined": names, "entry": None}, []
             if symbol != header["entry"]:
@@ -258,19 +259,6 @@ class _Worker:
 
     def _host(self, header: dict[str, Any], modules: Sequence[bytes]) -> Answer:
         return {**self._library.host(), "version": self._library.version}, []
-
-
-def _entry_symbol(names: Sequence[str], entry: str) -> str | None:
-    """The symbol of the entry: the name itself, else the one C++ function of that name.
-
-    Mangled by the Itanium ABI: ``_Z`` length name parameters, or ``_ZN`` with the parts of a qualified name.
-    """
-    if entry in names:
-        return entry
-    parts = "".join(f"{len(p)}{p}" for p in entry.split("::"))
-    starts = (f"_ZN{parts}E", f"_ZN{parts}I") if "::" in entry else (f"_Z{parts}", f"_ZL{parts}")
-    found = [n for n in names if n.startswith(starts)]
-    return found[0] if len(found) == 1 else None
 
 
 def _limit(memory_bytes: int) -> None:

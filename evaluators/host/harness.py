@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from tuner.core.errors import SpecError
-from tuner.core.types import Argument, Task
+from tuner.core.types import Argument, Task, opaque_bytes
 
 __all__ = ["C_TYPES", "IMPORTS", "WIDER", "Signature", "harness_text"]
 
@@ -71,7 +71,8 @@ class Signature:
         """
         arguments: Sequence[Argument] = task.arguments
         for argument in arguments:
-            _check(argument.dtype, f"the argument {argument.name}")
+            if argument.is_array or not opaque_bytes(argument.dtype):
+                _check(argument.dtype, f"the argument {argument.name}")
         if task.kernel.returns is not None:
             _check(task.kernel.returns, "the returned value")
         return Signature(

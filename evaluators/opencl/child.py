@@ -171,6 +171,8 @@ class _Set:
         kind = argument[0]
         if kind == "scalar":
             return np.frombuffer(bytes.fromhex(argument[2]), dtype=argument[1])[0]
+        if kind == "bytes":
+            return bytes.fromhex(argument[1])
         if kind == "local":
             return cl.LocalMemory(argument[1])
         _, at, size, writable = argument

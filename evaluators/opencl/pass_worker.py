@@ -6,6 +6,8 @@ Started as ``python -m tuner.evaluators.opencl.pass_worker LLVM``; the talk is t
 
 from __future__ import annotations
 
+import ctypes
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +21,7 @@ from tuner.evaluators.host.llvm import Library, PassOptions
 __all__ = ["main"]
 
 _LOCAL_SPACE = 3
+_ASK, _NO_RANDOM_ADDRESSES = 0xFFFFFFFF, 0x0040000
 _KIND_POINTER = 12
 _INLINE = "always-inline,globaldce"
 """Clang splits each kernel into an entry and a body that is always inlined; a pipeline need not do that."""
@@ -83,8 +86,21 @@ class _Worker:
         return {"seconds": seconds}, [code]
 
 
+def _at_fixed_addresses() -> None:
+    """Starts the process again without random addresses.
+
+    LLVM 22's SPIR-V code depends on the order of pointers: now and then a value gets a number twice, which no device
+    takes. Equal work has to give equal code, in a resumed run too.
+    """
+    libc = ctypes.CDLL(None)
+    now = libc.personality(_ASK)
+    if now != -1 and not now & _NO_RANDOM_ADDRESSES and libc.personality(now | _NO_RANDOM_ADDRESSES) != -1:
+        os.execv(sys.executable, sys.orig_argv)
+
+
 def main(arguments: Sequence[str]) -> int:
     """The zygote; its only argument is the path of libLLVM."""
+    _at_fixed_addresses()
 
     def load() -> tuple[dict[str, Any], Any]:
         library = Library(arguments[0])

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tuner.core.errors import MachineError
-from tuner.core.types import Status
+from tuner.core.types import Status, opaque_bytes
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.layout import PAGE
 from tuner.evaluators.host.process import Child, Ended, sealed_file
@@ -198,7 +198,7 @@ class OpenClRunner(Runner):
                 writable = region.buffer.role != "input"
                 arguments.append(["buffer", base + region.at, region.buffer.size_bytes, writable])
             else:
-                arguments.append(["scalar", dtype, np.array(scalars[name], dtype=dtype).tobytes().hex()])
+                arguments.append(_by_value(scalars[name], dtype))
         for position in self._load.local:
             arguments.insert(position, ["local", geometry.shared_bytes])
         return {
@@ -212,6 +212,13 @@ class OpenClRunner(Runner):
             "local": list(geometry.block),
             "offset": list(geometry.offset),
         }
+
+
+def _by_value(value: int | float, dtype: str) -> list[str]:
+    size = opaque_bytes(dtype)
+    if size:
+        return ["bytes", int(value).to_bytes(size, "little").hex()]
+    return ["scalar", dtype, np.array(value, dtype=dtype).tobytes().hex()]
 
 
 @functools.cache

@@ -18,9 +18,9 @@ import numpy as np
 
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Argument
+from tuner.recorders.recordings.c_text import bound_sizes
 from tuner.recorders.recordings.capture import KernelUse, allocations
 from tuner.recorders.recordings.format import Captured, RecordedArgument, Recording, write_recording
-from tuner.recorders.recordings.function import bound_sizes
 
 __all__ = ["CallRecorder"]
 

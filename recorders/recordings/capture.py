@@ -193,10 +193,12 @@ class RawCapture:
     Attributes:
         recording: what it says.
         contents: of its buffers by argument.
+        wanted: which of the kernels that were asked for it is of; those may be given by other names than its own.
     """
 
     recording: Recording
     contents: Mapping[int, Captured]
+    wanted: int = 0
 
     def write(self, folder: Path, *, name: str, use: KernelUse | None = None) -> Path:
         """Writes the recording; its name tells what it is, so equal launches give one file.
@@ -249,13 +251,14 @@ def _capture_of(fields: Mapping[str, memoryview], path: Path) -> RawCapture:
         sizes = {n: recording.arguments[n].size_bytes for n in contents}
         whole = all(len(c.before) == len(c.after) == sizes[n] for n, c in contents.items())
         parse_header(recording.to_json(), path.name)
+        wanted = int(fields["wanted"].cast("Q")[0]) if "wanted" in fields else 0
     except KeyError as missing:
         raise MachineError(f"{path.name} has no {missing}", "record it again") from None
     except (ValueError, TypeError, IndexError, OverflowError, UsageError):
         whole = False
     if not whole:
         raise MachineError(f"{path.name} is damaged", "record it again")
-    return RawCapture(recording=recording, contents=contents)
+    return RawCapture(recording=recording, contents=contents, wanted=wanted)
 
 
 def _fields(data: memoryview, path: Path) -> dict[str, memoryview]:

@@ -219,9 +219,31 @@ static void text_field(Capture *capture, const char *name, const char *text) { f
 
 static void number_field(Capture *capture, const char *name, uint64_t number) { field(capture, name, &number, 8); }
 
-/* Representatives: one of each signature first, further ones of a signature while there is room. */
-static struct { uint64_t sign; size_t number; } *kept;
+/* Representatives of each wanted kernel: one of each signature first, further ones while there is room. */
+static struct { uint64_t sign; size_t number; int kernel; } *kept;
 static size_t kept_count;
+static __thread int meant; /* which of the wanted kernels the launch at hand is of */
+
+/* Whether a name is one of the wanted, which stand one a line. */
+static int names_wanted(const char *name)
+{
+    size_t length = strlen(name);
+    int number = 0;
+    for (const char *line = wanted; *line; number++) {
+        const char *end = line;
+        while (*end && *end != '\n') end++;
+        if ((size_t)(end - line) == length && !memcmp(line, name, length)) { meant = number; return 1; }
+        line = *end ? end + 1 : end;
+    }
+    return 0;
+}
+
+static int has_room(void)
+{
+    size_t own = 0;
+    for (size_t i = 0; i < kept_count; i++) own += kept[i].kernel == meant;
+    return own < instances;
+}
 
 static void path_of(char *path, size_t room, size_t number, const char *suffix)
 {
@@ -231,14 +253,18 @@ static void path_of(char *path, size_t room, size_t number, const char *suffix)
 static int is_wanted(uint64_t sign)
 {
     if (!instances) return 0;
-    if (!kept) kept = calloc(instances, sizeof *kept);
+    if (!kept) {
+        size_t kernels = 1;
+        for (const char *at = wanted; *at; at++) kernels += *at == '\n';
+        kept = calloc(kernels * instances, sizeof *kept);
+    }
     if (!kept) return 0;
-    if (kept_count < instances) return 1;
+    if (has_room()) return 1;
     for (size_t i = 0; i < kept_count; i++)
-        if (kept[i].sign == sign) return 0;
+        if (kept[i].kernel == meant && kept[i].sign == sign) return 0;
     for (size_t i = kept_count; i-- > 0;)
         for (size_t j = 0; j < i; j++)
-            if (kept[i].sign == kept[j].sign) {
+            if (kept[i].kernel == meant && kept[j].kernel == meant && kept[i].sign == kept[j].sign) {
                 char path[4096];
                 path_of(path, sizeof path, kept[i].number, ".raw");
                 unlink(path);
@@ -253,7 +279,9 @@ static int open_capture(Capture *capture)
     path_of(capture->path, sizeof capture->path, serial, ".part");
     capture->failed = 0;
     capture->file = open(capture->path, WRITE_ONLY | CREATE | TRUNCATE | CLOEXEC, 0600);
-    return capture->file >= 0;
+    if (capture->file < 0) return 0;
+    number_field(capture, "wanted", (uint64_t)meant);
+    return 1;
 }
 
 static void close_capture(Capture *capture, double seconds, int good, uint64_t sign)
@@ -268,6 +296,7 @@ static void close_capture(Capture *capture, double seconds, int good, uint64_t s
     path_of(path, sizeof path, serial, ".raw");
     if (good && !capture->failed && !rename(capture->path, path)) {
         kept[kept_count].sign = sign;
+        kept[kept_count].kernel = meant;
         kept[kept_count++].number = serial++;
         return;
     }

@@ -45,6 +45,12 @@ EXPORT CuStatus cuStreamBeginCapture_v2_ptsz(void *a, int b)
 EXPORT CuStatus cuStreamEndCapture(void *a, void **b) { return capture_ended(CU_PASS(cuStreamEndCapture, a, b)); }
 EXPORT CuStatus cuStreamEndCapture_ptsz(void *a, void **b) { return capture_ended(CU_PASS(cuStreamEndCapture_ptsz, a, b)); }
 
+/* A kernel may be asked for as people call it or by its symbol. */
+static int cu_named(const char *name, const Function *function)
+{
+    return names_wanted(name) || (function && names_wanted(function->symbol));
+}
+
 static const char *const in_graph = "it becomes part of a graph";
 
 static void say_launch(const char *name, uint64_t program, uint64_t sign, double seconds, const char *why)
@@ -61,6 +67,7 @@ EXPORT CuStatus cuGraphAddKernelNode_v2(void **a, void *b, const void **c, size_
     memcpy(&handle, e, sizeof handle);
     const Function *function = function_of(handle);
     if (function) display_name(function, name, sizeof name);
+    if (mode_record && !cu_named(name, function)) return status;
     say_launch(name, function && function->module ? function->module->hash : 0, 0, 0.0, in_graph);
     return status;
 }
@@ -209,7 +216,7 @@ static CuStatus captured(const CuLaunch *launch, const Function *function, CuFac
         if (good) cu_contents(&capture, facts, "after");
         close_capture(&capture, seconds, good, sign);
         if (!good) say("lost\tthe launch failed");
-    } else if (mode_record && !*why && kept_count < instances) {
+    } else if (mode_record && !*why && has_room()) {
         say("lost\tthe recording cannot be written");
     }
     if (status == CU_SUCCESS) say_launch(name, function && function->module ? function->module->hash : 0, sign, seconds, *why);
@@ -223,7 +230,7 @@ static CuStatus cu_watched(CuLaunch *launch)
     if (inside || !(mode_list || mode_record) || !cu.cuCtxSynchronize) return go(launch);
     const Function *function = function_of(launch->function);
     if (function) display_name(function, name, sizeof name);
-    if (mode_record && strcmp(name, wanted) && !(function && !strcmp(function->symbol, wanted))) return go(launch);
+    if (mode_record && !cu_named(name, function)) return go(launch);
     CuFacts *facts = calloc(1, sizeof *facts);
     if (facts) facts->reached = calloc(MOST_REACHED, sizeof *facts->reached);
     if (!facts || !facts->reached) { free(facts); return go(launch); }

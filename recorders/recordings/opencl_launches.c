@@ -59,6 +59,13 @@ static int kind_of(const Argument *argument)
     return (int)(uintptr_t)get(&objects, handle);
 }
 
+/* The application says that there is no buffer. */
+static int is_null(const Argument *argument)
+{
+    const Handle none = NULL;
+    return argument->size == sizeof none && (!argument->value || !memcmp(argument->value, &none, sizeof none));
+}
+
 static Count address_of(Handle kernel, Count at)
 {
     Count address = 0;
@@ -85,7 +92,7 @@ static const char *refusal(const Launch *launch, const Kernel *kernel, int waiti
         if (kind == PIPE) return "a pipe";
         if (kind == SAMPLER) return "a sampler";
         Count address = address_of(launch->kernel, i);
-        if (kind != BUFFER && address && address != ADDRESS_PRIVATE && address != ADDRESS_LOCAL)
+        if (kind != BUFFER && !is_null(argument) && address && address != ADDRESS_PRIVATE && address != ADDRESS_LOCAL)
             return "a null buffer, or one made in a way that is not followed";
     }
     return NULL;
@@ -242,7 +249,7 @@ static Status watched(const Launch *launch, Count waits, const Handle *events, H
     char name[512] = "?";
     Capture capture;
     real.clGetKernelInfo(launch->kernel, KERNEL_NAME, sizeof name, name, NULL);
-    int named = mode_record && !strcmp(name, wanted), capturing = 0;
+    int named = mode_record && names_wanted(name), capturing = 0;
     if (mode_record && !named)
         return real.clEnqueueNDRangeKernel(
             launch->queue, launch->kernel, launch->axes, launch->offset, launch->global, launch->local, waits, events, event);
@@ -251,7 +258,7 @@ static Status watched(const Launch *launch, Count waits, const Handle *events, H
     const char *why = refusal(launch, kernel, on_user_event(waits, events));
     /* What waits for a user event would never end here. */
     int still = !any_pending();
-    uint64_t sign = signature(launch, kernel);
+    uint64_t sign = mix(signature(launch, kernel), name, strlen(name));
     if (still) settle(launch->queue);
     if (named && !why && is_wanted(sign)) capturing = start_capture(&capture, launch, kernel, name, sign);
     double start = now();
@@ -260,7 +267,7 @@ static Status watched(const Launch *launch, Count waits, const Handle *events, H
     if (still && status == SUCCESS) real.clFinish(launch->queue);
     double seconds = now() - start;
     if (capturing) end_capture(&capture, launch, kernel, seconds, status == SUCCESS, sign);
-    else if (named && !why && kept_count < instances) say("lost\tthe recording cannot be written");
+    else if (named && !why && has_room()) say("lost\tthe recording cannot be written");
     if (status == SUCCESS)
         say("launch\t%s\t%016lx\t%016lx\t%.9f\t%s", name, (unsigned long)program_hash(kernel ? kernel->program : NULL),
             (unsigned long)sign, still ? seconds : 0.0, why ? why : "");

@@ -97,7 +97,7 @@ def test_tune_json_show_replay_export(scale_spec: Callable[..., Path], tmp_path:
     assert json.loads(replayed.stdout)["rebuilt"] > 0
     exported = tuner("export", run, "-o", tmp_path / "build")
     assert exported.returncode == 0, exported.stderr
-    assert {"scale.o", "scale.c", "pipeline.txt", "result.json", "build.sh"} == {
+    assert {"scale.o", "scale.c", "pipeline.txt", "result.json", "build.sh", "scale.wisdom.json"} == {
         p.name for p in (tmp_path / "build").iterdir()
     }
 

@@ -119,7 +119,7 @@ def test_an_export_of_what_llvm_did_not_make_has_no_script_of_clang(
     backend: Any = SimulatedBackend(seconds=lambda resolved: 1e-3)
     begin(spec, tmp_path / "scale.run", Options(), backend=backend)
     written = export(tmp_path / "scale.run", tmp_path / "out")
-    assert {p.name for p in written} == {"scale.o", "scale.c", "result.json"}
+    assert {p.name for p in written} == {"scale.o", "scale.c", "result.json", "scale.wisdom.json"}
 
 
 @needs_nvrtc

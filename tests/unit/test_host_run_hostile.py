@@ -241,7 +241,11 @@ def test_threads_beyond_the_policy_are_refused(compiled: Callable[..., Build]) -
     body = "static int m; unsigned long t; if (m < %d) { m++; pthread_create(&t, 0, work, 0); }" + HONEST
     evaluation = prepared(make_task(threads=3))
     try:
-        verdict, measurement = timed(evaluation, compiled(body % 2, idle), calls=4)
+        for _ in range(3):
+            # Wall clocks are all there is with threads: one that is pushed aside between two readings is tried again.
+            verdict, measurement = timed(evaluation, compiled(body % 2, idle), calls=4)
+            if measurement.status is Status.OK:
+                break
         assert (verdict.status, measurement.status) == (Status.OK, Status.OK), measurement.message
         assert measurement.observed_s == measurement.wall_s
     finally:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tuner.core.errors import MachineError, SpecError, UsageError
-from tuner.driver.applying import Winner, check_applied, compare, run_with, winner_of
+from tuner.driver.applying import check_applied, compare, run_with
 from tuner.driver.recording import list_launches, record_kernel
+from tuner.driver.winners import Winner, winner_of
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordedArgument, Recording
@@ -132,7 +133,7 @@ def test_the_winner_runs_where_its_work_groups_divide_the_grid(
     ran = run_with(replace(winner, local=()), command)
     assert (ran.replaced, ran.left) == (2, 0)
     assert total(capfd) == plain + 1000
-    check_applied(ran)
+    check_applied(winner, ran)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,7 @@ def test_a_winner_that_does_not_fit_leaves_the_application_as_it_is(
     assert (ran.status, ran.replaced) == (0, 0)
     assert total(capfd) == 2.0 * sum(range(1000))
     with pytest.raises(MachineError, match=why):
-        check_applied(ran)
+        check_applied(winner, ran)
 
 
 def test_another_program_with_a_kernel_of_that_name_is_left_alone(
@@ -165,7 +166,7 @@ def test_another_program_with_a_kernel_of_that_name_is_left_alone(
     ran = run_with(other, command)
     assert (ran.replaced, ran.left) == (0, 0)
     with pytest.raises(MachineError, match="no kernel of the recorded program"):
-        check_applied(ran)
+        check_applied(winner, ran)
 
 
 def test_both_ways_are_run_in_pairs(winner: Winner, command: list[str]) -> None:

@@ -6,6 +6,7 @@ The applications are real processes that reach the driver as statically linked r
 from __future__ import annotations
 
 import importlib.util
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +20,7 @@ import pytest
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BuildRequest, Status
-from tuner.driver.recording import RecordReport, list_launches, record_kernel, record_spec
+from tuner.driver.recording import RecordReport, list_launches, record_kernel, record_kernels, record_spec
 from tuner.evaluators.cuda.backend import CudaBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec
@@ -534,6 +535,46 @@ def test_a_kernel_of_a_template_is_known_by_its_expression(
     (spec,) = load_spec(report.specs[0])
     assert spec.task.kernel.entry == "axpy<float, 4>"
     assert [a.dtype for a in spec.task.arguments] == ["float32"] * 4 + ["int32"]
+
+
+TWO_KERNELS = KERNEL + KERNEL.replace("axpy", "_Z4fillPf")
+SECOND = """
+    CU(cuModuleGetFunction, &function, module, "_Z4fillPf");
+    CU(cuLaunchKernel, function, 8, 1, 1, 128, 1, 1, 96, stream, arguments, NULL);
+    CU(cuLaunchKernel, function, 4, 1, 1, 128, 1, 1, 96, stream, arguments, NULL);
+    CU(cuStreamSynchronize, stream);
+"""
+
+
+@pytest.mark.parametrize("second", ["fill", "_Z4fillPf"])
+def test_several_kernels_are_recorded_in_one_run(
+    applications: Applications, tmp_path: Path, second: str
+) -> None:
+    command = applications.command(LAUNCH + SECOND, TWO_KERNELS)
+    report = record_kernels(command, ["axpy", second, "never"], tmp_path / "out", instances=1)
+    assert {p.name for p in report.specs} <= {"axpy.yaml", f"{second.strip('_')}.yaml"}
+    assert "nothing of never was recorded" in report.notes
+    assert not any(f"nothing of {name}" in note for name in ("axpy", second) for note in report.notes)
+    assert report.index is not None
+    index = json.loads(report.index.read_text())
+    # One recording of each: the room of one kernel is not the other's.
+    assert {k["name"]: len(k["recordings"]) for k in index["kernels"]} == {"axpy": 1, second: 1}
+    assert sum(k["share"] for k in index["kernels"]) == pytest.approx(1)
+    (path,) = (tmp_path / "out").glob(f"recordings/{second.strip('_')}-*.rec")
+    with RecordingFile(path) as file:
+        assert file.recording.entry == "fill"
+
+
+def test_recordings_with_other_data_are_held_out(applications: Applications, tmp_path: Path) -> None:
+    again = "    CU(cuLaunchKernel, function, 8, 1, 1, 128, 1, 1, 96, stream, arguments, NULL);\n"
+    body = LAUNCH + again + "    CU(cuStreamSynchronize, stream);\n"
+    report = record_kernel(applications.command(body), "axpy", tmp_path / "out", instances=2)
+    assert len(report.recordings) == 2
+    (spec,) = load_spec(report.specs[0])
+    (problem,) = spec.task.problems
+    assert [sizes["recording"] for sizes in problem.held_out] == [2]
+    found = replay(report.specs[0], tmp_path)
+    assert found.status is Status.OK, found.message
 
 
 def test_a_pointer_into_the_middle_and_one_memory_for_all(record: Record, tmp_path: Path) -> None:

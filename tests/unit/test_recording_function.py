@@ -150,3 +150,29 @@ def test_an_extent_that_no_argument_tells_is_refused_by_name(
 ) -> None:
     with pytest.raises(SpecError, match="cannot be computed from the arguments"):
         record("axpy(1, 2, x, y);", spec=SPEC.replace("shape: [n]", 'shape: ["n ** 2"]'))
+
+
+def test_repeated_calls_are_held_out_from_the_search(
+    tmp_path: Path, record: Callable[..., RecordReport]
+) -> None:
+    from tuner.evaluators.workloads import make_planned, plan_workloads, timed_sets
+
+    record("axpy(64, 2, x, y); axpy(64, 2, x, y); axpy(64, 2, x, y); axpy(10, 0.5f, x + 3, y);")
+    task = with_workload(tmp_path).task
+    assert sorted((p.sizes["n"], len(p.held_out)) for p in task.problems) == [(10, 0), (64, 2)]
+    assert sum(p.weight for p in task.problems) > 0
+    index = next(i for i, p in enumerate(task.problems) if p.held_out)
+
+    def seen(purpose: str, number: int) -> tuple[int, float]:
+        plans = plan_workloads(task, {}, purpose=purpose, number=number)
+        (plan,) = [p for p in plans if p.timed_problem == index and p.distribution == "given"]
+        (timed,) = timed_sets(task, index, {}, purpose=purpose, number=number, count=1)
+        assert timed.problem.sizes == plan.problem.sizes
+        return plan.problem.sizes["recording"], float(make_planned(task, plan, {}).arrays["y"][1])
+
+    search = {seen("search", number) for number in range(3)}
+    confirm = {seen("confirm", number) for number in range(3)}
+    assert len(search) == 1
+    assert len(confirm) == 2
+    assert search.isdisjoint(confirm)
+    assert {value for _, value in search | confirm} == {0.0, 2.0, 4.0}

@@ -96,6 +96,34 @@ program = cl.Program(context, TEXT).build(options=["-DUNUSED=1"])
 
 
 @pytest.mark.usefixtures("pocl")
+def test_several_kernels_of_one_block(script: Script, tmp_path: Path) -> None:
+    answer = script(
+        OPENCL.replace(
+            "__kernel void scale",
+            "__kernel void twice(__global float *y) { y[get_global_id(0)] *= 2; }\n__kernel void scale",
+        )
+        + """
+with tuner.record(kernel=["scale", "twice"], out="out", instances=1) as live:
+    for n in range(2):
+        program.scale(queue, (256,), (32,), a, y, np.float32(2), np.int32(200))
+        program.twice(queue, (256,), (32,), y)
+answer["recordings"] = [path.name for path in live.recordings]
+try:
+    with tuner.record(kernel=[], out="none"):
+        pass
+except TunerError as error:
+    answer["none"] = str(error)
+"""
+    )
+    assert [name.split("-")[0] for name in answer["recordings"]] == ["scale", "twice"]
+    assert "the kernel has no name" in answer["none"]
+    index = json.loads((tmp_path / "out" / "kernels.json").read_text())
+    assert {k["name"] for k in index["kernels"]} == {"scale", "twice"}
+    for name in ("scale", "twice"):
+        load_spec(tmp_path / "out" / f"{name}.yaml")
+
+
+@pytest.mark.usefixtures("pocl")
 def test_pyopencl_is_recorded_with_what_was_made_before(script: Script, tmp_path: Path) -> None:
     script(
         OPENCL

@@ -35,9 +35,12 @@ def record(
     ],
     only_list: Annotated[bool, typer.Option("--list", help="List what the command launches.")] = False,
     kernel: Annotated[
-        str | None, typer.Option("--kernel", help="Record it, and write a spec for it.")
+        list[str] | None,
+        typer.Option("--kernel", help="Record it, and write a spec for it; may be given several times."),
     ] = None,
-    instances: Annotated[int, typer.Option(min=1, max=1000, help="The most launches to keep.")] = 2,
+    instances: Annotated[
+        int, typer.Option(min=1, max=1000, help="The most launches of a kernel to keep.")
+    ] = 2,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="With --kernel: folder to write to.")
     ] = None,
@@ -45,7 +48,7 @@ def record(
 ) -> None:
     """Record launches of an unmodified application."""
     from tuner.core.errors import UsageError
-    from tuner.driver.recording import list_launches, record_kernel, record_spec
+    from tuner.driver.recording import list_launches, record_kernels, record_spec
     from tuner.spec.load import load_spec
 
     if only_list and (kernel or output):
@@ -53,9 +56,11 @@ def record(
     if only_list:
         _print_listing(list_launches(words, aside=as_json), as_json)
         return
-    if kernel is not None:
-        folder = output or Path(kernel)
-        _print_report(record_kernel(words, kernel, folder, instances=instances, aside=as_json), as_json)
+    if kernel:
+        if output is None and len(kernel) > 1:
+            raise UsageError("several kernels need one folder", "name it with -o")
+        folder = output or Path(kernel[0])
+        _print_report(record_kernels(words, kernel, folder, instances=instances, aside=as_json), as_json)
         return
     if output is not None:
         raise UsageError("-o goes with --kernel", "recordings for a spec are written beside it")
@@ -67,14 +72,16 @@ def record(
 
 def apply(run: Run, command: Words) -> None:
     """Run an unmodified application with a run's winner in place."""
-    from tuner.driver.applying import check_applied, run_with, winner_of
+    from tuner.driver.applying import check_applied, run_with
+    from tuner.driver.winners import winner_of
 
-    ran = run_with(winner_of(run), command)
-    check_applied(ran)
+    winner = winner_of(run)
+    ran = run_with(winner, command)
+    check_applied(winner, ran)
     for problem in ran.problems:
         print(f"note: {problem}", file=sys.stderr)
     left = f", {ran.left} left as they were" if ran.left else ""
-    print(f"tuner: {ran.replaced} launches with the winner in place{left}", file=sys.stderr)
+    print(f"tuner: {ran.replaced} calls with the winner in place{left}", file=sys.stderr)
     raise typer.Exit(ran.status if ran.status >= 0 else 128 - ran.status)
 
 
@@ -85,7 +92,8 @@ def ab(
     as_json: Json = False,
 ) -> None:
     """Run an application as it is and with a run's winner, interleaved; say what it gains as a whole."""
-    from tuner.driver.applying import compare, winner_of
+    from tuner.driver.applying import compare
+    from tuner.driver.winners import winner_of
 
     found = compare(winner_of(run), command, pairs=pairs, note=lambda line: print(line, file=sys.stderr))
     if as_json:
@@ -121,8 +129,10 @@ def _print_report(report: RecordReport, as_json: bool) -> None:
         print(f"note: {note}", file=sys.stderr)
     for path in (*report.recordings, *report.specs):
         print(f"wrote {path}")
-    for path in report.specs:
-        print(f"next: tune {path}")
+    if report.index is not None:
+        print(f"wrote {report.index}: each kernel's share of their time, by which the budgets are divided")
+    if report.specs:
+        print(f"next: tune {' '.join(map(str, report.specs))}")
 
 
 def _print_comparison(found: Comparison) -> None:
@@ -137,6 +147,4 @@ def _print_comparison(found: Comparison) -> None:
     print(f"{answer}, 95% interval {low:.3f} to {high:.3f}")
     middle = len(plain) // 2
     print(f"  as it is         {plain[middle]:.3f} s (median of {len(plain)} runs)")
-    print(
-        f"  with the winner  {applied[middle]:.3f} s ({found.replaced} launches replaced, {found.left} left)"
-    )
+    print(f"  with the winner  {applied[middle]:.3f} s ({found.replaced} calls replaced, {found.left} left)")

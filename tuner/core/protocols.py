@@ -31,6 +31,7 @@ __all__ = [
     "Guess",
     "Known",
     "KnowsPeaks",
+    "NamesFunctions",
     "Observation",
     "Observer",
     "Peaks",
@@ -39,6 +40,7 @@ __all__ = [
     "Screening",
     "Searcher",
     "Session",
+    "Substitute",
     "WorksApart",
 ]
 
@@ -207,12 +209,27 @@ class Replacement:
     geometries: tuple[Any, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Substitute:
+    """A function that takes the place of one of an application's own.
+
+    Attributes:
+        code: a relocatable object that exports the kernel's entry under its own name.
+        symbol: what the function is called in the application's object code.
+        libraries: shared libraries that the code may need.
+    """
+
+    code: bytes
+    symbol: str
+    libraries: tuple[str, ...] = ()
+
+
 @runtime_checkable
 class Replaces(Protocol):
     """A backend whose winners can be put into an application's process from outside."""
 
-    def replacement(self, task: Task, code: bytes, resolved: Resolved) -> Replacement:
-        """What takes the recorded program's place.
+    def replacement(self, task: Task, code: bytes, resolved: Resolved) -> Replacement | Substitute:
+        """What takes the place of the recorded program, or of a function.
 
         Raises:
             UsageError: the winner cannot be put in place.
@@ -242,6 +259,23 @@ class KnowsPeaks(Protocol):
 
         Raises:
             MachineError: it cannot be measured.
+        """
+        ...
+
+
+@runtime_checkable
+class NamesFunctions(Protocol):
+    """A backend whose kernels are functions that an application may have in its own code."""
+
+    def symbol(self, task: Task, resolved: Resolved) -> str:
+        """What the kernel's entry is called in object code.
+
+        Args:
+            task: whose kernel.
+            resolved: a configuration that the source as given builds with.
+
+        Raises:
+            UsageError: the source does not build here, or has no such function.
         """
         ...
 

@@ -34,6 +34,7 @@ __all__ = [
     "Variant",
     "Verdict",
     "VerifyPolicy",
+    "opaque_bytes",
 ]
 
 Value = int | float | str | bool
@@ -150,12 +151,27 @@ class Argument:
         return self.shape is not None
 
 
+def opaque_bytes(dtype: str) -> int:
+    """The size of what is passed by value and is no number, such as a structure; 0 for any other dtype.
+
+    Its dtype is ``bytes`` and the size, for example ``bytes48``; its value is the little-endian number of its bytes.
+    Only recordings have such arguments.
+    """
+    size = dtype.removeprefix("bytes")
+    return int(size) if size != dtype and size.isdecimal() else 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One problem size by name, with its weight in the objective."""
+    """One problem size by name, with its weight in the objective.
+
+    ``held_out`` are sizes that differ in nothing but the recording whose data they stand for: only confirming
+    processes see them, in the place of ``sizes``.
+    """
 
     sizes: Mapping[str, int]
     weight: float = 1.0
+    held_out: tuple[Mapping[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

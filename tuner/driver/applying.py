@@ -14,53 +14,14 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.errors import MachineError, UsageError
-from tuner.core.protocols import Replacement, Replaces
-from tuner.driver.export import best_object
-from tuner.driver.opening import open_lineup
-from tuner.driver.recording import interposer
-from tuner.driver.runs import outcome
-from tuner.evaluators import registry as backends
+from tuner.driver.winners import WinnerInPlace
 from tuner.evaluators.lane import TimingLane
-from tuner.recorders.record import RunRecord
 from tuner.recorders.recordings.capture import Application, Ran
-from tuner.recorders.recordings.format import Recording
-from tuner.spec.load import LoadedSpec
-from tuner.spec.workload import DERIVED, from_text
 
-__all__ = ["Comparison", "Winner", "check_applied", "compare", "run_with", "winner_of"]
+__all__ = ["Comparison", "check_applied", "compare", "run_with"]
 
 LEAST_PAIRS = statistics.MIN_PROCESSES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Winner:
-    """What is put in place.
-
-    Attributes:
-        kernel: its name.
-        recording: of the kernel that it replaces; its program has to be the application's to the last byte.
-        source, options: of the winner.
-        local: its work-group along each axis; empty where it stays as the application has it.
-    """
-
-    kernel: str
-    recording: Recording
-    source: str
-    options: str
-    local: tuple[int, ...]
-
-    def write(self, folder: Path) -> None:
-        """Writes what the library reads."""
-        texts = {
-            "kernel": self.kernel,
-            "original.cl": self.recording.text,
-            "original.options": self.recording.options,
-            "winner.cl": self.source,
-            "winner.options": self.options,
-            "winner.local": " ".join(map(str, (*self.local, 1, 1, 1)[:3] if self.local else (0, 0, 0))),
-        }
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8", newline="")
+_HINT = "record the application as it is now, and tune that"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,77 +54,7 @@ class Comparison:
         }
 
 
-def winner_of(path: Path) -> Winner:
-    """What a run's record puts in place.
-
-    Raises:
-        UsageError: nothing better was found, it was not tuned on recordings, or what won cannot be put in place.
-        RecordError: the record cannot be read.
-    """
-    with RunRecord.read(path) as record:
-        state, spec, lineup = open_lineup(record)
-        result = outcome(path, state)
-        if not result.summary.improved:
-            raise UsageError(
-                f"{path} claims nothing better than the kernel as given", "there is nothing to apply"
-            )
-        code = best_object(record, state, result)
-    recordings = _recordings(spec, path)
-    backend = backends.create(spec.task.backend)
-    if not isinstance(backend, Replaces):
-        raise UsageError(
-            f"winners of the {backend.name} backend cannot be put in place yet", "use tuner export"
-        )
-    found = backend.replacement(spec.task, code, lineup.of_trial(result.summary.best.number)[1])
-    return Winner(
-        kernel=spec.task.kernel.entry,
-        recording=recordings[0],
-        source=found.source,
-        options=found.options,
-        local=_local(found, recordings, path),
-    )
-
-
-def _recordings(spec: LoadedSpec, path: Path) -> tuple[Recording, ...]:
-    if DERIVED not in spec.files:
-        raise UsageError(
-            f"{path} was not tuned on recordings, so nothing says what it replaces",
-            "record the application first",
-        )
-    recordings = from_text(spec.files[DERIVED], origin=str(path)).recordings
-    if len({(r.text, r.options) for r in recordings}) > 1:
-        raise UsageError(f"{path} was tuned on recordings of several programs", "tune each by itself")
-    return recordings
-
-
-def _local(found: Replacement, recordings: Sequence[Recording], path: Path) -> tuple[int, ...]:
-    """The winner's work-group, which has to make the same grid of work-items as the application."""
-    blocks = set()
-    for geometry, recording in zip(found.geometries, recordings, strict=True):
-        items = tuple(g * b for g, b in zip(geometry.grid, geometry.block, strict=True))
-        if items != (*recording.global_size, 1, 1)[:3]:
-            raise UsageError(
-                f"the winner of {path} launches {' x '.join(map(str, items))} work-items, the application "
-                f"{' x '.join(map(str, recording.global_size))}",
-                "only work-groups of another size can be put in place, not another grid",
-            )
-        local = sum(a.size_bytes for a in recording.arguments if a.kind == "local")
-        if geometry.shared_bytes != local:
-            raise UsageError(
-                f"the winner of {path} takes {geometry.shared_bytes} bytes of local memory, the application gives "
-                f"{local}",
-                "such a winner cannot be put in place yet",
-            )
-        kept = (*recording.local_size, 1, 1)[:3] if recording.local_size else ()
-        blocks.add(() if geometry.block == kept else geometry.block)
-    if len(blocks) > 1:
-        raise UsageError(
-            f"the winner of {path} has several work-group sizes", "tune each recording by itself"
-        )
-    return blocks.pop()
-
-
-def run_with(winner: Winner, command: Sequence[str], *, silent: bool = False) -> Ran:
+def run_with(winner: WinnerInPlace, command: Sequence[str], *, silent: bool = False) -> Ran:
     """Runs a command with a winner in place.
 
     Raises:
@@ -177,12 +68,12 @@ def run_with(winner: Winner, command: Sequence[str], *, silent: bool = False) ->
         out.mkdir()
         plan.mkdir()
         winner.write(plan)
-        application = Application(command=tuple(command), library=interposer(), silent=silent)
+        application = Application(command=tuple(command), library=winner.library(command), silent=silent)
         return application.run(out, {"TUNER_RECORD_MODE": "apply", "TUNER_RECORD_PLAN": str(plan)})
 
 
 def compare(
-    winner: Winner,
+    winner: WinnerInPlace,
     command: Sequence[str],
     *,
     pairs: int,
@@ -207,10 +98,7 @@ def compare(
     plain = Application(command=tuple(command), silent=True)
     ran = run_with(winner, command, silent=True)
     if not ran.replaced:
-        why = (
-            ran.problems[0] if ran.problems else "the application launches no kernel of the recorded program"
-        )
-        raise UsageError(f"the winner was not launched: {why}", "record the application as it is now")
+        raise UsageError(f"the winner was not put in place: {_why(winner, ran)}", _HINT)
     times: dict[bool, list[float]] = {False: [], True: []}
     order = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="tuner-ab-") as scratch, TimingLane("cpu", note=note):
@@ -245,11 +133,15 @@ def _speedup(ratios: Sequence[float]) -> tuple[float, float, float]:
     return interval.value, interval.low, interval.high
 
 
-def check_applied(ran: Ran) -> None:
+def check_applied(winner: WinnerInPlace, ran: Ran) -> None:
     """Raises ``MachineError`` where nothing was put in place."""
-    if ran.replaced:
-        return
-    why = ran.problems[0] if ran.problems else "the application launches no kernel of the recorded program"
-    raise MachineError(
-        f"the winner was not launched: {why}", "record the application as it is now, and tune that"
-    )
+    if not ran.replaced:
+        raise MachineError(f"the winner was not put in place: {_why(winner, ran)}", _HINT)
+
+
+def _why(winner: WinnerInPlace, ran: Ran) -> str:
+    if ran.problems:
+        return ran.problems[0]
+    if ran.left:
+        return f"all {ran.left} calls of {winner.kernel} are such as it was not verified on"
+    return winner.absent

@@ -16,6 +16,7 @@ from tuner.core.types import BASELINE, Resolved, Task, Value, Variant
 from tuner.driver.opening import open_lineup
 from tuner.driver.runs import Outcome, outcome
 from tuner.driver.state import RunState
+from tuner.driver.wise import merged_file, wisdom_of
 from tuner.recorders.record import RunRecord
 from tuner.spaces.launch import geometry
 from tuner.spaces.source.edits import apply_edits
@@ -55,6 +56,8 @@ def export(path: Path, folder: Path) -> list[Path]:
 
     For a kernel with a launch: source, code, build options with the geometry (``launch.json``), and the result.
 
+    ``NAME.wisdom.json`` says what is best by device and problem size; what other runs wrote there stays in it.
+
     Where the best one is a variant of the source, its source is written, with the best values of its own tunables as
     defaults, and a patch against the source as given.
 
@@ -69,6 +72,7 @@ def export(path: Path, folder: Path) -> list[Path]:
         state, spec, lineup = open_lineup(record)
         result = outcome(path, state)
         code = best_object(record, state, result)
+        wisdom = wisdom_of(state, spec, lineup, result)
     variant, resolved = lineup.of_trial(result.summary.best.number)
     variant = _with_values(spec.task, variant, resolved.macros)
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,6 +88,9 @@ def export(path: Path, folder: Path) -> list[Path]:
     patch = unified_patch(spec.task.kernel.variant, variant)
     if patch:
         put(f"{spec.name}.patch", patch.encode())
+    known = folder / f"{spec.name}.wisdom.json"
+    merged_file(known, wisdom).save(known)
+    written.append(known)
     put("result.json", (json.dumps(result.to_json(), indent=2) + "\n").encode())
     if spec.task.launch is not None:
         put("launch.json", (json.dumps(_launch(spec, resolved), indent=2) + "\n").encode())

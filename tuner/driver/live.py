@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -17,20 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import UsageError
-from tuner.driver.recording import (
-    FOLDER,
-    RecordReport,
-    collect,
-    file_name,
-    interposer,
-    notes_of,
-    nothing_found,
-    scratch_folder,
-    write_specs,
-)
+from tuner.driver.recorded_specs import FOLDER, RecordReport, Taken, file_name, notes_of, write_specs
+from tuner.driver.recording import collect, interposer, nothing_found, scratch_folder
 from tuner.recorders.recordings.calls import CallRecorder
 from tuner.recorders.recordings.capture import Ran, read_logs
-from tuner.recorders.recordings.format import Recording
 from tuner.spec.load import LoadedSpec, load_spec
 
 __all__ = ["Live", "record"]
@@ -61,12 +51,12 @@ class Live:
 def record(
     spec: str | Path | None = None,
     *,
-    kernel: str | None = None,
+    kernel: str | Sequence[str] | None = None,
     out: str | Path | None = None,
     instances: int = _INSTANCES,
     library: Any = None,
 ) -> Iterator[Live]:
-    """Records what the block launches of one kernel, or calls of one function.
+    """Records what the block launches of some kernels, or calls of one function.
 
     The first use has to come before what it follows is made: before ``import cupy``, and for OpenCL before further
     command queues than one are made; kernels, programs and buffers that are there already are known by what the driver
@@ -74,9 +64,9 @@ def record(
 
     Args:
         spec: whose kernel; recordings are written beside it.
-        kernel: a kernel's name, in the place of a spec; a spec is written with the recordings.
-        out: with ``kernel``: the folder to write to, by default of that name.
-        instances: the most recordings; launches that differ in geometry, scalars or sizes come first.
+        kernel: a kernel's name or several, in the place of a spec; a spec of each is written with the recordings.
+        out: with ``kernel``: the folder to write to, by default of the first one's name.
+        instances: the most recordings of each; launches that differ in geometry, scalars or sizes come first.
         library: for a C function: the ``ctypes.CDLL`` that it is called through, as ``library.NAME(...)``.
 
     Yields:
@@ -89,14 +79,14 @@ def record(
     """
     if (spec is None) == (kernel is None):
         raise UsageError("record() takes a spec or a kernel", 'tuner.record(kernel="name", out="folder")')
-    if kernel is not None and not kernel.strip():
+    kernels = [kernel] if isinstance(kernel, str) else list(dict.fromkeys(kernel or ()))
+    if spec is None and not (kernels and all(name.strip() for name in kernels)):
         raise UsageError("the kernel has no name", 'tuner.record(kernel="name", out="folder")')
     if instances < 1:
         raise UsageError(f"instances is {instances}", "1 or more")
     live = Live()
     if spec is None:
-        assert kernel is not None
-        with _launches(live, kernel, Path(out or kernel), instances, with_spec=True):
+        with _launches(live, kernels, Path(out or kernels[0]), instances, with_spec=True):
             yield live
         return
     loaded = _only(spec)
@@ -105,7 +95,7 @@ def record(
         with _calls(live, loaded, library, folder / FOLDER, instances):
             yield live
     elif loaded.task.kernel.language in ("opencl", "cuda"):
-        with _launches(live, loaded.task.kernel.entry, folder, instances, with_spec=False):
+        with _launches(live, [loaded.task.kernel.entry], folder, instances, with_spec=False):
             yield live
     else:
         raise UsageError(
@@ -133,14 +123,16 @@ def _embedded() -> ctypes.CDLL:
 
 
 @contextmanager
-def _launches(live: Live, kernel: str, folder: Path, instances: int, *, with_spec: bool) -> Iterator[None]:
+def _launches(
+    live: Live, kernels: Sequence[str], folder: Path, instances: int, *, with_spec: bool
+) -> Iterator[None]:
     library = _embedded()
     recordings = folder / FOLDER
     with scratch_folder(recordings) as name:
         scratch = Path(name)
         begin = time.perf_counter()
         library.tuner_follow()
-        if library.tuner_start(os.fsencode(name), kernel.encode(), instances):
+        if library.tuner_start(os.fsencode(name), "\n".join(kernels).encode(), instances):
             raise UsageError(f"{name} cannot be written", "name another folder with out")
         failed = True
         try:
@@ -149,19 +141,19 @@ def _launches(live: Live, kernel: str, folder: Path, instances: int, *, with_spe
         finally:
             library.tuner_stop()
             ran = read_logs(scratch, 0, time.perf_counter() - begin)
-            found = collect(ran, scratch, recordings, kernel)
+            found = collect(ran, scratch, recordings, kernels)
             if found:
-                live.report = _report(ran, found, kernel, folder, with_spec=with_spec)
+                live.report = _report(ran, found, kernels, folder, with_spec=with_spec)
             elif not failed:
-                raise nothing_found(ran, _HERE, kernel)
+                raise nothing_found(ran, _HERE, kernels)
 
 
 def _report(
-    ran: Ran, found: list[tuple[Path, Recording]], kernel: str, folder: Path, *, with_spec: bool
+    ran: Ran, found: list[Taken], kernels: Sequence[str], folder: Path, *, with_spec: bool
 ) -> RecordReport:
     if with_spec:
-        return write_specs(ran, found, kernel, folder)
-    return RecordReport(ran=ran, recordings=tuple(path for path, _ in found), notes=tuple(notes_of(ran)))
+        return write_specs(ran, found, kernels, folder, command=_HERE)
+    return RecordReport(ran=ran, recordings=tuple(t.path for t in found), notes=tuple(notes_of(ran)))
 
 
 @contextmanager
@@ -195,5 +187,5 @@ def _calls(live: Live, spec: LoadedSpec, library: Any, folder: Path, instances: 
             )
         elif not failed:
             raise nothing_found(
-                ran if recorder.use.launches else Ran(status=0, wall_s=0.0, seen=True), _HERE, entry
+                ran if recorder.use.launches else Ran(status=0, wall_s=0.0, seen=True), _HERE, [entry]
             )

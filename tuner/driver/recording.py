@@ -5,49 +5,43 @@ Joins the compiler, the recorders and the specs. May not judge candidates.
 
 from __future__ import annotations
 
-import os
-import re
 import shlex
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
 
-from tuner.core.errors import MachineError, SpecError, TunerError, UsageError
-from tuner.core.files import write_atomically
+from tuner.core.errors import MachineError, UsageError
+from tuner.core.protocols import NamesFunctions
+from tuner.driver.functions import function_library, function_of
+from tuner.driver.recorded_specs import FOLDER, RecordReport, Taken, file_name, notes_of, write_specs
+from tuner.evaluators import registry as backends
 from tuner.evaluators.host.shared import shared_library
-from tuner.recorders.recordings.capture import Application, KernelUse, Ran, read_raw
-from tuner.recorders.recordings.format import Recording
-from tuner.recorders.recordings.function import function_library
-from tuner.spec.load import LoadedSpec, load_spec
-from tuner.spec.record import write_spec
-from tuner.spec.record_cuda import write_cuda_spec
+from tuner.recorders.recordings.capture import Application, Ran, read_raw
+from tuner.recorders.recordings.function import recording_library
+from tuner.spec.load import LoadedSpec
 
 __all__ = [
-    "FOLDER",
     "Listing",
     "RecordReport",
     "collect",
-    "file_name",
     "interposer",
     "list_launches",
-    "notes_of",
     "nothing_found",
     "record_kernel",
+    "record_kernels",
     "record_spec",
     "scratch_folder",
-    "write_specs",
 ]
 
-FOLDER = "recordings"
 _PARTS = (
+    "common.c",
     *("opencl_api.c", "opencl_objects.c", "opencl_launches.c"),
     *("cuda_api.c", "cuda_memory.c", "cuda_modules.c", "cuda_reach.c", "cuda_launches.c"),
     *("lookup.c", "embedded.c"),
 )
-_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,48 +73,15 @@ class Listing:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordReport:
-    """What was recorded.
-
-    Attributes:
-        ran: the application.
-        recordings: the files written.
-        specs: written beside them.
-        notes: what a person should know.
-    """
-
-    ran: Ran
-    recordings: tuple[Path, ...]
-    specs: tuple[Path, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """The object behind ``--json``."""
-        return {
-            "schema_version": 1,
-            "status": self.ran.status,
-            "recordings": [str(p) for p in self.recordings],
-            "specs": [str(p) for p in self.specs],
-            "notes": list(self.notes),
-        }
-
-
 def interposer() -> Path:
     """The library that stands before OpenCL and the CUDA driver, made where it is missing.
 
     Raises:
         MachineError: it cannot be made.
     """
-    return _library("\n".join(map(_packaged, _PARTS)), "interposer")
-
-
-def _packaged(name: str) -> str:
-    return package_files("tuner.recorders.recordings").joinpath(name).read_text(encoding="utf-8")
-
-
-def _library(text: str, name: str) -> Path:
-    return shared_library(f"{_packaged('common.c')}\n{text}", name)
+    folder = package_files("tuner.recorders.recordings")
+    parts = (folder.joinpath(name).read_text(encoding="utf-8") for name in _PARTS)
+    return shared_library("\n".join(parts), "interposer")
 
 
 def list_launches(command: Sequence[str], *, aside: bool = False) -> Listing:
@@ -139,68 +100,32 @@ def list_launches(command: Sequence[str], *, aside: bool = False) -> Listing:
 def record_kernel(
     command: Sequence[str], kernel: str, folder: Path, *, instances: int, aside: bool = False
 ) -> RecordReport:
-    """Captures launches of a kernel, and writes a spec that tunes them.
+    """:func:`record_kernels` of one."""
+    return record_kernels(command, [kernel], folder, instances=instances, aside=aside)
 
-    Programs that hold a kernel of the same name get a spec each.
+
+def record_kernels(
+    command: Sequence[str], kernels: Sequence[str], folder: Path, *, instances: int, aside: bool = False
+) -> RecordReport:
+    """Captures launches of kernels in one run of the application, and writes a spec for each that tunes them.
+
+    Programs that hold a kernel of the same name get a spec each. With several specs, an index
+    says what each kernel's share of their time is, and the budgets are in proportion to it.
 
     Args:
         command: the application.
-        kernel: its name.
-        folder: for spec, source and recordings.
-        instances: the most recordings; launches that differ in geometry, scalars or sizes come first.
+        kernels: their names.
+        folder: for specs, sources, recordings and index.
+        instances: the most recordings of each; launches that differ in geometry, scalars or sizes come first.
         aside: whether the application's standard output goes to standard error.
 
     Raises:
-        UsageError: no such command or kernel, or nothing that can be recorded.
+        UsageError: no such command, none of the kernels, or nothing that can be recorded.
         MachineError: the library cannot be made, or a recording not be written.
     """
-    ran, found = _capture(command, kernel, folder / FOLDER, instances=instances, aside=aside)
-    return write_specs(ran, found, kernel, folder)
-
-
-def write_specs(ran: Ran, found: Sequence[tuple[Path, Recording]], kernel: str, folder: Path) -> RecordReport:
-    """Writes a spec for each program among the recordings of a kernel, which lie in the folder's own."""
-    by_program: dict[tuple[str, str], list[tuple[Path, Recording]]] = {}
-    for path, recording in found:
-        by_program.setdefault((recording.text, recording.options), []).append((path, recording))
-    specs: list[Path] = []
-    paths: list[Path] = []
-    notes: list[str] = notes_of(ran)
-    for number, entries in enumerate(by_program.values()):
-        name = file_name(kernel) + (f"-{number + 1}" if number else "")
-        # One program's recordings are told from another's by a name of their own.
-        pattern = f"{FOLDER}/{name}-*.rec" if len(by_program) == 1 else ""
-        if not pattern:
-            moved = folder / FOLDER / name
-            moved.mkdir(parents=True, exist_ok=True)
-            for path, _ in entries:
-                os.replace(path, moved / path.name)
-            entries = [(moved / path.name, recording) for path, recording in entries]
-            pattern = f"{FOLDER}/{name}/*.rec"
-        paths += [path for path, _ in entries]
-        if entries[0][1].form != "source":
-            notes.append(f"{name} was captured without its source ({entries[0][1].form}): it cannot be tuned")
-            continue
-        write, suffix = (write_cuda_spec, ".cu") if entries[0][1].api == "cuda" else (write_spec, ".cl")
-        try:
-            source, spec = write([r for _, r in entries], name=name, pattern=pattern)
-        except SpecError as error:
-            # What was recorded is there, and may be tuned with a spec that a person writes.
-            notes.append(f"{name} gets no spec: {error}")
-            continue
-        write_atomically(folder / f"{name}{suffix}", source.encode())
-        write_atomically(folder / f"{name}.yaml", spec.encode())
-        specs.append(folder / f"{name}.yaml")
-        try:
-            load_spec(specs[-1])
-        except TunerError as error:
-            notes.append(f"{specs[-1].name} does not tune as it is: {error.message}")
-        earlier = sorted(set(folder.glob(pattern)) - set(paths))
-        if earlier:
-            notes.append(
-                f"{specs[-1].name} also takes {len(earlier)} earlier recordings such as {earlier[0].name}"
-            )
-    return RecordReport(ran=ran, recordings=tuple(sorted(paths)), specs=tuple(specs), notes=tuple(notes))
+    names = list(dict.fromkeys(kernels))
+    ran, found = _capture(command, names, folder / FOLDER, instances=instances, aside=aside)
+    return write_specs(ran, found, names, folder, command=command)
 
 
 def record_spec(
@@ -210,22 +135,24 @@ def record_spec(
     kernel = spec.task.kernel
     folder = Path(spec.path).resolve().parent / FOLDER
     library = None
-    if kernel.language == "c":
-        sizes = spec.task.problems[0].sizes
-        text = function_library(kernel.entry, spec.task.arguments, kernel.returns, sizes)
-        library = _library(text, f"record-{file_name(kernel.entry)}")
+    backend = backends.create(spec.task.backend)
+    if isinstance(backend, NamesFunctions):
+        space = spec.space(backend.pass_catalogue(spec.task.target) if spec.wants_passes else None)
+        symbol = backend.symbol(spec.task, space.resolve(space.default()))
+        text = recording_library(function_of(spec.task, symbol, command))
+        library = function_library(text, f"record-{kernel.entry}")
     elif kernel.language not in ("opencl", "cuda"):
         raise UsageError(
-            f"functions of {kernel.language} cannot be recorded yet", 'give it extern "C" and a C source'
+            f"kernels of {kernel.language} cannot be recorded yet", "record OpenCL, CUDA, C or C++"
         )
-    ran, found = _capture(command, kernel.entry, folder, instances=instances, aside=aside, library=library)
+    ran, found = _capture(command, [kernel.entry], folder, instances=instances, aside=aside, library=library)
     notes = notes_of(ran)
-    if len({(r.text, r.options) for _, r in found}) > 1:
+    if len({(taken.recording.text, taken.recording.options) for taken in found}) > 1:
         notes.append(f"several programs have a kernel {kernel.entry}; tuner record --kernel keeps them apart")
     pattern = f"{FOLDER}/{file_name(kernel.entry)}-*.rec"
     instead = "beside arguments" if library else "in the place of arguments and problem"
     notes.append(f"write workload: {pattern} {instead} to tune on them")
-    return RecordReport(ran=ran, recordings=tuple(path for path, _ in found), notes=tuple(notes))
+    return RecordReport(ran=ran, recordings=tuple(taken.path for taken in found), notes=tuple(notes))
 
 
 def _application(command: Sequence[str], *, aside: bool, library: Path | None = None) -> Application:
@@ -251,32 +178,31 @@ def _must_have_run(ran: Ran, command: Sequence[str]) -> None:
 
 def _capture(
     command: Sequence[str],
-    kernel: str,
+    kernels: Sequence[str],
     folder: Path,
     *,
     instances: int,
     aside: bool,
     library: Path | None = None,
-) -> tuple[Ran, list[tuple[Path, Recording]]]:
+) -> tuple[Ran, list[Taken]]:
     variables = {
         "TUNER_RECORD_MODE": "record",
-        "TUNER_RECORD_KERNEL": kernel,
+        "TUNER_RECORD_KERNEL": "\n".join(kernels),
         "TUNER_RECORD_INSTANCES": str(instances),
     }
     with scratch_folder(folder) as name:
         scratch = Path(name)
         ran = _application(command, aside=aside, library=library).run(scratch, variables)
-        found = collect(ran, scratch, folder, kernel)
+        found = collect(ran, scratch, folder, kernels)
         if not found:
-            raise nothing_found(ran, command, kernel)
+            raise nothing_found(ran, command, kernels)
     return ran, found
 
 
-def collect(ran: Ran, scratch: Path, folder: Path, kernel: str) -> list[tuple[Path, Recording]]:
+def collect(ran: Ran, scratch: Path, folder: Path, kernels: Sequence[str]) -> list[Taken]:
     """Writes the recordings of what the library left in a folder; none where it left none."""
-    uses = {use.program: use for use in ran.kernels if use.name == kernel}
-    found = [_write(raw, folder, kernel, uses) for raw in sorted(scratch.glob("*.raw"))]
-    return list(dict(found).items())
+    found = [_write(raw, folder, ran, kernels) for raw in sorted(scratch.glob("*.raw"))]
+    return list({taken.path: taken for taken in found}.values())
 
 
 def scratch_folder(folder: Path) -> tempfile.TemporaryDirectory[str]:
@@ -288,48 +214,35 @@ def scratch_folder(folder: Path) -> tempfile.TemporaryDirectory[str]:
         raise MachineError(f"{folder} cannot be written: {error.strerror}", "name another with -o") from None
 
 
-def _write(raw: Path, folder: Path, kernel: str, uses: Mapping[str, KernelUse]) -> tuple[Path, Recording]:
+def _write(raw: Path, folder: Path, ran: Ran, kernels: Sequence[str]) -> Taken:
     with read_raw(raw) as capture:
-        sign = capture.recording.signature
-        use = next((u for u in uses.values() if sign in u.signatures), None)
+        if capture.wanted >= len(kernels):
+            raise MachineError(f"{raw.name} is damaged", "record it again")
+        recording, kernel = capture.recording, kernels[capture.wanted]
+        sign = recording.signature
+        use = next((u for u in ran.kernels if u.name == recording.entry and sign in u.signatures), None)
         path = capture.write(folder, name=file_name(kernel), use=use)
-        count, seconds = use.signatures[sign] if use else (1, capture.recording.seconds)
-        return path, replace(capture.recording, count=count, seconds=seconds / count)
+        count, seconds = use.signatures[sign] if use else (1, recording.seconds)
+        return Taken(
+            kernel=kernel, path=path, recording=replace(recording, count=count, seconds=seconds / count)
+        )
 
 
-def nothing_found(ran: Ran, command: Sequence[str], kernel: str) -> UsageError:
+def nothing_found(ran: Ran, command: Sequence[str], kernels: Sequence[str]) -> UsageError:
     """Why there is no recording."""
     if ran.lost:
         full = "written" in ran.lost[0]
         hint = "make room on the disk, or name another with -o" if full else "run it as it is first"
         return UsageError(f"nothing could be recorded: {ran.lost[0]}", hint)
-    uses = [use for use in ran.kernels if use.name == kernel]
-    reasons = [why for use in uses for why in use.refused]
+    reasons = [(use.name, why) for use in ran.kernels for why in use.refused]
     if reasons:
         return UsageError(
-            f"{kernel} cannot be recorded: {reasons[0]}", "tuner record --list shows what can be"
+            f"{reasons[0][0]} cannot be recorded: {reasons[0][1]}", "tuner record --list shows what can be"
         )
     ended = f" before it {ran.ended_badly}" if ran.ended_badly else ""
     if not ran.seen:
         _must_have_run(ran, command)
     return UsageError(
-        f"{shlex.join(command)!r} never called {kernel!r}{ended}",
-        "tuner record --list names its kernels; a C function has to be called in a shared library",
+        f"{shlex.join(command)!r} never called {' or '.join(map(repr, kernels))}{ended}",
+        "tuner record --list names kernels; a C function has to be in a library, or in the executable named first",
     )
-
-
-def notes_of(ran: Ran) -> list[str]:
-    """What a person should know of a recorded application."""
-    notes = [f"some launches were not recorded: {why}" for why in dict.fromkeys(ran.lost)]
-    if ran.ended_badly:
-        notes.append(f"the application {ran.ended_badly}; what it had launched until then is recorded")
-    for use in ran.kernels:
-        notes += [
-            f"{count} launches of {use.name} cannot be recorded: {why}" for why, count in use.refused.items()
-        ]
-    return notes
-
-
-def file_name(kernel: str) -> str:
-    """A kernel's name as part of a file's."""
-    return _NAME.sub("_", kernel).strip("_.-") or "kernel"

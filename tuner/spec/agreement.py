@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tuner.core.errors import BaselineError, SpecError
-from tuner.core.types import Argument, ArgumentRole
+from tuner.core.types import Argument, ArgumentRole, opaque_bytes
 from tuner.spec.signature import CType, Function, SourceReader
 from tuner.spec.yaml_places import Path, View, closest
 
@@ -148,6 +148,9 @@ def _check_arguments(function: Function, arguments: Sequence[Argument], view: Vi
 
 
 def _check_argument(argument: Argument, kind: CType, view: View, path: Path) -> None:
+    if opaque_bytes(argument.dtype) and not argument.is_array:
+        # From a recording, which is as the application passed it: a structure, a vector, a null buffer.
+        return
     says = f"argument {argument.name!r} is `{kind.text}` in the source"
     if kind.odd:
         raise view.error(

@@ -42,10 +42,12 @@ from tuner.spec.sources import Reader, Sources, folder_reader, mapping_reader, r
 from tuner.spec.tunables import Tunables, make_parameters, make_tunables
 from tuner.spec.workload import (
     DERIVED,
+    FUNCTIONS,
     Workload,
     bind,
     call_problems,
     from_text,
+    hold_out,
     read_calls,
     read_workload,
     recorded_launch,
@@ -231,7 +233,7 @@ class _Loader:
         sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
         backend = choose_backend(model, sources.language, view, live=self.live)
         workload = self._workload(model, sources, view)
-        called_function = workload is not None and sources.language == "c"
+        called_function = workload is not None and sources.language in FUNCTIONS
         if workload is not None and called_function:
             workload = replace(workload, problems=call_problems(workload, model, view))
         problems = make_problems(model, view) if workload is None else workload.problems
@@ -259,6 +261,7 @@ class _Loader:
         if workload is not None:
             files[DERIVED] = workload.text
             launch = launch if called_function else recorded_launch(workload, launch, view)
+            problems = hold_out(problems, workload.recordings)
             if "nonfinite" not in (view.data.get("verify") or {}):
                 # NaN and infinities of a recording are the application's own: they have to come out again.
                 verify = replace(verify, nonfinite="propagate")
@@ -315,7 +318,7 @@ class _Loader:
             return None if derived is None else from_text(derived, origin=self.path)
         if model.workload is None:
             return None
-        if sources.language == "c":
+        if sources.language in FUNCTIONS:
             return read_calls(model, view, Path(self.folder))
         if sources.language == "cuda":
             text = sources.variant.files[0].text

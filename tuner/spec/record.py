@@ -35,7 +35,9 @@ _PLATFORMS = {
 }
 
 
-def write_spec(recordings: Sequence[Recording], *, name: str, pattern: str) -> tuple[str, str]:
+def write_spec(
+    recordings: Sequence[Recording], *, name: str, pattern: str, evaluations: int = 60
+) -> tuple[str, str]:
     """Source and spec of one kernel.
 
     Work-groups are tuned where the kernel cannot tell how large they are; build options where they keep to the
@@ -45,6 +47,7 @@ def write_spec(recordings: Sequence[Recording], *, name: str, pattern: str) -> t
         recordings: of one program.
         name: of both files, without suffix.
         pattern: of the recordings' files, relative to the spec.
+        evaluations: the budget.
 
     Returns:
         The source and the YAML text.
@@ -73,7 +76,11 @@ def write_spec(recordings: Sequence[Recording], *, name: str, pattern: str) -> t
         lines.append(f"    recorded: [{quoted(options)}]            # as the application builds it")
     further = [option for option in _EXTRA if option not in options.split()]
     lines.append(f"    extra: {['', *further]}")
-    lines += ["  passes: off", "verify: {reference: recording}", "search: {budget: {evaluations: 60}}"]
+    lines += [
+        "  passes: off",
+        "verify: {reference: recording}",
+        f"search: {{budget: {{evaluations: {evaluations}}}}}",
+    ]
     return first.text, "\n".join(lines) + "\n"
 
 

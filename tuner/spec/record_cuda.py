@@ -35,13 +35,16 @@ _GROUPS = {
 }
 
 
-def write_cuda_spec(recordings: Sequence[Recording], *, name: str, pattern: str) -> tuple[str, str]:
+def write_cuda_spec(
+    recordings: Sequence[Recording], *, name: str, pattern: str, evaluations: int = 60
+) -> tuple[str, str]:
     """Source and spec of one kernel.
 
     Args:
         recordings: of one program.
         name: of both files, without suffix.
         pattern: of the recordings' files, relative to the spec.
+        evaluations: the budget.
 
     Returns:
         The source and the YAML text.
@@ -72,7 +75,7 @@ def write_cuda_spec(recordings: Sequence[Recording], *, name: str, pattern: str)
     lines += [
         "  passes: off              # {} tunes LLVM's passes as well, where clang takes the source",
         "verify: {reference: recording}",
-        "search: {budget: {evaluations: 60}}",
+        f"search: {{budget: {{evaluations: {evaluations}}}}}",
     ]
     return first.text, "\n".join(lines) + "\n"
 

@@ -11,13 +11,25 @@ from dataclasses import replace
 import numpy as np
 
 from tuner.core.errors import SpecError
-from tuner.recorders.recordings.format import Recording
-from tuner.spec.signature import Function
+from tuner.recorders.recordings.format import RecordedArgument, Recording
+from tuner.spec.signature import CType, Function
 from tuner.spec.yaml_places import View
 
-__all__ = ["check_number", "check_replayable", "group_of", "the_function", "told_apart"]
+__all__ = [
+    "NULL_DTYPE",
+    "check_number",
+    "check_replayable",
+    "group_of",
+    "is_null",
+    "is_opaque",
+    "the_function",
+    "told_apart",
+]
 
 _USUAL_GROUP = 64
+_POINTER_BYTES = 8
+NULL_DTYPE = f"bytes{_POINTER_BYTES}"
+"""How a null buffer is passed again."""
 
 
 def the_function(found: list[Function], entry: str, view: View) -> Function:
@@ -69,6 +81,8 @@ def check_replayable(name: str, recording: Recording, function: Function, view: 
         raise refuse("the kernel asks for the number of axes", "such launches cannot be replayed yet")
     for i, (argument, (given, kind)) in enumerate(zip(recording.arguments, function.parameters, strict=True)):
         label = f"argument {given or i}"
+        if kind.pointer and not kind.local and is_null(argument):
+            continue
         if argument.kind == "null" or (kind.pointer and argument.kind == "scalar"):
             raise refuse(f"{label} is a null buffer", "such launches cannot be replayed yet")
         if kind.local != (argument.kind == "local"):
@@ -77,8 +91,10 @@ def check_replayable(name: str, recording: Recording, function: Function, view: 
             continue
         if kind.pointer != (argument.kind == "buffer"):
             raise refuse(f"{label} is `{kind.text}`, but a {argument.kind} was passed", "record it again")
-        if kind.odd or (not kind.pointer and not kind.dtypes):
-            raise refuse(f"{label} is `{kind.text}`, by value", "only numbers by value can be replayed yet")
+        if is_opaque(kind):
+            continue
+        if kind.odd:
+            raise refuse(f"{label} is `{kind.text}`, {kind.odd}", "such launches cannot be replayed yet")
         item = np.dtype(kind.dtypes[0] if kind.dtypes else "uint8").itemsize
         if argument.size_bytes % item or (not kind.pointer and argument.size_bytes != item):
             raise refuse(
@@ -87,6 +103,16 @@ def check_replayable(name: str, recording: Recording, function: Function, view: 
         if not kind.pointer:
             check_number(argument.value, kind.dtypes[0], label, refuse)
     _check_overlaps(recording, function, refuse)
+
+
+def is_opaque(kind: CType) -> bool:
+    """Whether a parameter is passed by value and is no number: a structure or a vector, replayed byte by byte."""
+    return not kind.pointer and not kind.local and (not kind.dtypes or kind.width > 1)
+
+
+def is_null(argument: RecordedArgument) -> bool:
+    """Whether the application passed no buffer where one may be."""
+    return argument.kind == "null" or (argument.kind == "scalar" and argument.value == bytes(_POINTER_BYTES))
 
 
 def check_number(value: bytes, dtype: str, label: str, refuse: Callable[[str, str], SpecError]) -> None:

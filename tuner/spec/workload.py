@@ -24,6 +24,7 @@ from tuner.recorders.recordings.format import RecordedArgument, Recording, Recor
 from tuner.spec.by_recording import INDEX, by_recording
 from tuner.spec.models import SpecModel
 from tuner.spec.recorded_cuda import base_name, check_cuda, cuda_arguments
+from tuner.spec.recorded_opencl import check_alike, dtype_of_parameter, opencl_arguments
 from tuner.spec.replayable import check_number, check_replayable, group_of, the_function, told_apart
 from tuner.spec.signature import Function
 from tuner.spec.yaml_places import View
@@ -31,15 +32,20 @@ from tuner.spec.yaml_places import View
 __all__ = [
     "AXES",
     "DERIVED",
+    "FUNCTIONS",
     "INDEX",
     "Workload",
     "bind",
     "call_problems",
     "from_text",
+    "hold_out",
     "read_calls",
     "read_workload",
     "recorded_launch",
 ]
+
+FUNCTIONS = ("c", "c++")
+"""The languages whose recordings are of functions: the spec lists their arguments itself."""
 
 DERIVED = "recordings.json"
 """Name, among the files of a loaded spec, of what was derived from its recordings."""
@@ -96,13 +102,15 @@ def read_workload(
     except BaselineError as error:
         raise error.at(view.place(("kernel", "source"))) from None
     parameters = [
-        [name or f"argument{i}", kind.dtypes[0] if kind.dtypes else "uint8", kind.constant]
+        [name or f"argument{i}", dtype_of_parameter(kind, i, recordings), kind.constant]
         for i, (name, kind) in enumerate(function.parameters)
     ]
     recordings = [told_apart(recording, function) for recording in recordings]
     for name, recording in zip(names, recordings, strict=True):
         check = check_cuda if recording.api == "cuda" else check_replayable
         check(name, recording, function, view)
+    if recordings[0].api == "opencl":
+        check_alike(names, recordings, function, view)
     return _workload(names, digests, recordings, parameters, view)
 
 
@@ -168,7 +176,10 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
             made.append(replace(argument, initial=initial, fixed=False))
             continue
         values = [_scalar(a.value, argument.dtype, argument.name, view) for a in recorded]
-        made.append(replace(argument, value=by_recording(values)))
+        size = argument.value.text.strip() if argument.value is not None else ""
+        if any(p.sizes.get(size) != v for p, v in zip(workload.problems, values, strict=True)):
+            argument = replace(argument, value=by_recording(values))
+        made.append(argument)
     for name, recording in zip(workload.names, workload.recordings, strict=True):
         _check_shared(name, recording, arguments, view)
     return tuple(made)
@@ -345,28 +356,8 @@ def fnmatch_hint(name: str, entry: str) -> str:
 def _arguments(
     parameters: Sequence[Sequence[Any]], names: Sequence[str], recordings: Sequence[Recording]
 ) -> tuple[Argument, ...]:
-    if recordings[0].api == "cuda":
-        return cuda_arguments(parameters, names, recordings)
-    made = []
-    for number, (name, dtype, constant) in enumerate(parameters):
-        given = [r.arguments[number] for r in recordings]
-        if given[0].kind == "local":
-            continue
-        item = np.dtype(dtype).itemsize
-        if given[0].kind == "scalar":
-            values = [np.frombuffer(a.value, dtype)[0].item() for a in given]
-            made.append(Argument(name=name, dtype=dtype, value=by_recording(values)))
-            continue
-        made.append(
-            Argument(
-                name=name,
-                dtype=dtype,
-                shape=(by_recording([a.size_bytes // item for a in given]),),
-                role=ArgumentRole.INPUT if constant else ArgumentRole.INOUT,
-                initial=Initial(kind="recording", options={"paths": tuple(names), "argument": number}),
-            )
-        )
-    return tuple(made)
+    derive = cuda_arguments if recordings[0].api == "cuda" else opencl_arguments
+    return derive(parameters, names, recordings)
 
 
 def _problems(recordings: Sequence[Recording]) -> tuple[Problem, ...]:
@@ -378,6 +369,21 @@ def _problems(recordings: Sequence[Recording]) -> tuple[Problem, ...]:
             weight=round(share / total, 6) or 1e-6,
         )
         for i, (r, share) in enumerate(zip(recordings, shares, strict=True))
+    )
+
+
+def hold_out(problems: Sequence[Problem], recordings: Sequence[Recording]) -> tuple[Problem, ...]:
+    """One problem for each kind of launch; further recordings of a kind are held out from the search.
+
+    Args:
+        problems: one for each recording.
+        recordings: the same, told apart by their signatures: geometry, scalars and sizes.
+    """
+    kinds: dict[str, list[Problem]] = {}
+    for number, (problem, recording) in enumerate(zip(problems, recordings, strict=True)):
+        kinds.setdefault(recording.signature or f"#{number}", []).append(problem)
+    return tuple(
+        replace(first, held_out=tuple(problem.sizes for problem in rest)) for first, *rest in kinds.values()
     )
 
 

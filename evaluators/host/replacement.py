@@ -1,0 +1,43 @@
+"""What a winner of the host backend needs to know of an application that it is put into."""
+
+from __future__ import annotations
+
+from tuner.core.errors import UsageError
+from tuner.core.types import Kernel, Resolved, Status
+from tuner.evaluators.host import frontend as front
+from tuner.evaluators.host.compiler import HostCompiler
+from tuner.evaluators.host.flags import sort_flags
+from tuner.evaluators.host.objects import Object
+from tuner.evaluators.host.symbols import entry_symbol
+
+__all__ = ["USUAL_LIBRARIES", "symbol_of"]
+
+USUAL_LIBRARIES = ("libm.so.6", "libmvec.so.1", "libgcc_s.so.1")
+"""What every candidate may call; an application need not have loaded them."""
+
+
+def symbol_of(compiler: HostCompiler, kernel: Kernel, resolved: Resolved) -> str:
+    """What the kernel's entry is called in object code: a C++ function has its mangled name there.
+
+    Args:
+        compiler: that makes the object.
+        kernel: as given.
+        resolved: a configuration that it builds with.
+
+    Raises:
+        UsageError: the source does not build here, or has no such function or several.
+    """
+    if kernel.language == "c":
+        return kernel.entry
+    flags = sort_flags(resolved.flags, folder=kernel.folder)
+    status, output, code = compiler.front.object_of(front.Source.of(kernel), flags, resolved.macros)
+    if status is not Status.OK:
+        said = output.strip().split("\n")[0]
+        raise UsageError(f"the source of {kernel.entry} does not compile here: {said}", "correct it")
+    symbol = entry_symbol(Object(code).exports, kernel.entry)
+    if symbol is None:
+        raise UsageError(
+            f"the source has no function {kernel.entry!r} that others can call, or several of that name",
+            "name it with its namespaces, such as space::name",
+        )
+    return symbol

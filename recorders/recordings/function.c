@@ -1,0 +1,174 @@
+/* What stands before one function (SYMBOL): finds the function itself, and answers those who ask for it by name.
+ *
+ * Follows common.c; what is made from a spec follows it and defines WRAPPER. Several libraries of an application may
+ * have a function of that name: each caller gets its own.
+ */
+
+struct described { const char *name; void *base; const char *symbol; void *address; };
+extern char *dlerror(void);
+extern int dladdr(const void *, struct described *);
+
+static void *patched; /* how the function is called where its own first bytes lead here */
+static void *asked;   /* what an application found that asked for it by name */
+
+enum { OBJECTS = 512, LAZY_AND_LOADED = 0x1 | 0x4 };
+struct listed { size_t count; char *names[OBJECTS]; };
+
+/* Only names are taken here: to open an object while they are listed could wait for another thread for ever. */
+static int list_object(struct loaded *object, size_t size, void *data)
+{
+    struct listed *list = data;
+    (void)size;
+    if (!object->name || !object->name[0] || list->count == OBJECTS) return 0;
+    size_t length = strlen(object->name) + 1;
+    char *copy = malloc(length);
+    if (copy) list->names[list->count++] = memcpy(copy, object->name, length);
+    return 0;
+}
+
+static void *in_object(const char *name)
+{
+    void *handle = name ? dlopen(name, LAZY_AND_LOADED) : NULL;
+    void *found = handle ? real_dlsym(handle, SYMBOL) : NULL;
+    return found == WRAPPER ? NULL : found;
+}
+
+/* Where no library of the global scope has it, the caller loaded it for itself: its own scope says where it is. A
+ * caller that jumped here is not known; then what was asked for by name, or any library that has it. */
+static void *searched(void *caller)
+{
+    struct described object;
+    struct listed list = {0};
+    void *found = real_dlsym(NEXT, SYMBOL);
+    if (found && found != WRAPPER) return found;
+    found = dladdr(caller, &object) ? in_object(object.name) : NULL;
+    if (!found) found = __atomic_load_n(&asked, __ATOMIC_ACQUIRE);
+    if (found) return found;
+    dl_iterate_phdr(list_object, &list);
+    for (size_t i = 0; i < list.count; i++) {
+        if (!found) found = in_object(list.names[i]);
+        free(list.names[i]);
+    }
+    return found;
+}
+
+#ifdef OWN_PATH
+/* The function is the executable's own, whose calls of it the linker has bound: its first bytes become a jump here, and
+ * what they were runs elsewhere. Before main, so that no other thread can be in them. */
+
+extern ssize_t readlink(const char *, char *, size_t);
+extern int mprotect(void *, size_t, int);
+
+static int is_first(struct loaded *object, size_t size, void *base)
+{
+    (void)size;
+    *(uintptr_t *)base = object->address;
+    return 1;
+}
+
+static unsigned char *page_near(uintptr_t place)
+{
+    enum { PAGE = 4096, STEP = 1 << 20, TRIES = 1500, PRIVATE_AND_NOT_OVER = 0x02 | 0x20 | 0x100000 };
+    uintptr_t start = place & ~(uintptr_t)(STEP - 1);
+    for (uintptr_t i = 1; i < TRIES; i++)
+        for (int up = 0; up < 2; up++) {
+            if (!up && start < i * STEP) continue;
+            uintptr_t wanted_place = up ? start + i * STEP : start - i * STEP;
+            void *got = mmap((void *)wanted_place, PAGE, 3, PRIVATE_AND_NOT_OVER, -1, 0);
+            if (got == (void *)wanted_place) return got;
+        }
+    return NULL;
+}
+
+static size_t far_jump(unsigned char *at, const void *target)
+{
+    memcpy(at, "\xff\x25\0\0\0\0", 6);
+    memcpy(at + 6, &target, 8);
+    return 14;
+}
+
+static const char *redirect(unsigned char *function)
+{
+    unsigned char *page = page_near((uintptr_t)function);
+    if (!page) return "no memory near it";
+    memcpy(page, own_moved, sizeof own_moved);
+    for (size_t i = 0; i < OWN_TARGETS; i++) {
+        int32_t far = (int32_t)(function + own_targets[i][2] - (page + own_targets[i][1]));
+        memcpy(page + own_targets[i][0], &far, 4);
+    }
+    size_t used = sizeof own_moved + far_jump(page + sizeof own_moved, function + sizeof own_first);
+    used = (used + 15) & ~(size_t)15;
+    far_jump(page + used, WRAPPER);
+    int32_t jump = (int32_t)(page + used - (function + 5));
+    uintptr_t low = (uintptr_t)function & ~(uintptr_t)4095, high = ((uintptr_t)function + 5 + 4095) & ~(uintptr_t)4095;
+    if (mprotect(page, 4096, 5) || mprotect((void *)low, high - low, 7)) return "its memory cannot be changed";
+    __atomic_store_n(&patched, (void *)page, __ATOMIC_RELEASE);
+    function[0] = 0xE9;
+    memcpy(function + 1, &jump, 4);
+    return mprotect((void *)low, high - low, 5) ? "its memory cannot be protected again" : NULL;
+}
+
+__attribute__((constructor)) static void stand_before(void)
+{
+    char path[4096];
+    uintptr_t base = 0;
+    begin();
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length < 0) return;
+    path[length] = 0;
+    if (strcmp(path, OWN_PATH)) return;
+    dl_iterate_phdr(is_first, &base);
+    unsigned char *function = (unsigned char *)base + OWN_ADDRESS;
+    const char *why = memcmp(function, own_first, sizeof own_first) ? "it is another one than was looked at" : redirect(function);
+    if (why) say("problem\t%s of the executable cannot be stood before: %s", ENTRY, why);
+}
+#endif
+
+enum { CALLERS = 64 };
+static struct { void *caller, *function; } callers[CALLERS];
+
+static void *original(void *caller)
+{
+    if (patched) return patched;
+    for (int i = 0; i < CALLERS; i++) {
+        void *known = __atomic_load_n(&callers[i].caller, __ATOMIC_ACQUIRE);
+        if (known == caller) {
+            void *function = __atomic_load_n(&callers[i].function, __ATOMIC_ACQUIRE);
+            if (function) return function;
+        }
+        if (!known) break;
+    }
+    void *function = searched(caller);
+    if (!function) __builtin_trap();
+    for (int i = 0; i < CALLERS; i++) {
+        void *none = NULL;
+        if (__atomic_compare_exchange_n(&callers[i].caller, &none, caller, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            __atomic_store_n(&callers[i].function, function, __ATOMIC_RELEASE);
+            break;
+        }
+        if (none == caller) break;
+    }
+    return function;
+}
+
+/* The first function that was called under the name; another one of that name is not the one that is meant. */
+static int is_meant(void *function)
+{
+    static void *first;
+    void *none = NULL;
+    if (__atomic_compare_exchange_n(&first, &none, function, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return 1;
+    return none == function;
+}
+
+EXPORT void *dlsym(void *handle, const char *name)
+{
+    begin();
+    if (handle != NEXT && !strcmp(name, SYMBOL)) {
+        void *found = real_dlsym(handle, name), *none = NULL;
+        if (!found || found == WRAPPER || patched) return found;
+        if (__atomic_compare_exchange_n(&asked, &none, found, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) || none == found)
+            return WRAPPER;
+        return found;
+    }
+    __attribute__((musttail)) return real_dlsym(handle, name);
+}

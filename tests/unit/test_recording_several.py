@@ -1,0 +1,141 @@
+"""Several kernels of one application, recorded in one run of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.driver.recording import record_kernels
+from tuner.evaluators.opencl.backend import OpenClBackend
+from tuner.recorders.recordings.format import RecordingFile
+from tuner.spec.load import load_spec
+
+APPLICATION = """
+import numpy as np
+import pyopencl as cl
+
+SOURCE = '''
+__kernel void first(__global int *x) { x[get_global_id(0)] += 1; }
+__kernel void second(__global int *x) { x[get_global_id(0)] += 2; }
+typedef struct { int a; float b[3]; } Pair;
+__kernel void third(__global float *y, Pair p, float4 v) { y[get_global_id(0)] = p.a + p.b[2] + v.w; }
+__kernel void offset(__global int *x, long by) { x[get_global_id(0)] += (int)by; }
+__kernel void maybe(__global int *x, __global int *none) { x[get_global_id(0)] = none ? 1 : 5; }
+'''
+devices = [d for p in cl.get_platforms() for d in p.get_devices() if "Portable" in p.name]
+context = cl.Context(devices[:1])
+queue = cl.CommandQueue(context)
+program = cl.Program(context, SOURCE).build()
+x = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=np.zeros(64, np.int32))
+y = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=np.zeros(64, np.float32))
+first, second, third = (cl.Kernel(program, name) for name in ("first", "second", "third"))
+first.set_args(x)
+second.set_args(x)
+third.set_arg(0, y)
+third.set_arg(1, np.array([(7, (1, 2, 3))], dtype=[("a", "i4"), ("b", "f4", 3)]))
+third.set_arg(2, np.array([1, 2, 3, 4], np.float32))
+for size in (8, 16, 32, 64):
+    cl.enqueue_nd_range_kernel(queue, first, (size,), (8,))
+maybe = cl.Kernel(program, "maybe")
+maybe.set_args(x, None)
+for kernel in (second, second, second, third, maybe):
+    cl.enqueue_nd_range_kernel(queue, kernel, (64,), (8,))
+offset = cl.Kernel(program, "offset")
+for by in (0, 5):
+    offset.set_args(x, np.int64(by))
+    cl.enqueue_nd_range_kernel(queue, offset, (64,), (8,))
+queue.finish()
+"""
+
+
+@pytest.fixture(autouse=True)
+def pocl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The application and the backend on PoCL."""
+    try:
+        OpenClBackend().device("pocl")
+    except (MachineError, SpecError) as error:
+        pytest.skip(f"no PoCL: {error}")
+    if Path("/etc/OpenCL/vendors").is_dir() and "OCL_ICD_VENDORS" not in os.environ:
+        monkeypatch.setenv("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    """The application."""
+    (tmp_path / "application.py").write_text(APPLICATION)
+    return [sys.executable, str(tmp_path / "application.py")]
+
+
+def values(path: Path) -> tuple[int, tuple[int, ...], int]:
+    """Work-items, and the first value before and after."""
+    with RecordingFile(path) as file:
+        before, after = (int.from_bytes(b[:4], "little") for b in (file.before(0), file.after(0)))
+        return before, file.recording.global_size, after
+
+
+def test_each_kernel_has_room_and_a_spec_of_its_own(tmp_path: Path, command: list[str]) -> None:
+    out = tmp_path / "out"
+    names = ["first", "second", "third", "fourth"]
+    report = record_kernels(command, names, out, instances=2)
+    assert sorted(p.name for p in report.specs) == ["first.yaml", "second.yaml", "third.yaml"]
+    found = {name: sorted(map(values, out.glob(f"recordings/{name}-*.rec"))) for name in ("first", "second")}
+    # Kernels with the same arguments and geometry are not taken for one another.
+    assert found["first"] == [(0, (8,), 1), (1, (16,), 2)]
+    assert found["second"] == [(4, (64,), 6), (6, (64,), 8)]
+    assert any("nothing of fourth was recorded" in note for note in report.notes)
+    assert report.index is not None
+    index = json.loads(report.index.read_text())
+    assert {k["name"] for k in index["kernels"]} == {"first", "second", "third"}
+    shares = [k["share"] for k in index["kernels"]]
+    assert sum(shares) == pytest.approx(1)
+    assert shares == sorted(shares, reverse=True)
+    budgets = []
+    for kernel in index["kernels"]:
+        assert all((out / name).is_file() for name in kernel["recordings"])
+        spec = yaml.safe_load((out / kernel["spec"]).read_text())
+        budgets.append(spec["search"]["budget"]["evaluations"])
+    assert budgets == sorted(budgets, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtypes"), [("third", ["float32", "bytes16", "bytes16"]), ("maybe", ["int32", "bytes8"])]
+)
+def test_structures_vectors_and_null_buffers_are_replayed(
+    tmp_path: Path, command: list[str], kernel: str, dtypes: list[str]
+) -> None:
+    report = record_kernels(command, [kernel], tmp_path / "out", instances=1)
+    assert report.index is None
+    (loaded,) = load_spec(report.specs[0])
+    assert [a.dtype for a in loaded.task.arguments] == dtypes
+    evaluation = OpenClBackend().prepare(loaded.task, workers=1)
+    try:
+        from tuner.core.types import BuildRequest
+
+        space = loaded.space(None)
+        resolved = space.resolve(space.default())
+        request = BuildRequest(trial=0, variant=loaded.task.kernel.variant, resolved=resolved)
+        (build,) = evaluation.build([request])
+        report_ = evaluation.set_baseline(build, resolved)
+    finally:
+        evaluation.close()
+    assert report_.status == "ok", report_.message
+
+
+def test_a_number_of_zero_is_no_null_buffer(tmp_path: Path, command: list[str]) -> None:
+    report = record_kernels(command, ["offset"], tmp_path / "out", instances=2)
+    assert not report.notes
+    (loaded,) = load_spec(report.specs[0])
+    by = loaded.task.arguments[1].value
+    assert by is not None
+    assert {by.evaluate(p.sizes) for p in loaded.task.problems} == {0, 5}
+
+
+def test_none_of_the_kernels(tmp_path: Path, command: list[str]) -> None:
+    with pytest.raises(UsageError, match="never called 'one' or 'two'"):
+        record_kernels(command, ["one", "two"], tmp_path / "out", instances=1)

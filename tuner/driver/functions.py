@@ -1,0 +1,64 @@
+"""Functions of an application's own code: what a spec says of one, and the libraries that stand before it.
+
+May not run the application.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib.resources import files as package_files
+from pathlib import Path
+
+from tuner.core.types import Task
+from tuner.evaluators.host.patching import movable_head
+from tuner.evaluators.host.shared import shared_library
+from tuner.recorders.recordings.executables import own_function
+from tuner.recorders.recordings.function import Interposed, OwnHead
+
+__all__ = ["function_library", "function_of"]
+
+_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+def function_of(task: Task, symbol: str, command: Sequence[str] = ()) -> Interposed:
+    """The function that a task describes.
+
+    Args:
+        task: with arguments in call order.
+        symbol: its name in the application's object code.
+        command: the application; where its executable defines the function, that one is meant.
+
+    Raises:
+        UsageError: it does, and the function is such that nothing can be put before it.
+        MachineError: there is no LLVM to look at it with.
+    """
+    found = own_function(command[0], symbol) if command else None
+    own = None
+    if found is not None:
+        head = movable_head(found.code, task.kernel.entry)
+        own = OwnHead(
+            path=str(found.path),
+            address=found.address,
+            first=found.code[: head.size],
+            moved=head.moved,
+            targets=head.targets,
+        )
+    return Interposed(
+        entry=task.kernel.entry,
+        symbol=symbol,
+        arguments=task.arguments,
+        returns=task.kernel.returns,
+        sizes=task.problems[0].sizes,
+        own=own,
+    )
+
+
+def function_library(text: str, name: str) -> Path:
+    """The library of a text of :mod:`tuner.recorders.recordings`, made where it is missing.
+
+    Raises:
+        MachineError: it cannot be made.
+    """
+    common = package_files("tuner.recorders.recordings").joinpath("common.c").read_text(encoding="utf-8")
+    return shared_library(f"{common}\n{text}", _NAME.sub("_", name))
