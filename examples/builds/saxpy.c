@@ -1,4 +1,8 @@
 /* y = a x + y, UNROLL elements at a time. */
+#ifndef UNROLL
+#define UNROLL 1
+#endif
+
 void saxpy(float a, const float *restrict x, float *restrict y, int n)
 {
     int i = 0;
