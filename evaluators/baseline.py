@@ -121,7 +121,9 @@ class Baseline:
         if self._supply is None:
             raise UsageError("there is no baseline to compare with", "call set_baseline() first")
         if build.status is not Status.OK:
-            raise UsageError(f"a build with status {build.status} cannot be run")
+            raise UsageError(
+                f"a build with status {build.status} cannot be run", "open builds with the status ok only"
+            )
         if purpose not in _PURPOSES:
             raise UsageError(f"unknown purpose {purpose!r}", f"one of {', '.join(_PURPOSES)}")
         supply, runtime = self._supply, runtime_of(self._task, resolved)

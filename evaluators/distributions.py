@@ -83,7 +83,10 @@ def cast_scalar(name: str, value: Value, dtype: np.dtype[Any]) -> int | float:
         with np.errstate(over="ignore"):
             rounded = float(dtype.type(value))
         if math.isinf(rounded):
-            raise SpecError(f"the value {value} of {name!r} does not fit {dtype}")
+            raise SpecError(
+                f"the value {value} of {name!r} does not fit {dtype}",
+                "give a value that it can hold, or a wider dtype",
+            )
         return rounded
     if int(value) != value:
         raise SpecError(f"the value {value} of {name!r} is not a whole number", f"its dtype is {dtype}")
@@ -213,7 +216,9 @@ class ArrayMaker:
             )
         needed, allowed = OPTIONS[initial.kind]
         for name in sorted(needed - set(initial.options)):
-            raise SpecError(f"argument {argument.name!r}: init {initial.kind} needs {name!r}")
+            raise SpecError(
+                f"argument {argument.name!r}: init {initial.kind} needs {name!r}", "give this option"
+            )
         for name in sorted(set(initial.options) - needed - allowed):
             raise SpecError(
                 f"argument {argument.name!r}: init {initial.kind} has no option {name!r}",
@@ -228,7 +233,8 @@ class ArrayMaker:
             value = value.evaluate(self.env)
         if not isinstance(value, int | float) or (isinstance(value, float) and not math.isfinite(value)):
             raise SpecError(
-                f"argument {argument.name!r}: {option} of its init is not a finite number: {value!r}"
+                f"argument {argument.name!r}: {option} of its init is not a finite number: {value!r}",
+                "give a finite number",
             )
         return value
 
@@ -236,7 +242,8 @@ class ArrayMaker:
         value = self._number(argument, option)
         if int(value) != value:
             raise SpecError(
-                f"argument {argument.name!r}: {option} of its init is {value}, not a whole number"
+                f"argument {argument.name!r}: {option} of its init is {value}, not a whole number",
+                "give a whole number",
             )
         return int(value)
 
@@ -258,7 +265,10 @@ class ArrayMaker:
         else:
             low, high = self._number(argument, "low", 0), self._number(argument, "high", 1)
             if low > high:
-                raise SpecError(f"argument {argument.name!r}: uniform from {low} to {high} is empty")
+                raise SpecError(
+                    f"argument {argument.name!r}: uniform from {low} to {high} is empty",
+                    "the low end comes first",
+                )
             values = rng.random(full, dtype=part)
             values *= part(high - low)
             values += part(low)
@@ -278,7 +288,10 @@ class ArrayMaker:
         drawn = dtype if dtype.kind in "iu" else np.dtype(np.int64)
         smallest, largest = _integer_range(drawn if dtype.kind != "b" else dtype)
         if low < smallest or high - 1 > largest:
-            raise SpecError(f"argument {argument.name!r}: randint {low} to {high} does not fit {dtype}")
+            raise SpecError(
+                f"argument {argument.name!r}: randint {low} to {high} does not fit {dtype}",
+                "give a value that it can hold, or a wider dtype",
+            )
         return rng.integers(low, high, size=shape, dtype=drawn.type)
 
     def _permutation(
@@ -287,7 +300,10 @@ class ArrayMaker:
         count = math.prod(shape)
         dtype = dtype_of(argument)
         if dtype.kind not in "iu" or count - 1 > np.iinfo(dtype).max:
-            raise SpecError(f"argument {argument.name!r}: {dtype} cannot hold a permutation of {count}")
+            raise SpecError(
+                f"argument {argument.name!r}: {dtype} cannot hold a permutation of {count}",
+                "use a wider dtype",
+            )
         if structured:
             return np.arange(count)[:: 1 if rng.random() < 0.5 else -1]
         return rng.permutation(count)
@@ -301,10 +317,13 @@ class ArrayMaker:
         expected = rows + 1 if part == "row_pointers" else nonzeros
         if math.prod(shape) != expected:
             raise SpecError(
-                f"argument {argument.name!r} has {math.prod(shape)} elements, the csr {part} {expected}"
+                f"argument {argument.name!r} has {math.prod(shape)} elements, the csr {part} {expected}",
+                "make its shape the part's: rows + 1 row pointers, or one column for each nonzero",
             )
         if dtype.kind not in "iu" or max(nonzeros, columns - 1) > np.iinfo(dtype).max:
-            raise SpecError(f"argument {argument.name!r}: {dtype} cannot hold the csr {part}")
+            raise SpecError(
+                f"argument {argument.name!r}: {dtype} cannot hold the csr {part}", "use a wider integer dtype"
+            )
         skew = float(self._number(argument, "skew", 0))
         if not 0 <= skew <= 10:
             raise SpecError(f"argument {argument.name!r}: csr skew is {skew:g}", "0 (even) to 10")
@@ -334,7 +353,8 @@ class ArrayMaker:
                 if path.stat().st_size != math.prod(shape) * dtype.itemsize:
                     raise SpecError(
                         f"argument {argument.name!r} takes {math.prod(shape) * dtype.itemsize} bytes, "
-                        f"{path.name} has {path.stat().st_size}"
+                        f"{path.name} has {path.stat().st_size}",
+                        "make the shape fit the file, or the file the shape",
                     )
                 values = np.fromfile(path, dtype)
             else:
@@ -344,7 +364,10 @@ class ArrayMaker:
         except (OSError, ValueError, EOFError) as error:
             if isinstance(error, SpecError):
                 raise
-            raise SpecError(f"argument {argument.name!r}: cannot read {path} ({error})") from None
+            raise SpecError(
+                f"argument {argument.name!r}: cannot read {path} ({error})",
+                "name a .npy or .bin file beside the spec",
+            ) from None
         return _fitting(argument, values, shape, path.name)
 
     def _from_python(self, argument: Argument, shape: tuple[int, ...], seed: int) -> Array:
@@ -354,13 +377,15 @@ class ArrayMaker:
         dtype = dtype_of(argument)
         if values.dtype.kind in "fc" and dtype.kind in "iub":
             raise SpecError(
-                f"argument {argument.name!r} is {dtype}, {options['function']} gave {values.dtype}"
+                f"argument {argument.name!r} is {dtype}, {options['function']} gave {values.dtype}",
+                "return an array of the argument's dtype",
             )
         if values.dtype.kind in "iub" and dtype.kind in "iub" and values.size:
             low, high = _integer_range(dtype)
             if int(values.min()) < low or int(values.max()) > high:
                 raise SpecError(
-                    f"argument {argument.name!r}: values of {options['function']} do not fit {dtype}"
+                    f"argument {argument.name!r}: values of {options['function']} do not fit {dtype}",
+                    "return values that the dtype can hold",
                 )
         return _fitting(argument, values.astype(dtype), shape, f"{path.name}:{options['function']}")
 
@@ -374,7 +399,13 @@ def _cast_constant(argument: Argument, value: int | float, dtype: np.dtype[Any])
 def _fitting(argument: Argument, values: Array, shape: tuple[int, ...], origin: str) -> Array:
     dtype = dtype_of(argument)
     if values.dtype != dtype:
-        raise SpecError(f"argument {argument.name!r} is {dtype}, {origin} holds {values.dtype}")
+        raise SpecError(
+            f"argument {argument.name!r} is {dtype}, {origin} holds {values.dtype}",
+            "save the file with the argument's dtype",
+        )
     if values.shape != shape and not (values.ndim == 1 and values.size == math.prod(shape)):
-        raise SpecError(f"argument {argument.name!r} has shape {list(shape)}, {origin} {list(values.shape)}")
+        raise SpecError(
+            f"argument {argument.name!r} has shape {list(shape)}, {origin} {list(values.shape)}",
+            "give the argument the shape of the values",
+        )
     return np.array(values).reshape(shape)

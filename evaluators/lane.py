@@ -133,7 +133,9 @@ class TimingLane:
                 os.close(descriptor)
             except OSError as error:
                 os.close(descriptor)
-                raise MachineError(f"cannot lock {path} ({error.strerror})") from None
+                raise MachineError(
+                    f"cannot lock {path} ({error.strerror})", "make the file writable, or remove it"
+                ) from None
             else:
                 if _still_there(descriptor, path):
                     return descriptor
@@ -192,7 +194,7 @@ def _open(path: Path) -> int:
         except FileExistsError:
             continue
         except OSError as error:
-            raise MachineError(f"cannot make {path} ({error.strerror})") from None
+            raise MachineError(f"cannot make {path} ({error.strerror})", "make its folder writable") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise MachineError(f"{path} is not a plain file", "remove it")

@@ -226,12 +226,16 @@ def _read_answers(folder: Path, origin: str, count: int, tail: str, limit: int) 
             f"{origin} ended without a result ({tail})", f"its memory limit is {limit / 2**30:.1f} GiB"
         ) from None
     if not isinstance(result, dict):
-        raise BaselineError(f"{origin} ended without a result ({tail})")
+        raise BaselineError(
+            f"{origin} ended without a result ({tail})", "call the function by hand with small arrays"
+        )
     if "error" in result:
         raise _reported(result)
     answers = result.get("answers")
     if not isinstance(answers, list) or len(answers) != count:
-        raise BaselineError(f"{origin} ended without a result ({tail})")
+        raise BaselineError(
+            f"{origin} ended without a result ({tail})", "call the function by hand with small arrays"
+        )
     return [{str(n): _load(folder / Path(f).name, origin, limit) for n, f in a.items()} for a in answers]
 
 
@@ -254,10 +258,15 @@ def _load(path: Path, origin: str, limit: int) -> Array:
             shape, _, dtype = read(stream)
         size = math.prod(shape) * dtype.itemsize
         if len(shape) > _MAX_RANK or dtype.hasobject or size > min(limit, path.stat().st_size):
-            raise BaselineError(f"{origin} gave an array that cannot be read back")
+            raise BaselineError(
+                f"{origin} gave an array that cannot be read back", "return plain NumPy arrays of numbers"
+            )
         values: Array = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise BaselineError(f"{origin} gave an array that cannot be read back ({error})") from None
+        raise BaselineError(
+            f"{origin} gave an array that cannot be read back ({error})",
+            "return plain NumPy arrays of numbers",
+        ) from None
     return np.ascontiguousarray(values).reshape(shape)
 
 

@@ -28,7 +28,7 @@ def random_csr(
         SpecError: the matrix has too many places to number.
     """
     if rows * columns >= 1 << 62:
-        raise SpecError(f"a {rows} by {columns} matrix is too large")
+        raise SpecError(f"a {rows} by {columns} matrix is too large", "make the matrix smaller")
     lengths = _row_lengths(rows, columns, nonzeros, skew, rng)
     pointers = np.zeros(rows + 1, np.int64)
     np.cumsum(lengths, out=pointers[1:])

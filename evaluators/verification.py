@@ -197,7 +197,9 @@ def judge(got: Array, expectation: Expectation, policy: VerifyPolicy) -> Compari
     values = expectation.values
     _same_shape(f"output {expectation.name!r}", got.shape, values.shape)
     if got.dtype.kind == "c" and values.dtype.kind != "c":
-        raise UsageError(f"output {expectation.name!r} is complex, its expectation is not")
+        raise UsageError(
+            f"output {expectation.name!r} is complex, its expectation is not", "give complex expected values"
+        )
     exact = expectation.exact and got.dtype.kind in "biu"
     floor = OWN_ERROR_FACTOR * expectation.own_error
     base = policy.atol * expectation.rms
@@ -411,7 +413,9 @@ def _finite_magnitudes(values: Array) -> Iterator[NDArray[np.float64]]:
 
 def _same_shape(what: str, got: tuple[int, ...], expected: tuple[int, ...]) -> None:
     if got != expected:
-        raise UsageError(f"{what} has shape {list(got)}, expected {list(expected)}")
+        raise UsageError(
+            f"{what} has shape {list(got)}, expected {list(expected)}", "compare arrays of one shape"
+        )
 
 
 def _number(value: int | float | complex) -> str:

@@ -190,7 +190,8 @@ def check_problem(task: Task, problem: Problem, runtime_scalars: Mapping[str, Va
             expected = rows + 1 if argument.initial.options.get("part") == "row_pointers" else nonzeros
             if math.prod(shape) != expected:
                 raise SpecError(
-                    f"argument {argument.name!r} has {math.prod(shape)} elements, the csr {expected}"
+                    f"argument {argument.name!r} has {math.prod(shape)} elements, the csr {expected}",
+                    "make its shape the part's: rows + 1 row pointers, or one column for each nonzero",
                 )
         elif argument.initial.kind == "file" and _has_values(argument):
             maker.make(argument, shape)

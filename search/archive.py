@@ -94,7 +94,8 @@ class Archive:
         """
         if islands < 1 or depth < 1 or margin < 0:
             raise UsageError(
-                "an archive needs an island, a place in each cell and a margin that is not negative"
+                "an archive needs an island, a place in each cell and a margin that is not negative",
+                "give at least 1 of each, and a margin of 0 or more",
             )
         return cls(islands=(IslandState(cells={}),) * islands, depth=depth, margin=margin)
 

@@ -233,7 +233,9 @@ class CudaEvaluation:
             UsageError: there is no baseline yet, the build has failed, or the purpose is unknown.
         """
         if build.status is not Status.OK:
-            raise UsageError(f"a build with status {build.status} cannot be run")
+            raise UsageError(
+                f"a build with status {build.status} cannot be run", "open builds with the status ok only"
+            )
         if purpose not in ("search", "confirm"):
             raise UsageError(f"unknown purpose {purpose!r}", "one of search, confirm")
         seed = seed_for(self._task.seed, f"addresses/{purpose}/{build.digest}", number)

@@ -122,7 +122,10 @@ class CudaSession:
         if self._verdict is None:
             raise UsageError("a session is timed after it was verified", "call verify() first")
         if not 0 <= problem < len(self.task.problems) or calls < 1:
-            raise UsageError(f"there is no batch of {calls} calls of problem {problem}")
+            raise UsageError(
+                f"there is no batch of {calls} calls of problem {problem}",
+                "at least one call of a problem of the task",
+            )
         if self._failed is not None:
             return _refusal(problem, self._failed)
         self._check_open()

@@ -81,7 +81,9 @@ class Emulator:
         if task.kernel.language != "cuda" or task.launch is None:
             raise SpecError("only CUDA kernels with a `launch` are emulated", "set language and launch")
         if sum(a.is_array for a in task.arguments) > MOST_ARRAYS:
-            raise SpecError(f"more than {MOST_ARRAYS} arrays cannot be emulated")
+            raise SpecError(
+                f"more than {MOST_ARRAYS} arrays cannot be emulated", "put several arrays into one"
+            )
         if task.kernel.returns is not None:
             raise SpecError("a CUDA kernel returns nothing", "remove `returns`")
         self._task = task

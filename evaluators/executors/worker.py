@@ -64,7 +64,10 @@ class Worker:
             return
         report = self._set_baseline(baseline)
         if report.status is not Status.OK:
-            raise MachineError(f"the baseline does not verify on this device: {report.message}")
+            raise MachineError(
+                f"the baseline does not verify on this device: {report.message}",
+                "tuner check, on that machine, says more",
+            )
 
     def _evaluate(self, job: EvaluateJob) -> Evaluated:
         session = self._evaluation.open(job.build, job.resolved, purpose="search", number=0)

@@ -167,7 +167,7 @@ class Zygote:
         try:
             answer = self._ask({"op": "fork", **request}, [theirs.fileno(), page, file])
             if "error" in answer:
-                raise MachineError(str(answer["error"]))
+                raise MachineError(str(answer["error"]), "tuner doctor says what this machine lacks")
             return Child(zygote=self, pid=int(answer["pid"]), channel=ours, page=page)
         except (MachineError, OSError):
             ours.close()
@@ -195,7 +195,10 @@ class Zygote:
             socket.send_fds(self._channel, [json.dumps(request).encode()], files)
             message = self._channel.recv(1 << 16)
         except OSError as error:
-            raise MachineError(f"the run worker's zygote does not answer: {error}") from error
+            raise MachineError(
+                f"the run worker's zygote does not answer: {error}",
+                "try again; tuner doctor says what this machine lacks",
+            ) from error
         if not message:
             raise MachineError("the run worker's zygote has ended", "try again; if it stays, report it")
         answer: dict[str, Any] = json.loads(message)

@@ -53,7 +53,10 @@ def read_file(path: Path) -> RecordedSpace:
         raise SpecError(
             f"{path} cannot be read ({error})", "name a T4, Kernel Tuner cache or recorded space file"
         ) from None
-    return read_space(text, name=path.name.split(".")[0])
+    try:
+        return read_space(text, name=path.name.split(".")[0])
+    except SpecError as error:
+        raise SpecError(f"{path}: {error.message}", error.hint) from None
 
 
 def read_space(text: str, *, name: str = "kernel") -> RecordedSpace:

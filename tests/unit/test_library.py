@@ -75,5 +75,6 @@ def test_the_wheel_holds_every_module(tmp_path: Path) -> None:
             if path.suffix == ".pyc" or path.is_dir():
                 continue
             assert f"tuner/{path.relative_to(ROOT)}" in names
+    assert "tuner/cmake/RemixTuner.cmake" in names
     for path in (ROOT / "tuner").rglob("*.py"):
         assert str(path.relative_to(ROOT)) in names

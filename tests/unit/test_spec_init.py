@@ -97,7 +97,7 @@ def test_other_shapes(tmp_path: Path) -> None:
     assert found["u"][1] == "uint8"
     assert found["sum"] == ("inout", "int64", "[1]")
     assert found["table"] == ("output", "float32", "[64]")
-    assert found["grid"][2] == "[rows, 4]"
+    assert found["grid"][2] == "[rows, 8]"
 
 
 def test_what_cannot_be_known_is_said(tmp_path: Path) -> None:

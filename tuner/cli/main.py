@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli import looking, recording
+from tuner.cli import building, looking, recording
 from tuner.core.errors import TunerError, UsageError
 
 if TYPE_CHECKING:
@@ -321,6 +321,7 @@ def export(
         print(path)
 
 
+building.add_commands(app)
 recording.add_commands(app)
 looking.add_commands(app)
 

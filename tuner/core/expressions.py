@@ -185,7 +185,7 @@ def _to_float(value: Fraction) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise SpecError("a number is too large") from None
+        raise SpecError("a number is too large", "use smaller numbers") from None
 
 
 def _number(value: _Operand) -> int | float | Fraction:
@@ -236,7 +236,7 @@ def _power(a: Any, b: Any) -> Any:
         return _checked(Fraction(a) ** b if b < 0 else a**b)
     result = float(a) ** float(b)
     if isinstance(result, complex):
-        raise SpecError("a fractional power of a negative number")
+        raise SpecError("a fractional power of a negative number", "keep the base at 0 or above")
     return result
 
 
@@ -316,7 +316,7 @@ def _lookup(name: str) -> _Run:
         item = getattr(value, "item", None)
         if item is not None and isinstance(item(), bool):
             return bool(value)
-        raise SpecError(f"{name!r} is {type(value).__name__}, not a number or text")
+        raise SpecError(f"{name!r} is {type(value).__name__}, not a number or text", "give the name a number")
 
     return run
 
@@ -363,7 +363,7 @@ class _Compiler:
         if not isinstance(value, bool | int | float | str):
             raise self._refuse(node)
         if isinstance(value, float) and not math.isfinite(value):
-            raise SpecError(f"a number in {_short(self._source)!r} is not finite")
+            raise SpecError(f"a number in {_short(self._source)!r} is not finite", "write a finite number")
         return lambda env: value
 
     def _name(self, node: ast.Name) -> _Run:

@@ -149,6 +149,11 @@ class _Visitor:
         for node in walk(frame.function.tree):
             if node.get("kind") in ("ForStmt", "WhileStmt"):
                 self._bound(node, frame)
+            elif node.get("kind") == "VarDecl" and _inner(node) and node["id"] not in frame.modified:
+                # `int end = begin + TILE < n ? begin + TILE : n;` ends a loop further down.
+                least = self._lesser(_inner(node)[-1], frame)
+                if least is not None:
+                    frame.bounds.setdefault(node["id"], least)
         for child in _inner(frame.function.tree):
             if child.get("kind") == "CompoundStmt":
                 self._visit(child, "read", frame, depth)
@@ -158,6 +163,17 @@ class _Visitor:
         condition = _peel(
             inner[2] if loop["kind"] == "ForStmt" and len(inner) > 2 else inner[0] if inner else {}
         )
+        # Of `i < begin + TILE && i < n` the second says how far it goes.
+        parts = sorted(_conjuncts(condition), key=lambda part: self._moves(part, frame))
+        for part in parts:
+            self._limit(part, loop, frame)
+
+    def _moves(self, condition: Node, frame: _Frame) -> bool:
+        inner = _inner(condition)
+        high = self._polynomial(inner[-1], frame) if inner else None
+        return high is None or any(name.startswith("@") for name in high.names)
+
+    def _limit(self, condition: Node, loop: Node, frame: _Frame) -> None:
         if condition.get("kind") != "BinaryOperator" or condition.get("opcode") not in ("<", "<=", "!="):
             return
         left, right = _inner(condition)
@@ -167,7 +183,8 @@ class _Visitor:
         if len(counters) != 1:
             return
         counter = _referenced(counters[0])
-        low, high = self._polynomial(left, frame), self._polynomial(right, frame)
+        low = self._polynomial(left, frame)
+        high = self._polynomial(right, frame) or self._lesser(right, frame)
         if low is None or high is None or low.factor_of(_symbol(counter)) != constant(1):
             return
         bound = high - (low - variable(_symbol(counter)))
@@ -180,6 +197,15 @@ class _Visitor:
             if bound.value is not None:
                 frame.short.add(loop["id"])
             frame.bounds.setdefault(counter, bound.rounded_up())
+
+    def _lesser(self, node: Node, frame: _Frame) -> Polynomial | None:
+        """Of `begin + TILE < n ? begin + TILE : n` the part that no counter moves."""
+        node = _peel(node)
+        if node.get("kind") != "ConditionalOperator":
+            return None
+        parts = [self._polynomial(part, frame) for part in _inner(node)[1:]]
+        still = [p for p in parts if p is not None and not any(n.startswith("@") for n in p.names)]
+        return still[0] if len(still) == 1 and still[0].value is None else None
 
     def _largest(self, bound: Polynomial, frame: _Frame) -> Polynomial | None:
         """A bound that depends on an outer loop's counter (tiles, triangles), at that counter's end."""
@@ -367,6 +393,13 @@ class _Visitor:
             use.shapes.append(tuple(s[0] for s in shapes if s))
         else:
             use.lost = True
+
+
+def _conjuncts(condition: Node) -> list[Node]:
+    condition = _peel(condition)
+    if condition.get("kind") == "BinaryOperator" and condition.get("opcode") == "&&":
+        return [part for side in _inner(condition) for part in _conjuncts(side)]
+    return [condition]
 
 
 def _symbol(identity: str) -> str:

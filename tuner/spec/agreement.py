@@ -14,7 +14,7 @@ from tuner.core.types import Argument, ArgumentRole, opaque_bytes
 from tuner.spec.signature import CType, Function, SourceReader
 from tuner.spec.yaml_places import Path, View, closest
 
-__all__ = ["check_entry", "functions_of", "without_local"]
+__all__ = ["check_entry", "entries_of", "functions_of", "without_local"]
 
 _CALLABLE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
@@ -35,6 +35,13 @@ def functions_of(text: str) -> list[str]:
         if depth == 0 and rest.startswith(("{", "noexcept", "__attribute__")) and found[1] not in _KEYWORDS:
             names.append(found[1])
     return list(dict.fromkeys(names))
+
+
+def entries_of(text: str) -> list[str]:
+    """As :func:`functions_of`, without those that only their own file can call."""
+    plain = _DIRECTIVE.sub(" ", _NOISE.sub(" ", text))
+    hidden = set(re.findall(r"\bstatic\b[^;{}()]*?([A-Za-z_]\w*)\s*\(", plain))
+    return [name for name in functions_of(text) if name not in hidden]
 
 
 def check_entry(
@@ -113,7 +120,7 @@ def _no_entry(entry: str, found: Sequence[Function], reader: SourceReader, view:
         return view.error(
             path, f"{entry!r} is declared in {name} but not defined", "name the file that defines it"
         )
-    functions = functions_of(reader.files[0].text)
+    functions = entries_of(reader.files[0].text)
     near = closest(entry, functions)
     listed = "it has " + ", ".join(functions[:8]) if functions else "it has no functions"
     return view.error(

@@ -5,16 +5,19 @@ Guesses, and says in comments what it guessed. May not run or optimise the kerne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tuner.core.errors import SpecError, UsageError
+from tuner.core.errors import BaselineError, SpecError, UsageError
 from tuner.spec.accesses import Findings, Use, examine
-from tuner.spec.agreement import functions_of
+from tuner.spec.agreement import entries_of, functions_of
 from tuner.spec.cuda_init import init_cuda
-from tuner.spec.init_device import device_spec
+from tuner.spec.init_device import MISSING_BLOCK, device_spec
+from tuner.spec.macros import Macros, macros_of, spread
 from tuner.spec.models import KernelModel
-from tuner.spec.signature import CType, Function, SourceReader
+from tuner.spec.signature import CType, Function, SourceReader, walk
 from tuner.spec.sources import folder_reader, language_of, read_sources
 from tuner.spec.yaml_places import Document, View, closest
 
@@ -26,6 +29,9 @@ _DEEP = 48
 _ODD = (67, 129, 35, 41, 19, 23)
 _ODD_DEEP = (37, 29, 41, 17, 19, 23)
 _MAX_DIMENSIONS = 8
+_MOST_MISSING = 16
+_INNER = re.compile(r"\[(\d+)\]")
+_UNDECLARED = re.compile(r"use of undeclared identifier '([A-Z][A-Z0-9_]*)'")
 
 
 def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
@@ -56,6 +62,7 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
         raise UsageError(error.message, error.hint) from None
     reader = SourceReader(files=sources.variant.files, language=language, folder=str(folder))
     text = sources.variant.files[0].text
+    reader = _with_missing(reader, text)
     function = _choose(reader, text, path.name, entry)
     for position, (name, kind) in enumerate(function.parameters):
         if kind.odd or not (kind.dtypes or kind.pointer):
@@ -66,7 +73,7 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
             )
     function = _named(function)
     if language == "opencl":
-        return device_spec(path.name, function, text)
+        return device_spec(path.name, function, text, missing=tuple(reader.macros))
     names = set(functions_of(text))
     known: dict[str, Function | None] = {}
 
@@ -76,7 +83,8 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
             known[name] = next((f for f in found if f.defined and not f.template), None)
         return known[name]
 
-    return _Writer(path.name, function, examine(function, lookup)).text()
+    macros = replace(macros_of(text), missing=tuple(reader.macros))
+    return _Writer(path.name, function, examine(function, lookup), macros).text()
 
 
 def _read(path: Path) -> str:
@@ -86,13 +94,30 @@ def _read(path: Path) -> str:
         raise UsageError(f"{path} cannot be read: {error}", "name a source file") from None
 
 
+def _with_missing(reader: SourceReader, text: str) -> SourceReader:
+    """The reader with a value for macros that C sources use and that only a build defines."""
+    names = functions_of(text)
+    for _ in range(_MOST_MISSING if names else 0):
+        try:
+            reader.functions(names[0])
+            break
+        except BaselineError as error:
+            missing = _UNDECLARED.search(error.message)
+            if missing is None or missing[1] in reader.macros:
+                raise
+            value = MISSING_BLOCK if reader.language == "opencl" else 1
+            reader = replace(reader, macros={**reader.macros, missing[1]: value})
+    return reader
+
+
 def _choose(reader: SourceReader, text: str, file: str, entry: str | None) -> Function:
     names = functions_of(text)
     if entry is not None:
         found = [f for f in reader.functions(entry) if f.defined]
         if not found:
-            near = closest(entry, names)
-            hint = f"did you mean {near!r}?" if near else "it has " + (", ".join(names[:8]) or "no functions")
+            named = entries_of(text)
+            near = closest(entry, named)
+            hint = f"did you mean {near!r}?" if near else "it has " + (", ".join(named[:8]) or "no functions")
             raise UsageError(f"{file} has no function {entry!r}", hint)
         if found[0].template or found[0].hidden:
             what = "a template" if found[0].template else "static"
@@ -110,8 +135,29 @@ def _choose(reader: SourceReader, text: str, file: str, entry: str | None) -> Fu
         return next(iter(callable_.values()))
     if not callable_:
         raise UsageError(f"{file} has no function that can be called from outside", "name another file")
-    # Where one calls all the others it is the kernel.
+    # Where one leads to all the others it is the kernel.
+    calls = {name: _called(f) & set(callable_) for name, f in callable_.items()}
+    roots = [name for name in callable_ if not any(name in c for other, c in calls.items() if other != name)]
+    if len(roots) == 1 and _reached(roots[0], calls) == set(callable_):
+        return callable_[roots[0]]
     raise UsageError(f"{file} has several functions", "choose with --entry: " + ", ".join(callable_))
+
+
+def _called(function: Function) -> set[str]:
+    return {
+        str(node["referencedDecl"].get("name", ""))
+        for node in walk(function.tree)
+        if node.get("kind") == "DeclRefExpr" and isinstance(node.get("referencedDecl"), dict)
+    }
+
+
+def _reached(root: str, calls: Mapping[str, set[str]]) -> set[str]:
+    reached, waiting = {root}, [root]
+    while waiting:
+        new = calls[waiting.pop()] - reached
+        reached |= new
+        waiting += new
+    return reached
 
 
 def _named(function: Function) -> Function:
@@ -136,8 +182,9 @@ class _Line:
 class _Writer:
     """Puts the YAML together."""
 
-    def __init__(self, file: str, function: Function, findings: Findings) -> None:
+    def __init__(self, file: str, function: Function, findings: Findings, macros: Macros) -> None:
         self._file = file
+        self._macros = macros
         self._function = function
         self._findings = findings
         self._sizes = findings.sizes or self._likely_sizes()
@@ -169,9 +216,7 @@ class _Writer:
         lines += [self._argument(i) for i in range(len(self._function.parameters))]
         lines += [
             _Line("space:"),
-            _Line(
-                "  # parameters: {TILE: [8, 16, 32]}    # macros of the source, each -DNAME=value at the build"
-            ),
+            *self._parameters(),
             _Line("  flags:"),
             _Line('    vectors: ["", "-mprefer-vector-width=128", "-mprefer-vector-width=512"]'),
             _Line('    # math: ["", "-ffast-math"]         # if the tolerance below allows it'),
@@ -184,6 +229,29 @@ class _Writer:
             lines.append(_Line(f"  problems: [{{{small}}}]", "check: odd sizes that must come out right too"))
         lines += [_Line("search:"), _Line("  budget: {evaluations: 200, minutes: 10}")]
         return "".join(_layout(line) for line in lines)
+
+    def _parameters(self) -> list[_Line]:
+        lines = []
+        if self._macros.guarded or self._macros.missing:
+            lines.append(_Line("  parameters:", "macros of the source, each -DNAME=value at the build"))
+            for name, value in self._macros.guarded.items():
+                values = ", ".join(map(str, spread(value)))
+                lines.append(
+                    _Line(f"    {name}: [{values}]", "check: the values; the first is the baseline's")
+                )
+            for name in self._macros.missing:
+                lines.append(_Line(f"    {name}: [1, 2, 4, 8]", "check: the values; the source defines none"))
+        elif not self._macros.fixed:
+            lines.append(
+                _Line(
+                    "  # parameters: {TILE: [8, 16, 32]}    # macros of the source, each -DNAME=value at the build"
+                )
+            )
+        for name, value in self._macros.fixed.items():
+            values = ", ".join(map(str, spread(value)))
+            note = f"to tune {name}, put #ifndef {name} and #endif around its #define, and then here:"
+            lines += [_Line(f"  # {note}"), _Line(f"  # parameters: {{{name}: [{values}]}}")]
+        return lines
 
     def _kernel(self) -> list[_Line]:
         parts = [f"source: {_quoted(self._file)}", f"entry: {self._function.name}"]
@@ -201,7 +269,7 @@ class _Writer:
         if not kind.pointer:
             return self._scalar(name, dtype, notes)
         use = self._findings.uses[position]
-        shape = self._shape(use, notes)
+        shape = self._shape(kind, use, notes)
         role = self._role(kind, use, notes)
         parts = [f"name: {name}", f"dtype: {dtype}", f"shape: [{shape}]"]
         if role != "input":
@@ -218,8 +286,12 @@ class _Writer:
             notes.append("check: the value")
         return _Line(f"  - {{name: {name}, dtype: {dtype}, value: {value}}}", "; ".join(notes))
 
-    def _shape(self, use: Use, notes: list[str]) -> str:
+    def _shape(self, kind: CType, use: Use, notes: list[str]) -> str:
         shape = use.shape
+        inner = _INNER.findall(kind.text.partition("(*")[2])
+        if inner and shape is not None and len(shape) == 1 + len(inner):
+            # `float a[][64]`: the declaration says how far apart rows lie.
+            return ", ".join([shape[0].text(), *inner])
         if shape is None or len(shape) > _MAX_DIMENSIONS or any(e.value == 0 for e in shape):
             notes.append("check: the shape")
             return self._sizes[0] if self._sizes else "1024"

@@ -6,21 +6,24 @@ Guesses, and says in comments what it guessed. May not compile or run anything.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.spec.macros import macros_of, spread
 from tuner.spec.signature import CType, Function
 
-__all__ = ["device_spec"]
+__all__ = ["MISSING_BLOCK", "device_spec"]
+
+MISSING_BLOCK = 16
+"""A value for macros that only a build defines: right for the side of a work-group."""
 
 _ONE = 1 << 20
 _TWO = 1024
 _THREE = 96
+_LOOPED = 256
 _ODD = (1027, 67, 37)
 _BLOCKS = {1: (64,), 2: (16, 16), 3: (8, 8, 4)}
 _NAMES = "XYZ"
-_MACRO = re.compile(
-    r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)[ \t]*\n[ \t]*#[ \t]*define[ \t]+\1[ \t]+(\d+)[ \t]*$", re.MULTILINE
-)
 _GLOBAL_AXIS = re.compile(r"\bget_(?:global|group)_id\s*\(\s*([012])\s*\)")
 _LOCAL_AXIS = re.compile(r"\bget_local_id\s*\(\s*([012])\s*\)")
 _SIZE = re.compile(
@@ -41,17 +44,21 @@ class _Guess:
     required: bool
 
 
-def device_spec(file: str, function: Function, text: str) -> str:
+def device_spec(file: str, function: Function, text: str, *, missing: Sequence[str] = ()) -> str:
     """The text of a first spec.
 
     Args:
         file: name of the source.
         function: the kernel, with a name for every parameter.
         text: the source.
+        missing: macros that it uses and does not define.
     """
-    guess = _guess(function, text)
+    guess = _guess(function, text, missing)
     small = {1: _ODD[0], 2: _ODD[1]}.get(guess.axes, _ODD[2])
     size = {1: _ONE, 2: _TWO}.get(guess.axes, _THREE)
+    if len(guess.sizes) > guess.axes > 1:
+        # A size beside those of the grid is a loop in every work-item.
+        size = _LOOPED
     lines = ["# A first spec, guessed from the source: look through what says `check`, then run tuner check."]
     lines.append(f"kernel: {{source: {_quoted(file)}, entry: {function.name}}}")
     if guess.sizes:
@@ -81,20 +88,35 @@ def device_spec(file: str, function: Function, text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _guess(function: Function, text: str) -> _Guess:
+def _guess(function: Function, text: str, missing: Sequence[str]) -> _Guess:
     body = _without_comments(text)
     axes = 1 + max([int(a) for a in (*_GLOBAL_AXIS.findall(body), *_LOCAL_AXIS.findall(body))], default=0)
     whole = [n for n, t in function.parameters if _is_whole(t)]
-    sizes = tuple([n for n in whole if _SIZE.match(n)][:axes] or whole[:1])
-    macros = {name: int(value) for name, value in _MACRO.findall(body)}
+    sizes = tuple([n for n in whole if _SIZE.match(n)] or whole[:1])
+    known = macros_of(text)
+    macros = {**known.guarded, **dict.fromkeys(missing, MISSING_BLOCK)}
     required = _REQUIRED.search(body)
     if required:
         numbers = [part.strip() for part in required[1].split(",")]
         blocks = tuple(numbers[: max(axes, 1 + max(i for i, n in enumerate(numbers) if n != "1" or i == 0))])
         return _Guess(axes=axes, sizes=sizes, macros=macros, blocks=blocks, defined={}, required=True)
+    side = _side(body, {**known.fixed, **macros})
+    if side is not None:
+        # `TS * get_group_id(0)`: the source itself says how large a work-group is.
+        block = side if side in macros else str(known.fixed[side])
+        return _Guess(
+            axes=axes, sizes=sizes, macros=macros, blocks=(block,) * axes, defined={}, required=True
+        )
     names = ["BLOCK"] if axes == 1 else [f"BLOCK_{_NAMES[i]}" for i in range(axes)]
     made = {n: v for n, v in zip(names, _BLOCKS[axes], strict=True) if n not in macros}
     return _Guess(axes=axes, sizes=sizes, macros=macros, blocks=tuple(names), defined=made, required=False)
+
+
+def _side(body: str, macros: Mapping[str, int]) -> str | None:
+    """The one macro that work-group numbers are multiplied with."""
+    number = r"get_group_id\s*\(\s*\d\s*\)"
+    found = [n for n in macros if re.search(rf"\b{n}\s*\*\s*{number}|{number}\s*\*\s*{n}\b", body)]
+    return found[0] if len(found) == 1 else None
 
 
 def _launch(guess: _Guess, local: bool) -> list[str]:
@@ -122,11 +144,8 @@ def _space(guess: _Guess) -> list[str]:
             f"    {name}: {{low: {1 if default < 8 else 4}, high: {high}, log: true, default: {default}}}"
         )
     for name, value in guess.macros.items():
-        values = [value, *(v for v in (value // 2, value * 2, value * 4) if v > 0 and v != value)]
-        if value in (0, 1):
-            values = [value, 1 - value]
         note = "check: values that the source can take, the first is the baseline's"
-        lines.append(_noted(f"    {name}: [{', '.join(map(str, dict.fromkeys(values)))}]", note))
+        lines.append(_noted(f"    {name}: [{', '.join(map(str, spread(value)))}]", note))
     if not guess.defined and not guess.macros:
         lines[-1] = (
             "  # parameters: {TILE: [8, 16, 32]}    # macros of the source, each -DNAME=value at the build"
@@ -148,7 +167,7 @@ def _argument(name: str, kind: CType, guess: _Guess, text: str) -> str:
         if name not in guess.sizes:
             notes.append("check: the value")
         return _noted(f"  - {{name: {name}, dtype: {dtype}, value: {value}}}", "; ".join(notes))
-    shape = ", ".join(reversed(guess.sizes)) or "1024"
+    shape = ", ".join(reversed(guess.sizes[: guess.axes])) or "1024"
     if kind.width > 1:
         shape += f", {4 if kind.width == 3 else kind.width}"
     notes.append("check: the shape")

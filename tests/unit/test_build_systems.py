@@ -1,0 +1,103 @@
+"""Tuned objects in builds: the command, the CMake function under both generators, a wheel by setuptools."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILDS = ROOT / "examples" / "builds"
+BIN = Path(sys.executable).parent
+TUNER = [sys.executable, "-c", "from tuner.cli.main import main; main()"]
+
+
+def call(*words: object, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **more}
+    command = [str(w) for w in words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
+
+
+@pytest.fixture
+def examples(tmp_path: Path) -> Path:
+    """A copy of the examples, with the CMake function where they look for it."""
+    skip = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
+    shutil.copytree(BUILDS, tmp_path / "examples" / "builds", ignore=skip)
+    shutil.copytree(ROOT / "cmake", tmp_path / "cmake")
+    return tmp_path / "examples" / "builds"
+
+
+def test_the_command_tunes_once_and_says_what_it_depends_on(examples: Path, tmp_path: Path) -> None:
+    out, deps = tmp_path / "with space" / "saxpy.o", tmp_path / "saxpy.d"
+    spec = examples / "saxpy.yaml"
+    refused = call(*TUNER, "ensure", spec, "-o", out, "--offline")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "is not tuned for this source" in refused.stderr
+    done = call(*TUNER, "ensure", spec, "-o", out, "--evaluations", 2, "--depfile", deps)
+    assert (done.returncode, done.stdout.strip()) == (0, str(out)), done.stderr
+    target, needs = deps.read_text().split(": ")
+    assert target.replace("\\ ", " ") == str(out)
+    assert needs.split() == [str(spec), str(examples / "saxpy.c")]
+    before, code = out.stat().st_mtime_ns, out.read_bytes()
+    record = Path(f"{out}.run").stat().st_mtime_ns
+    assert call(*TUNER, "ensure", spec, "-o", out, "--offline").returncode == 0
+    assert out.stat().st_mtime_ns > before
+    assert out.read_bytes() == code
+    assert Path(f"{out}.run").stat().st_mtime_ns == record
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
+def test_the_cmake_function(generator: str, examples: Path, tmp_path: Path) -> None:
+    needed = ["cmake", "ninja" if generator == "Ninja" else "make", "cc"]
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    for tool in needed:
+        if shutil.which(tool, path=path) is None:
+            pytest.skip(f"{tool} is not installed")
+    build = tmp_path / "out"
+    done = call("cmake", "-G", generator, "-S", examples / "cmake", "-B", build)
+    assert done.returncode == 0, done.stderr
+    done = call("cmake", "--build", build)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert call(build / "app").stdout.split() == ["3", "5", "7", "9", "11"]
+    record = build / "saxpy.o.run"
+    first = record.stat().st_mtime_ns
+    assert call("cmake", "--build", build).returncode == 0
+    assert record.stat().st_mtime_ns == first
+    source = examples / "saxpy.c"
+    source.write_text(source.read_text().replace("y[i] += a * x[i]", "y[i] += 2 * a * x[i]"))
+    done = call("cmake", "--build", build)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert call(build / "app").stdout.split() == ["5", "9", "13", "17", "21"]
+    assert record.stat().st_mtime_ns > first
+    source.write_text(source.read_text().replace("2 * a", "3 * a"))
+    assert call("cmake", "-S", examples / "cmake", "-B", build, "-DREMIX_TUNER_OFFLINE=ON").returncode == 0
+    done = call("cmake", "--build", build)
+    assert done.returncode != 0
+    assert "is not tuned for this source" in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_a_wheel_by_setuptools(examples: Path, tmp_path: Path) -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("cc is not installed")
+    words = [sys.executable, "setup.py", "-q", "bdist_wheel", "-d", tmp_path / "wheels"]
+    done = call(*words, cwd=examples / "setuptools", TUNE_RECORDED=str(tmp_path / "kept"))
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (tmp_path / "wheels").glob("*.whl")
+    assert "none-any" not in wheel.name
+    zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+    code = (
+        "import numpy, saxpy_tuned; y = numpy.ones(5, 'f'); "
+        "saxpy_tuned.saxpy(2.0, numpy.arange(5, dtype='f'), y); print(y.tolist())"
+    )
+    done = call(sys.executable, "-c", code, cwd=tmp_path / "installed")
+    assert done.stdout.strip() == "[1.0, 3.0, 5.0, 7.0, 9.0]", done.stderr
+    # Built again where nothing may be tuned.
+    done = call(*words, cwd=examples / "setuptools", TUNE_RECORDED=str(tmp_path / "kept"), TUNE_OFFLINE="1")
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,235 @@
+"""Ordinary kernels whose first spec is checked as it is written, unedited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.core.errors import MachineError, UsageError
+from tuner.driver.check import check_spec
+from tuner.spec.init import init_spec
+from tuner.spec.load import load_spec
+from tuner.spec.macros import macros_of
+
+KERNELS = {
+    "saxpy.c": "void saxpy(float a, const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] += a * x[i]; }",
+    "blocked.c": """
+#ifndef TILE
+#define TILE 32
+#endif
+void transpose(const float *restrict in, float *restrict out, int rows, int cols)
+{
+    for (int i0 = 0; i0 < rows; i0 += TILE)
+        for (int j = 0; j < cols; j++)
+            for (int i = i0; i < (i0 + TILE < rows ? i0 + TILE : rows); i++)
+                out[j * rows + i] = in[i * cols + j];
+}
+""",
+    "ended.c": """
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+void scale(const float *restrict in, float *restrict out, int n, int m)
+{
+    for (int i0 = 0; i0 < n; i0 += 16) {
+        const int end = MIN(i0 + 16, n);
+        for (int j0 = 0; j0 < m; j0 += 8)
+            for (int i = i0; i < end; i++)
+                for (int j = j0; j < j0 + 8 && j < m; j++)
+                    out[i * m + j] = 2 * in[i * m + j];
+    }
+}
+""",
+    "grid.c": """
+#define N 512
+static void fill(float *a) { for (int i = 0; i < N * N; i++) a[i] = i; }
+void jacobi(float a[N][N], float b[N][N])
+{
+    for (int i = 1; i < N - 1; i++)
+        for (int j = 1; j < N - 1; j++)
+            b[i][j] = 0.25f * (a[i - 1][j] + a[i + 1][j] + a[i][j - 1] + a[i][j + 1]);
+}
+int main(void) { static float a[N][N], b[N][N]; fill(a[0]); jacobi(a, b); return b[1][1] > 0; }
+""",
+    "sum.c": """
+#include <stddef.h>
+static double add(double a, double b) { return a + b; }
+double sum(const double *x, size_t n)
+{
+    double total = 0;
+    for (size_t i = 0; i < n; i++) total = add(total, x[i]);
+    return total;
+}
+""",
+    "steps.c": """
+void row(const float *in, float *out, int n) { for (int i = 1; i < n - 1; i++) out[i] = in[i - 1] + in[i + 1]; }
+void all(const float *in, float *out, int m, int n) { for (int y = 0; y < m; y++) row(in + y * n, out + y * n, n); }
+""",
+    "extern.cpp": """
+#include <cstddef>
+template <class T> static T twice(T x) { return 2 * x; }
+extern "C" void scale(const float *in, float *out, std::size_t n)
+{
+    for (std::size_t i = 0; i < n; ++i) out[i] = twice(in[i]);
+}
+""",
+    "plain.cpp": """
+#include <cmath>
+namespace inner { inline float f(float x) { return std::sqrt(x * x + 1.0f); } }
+void norm(const float *in, float *out, int n) { for (int i = 0; i < n; ++i) out[i] = inner::f(in[i]); }
+""",
+    "matmul.cc": """
+void gemm(const double *a, const double *b, double *c, int m, int n, int k)
+{
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            double s = 0;
+            for (int l = 0; l < k; l++) s += a[i * k + l] * b[l * n + j];
+            c[i * n + j] = s;
+        }
+}
+""",
+    "saxpy.cl": """
+__kernel void saxpy(float a, __global const float *x, __global float *y, int n)
+{
+    int i = get_global_id(0);
+    if (i < n) y[i] = a * x[i] + y[i];
+}
+""",
+    "blur.cl": """
+#ifndef STEPS
+#define STEPS 2
+#endif
+__kernel void blur(__global const float *in, __global float *out, int width, int height)
+{
+    int x = get_global_id(0), y = get_global_id(1);
+    if (x >= width || y >= height) return;
+    float s = 0.0f;
+    for (int i = -STEPS; i <= STEPS; i++) {
+        int c = x + i < 0 ? 0 : x + i >= width ? width - 1 : x + i;
+        s += in[y * width + c];
+    }
+    out[y * width + x] = s / (2 * STEPS + 1);
+}
+""",
+    "tiled.cl": """
+#define TS 16
+__kernel void product(const int M, const int N, const int K, const __global float *A, const __global float *B,
+                      __global float *C)
+{
+    const int row = get_local_id(0), column = get_local_id(1);
+    const int y = TS * get_group_id(0) + row, x = TS * get_group_id(1) + column;
+    __local float left[TS][TS], right[TS][TS];
+    float sum = 0.0f;
+    for (int t = 0; t < K / TS; t++) {
+        left[column][row] = A[(TS * t + column) * M + y];
+        right[column][row] = B[x * K + TS * t + row];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int k = 0; k < TS; k++) sum += left[k][row] * right[column][k];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    C[x * M + y] = sum;
+}
+""",
+    "missing.cl": """
+__kernel void scale(__global float *x, float f, int n)
+{
+    int i = get_group_id(0) * BLOCK_SIZE + get_local_id(0);
+    if (i < n) x[i] *= f;
+}
+""",
+    "saxpy.cu": """
+__global__ void saxpy(float a, const float *x, float *y, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = a * x[i] + y[i];
+}
+""",
+    "add.cu": """
+#define BLOCK_LIMIT 1024
+template <typename T>
+__global__ void add(const T *a, const T *b, T *c, int nx, int ny)
+{
+    int x = blockIdx.x * BLOCK_X + threadIdx.x, y = blockIdx.y * BLOCK_Y + threadIdx.y;
+    if (x < nx && y < ny) c[y * nx + x] = a[y * nx + x] + b[y * nx + x];
+}
+""",
+}
+QUICK = {"saxpy.c", "blocked.c", "ended.c", "sum.c", "steps.c", "grid.c"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in KERNELS]
+)
+def test_a_first_spec_passes_the_check_unedited(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(KERNELS[name])
+    (tmp_path / "k.yaml").write_text(init_spec(tmp_path / name))
+    try:
+        (spec,) = load_spec(tmp_path / "k.yaml")
+        report = check_spec(spec, faults=False)
+    except MachineError as error:
+        pytest.skip(f"no device or toolchain: {error}")
+    assert report.ok, report.lines
+
+
+def test_macros_under_ifndef_become_parameters(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(KERNELS["blocked.c"])
+    (tmp_path / "k.yaml").write_text(init_spec(tmp_path / "k.c"))
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    (tile,) = spec.tunables.parameters
+    assert (tile.name, tile.default, sorted(tile.values)) == ("TILE", 32, [16, 32, 64, 128])
+
+
+@pytest.mark.parametrize(("name", "shape"), [("blocked.c", "rows, cols"), ("ended.c", "n, m")])
+def test_shapes_of_tiled_loops(name: str, shape: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(KERNELS[name])
+    assert f"{{name: in, dtype: float32, shape: [{shape}], init: normal}}\n" in init_spec(tmp_path / name)
+
+
+def test_macros_that_the_source_leaves_to_the_build(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        "void k(float *y, int n) { for (int i = 0; i < n; i += STEP)\n"
+        "  for (int j = 0; j < STEP && i + j < n; j++) y[i + j] = WEIGHT * j; }\n"
+    )
+    (tmp_path / "k.yaml").write_text(init_spec(tmp_path / "k.c"))
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    assert {p.name: p.values for p in spec.tunables.parameters} == {
+        "STEP": (1, 2, 4, 8),
+        "WEIGHT": (1, 2, 4, 8),
+    }
+
+
+def test_macros_that_nothing_outside_can_change_are_said(tmp_path: Path) -> None:
+    source = KERNELS["blocked.c"].replace("#ifndef TILE\n", "").replace("#endif\n", "")
+    (tmp_path / "k.c").write_text(source)
+    text = init_spec(tmp_path / "k.c")
+    assert "# to tune TILE, put #ifndef TILE and #endif around its #define" in text
+    assert "# parameters: {TILE: [32, 16, 64, 128]}" in text
+    (tmp_path / "k.yaml").write_text(text)
+    assert load_spec(tmp_path / "k.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "guarded", "fixed"),
+    [
+        ("#ifndef N\n#define N (8)\n#endif\nint a[N];", {"N": 8}, {}),
+        ("#ifndef N\n#define N 8\n#endif\nint a;", {}, {}),
+        ("# define UNROLL_X 4u /* why */\nint a[UNROLL_X];", {}, {"UNROLL_X": 4}),
+        ("#define PI 3\n#define F(x) x\nint a[PI];", {}, {}),
+        ("// #define TILE 8\nint TILE;", {}, {}),
+    ],
+)
+def test_which_macros(text: str, guarded: dict[str, int], fixed: dict[str, int]) -> None:
+    found = macros_of(text)
+    assert (found.guarded, found.fixed) == (guarded, fixed)
+
+
+def test_functions_of_the_file_alone_are_no_entries(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        "static inline float helper(float x) { return x; }\n"
+        "void first(float *y, int n) { for (int i = 0; i < n; i++) y[i] = helper(1); }\n"
+        "void second(float *y, int n) { for (int i = 0; i < n; i++) y[i] = helper(2); }\n"
+    )
+    with pytest.raises(UsageError, match=r"choose with --entry: first, second$"):
+        init_spec(tmp_path / "k.c")
+    with pytest.raises(UsageError, match=r"it has first, second$"):
+        init_spec(tmp_path / "k.c", entry="zzz")

@@ -1,0 +1,117 @@
+"""The fixture ``assert_not_slower`` on a real kernel, in pytest runs of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tuner
+from tuner.core.errors import UsageError
+from tuner.driver.regression import compare_with_run
+from tuner.spec.load import load_spec
+
+SOURCE = """
+void smooth(const float *restrict x, float *restrict y, int n)
+{
+    for (int i = 0; i < n; i++)
+        y[i] = x[i] * 2.0f + 1.0f;
+}
+"""
+SLOWER = """
+void smooth(const float *restrict x, float *restrict y, int n)
+{
+    for (int i = 0; i < n; i++) {
+        volatile float kept = x[i];
+        for (int j = 0; j < 4; j++) kept = kept;
+        y[i] = kept * 2.0f + 1.0f;
+    }
+}
+"""
+SPEC = """
+kernel: {source: smooth.c, entry: smooth}
+problem: {n: 20000}
+arguments:
+  - {name: x, dtype: float32, shape: [n], init: normal}
+  - {name: y, dtype: float32, shape: [n], role: output}
+  - {name: n, dtype: int32, value: n}
+space: {flags: {vectors: ["", "-mprefer-vector-width=512"]}, passes: off}
+search: {budget: {evaluations: 2}}
+"""
+TEST = """
+def test_speed(assert_not_slower):
+    found = assert_not_slower("smooth.yaml", against="smooth.run", processes=%d)
+    print("measured", found.slowdown)
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a spec, the record of its run, and a test."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "smooth.c").write_text(SOURCE)
+    (folder / "smooth.yaml").write_text(SPEC)
+    result = tuner.tune(folder / "smooth.yaml", out=folder / "runs")
+    result.path.rename(folder / "smooth.run")
+    (folder / "test_speed.py").write_text(TEST % 6)
+    return folder
+
+
+def run_pytest(folder: Path) -> tuple[int, str]:
+    """A pytest process as a user starts it; the plug-in comes from the entry point."""
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", str(folder)]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
+    return done.returncode, done.stdout
+
+
+def test_the_same_code_passes_and_slower_code_fails(project: Path) -> None:
+    (project / "smooth.c").write_text("/* a comment changes nothing */" + SOURCE)
+    status, printed = run_pytest(project)
+    assert status == 0, printed
+    assert "measured (1.0, 1.0, 1.0)" in printed
+    (project / "smooth.c").write_text(SLOWER)
+    status, printed = run_pytest(project)
+    assert status == 1
+    assert "times the time of the recorded winner, 95% interval" in printed
+    assert "allowed is 1.010" in printed
+    (project / "smooth.c").write_text(SOURCE.replace("1.0f", "3.0f"))
+    status, printed = run_pytest(project)
+    assert status == 1
+    assert "wrong_result" in printed
+    (project / "smooth.c").write_text(SOURCE.replace("1.0f", "1.0g"))
+    status, printed = run_pytest(project)
+    assert status == 1
+    assert "smooth.c" in printed
+    (project / "smooth.c").write_text(SOURCE)
+
+
+def test_a_slow_down_is_allowed_up_to_the_tolerance(project: Path) -> None:
+    (project / "smooth.c").write_text(SLOWER)
+    (spec,) = load_spec(project / "smooth.yaml")
+    found = compare_with_run(spec, project / "smooth.run", than="baseline", processes=4)
+    value, low, high = found.slowdown
+    assert 1.5 < low <= value <= high
+    assert found.slower(0.01)
+    assert not found.slower(high)
+    assert len(found.present_s) == len(found.recorded_s) == 4
+
+
+@pytest.mark.parametrize(
+    ("keywords", "says"), [({"than": "fastest"}, "than is 'fastest'"), ({"processes": 3}, "at least 4")]
+)
+def test_arguments_that_cannot_be(project: Path, keywords: dict[str, object], says: str) -> None:
+    (spec,) = load_spec(project / "smooth.yaml")
+    with pytest.raises(UsageError, match=says):
+        compare_with_run(spec, project / "smooth.run", **keywords)  # type: ignore[arg-type]
+
+
+def test_a_run_of_another_kernel(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.c").write_text(SOURCE.replace("smooth", "other"))
+    (tmp_path / "other.yaml").write_text(SPEC.replace("smooth", "other"))
+    (spec,) = load_spec(tmp_path / "other.yaml")
+    with pytest.raises(UsageError, match="is a run of smooth"):
+        compare_with_run(spec, project / "smooth.run")

@@ -1,0 +1,71 @@
+"""The macros of a source that could be tuned, found by their looks. May not compile anything."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["Macros", "macros_of", "spread"]
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_VALUE = r"\(?[ \t]*(\d+)[uUlL]*[ \t]*\)?[ \t]*$"
+_GUARDED = re.compile(
+    rf"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)[ \t]*\n[ \t]*#[ \t]*define[ \t]+\1[ \t]+{_VALUE}", re.MULTILINE
+)
+_DEFINED = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+{_VALUE}", re.MULTILINE)
+_TUNABLE = re.compile(
+    r"(?:.*_)?(?:BLOCKS?|TILES?|UNROLL|CHUNK|STRIP|STEP|VECTOR|VEC|WIDTH|LANES|ROWS|COLS|DEPTH|PREFETCH|UF|BS|TS)"
+    r"(?:_?(?:SIZE|LEN|WIDTH|FACTOR|DIM|[IJKMNXYZ0-9]))*",
+    re.I,
+)
+_LARGEST = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Macros:
+    """Macros of a source with whole numbers as values.
+
+    Attributes:
+        guarded: under ``#ifndef``, so that ``-DNAME=value`` takes the place of the value.
+        fixed: without, and named like a tunable: nothing outside the source can change them.
+        missing: what the source uses and nothing defines.
+    """
+
+    guarded: dict[str, int]
+    fixed: dict[str, int]
+    missing: tuple[str, ...] = ()
+
+
+def macros_of(text: str) -> Macros:
+    """The macros that the rest of the source uses.
+
+    >>> macros_of("#define TILE 32\\nint a[TILE];").fixed
+    {'TILE': 32}
+    """
+    plain = _COMMENT.sub(lambda m: "\n" * m[0].count("\n") or " ", text)
+    guarded = {name: int(value) for name, value in _GUARDED.findall(plain) if _used(name, plain)}
+    defined = {name: int(value) for name, value in _DEFINED.findall(plain)}
+    fixed = {
+        name: value
+        for name, value in defined.items()
+        if name not in guarded and _TUNABLE.fullmatch(name) and _used(name, plain)
+    }
+    small = {name: value for name, value in guarded.items() if value <= _LARGEST}
+    return Macros(guarded=small, fixed=fixed)
+
+
+def spread(value: int) -> list[int]:
+    """Values around a default, which comes first: half, twice and four times of it; both ways of a switch.
+
+    >>> spread(32)
+    [32, 16, 64, 128]
+    """
+    if value in (0, 1):
+        return [value, 1 - value]
+    return list(dict.fromkeys([value, value // 2, value * 2, value * 4]))
+
+
+def _used(name: str, plain: str) -> bool:
+    """Whether anything but its definition names it."""
+    without = re.sub(rf"^[ \t]*#[ \t]*(?:ifndef|define)[ \t]+{name}\b[^\n]*", "", plain, flags=re.MULTILINE)
+    return re.search(rf"\b{name}\b", without) is not None
