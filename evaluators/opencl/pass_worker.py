@@ -11,16 +11,18 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from tuner.evaluators.device_code.generators import Generator, make_generator
 from tuner.evaluators.device_code.modules import DeviceModule
 from tuner.evaluators.host.compile_worker import Answer, JobFailed, Work, run_zygote
 from tuner.evaluators.host.llvm import Library, PassOptions
+from tuner.evaluators.opencl.spirv_check import number_given_twice
 
 __all__ = ["main"]
 
 _LOCAL_SPACE = 3
+_GOOD, _BAD = b"+", b"-"
 _ASK, _NO_RANDOM_ADDRESSES = 0xFFFFFFFF, 0x0040000
 _KIND_POINTER = 12
 _INLINE = "always-inline,globaldce"
@@ -79,18 +81,49 @@ class _Worker:
             if symbol not in module.names():
                 raise JobFailed("the pass pipeline removed the kernel")
             passed = time.perf_counter()
-            code = self._generator.object_code(module, triple, "")
+            code = self._code(module, triple)
         finally:
             module.close()
         seconds = {"passes": passed - started, "codegen": time.perf_counter() - passed}
         return {"seconds": seconds}, [code]
 
+    def _code(self, module: _KernelModule, triple: str) -> bytes:
+        """SPIR-V, made by a process that has made none before.
+
+        LLVM 22's code generator remembers what it has seen: after some modules it gives two values of the next one
+        number, which no device takes.
+        """
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            self._emit(module, triple, writer)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as file:
+            answer = file.read()
+        os.waitpid(child, 0)
+        if answer[:1] != _GOOD:
+            raise JobFailed(
+                answer[1:].decode("utf-8", "replace") or f"{self._generator.name} ended in a crash"
+            )
+        code = answer[1:]
+        if number_given_twice(code) is not None:
+            raise JobFailed(f"{self._generator.name} gives two values of its SPIR-V one number")
+        return code
+
+    def _emit(self, module: _KernelModule, triple: str, writer: int) -> NoReturn:
+        try:
+            answer = _GOOD + self._generator.object_code(module, triple, "")
+        except Exception as error:
+            answer = _BAD + str(error).encode()
+        with os.fdopen(writer, "wb") as file:
+            file.write(answer)
+        os._exit(0)
+
 
 def _at_fixed_addresses() -> None:
     """Starts the process again without random addresses.
 
-    LLVM 22's SPIR-V code depends on the order of pointers: now and then a value gets a number twice, which no device
-    takes. Equal work has to give equal code, in a resumed run too.
+    Code of LLVM's may depend on the order of pointers, and equal work has to give equal code, in a resumed run too.
     """
     libc = ctypes.CDLL(None)
     now = libc.personality(_ASK)

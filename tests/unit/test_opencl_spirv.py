@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,6 +23,7 @@ from tuner.evaluators.opencl.evaluation import OpenClEvaluation
 from tuner.evaluators.opencl.process import wheel_drivers
 from tuner.evaluators.opencl.program import Program, canonical_text
 from tuner.evaluators.opencl.spirv import clang_options, triple_of
+from tuner.evaluators.opencl.spirv_check import number_given_twice
 from tuner.spec.load import LoadedSpec, load_spec
 
 pytest.importorskip("llvmlite")
@@ -80,6 +82,18 @@ def program(text: str, *options: str, entry: str = "k") -> Program:
     return Program(entry=entry, files=(Source(name="k.cl", text=text),), options=options)
 
 
+def test_a_number_given_twice_is_found() -> None:
+    head = [0x07230203, 0x00010000, 0, 9, 0]
+    void, float32 = [2 << 16 | 19, 1], [3 << 16 | 22, 2, 32]
+    good = struct.pack("<10I", *head, *void, *float32)
+    assert number_given_twice(good) is None
+    assert number_given_twice(struct.pack("<12I", *head, *void, *float32, 2 << 16 | 19, 2)) == 2
+    # A constant's first operand is its type, which many share.
+    constants = [4 << 16 | 43, 2, 3, 0, 4 << 16 | 43, 2, 4, 0]
+    assert number_given_twice(struct.pack("<18I", *head, *void, *float32, *constants)) is None
+    assert number_given_twice(good[:-5]) is None
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_every_example_becomes_valid_spirv_by_any_pipeline(
     path: Path, passes: SpirvPasses, tmp_path: Path
@@ -118,7 +132,7 @@ def test_one_process_makes_many_modules_one_after_the_other(passes: SpirvPasses)
         for j in range(40)
     ]
     outcomes = passes.compile([(program(text), SHORT) for text in texts])
-    assert {o.status for o in outcomes} == {Status.OK}
+    assert {(o.status, o.message) for o in outcomes} == {(Status.OK, "")}
     assert len({o.blobs[0] for o in outcomes}) == len(texts)
 
 
