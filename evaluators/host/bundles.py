@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tuner.core.types import Task
 from tuner.evaluators.host.harness import Signature
 from tuner.evaluators.host.layout import PAGE, Buffer, BundleLayout, EntryLayout, Region, lay_out
-from tuner.evaluators.host.process import seal
+from tuner.evaluators.host.sealed import memory_file, seal
 from tuner.evaluators.python_reference import RETURN
 from tuner.evaluators.verification import Expectation
 from tuner.evaluators.workloads import Workload
@@ -248,7 +248,7 @@ def make_bundle(
         align=align,
     )
     dtypes = {name: np.dtype(dtype) for name, dtype, is_array in signature.arguments if is_array}
-    descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    descriptor = memory_file("inputs")
     os.ftruncate(descriptor, max(layout.input_bytes, PAGE))
     for entry, workload in zip(layout.entries, workloads, strict=False):
         for region in entry.regions:

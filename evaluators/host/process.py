@@ -5,7 +5,6 @@ Knows nothing of workloads or verdicts beyond naming how a process ended.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import select
@@ -20,13 +19,13 @@ from typing import Any
 
 from tuner.core.errors import MachineError
 from tuner.evaluators.host.child import FAULT_PAGE_BYTES, MESSAGE_BYTES
+from tuner.evaluators.host.sealed import sealed_file
 from tuner.evaluators.sandbox.environment import worker_environment
 
-__all__ = ["Child", "Ended", "Exit", "Fault", "TimedOut", "Zygote", "sealed_file"]
+__all__ = ["Child", "Ended", "Exit", "Fault", "TimedOut", "Zygote"]
 
 _LOAD_S = 30.0
 _ANSWER_S = 20.0
-_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,30 +65,6 @@ class Ended(Exception):
 
 class TimedOut(Exception):
     """The child gave no answer in time."""
-
-
-def sealed_file(name: str, parts: Sequence[bytes | memoryview]) -> int:
-    """A memory file that nobody can change any more.
-
-    Args:
-        name: shown in ``/proc``.
-        parts: content, in order.
-
-    Returns:
-        A descriptor, closed on exec; the caller closes it.
-    """
-    descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    for part in parts:
-        view = memoryview(part)
-        while len(view):
-            view = view[os.write(descriptor, view) :]
-    seal(descriptor)
-    return descriptor
-
-
-def seal(descriptor: int) -> None:
-    """Forbids all further changes; no writable mapping may exist."""
-    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
 
 
 class Zygote:

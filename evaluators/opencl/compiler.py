@@ -17,7 +17,8 @@ from typing import Any
 
 from tuner.core.errors import MachineError
 from tuner.core.types import Status
-from tuner.evaluators.host.process import Child, Ended, TimedOut, sealed_file
+from tuner.evaluators.host.process import Child, Ended, TimedOut
+from tuner.evaluators.host.sealed import sealed_file
 from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.process import OpenClZygote, read_all
 from tuner.evaluators.opencl.program import Program
