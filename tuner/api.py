@@ -14,13 +14,12 @@ from tuner.core.protocols import Backend, Observer
 from tuner.core.types import Configuration
 from tuner.driver import audit as audits
 from tuner.driver import ensure as ensures
-from tuner.driver import export as exports
-from tuner.driver import frames
-from tuner.driver.card import result_card
 from tuner.driver.earlier import with_earlier
-from tuner.driver.engine import Interruption
 from tuner.driver.imports import read_sources
 from tuner.driver.opening import open_state
+from tuner.driver.outcome import export as exports
+from tuner.driver.outcome import frames
+from tuner.driver.outcome.card import result_card
 from tuner.driver.rivals import run_rivals
 from tuner.driver.runs import (
     Options,
@@ -31,6 +30,7 @@ from tuner.driver.runs import (
     outcome,
     resume,
 )
+from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 
@@ -81,12 +81,12 @@ class Result:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Every trial as a plain row, as :func:`tuner.driver.frames.read_rows` says."""
+        """Every trial as a plain row, as :func:`tuner.driver.outcome.frames.read_rows` says."""
         return frames.read_rows(self.path)
 
     @property
     def trials(self) -> pandas.DataFrame:
-        """Every trial as a line of a DataFrame, with columns as :func:`tuner.driver.frames.trials_frame` says.
+        """Every trial as a line of a DataFrame, with columns as :func:`tuner.driver.outcome.frames.trials_frame` says.
 
         Raises:
             MachineError: pandas is not installed (extra ``frames``); :attr:`rows` needs nothing.

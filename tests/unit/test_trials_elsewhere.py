@@ -15,8 +15,8 @@ import pytest
 import tuner
 from tuner.cli.main import main
 from tuner.core.errors import MachineError, UsageError
-from tuner.driver.frames import read_rows, trials_frame, write_parquet
-from tuner.driver.journal import write_journal
+from tuner.driver.outcome.frames import read_rows, trials_frame, write_parquet
+from tuner.driver.outcome.journal import write_journal
 
 
 @pytest.fixture(scope="module")

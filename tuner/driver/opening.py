@@ -8,9 +8,9 @@ from typing import Any
 from tuner.core.canonical import from_json
 from tuner.core.errors import RecordError
 from tuner.core.protocols import Searcher
-from tuner.driver.lineup import Lineup
-from tuner.driver.state import RunState
+from tuner.driver.state.fold import RunState
 from tuner.driver.warm import begin_searcher
+from tuner.driver.work.lineup import Lineup
 from tuner.recorders.record import RunRecord
 from tuner.search import registry as searchers
 from tuner.spaces.space import Space

@@ -10,8 +10,8 @@ from tuner.core import statistics
 from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.streams import stream
 from tuner.core.types import Proposal, Status
-from tuner.driver import fleet
-from tuner.driver.actions import (
+from tuner.driver.plan import fleet
+from tuner.driver.plan.actions import (
     Action,
     Ask,
     Await,
@@ -33,13 +33,13 @@ from tuner.driver.actions import (
     SetBaseline,
     Verify,
 )
-from tuner.driver.correspondence import expected_reply, waits_for
-from tuner.driver.lineage import ORIGINAL
-from tuner.driver.lineup import Lineup
-from tuner.driver.plan import next_action
-from tuner.driver.screening import near
-from tuner.driver.state import RunState
-from tuner.driver.trials import proposal_from_json, proposal_to_json
+from tuner.driver.plan.upcoming import next_action
+from tuner.driver.state.fold import RunState
+from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.state.trials import proposal_from_json, proposal_to_json
+from tuner.driver.work.correspondence import expected_reply, waits_for
+from tuner.driver.work.lineup import Lineup
+from tuner.driver.work.screening import near
 from tuner.recorders.record import Recorded
 
 __all__ = ["Difference", "Replay", "replay_events"]

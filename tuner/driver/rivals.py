@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.canonical import digest
-from tuner.driver.settings import Evolution
+from tuner.driver.state.settings import Evolution
 
 if TYPE_CHECKING:
     from tuner.driver.runs import Options, Outcome

@@ -20,22 +20,23 @@ from tuner.core.executors import Executor, MakeExecutor
 from tuner.core.protocols import Backend, Evaluation, Observer
 from tuner.core.types import Proposal, Status, Task
 from tuner.cost_models.library import Library
-from tuner.driver import objectives, pruning
-from tuner.driver.bounds import light_of
-from tuner.driver.correspondence import Correspondent
-from tuner.driver.engine import Engine, Interruption
-from tuner.driver.environment import changed, check_flags, require_sandbox, toolchain
-from tuner.driver.fleet_engine import FleetEngine
-from tuner.driver.fleets import beside
-from tuner.driver.lineup import describe_original
-from tuner.driver.models import CASSETTE, correspondent_of, models_of
 from tuner.driver.opening import make_lineup, open_state
-from tuner.driver.remembering import Memory
-from tuner.driver.result import Summary, summarise
-from tuner.driver.settings import EVOLVING_CALLS, REMIX, Evolution, Llm, RunSettings
-from tuner.driver.state import RunState
-from tuner.driver.trials import proposal_to_json
+from tuner.driver.outcome.result import Summary, summarise
+from tuner.driver.plan import pruning
+from tuner.driver.state import objectives
+from tuner.driver.state.bounds import light_of
+from tuner.driver.state.fold import RunState
+from tuner.driver.state.settings import EVOLVING_CALLS, REMIX, Evolution, Llm, RunSettings
+from tuner.driver.state.trials import proposal_to_json
 from tuner.driver.warm import KEY, begin_searcher
+from tuner.driver.work.correspondence import Correspondent
+from tuner.driver.work.engine import Engine, Interruption
+from tuner.driver.work.environment import changed, check_flags, require_sandbox, toolchain
+from tuner.driver.work.fleet_engine import FleetEngine
+from tuner.driver.work.fleets import beside
+from tuner.driver.work.lineup import describe_original
+from tuner.driver.work.models import CASSETTE, correspondent_of, models_of
+from tuner.driver.work.remembering import Memory
 from tuner.evaluators import registry as backends
 from tuner.recorders.record import Event, RunRecord
 from tuner.spec.load import LoadedSpec

@@ -14,8 +14,8 @@ from tuner.core.errors import RecordError
 from tuner.core.types import BASELINE, Status
 from tuner.driver.opening import catalogue_of, spec_of
 from tuner.driver.runs import Outcome, outcome
-from tuner.driver.state import RunState
-from tuner.driver.trials import FinalSample, TrialState
+from tuner.driver.state.fold import RunState
+from tuner.driver.state.trials import FinalSample, TrialState
 from tuner.recorders.record import Recorded, RunRecord
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
