@@ -13,7 +13,8 @@ import pytest
 from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.audit import audit
 from tuner.driver.opening import open_state
-from tuner.driver.runs import Options, begin, resume
+from tuner.driver.options import Options
+from tuner.driver.runs import begin, resume
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec

@@ -13,7 +13,9 @@ from tuner.core.errors import MachineError
 from tuner.core.protocols import Peaks
 from tuner.core.types import Resolved
 from tuner.driver.audit import audit
-from tuner.driver.runs import Options, Outcome, begin
+from tuner.driver.options import Options
+from tuner.driver.outcome.outcome import Outcome
+from tuner.driver.runs import begin
 from tuner.driver.state.bounds import bounds
 from tuner.evaluators.host.peaks import host_peaks
 from tuner.spec.load import load_spec

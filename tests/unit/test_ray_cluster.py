@@ -16,7 +16,8 @@ from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status
 from tuner.driver.audit import audit
 from tuner.driver.opening import open_state
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
 from tuner.driver.work.fleets import fleets, over_cluster
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec

@@ -101,7 +101,8 @@ def _row() -> dict[str, Any]:
 
 def test_several_problems_make_one_time(tmp_path: Path) -> None:
     """The weighted geometric mean over problems, as the score is."""
-    from tuner.driver.runs import Options, begin
+    from tuner.driver.options import Options
+    from tuner.driver.runs import begin
     from tuner.spec.load import load_spec
     from tuner.testing import SimulatedBackend
 

@@ -16,7 +16,7 @@ from tuner.core.streams import stream
 from tuner.core.types import BASELINE, BuildRequest, Status
 from tuner.driver.opening import catalogue_of, make_lineup, spec_of
 from tuner.driver.replay import Replay, replay_events
-from tuner.driver.state.fold import RunState
+from tuner.driver.state.run import RunState
 from tuner.driver.work.environment import toolchain
 from tuner.driver.work.lineup import Lineup
 from tuner.evaluators import registry as backends

@@ -8,9 +8,9 @@ from pathlib import Path
 from tuner.core.errors import TunerError
 from tuner.core.types import Status
 from tuner.driver.opening import open_state
-from tuner.driver.runs import SUFFIX
-from tuner.driver.state.fold import RunState
+from tuner.driver.records import SUFFIX
 from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.state.run import RunState
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec
 

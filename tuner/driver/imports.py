@@ -18,8 +18,8 @@ from tuner.core.errors import SpecError, UsageError
 from tuner.core.files import write_atomically
 from tuner.core.types import Status, Value
 from tuner.driver.opening import open_state
-from tuner.driver.state.fold import RunState
 from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
 from tuner.evaluators.recorded.formats import read_file
 from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of, values_seen

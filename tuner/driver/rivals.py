@@ -16,7 +16,8 @@ from tuner.core.canonical import digest
 from tuner.driver.state.settings import Evolution
 
 if TYPE_CHECKING:
-    from tuner.driver.runs import Options, Outcome
+    from tuner.driver.options import Options
+    from tuner.driver.outcome.outcome import Outcome
     from tuner.spec.load import LoadedSpec
 
 __all__ = ["RIVALS", "run_rivals"]

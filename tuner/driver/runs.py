@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import math
-import os
-import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,15 +15,16 @@ from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.executors import Executor, MakeExecutor
 from tuner.core.protocols import Backend, Evaluation, Observer
-from tuner.core.types import Proposal, Status, Task
+from tuner.core.types import Proposal, Task
 from tuner.cost_models.library import Library
 from tuner.driver.opening import make_lineup, open_state
-from tuner.driver.outcome.result import Summary, summarise
+from tuner.driver.options import Options, settings_of, workers_of
+from tuner.driver.outcome.outcome import Outcome, outcome
 from tuner.driver.plan import pruning
 from tuner.driver.state import objectives
 from tuner.driver.state.bounds import light_of
-from tuner.driver.state.fold import RunState
-from tuner.driver.state.settings import EVOLVING_CALLS, REMIX, Evolution, Llm, RunSettings
+from tuner.driver.state.fold import apply
+from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import proposal_to_json
 from tuner.driver.warm import KEY, begin_searcher
 from tuner.driver.work.correspondence import Correspondent
@@ -41,148 +39,7 @@ from tuner.evaluators import registry as backends
 from tuner.recorders.record import Event, RunRecord
 from tuner.spec.load import LoadedSpec
 
-__all__ = [
-    "Options",
-    "Outcome",
-    "begin",
-    "find_unfinished",
-    "new_path",
-    "resume",
-]
-
-DEFAULT_EVALUATIONS = 200
-SEVERAL = "surrogate"
-"""The searcher that knows several objectives."""
-CONFIRM_S = 30.0
-"""Least seconds kept for choosing and confirming where the source evolves, as far as that is not most of the time."""
-
-SUFFIX = ".run"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What the command line or a library call says beside the spec; ``None`` leaves it to the spec.
-
-    ``require_sandbox`` refuses to run where a protection from generated code is missing.
-    ``library`` is the folder of finished runs to learn from and add to.
-    ``warm_start`` holds what :func:`tuner.driver.imports.read_sources` gives, ``rivals`` what
-    :func:`tuner.driver.rivals.run_rivals` does; they are only written down. ``llm`` is a model's name, ``off``, or
-    ``cassette:`` with the path of a run's record.
-    """
-
-    evaluations: int | None = None
-    minutes: float | None = None
-    seed: int | None = None
-    strategy: str | None = None
-    workers: int | None = None
-    settings: Mapping[str, Any] | None = None
-    require_sandbox: bool = False
-    warm_start: tuple[str, ...] = ()
-    library: Path | None = None
-    llm: str | None = None
-    rivals: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """A run that has ended or was interrupted; ``path`` is ``None`` where its baseline failed."""
-
-    path: Path | None
-    kernel: str
-    backend: str
-    device: str
-    summary: Summary
-    failed: bool
-    interrupted: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """The object behind ``--json``."""
-        return self.summary.to_json(
-            run=None if self.path is None else str(self.path),
-            kernel=self.kernel,
-            backend=self.backend,
-            device=self.device,
-        )
-
-
-def new_path(folder: Path, name: str) -> Path:
-    """A path for a new record: the kernel's name and the first free number."""
-    folder.mkdir(parents=True, exist_ok=True)
-    number = 1
-    while (folder / f"{name}-{number}{SUFFIX}").exists():
-        number += 1
-    return folder / f"{name}-{number}{SUFFIX}"
-
-
-def find_unfinished(folder: Path, spec: LoadedSpec) -> Path:
-    """The newest record in the folder that holds an unfinished run of this spec.
-
-    Raises:
-        UsageError: there is none.
-    """
-    paths = sorted(folder.glob(f"{spec.name}-*{SUFFIX}"), key=lambda p: p.stat().st_mtime, reverse=True)
-    for path in paths:
-        with RunRecord.read(path) as record:
-            start = next(iter(record.events()), None)
-            ended = next(record.events(kind="end"), None)
-            if start is not None and ended is None and start.body["spec_digest"] == spec.digest:
-                return path
-    raise UsageError(
-        f"no unfinished run of {spec.name} in {folder}",
-        "start one without --resume, or name the folder with --out",
-    )
-
-
-def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> RunSettings:
-    """The run's settings: the command line over the spec over the defaults; ``llm`` is of the models to ask.
-
-    Raises:
-        UsageError: a budget that is none, or a searcher that does not know several objectives.
-    """
-    search = spec.search
-    evaluations = options.evaluations if options.evaluations is not None else search.evaluations
-    minutes = options.minutes if options.minutes is not None else search.minutes
-    if evaluations is None and minutes is None:
-        evaluations = DEFAULT_EVALUATIONS
-    if evaluations is not None and (not isinstance(evaluations, int) or evaluations < 1):
-        raise UsageError(f"evaluations is {evaluations!r}", "give a whole number of at least 1")
-    if minutes is not None and not (isinstance(minutes, int | float) and 0 < minutes < math.inf):
-        raise UsageError(f"minutes is {minutes!r}", "give a number above 0")
-    total = sum(p.weight for p in spec.task.problems)
-    more: dict[str, Any] = {}
-    if spec.evolves:
-        proposers = search.proposers if llm is not None or search.proposers else (REMIX,)
-        more = {"rounds_calls": EVOLVING_CALLS, "evolution": Evolution(), "proposers": proposers, "llm": llm}
-        if minutes is not None:
-            # The source as given may take many times as long as the winner, so a short run needs more of its time.
-            more["confirm_share"] = min(0.4, max(0.15, CONFIRM_S / (60 * minutes)))
-    strategy = options.strategy or search.strategy
-    if len(spec.objectives) > 1:
-        strategy = SEVERAL if strategy == "auto" else strategy
-        if strategy != SEVERAL:
-            raise UsageError(
-                f"the searcher {strategy!r} knows one objective, time",
-                f"use --strategy {SEVERAL}, or objective: time",
-            )
-    return RunSettings(
-        strategy=strategy,
-        seed=search.seed if options.seed is None else options.seed,
-        evaluations=evaluations,
-        minutes=minutes,
-        batch=workers_of(options),
-        weights=tuple(p.weight / total for p in spec.task.problems),
-        compare=tuple(shlex.join(words) for words in spec.compare),
-        # It ranks by time: with other objectives a slow candidate may be what is wanted.
-        cost_model=search.cost_model if spec.objectives == ("time",) else "off",
-        recall=options.library is not None,
-        objectives=spec.objectives,
-        **{**more, **dict(options.settings or {})},
-    )
-
-
-def workers_of(options: Options) -> int:
-    """Compile workers: as many as said, else one for each core that this process may use."""
-    return options.workers or max(1, len(os.sched_getaffinity(0)))
+__all__ = ["begin", "resume"]
 
 
 def begin(
@@ -275,7 +132,7 @@ def begin(
         with RunRecord.create(path) as record, _executing(executor, task) as devices:
             state = RunState(record.blob)
             for recorded in record.append([Event(kind="start", body=body)], blobs):
-                state.apply(recorded)
+                apply(state, recorded)
             engine = _engine(
                 devices,
                 record=record,
@@ -411,23 +268,6 @@ def _engine(executor: Executor | None, **more: Any) -> Engine:
     return Engine(**more) if executor is None else FleetEngine(executor, **more)
 
 
-def outcome(path: Path, state: RunState) -> Outcome:
-    """The outcome of a state."""
-    start = state.start
-    assert start is not None
-    summary = summarise(state, variant=_original_digest(start))
-    ended_by = state.end["stopped_by"] if state.end else ""
-    return Outcome(
-        path=path,
-        kernel=start["name"],
-        backend=start["backend"],
-        device=str(start["environment"]["backend"].get("device", "")),
-        summary=summary,
-        failed=ended_by == "baseline" or state.trials[0].status not in (None, Status.OK),
-        interrupted=state.end is None,
-    )
-
-
 @contextmanager
 def _resumable() -> Iterator[None]:
     """A machine's fault in the middle of a run, such as a device that is gone, says that nothing is lost."""
@@ -436,11 +276,6 @@ def _resumable() -> Iterator[None]:
     except MachineError as error:
         kept = "what is committed is kept, and --resume goes on from there"
         raise MachineError(error.message, f"{error.hint}; {kept}" if error.hint else kept) from None
-
-
-def _original_digest(start: Mapping[str, Any]) -> str:
-    variant = start.get("variant")
-    return str(start["spec_digest"] if variant is None else variant["digest"])
 
 
 def _require_times(evaluation: Evaluation, backend: Backend) -> None:

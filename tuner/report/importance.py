@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.core.types import Status, Value
-from tuner.driver.state.fold import RunState
+from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
 from tuner.report.trials import rounded
 from tuner.spaces.space import PASSES

@@ -18,8 +18,8 @@ from tuner.driver.applications.recording import interposer
 from tuner.driver.opening import open_lineup
 from tuner.driver.outcome.by_problem import gains
 from tuner.driver.outcome.export import best_object
-from tuner.driver.runs import outcome
-from tuner.driver.state.fold import RunState
+from tuner.driver.outcome.outcome import outcome
+from tuner.driver.state.run import RunState
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.shared import link_object
 from tuner.recorders.record import RunRecord

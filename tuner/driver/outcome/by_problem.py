@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tuner.core import statistics
 from tuner.core.types import BASELINE, Status
-from tuner.driver.state.fold import RunState
+from tuner.driver.state.run import RunState
 
 __all__ = ["ProblemGain", "gains"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tuner.core.types import Status
-from tuner.driver.runs import Outcome
+from tuner.driver.outcome.outcome import Outcome
 
 __all__ = ["result_card"]
 

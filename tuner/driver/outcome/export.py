@@ -14,9 +14,9 @@ from tuner.core.errors import RecordError, UsageError
 from tuner.core.files import write_atomically
 from tuner.core.types import BASELINE, Resolved, Task, Value, Variant
 from tuner.driver.opening import open_lineup
+from tuner.driver.outcome.outcome import Outcome, outcome
 from tuner.driver.outcome.wise import merged_file, wisdom_of
-from tuner.driver.runs import Outcome, outcome
-from tuner.driver.state.fold import RunState
+from tuner.driver.state.run import RunState
 from tuner.recorders.record import RunRecord
 from tuner.spaces.launch import geometry
 from tuner.spaces.source.edits import apply_edits

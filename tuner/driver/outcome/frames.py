@@ -13,7 +13,8 @@ from tuner.core.errors import MachineError, UsageError
 from tuner.core.types import Status, Value
 from tuner.driver.outcome.export import check_writable
 from tuner.driver.outcome.result import search_times_s
-from tuner.driver.state.fold import RunState
+from tuner.driver.state.fold import apply
+from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
 from tuner.recorders.record import RunRecord
 
@@ -37,7 +38,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     with RunRecord.read(path) as record:
         state = RunState(record.blob)
         for event in record.events():
-            state.apply(event)
+            apply(state, event)
             if event.kind == "trial" and event.trial is not None:
                 clocks[event.trial] = state.clock_s
     return [_row(state, trial, clocks.get(trial.number)) for trial in state.trials.values()]

@@ -14,9 +14,9 @@ from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.outcome.savings import Savings, savings
 from tuner.driver.plan.comparison import Comparison, comparisons
 from tuner.driver.plan.light import ratio_to_light
-from tuner.driver.state.fold import RunState
 from tuner.driver.state.lineage import Reduction
 from tuner.driver.state.objectives import FrontPoint, pareto
+from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import REMIX
 from tuner.driver.state.trials import TrialState
 

@@ -12,8 +12,8 @@ from typing import Any
 from scipy.special import betaincinv
 
 from tuner.core.types import Stage, Status
-from tuner.driver.state.fold import RunState
 from tuner.driver.state.judged import AUDIT, PASS, PRUNE
+from tuner.driver.state.run import RunState
 
 __all__ = ["Savings", "savings"]
 

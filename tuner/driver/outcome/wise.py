@@ -7,8 +7,8 @@ from typing import Any
 
 from tuner.core.types import Problem, Resolved, Value
 from tuner.driver.outcome.by_problem import gains
-from tuner.driver.runs import Outcome
-from tuner.driver.state.fold import RunState
+from tuner.driver.outcome.outcome import Outcome
+from tuner.driver.state.run import RunState
 from tuner.driver.work.lineup import Lineup
 from tuner.recorders.wisdom import Entry, Wisdom
 from tuner.spaces.launch import geometry

@@ -14,7 +14,7 @@ from tuner.core import statistics
 from tuner.core.streams import stream
 from tuner.core.types import Status
 from tuner.driver.plan.actions import Action, BuildOther, Compare
-from tuner.driver.state.fold import RunState
+from tuner.driver.state.run import RunState
 
 __all__ = ["Comparison", "comparisons", "next_action"]
 

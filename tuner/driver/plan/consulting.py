@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tuner.driver.plan.actions import Action, Await, Consult, Examine, Propose, Receive
-from tuner.driver.state.fold import RunState
+from tuner.driver.state.run import RunState
 from tuner.search.llm.exchange import Model
 from tuner.search.llm.offspring import origin
 

@@ -14,8 +14,8 @@ import math
 from tuner.core.types import BASELINE
 from tuner.driver.plan import consulting
 from tuner.driver.plan.actions import Action, Ask, Decide, Reduce
-from tuner.driver.state.fold import RunState
 from tuner.driver.state.lineage import HOPELESS, ORIGINAL, VariantState
+from tuner.driver.state.run import RunState
 
 LAST = 3
 """How many variants are tuned on when no new ones are wanted."""

@@ -15,8 +15,8 @@ from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Status
 from tuner.driver.plan import comparison, evolving
 from tuner.driver.plan.actions import Action, Decide, Final, Finished
-from tuner.driver.state.fold import RunState
 from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import FinalSample
 
 __all__ = ["finalists", "next_action"]

@@ -12,8 +12,8 @@ from tuner.core.types import BASELINE, Status
 from tuner.driver.plan import evolving, final
 from tuner.driver.plan.actions import Action, Ask, BuildTrials, Control, Decide, Finished
 from tuner.driver.plan.upcoming import control_calls, end_body, stop_reason, trial_action
-from tuner.driver.state.fold import RunState
 from tuner.driver.state.lanes import Lane
+from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
 
 __all__ = ["decision", "effects"]

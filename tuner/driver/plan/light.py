@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tuner.core.types import BASELINE
 from tuner.driver.state.bounds import IMPOSSIBLE, ratios
-from tuner.driver.state.fold import RunState
+from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
 
 __all__ = ["REACHED", "impossible", "ratio_to_light", "reached"]

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from tuner.core.types import BASELINE, Stage, Status
 from tuner.cost_models.screen import FIRST
 from tuner.driver.plan.actions import Judge
-from tuner.driver.state.fold import RunState
 from tuner.driver.state.judged import KEEP, PASS, PRUNE, Judged
+from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
 
 __all__ = [

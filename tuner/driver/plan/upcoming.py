@@ -27,7 +27,7 @@ from tuner.driver.plan.actions import (
     SetBaseline,
     Verify,
 )
-from tuner.driver.state.fold import RunState
+from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
 
 __all__ = ["control_calls", "end_body", "next_action", "race_of", "stop_reason", "trial_action"]

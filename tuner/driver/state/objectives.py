@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tuner.core import statistics
 from tuner.core.errors import UsageError
 from tuner.core.pareto import front
 from tuner.core.types import Configuration, Status
-
-if TYPE_CHECKING:
-    from tuner.driver.state.fold import RunState
-    from tuner.driver.state.trials import TrialState
+from tuner.driver.state.run import RunState
+from tuner.driver.state.trials import TrialState
 
 __all__ = ["UNITS", "FrontPoint", "others", "pareto", "require"]
 

@@ -15,8 +15,8 @@ from tuner.core.streams import stream
 from tuner.core.types import Configuration, Status, Task
 from tuner.driver.plan.actions import Consult
 from tuner.driver.state.exchanges import Call
-from tuner.driver.state.fold import RunState
 from tuner.driver.state.lineage import ORIGINAL, VariantState
+from tuner.driver.state.run import RunState
 from tuner.search.evolution import Bred, Evolution
 from tuner.search.llm.exchange import Message, Turn, bound_tokens, cassette_key
 from tuner.search.llm.offspring import Unusable, variant_of

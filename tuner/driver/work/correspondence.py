@@ -15,7 +15,8 @@ from typing import Any, Protocol
 from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.errors import UsageError
 from tuner.driver.state.exchanges import Call, Exchanges
-from tuner.driver.state.fold import RunState
+from tuner.driver.state.fold import apply
+from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import Llm
 from tuner.recorders.record import Event, RunRecord
 from tuner.search.llm.client import Client
@@ -155,7 +156,7 @@ def read_cassette(path: Path) -> tuple[Llm, list[dict[str, Any]]]:
     with RunRecord.read(path) as record:
         state = RunState(record.blob)
         for event in record.events():
-            state.apply(event)
+            apply(state, event)
         if state.start is None or state.settings.llm is None or not state.exchanges.calls:
             raise UsageError(
                 f"{path} holds no exchange with a model", "name the record of a run that has asked one"

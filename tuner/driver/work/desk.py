@@ -8,7 +8,7 @@ from typing import Any
 from tuner.core.canonical import from_json
 from tuner.core.errors import UsageError
 from tuner.driver.plan.actions import Await, Consult
-from tuner.driver.state.fold import RunState
+from tuner.driver.state.run import RunState
 from tuner.driver.work.correspondence import Correspondent, reply_event
 from tuner.driver.work.lineup import Lineup
 from tuner.recorders.record import Event, Recorded

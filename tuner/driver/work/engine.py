@@ -36,7 +36,9 @@ from tuner.driver.plan.actions import (
     Verify,
 )
 from tuner.driver.plan.upcoming import next_action
-from tuner.driver.state.fold import RunState
+from tuner.driver.state.fold import apply
+from tuner.driver.state.observations import untold
+from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import proposal_to_json
 from tuner.driver.work import bodies
 from tuner.driver.work.correspondence import Correspondent
@@ -147,7 +149,7 @@ class Engine:
     def _commit(self, events: Sequence[Event], blobs: Mapping[str, bytes] | None = None) -> None:
         # The state is fed what the record gives back, so it sees exactly what a later reader will see.
         for recorded in self._record.append(events, blobs or {}):
-            self.state.apply(recorded)
+            apply(self.state, recorded)
             self._desk.committed(recorded)
             self._tell(recorded.kind, {**recorded.body, "trial": recorded.trial})
 
@@ -197,7 +199,7 @@ class Engine:
 
     def _ask(self, action: Ask) -> tuple[list[Event], dict[str, bytes]]:
         searcher = self._lineup.searcher(action.variant)
-        searcher.tell(self.state.untold(action.variant))
+        searcher.tell(untold(self.state, action.variant))
         rng = stream(self.state.settings.seed, "ask", action.first)
         started = self._clock()
         proposals = searcher.ask(action.count, rng)

@@ -17,8 +17,9 @@ from tuner.core.protocols import Observation, Searcher
 from tuner.core.streams import stream
 from tuner.core.types import Configuration, Resolved, Task, Variant
 from tuner.driver.plan.actions import Consult, Judge, Propose, Receive, Reduce
-from tuner.driver.state.fold import RunState
 from tuner.driver.state.lineage import ORIGINAL, Judgement, VariantState
+from tuner.driver.state.observations import observations
+from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import REMIX, RunSettings
 from tuner.driver.state.trials import pack_text
 from tuner.driver.work import consultant
@@ -194,7 +195,7 @@ class Lineup:
             prior: tuple[Observation, ...] = ()
             if own.parents:
                 first = self._state.variants[own.parents[0]]
-                prior = tuple(self._state.observations(first.finished[: own.known]))
+                prior = tuple(observations(self._state, first.finished[: own.known]))
             evolution = self._state.settings.evolution
             if evolution is not None and evolution.independent and own.purpose == "propose":
                 searcher = self._make(space)
@@ -202,7 +203,7 @@ class Lineup:
                 searcher = InheritingSearcher(lambda: self._make(space), space, own.seed or {}, new, prior)
         told = 0
         for upto, trials in own.asks:
-            searcher.tell(self._state.observations(own.finished[told:upto]))
+            searcher.tell(observations(self._state, own.finished[told:upto]))
             searcher.adopt([self._state.trials[n].proposal for n in trials])
             told = upto
         return searcher

@@ -10,8 +10,8 @@ from typing import Any
 
 from tuner.core.types import BASELINE, Kernel, Proposal, Status
 from tuner.cost_models.library import SHARE, TRIED, Entry, Library, adapted
-from tuner.driver.state.fold import RunState
 from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.state.run import RunState
 from tuner.spaces.space import Space
 
 __all__ = ["Memory"]

@@ -18,8 +18,8 @@ from tuner.cost_models.configurations import configuration_features, edit_featur
 from tuner.cost_models.screen import Screen
 from tuner.driver.plan.actions import Judge
 from tuner.driver.plan.pruning import passed_over
-from tuner.driver.state.fold import RunState
 from tuner.driver.state.judged import AUDIT, KEEP, PASS, PRUNE, Judged
+from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
 from tuner.search.history import FAILURES
 from tuner.spaces.launch import geometry
