@@ -7,33 +7,28 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tuner.core.canonical import canonical_json, digest, from_json
+from tuner.core.canonical import canonical_json, from_json
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.executors import Executor, MakeExecutor
 from tuner.core.protocols import Backend, Evaluation, Observer
-from tuner.core.types import Proposal, Task
+from tuner.core.types import Task
 from tuner.cost_models.library import Library
+from tuner.driver.beginning import first_event
 from tuner.driver.opening import make_lineup, open_state
 from tuner.driver.options import Options, settings_of, workers_of
 from tuner.driver.outcome.outcome import Outcome, outcome
-from tuner.driver.plan import pruning
 from tuner.driver.state import objectives
-from tuner.driver.state.bounds import light_of
 from tuner.driver.state.fold import apply
 from tuner.driver.state.run import RunState
-from tuner.driver.state.trials import proposal_to_json
-from tuner.driver.warm import KEY, begin_searcher
 from tuner.driver.work.correspondence import Correspondent
 from tuner.driver.work.engine import Engine, Interruption
-from tuner.driver.work.environment import changed, check_flags, require_sandbox, toolchain
+from tuner.driver.work.environment import changed, require_sandbox, toolchain
 from tuner.driver.work.fleet_engine import FleetEngine
 from tuner.driver.work.fleets import beside
-from tuner.driver.work.lineup import describe_original
-from tuner.driver.work.models import CASSETTE, correspondent_of, models_of
+from tuner.driver.work.models import correspondent_of, models_of
 from tuner.driver.work.remembering import Memory
 from tuner.evaluators import registry as backends
 from tuner.recorders.record import Event, RunRecord
@@ -81,64 +76,26 @@ def begin(
     if llm is None:
         executor = executor or beside(backend, spec.task.target, workers_of(options))
     settings = replace(settings_of(spec, options, llm), fleet=executor is not None)
-    catalogue = backend.pass_catalogue(spec.task.target) if spec.wants_passes else None
-    space = spec.space(catalogue)
-    check_flags(backend, space)
-    task = spec.task_with(seed=settings.seed)
-    blobs: dict[str, bytes] = {}
-    baseline = Proposal(configuration=space.default(), origin="baseline")
-    body = {
-        "tool": metadata.version("remix-tuner"),
-        "name": spec.name,
-        "spec": _store(spec.text, blobs),
-        "spec_digest": spec.digest,
-        "files": {name: _store(text, blobs) for name, text in sorted(spec.files.items())},
-        "folder": str(Path(spec.path).parent),
-        "index": spec.index,
-        "catalogue": None if catalogue is None else _store(canonical_json(catalogue), blobs),
-        "settings": settings.to_json(),
-        "environment": toolchain(backend, task.target),
-        "baseline": proposal_to_json(baseline, blobs, digest),
-        "backend": backend.name,
-        "clock_s": 0.0,
-    }
+    first = first_event(spec, options, settings, backend, cassette=cassette)
     library = None if options.library is None else Library(options.library)
-    memory = Memory(library, task.kernel, space)
-    bound = light_of(task, backend)
-    if bound is not None:
-        body["light"] = bound
-    if options.warm_start:
-        body[KEY] = [_store(text, blobs) for text in options.warm_start]
-    if cassette is not None:
-        body[CASSETTE] = _store(cassette, blobs)
-    if options.rivals:
-        body["rivals"] = [from_json(text) for text in options.rivals]
-    texts = {name: data.decode() for name, data in blobs.items()}
-    # A strategy that cannot be made is said before anything is written.
-    searcher = begin_searcher(settings.strategy, space, body, lambda r: texts[r.removeprefix("blob:")])
-    # What a pass sequence does shows only in the code that it leads to, and many lead to the same.
-    if settings.cost_model != "off" and space.passes is None and getattr(searcher, "cheap", False):
-        settings = replace(settings, pool=pruning.POOL_FACTOR)
-        body["settings"] = settings.to_json()
-    if settings.evolution is not None:
-        body["variant"] = describe_original(task, settings)
-    correspondent = correspondent_of(llm, body, lambda r: texts[r.removeprefix("blob:")])
-    evaluation = backend.prepare(task, workers=workers_of(options))
+    memory = Memory(library, first.task.kernel, first.space)
+    correspondent = correspondent_of(llm, first.body, first.text)
+    evaluation = backend.prepare(first.task, workers=workers_of(options))
     try:
         if executor is None:
             _require_times(evaluation, backend)
-        objectives.require(settings.objectives, evaluation, backend.name)
+        objectives.require(first.settings.objectives, evaluation, backend.name)
         path = place() if callable(place) else place
-        with RunRecord.create(path) as record, _executing(executor, task) as devices:
+        with RunRecord.create(path) as record, _executing(executor, first.task) as devices:
             state = RunState(record.blob)
-            for recorded in record.append([Event(kind="start", body=body)], blobs):
+            for recorded in record.append([Event(kind="start", body=first.body)], first.blobs):
                 apply(state, recorded)
             engine = _engine(
                 devices,
                 record=record,
                 state=state,
                 evaluation=evaluation,
-                lineup=make_lineup(record, state, spec, space, body),
+                lineup=make_lineup(record, state, spec, first.space, first.body),
                 observers=observers,
                 clock=clock,
                 interruption=interruption,
@@ -146,7 +103,7 @@ def begin(
                 correspondent=correspondent,
             )
             for observer in observers:
-                observer.event("start", body)
+                observer.event("start", first.body)
             with _resumable():
                 engine.run()
             memory.keep(state)
@@ -284,10 +241,3 @@ def _require_times(evaluation: Evaluation, backend: Backend) -> None:
             f"the {backend.name} backend has no device in reach, so nothing can be timed",
             "tuner check builds and verifies without one",
         )
-
-
-def _store(text: str, blobs: dict[str, bytes]) -> str:
-    data = text.encode()
-    name = digest(data)
-    blobs[name] = data
-    return f"blob:{name}"
