@@ -17,13 +17,12 @@ from typing import Any
 
 from _common import altered, emit, host_specs, note, parser, table
 
-from tuner.api import load
 from tuner.core import statistics
 from tuner.core.streams import stream
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
-from tuner.driver.runs import begin
+from tuner.driver.runs import begin, resume
 from tuner.evaluators import registry as backends
 from tuner.spec.load import LoadedSpec, load_spec
 
@@ -32,13 +31,8 @@ COMPARE_FROM = 50_000
 
 
 def tuned(spec: LoadedSpec, path: Path, options: Options) -> Outcome:
-    """A finished run: the one that is there, or a new one."""
-    if path.exists():
-        outcome = load(path).outcome
-        if not outcome.interrupted:
-            return outcome
-        path.unlink()
-    return begin(spec, path, options)
+    """A finished run: the one that is there, taken to its end if it was cut short, or a new one."""
+    return resume(path) if path.exists() else begin(spec, path, options)
 
 
 def configuration(outcome: Outcome) -> dict[str, Any]:
