@@ -15,7 +15,15 @@ from dataclasses import dataclass
 
 from tuner.evaluators.cuda.limits import Usage
 
-__all__ = ["Resources", "code_key", "has_kernel", "kernel_symbols", "resources", "variable_sizes", "variables"]
+__all__ = [
+    "Resources",
+    "code_key",
+    "has_kernel",
+    "kernel_symbols",
+    "resources",
+    "variable_sizes",
+    "variables",
+]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")

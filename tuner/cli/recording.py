@@ -12,8 +12,8 @@ import typer
 from typer.core import TyperCommand
 
 if TYPE_CHECKING:
-    from tuner.driver.applying import Applied, Comparison
-    from tuner.driver.recording import Listing, RecordReport
+    from tuner.driver.applications.applying import Applied, Comparison
+    from tuner.driver.applications.recording import Listing, RecordReport
 
 __all__ = ["add_commands"]
 
@@ -76,7 +76,7 @@ def record(
 ) -> None:
     """Record launches of an unmodified application."""
     from tuner.core.errors import UsageError
-    from tuner.driver.recording import list_launches, record_kernels, record_spec
+    from tuner.driver.applications.recording import list_launches, record_kernels, record_spec
     from tuner.spec.load import load_spec
 
     if only_list and (kernel or output):
@@ -100,9 +100,9 @@ def record(
 
 def apply(ctx: typer.Context, runs: Runs) -> None:
     """Run an unmodified application with runs' winners in place."""
-    from tuner.driver.applying import check_applied, run_with
-    from tuner.driver.chosen_runs import chosen_runs
-    from tuner.driver.winners import winners_of
+    from tuner.driver.applications.applying import check_applied, run_with
+    from tuner.driver.applications.chosen_runs import chosen_runs
+    from tuner.driver.applications.winners import winners_of
 
     named, command = _parted(ctx, runs)
     winners = winners_of(chosen_runs(named, note=_note))
@@ -121,9 +121,9 @@ def ab(
     as_json: Json = False,
 ) -> None:
     """Run an application as it is and with runs' winners, interleaved; say what it gains as a whole."""
-    from tuner.driver.applying import compare
-    from tuner.driver.chosen_runs import chosen_runs
-    from tuner.driver.winners import winners_of
+    from tuner.driver.applications.applying import compare
+    from tuner.driver.applications.chosen_runs import chosen_runs
+    from tuner.driver.applications.winners import winners_of
 
     named, command = _parted(ctx, runs)
     winners = winners_of(chosen_runs(named, note=_note))

@@ -1,0 +1,182 @@
+"""What runs' records put in the place of an application's own kernels and functions.
+
+May not run the application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+
+from tuner.core.errors import UsageError
+from tuner.core.protocols import LoadedImage, Replacement, Replaces, Substitute
+from tuner.core.types import BASELINE, Problem
+from tuner.driver.applications.in_place import FunctionWinner, ImageWinner, LaunchPlan, Winner, WinnerInPlace
+from tuner.driver.opening import open_lineup
+from tuner.driver.outcome.by_problem import gains
+from tuner.driver.outcome.export import best_object
+from tuner.driver.outcome.outcome import outcome
+from tuner.driver.state.run import RunState
+from tuner.driver.work.lineup import Lineup
+from tuner.evaluators import registry as backends
+from tuner.recorders.record import RunRecord
+from tuner.recorders.recordings.format import Recording
+from tuner.recorders.recordings.substitute import Verified
+from tuner.spec.load import LoadedSpec
+from tuner.spec.workload import DERIVED, INDEX, from_text
+
+__all__ = ["MOST_WINNERS", "winner_of", "winners_of"]
+
+MOST_WINNERS = 64
+"""What the library that stands before a device's driver has room for."""
+
+
+def winners_of(paths: Sequence[Path]) -> tuple[WinnerInPlace, ...]:
+    """What several runs' records put in place at once.
+
+    Raises:
+        UsageError: no run, too many, two that want the same place, or one that has nothing to put in place.
+        RecordError: a record cannot be read.
+    """
+    paths = list(dict.fromkeys(paths))
+    if not paths:
+        raise UsageError("no run is named", "name one or several before --")
+    if len(paths) > MOST_WINNERS:
+        raise UsageError(f"{len(paths)} runs are too many at once", f"at most {MOST_WINNERS}")
+    winners = tuple(winner_of(path) for path in paths)
+    known: dict[Hashable, Path] = {}
+    for path, winner in zip(paths, winners, strict=True):
+        other = known.setdefault(winner.replaces, path)
+        if other is not path:
+            raise UsageError(f"{other} and {path} both replace {winner.kernel}", "name one of them")
+    return winners
+
+
+def winner_of(path: Path) -> WinnerInPlace:
+    """What a run's record puts in place.
+
+    Raises:
+        UsageError: nothing better was found, or what won cannot be put in place.
+        RecordError: the record cannot be read.
+    """
+    with RunRecord.read(path) as record:
+        state, spec, lineup = open_lineup(record)
+        result = outcome(path, state)
+        if not result.summary.improved:
+            raise UsageError(
+                f"{path} claims nothing better than the kernel as given", "there is nothing to apply"
+            )
+        code = best_object(record, state, result)
+        best = result.summary.best.number
+        _, resolved = lineup.of_trial(best)
+    backend = backends.create(spec.task.backend)
+    if not isinstance(backend, Replaces):
+        raise UsageError(
+            f"winners of the {backend.name} backend cannot be put in place yet", "use tuner export"
+        )
+    found = backend.replacement(spec.task, code, resolved)
+    if isinstance(found, Substitute):
+        return _function(found, state, spec)
+    recordings = _recordings(spec, path)
+    if isinstance(found, LoadedImage):
+        return _image(found, state, spec, recordings, path, as_given=_as_given(lineup, best))
+    return Winner(
+        kernel=spec.task.kernel.entry,
+        recording=recordings[0],
+        source=found.source,
+        options=found.options,
+        local=_local(found, spec.task.problems, recordings, path),
+    )
+
+
+def _function(found: Substitute, state: RunState, spec: LoadedSpec) -> FunctionWinner:
+    task = spec.task
+    slower = [p for p, gain in zip(task.problems, gains(state), strict=False) if not gain.faster]
+    verified = Verified(
+        sizes=(*task.problems, *task.verify.problems), assumed=task.verify.assume, slower=tuple(slower)
+    )
+    return FunctionWinner(task=task, verified=verified, found=found)
+
+
+def _recordings(spec: LoadedSpec, path: Path) -> tuple[Recording, ...]:
+    if DERIVED not in spec.files:
+        raise UsageError(
+            f"{path} was not tuned on recordings, so nothing says what it replaces",
+            "record the application first",
+        )
+    recordings = from_text(spec.files[DERIVED], origin=str(path)).recordings
+    if len({(r.text, r.options) for r in recordings}) > 1:
+        raise UsageError(f"{path} was tuned on recordings of several programs", "tune each by itself")
+    return recordings
+
+
+def _as_given(lineup: Lineup, best: int) -> bool:
+    """Whether the winner has the source and the parameters of the kernel as given: it is right wherever that is."""
+    (given, own), (variant, resolved) = lineup.of_trial(BASELINE), lineup.of_trial(best)
+    return variant.digest == given.digest and resolved.macros == own.macros
+
+
+def _image(
+    found: LoadedImage,
+    state: RunState,
+    spec: LoadedSpec,
+    recordings: Sequence[Recording],
+    path: Path,
+    *,
+    as_given: bool,
+) -> ImageWinner:
+    problems = spec.task.problems
+    faster = [gain.faster for gain in gains(state)] or [True] * len(problems)
+    plans: dict[tuple[int, ...], LaunchPlan] = {}
+    for geometry, problem, gained in zip(found.geometries, problems, faster, strict=True):
+        recording = recordings[problem.sizes[INDEX] - 1]
+        blocks = (g // b for g, b in zip(recording.global_size, recording.local_size, strict=True))
+        own = (*blocks, *recording.local_size, recording.shared_bytes)
+        other = (*geometry.grid, *geometry.block, geometry.shared_bytes)
+        plan = LaunchPlan(own=own, other=other, taken=gained)
+        before = plans.setdefault(own, plan)
+        if before.other != other:
+            raise UsageError(
+                f"the winner of {path} has several launches for one of the application's",
+                "tune those recordings one by one",
+            )
+        if gained and not before.taken:
+            plans[own] = plan
+    same = all(plan.own == plan.other for plan in plans.values())
+    return ImageWinner(
+        kernel=recordings[0].entry,
+        recording=recordings[0],
+        image=found,
+        launches=tuple(plans.values()),
+        any_launch=as_given and same,
+    )
+
+
+def _local(
+    found: Replacement, problems: Sequence[Problem], recordings: Sequence[Recording], path: Path
+) -> tuple[int, ...]:
+    """The winner's work-group, which has to make the same grid of work-items as the application."""
+    blocks = set()
+    for geometry, problem in zip(found.geometries, problems, strict=True):
+        recording = recordings[problem.sizes[INDEX] - 1]
+        items = tuple(g * b for g, b in zip(geometry.grid, geometry.block, strict=True))
+        if items != (*recording.global_size, 1, 1)[:3]:
+            raise UsageError(
+                f"the winner of {path} launches {' x '.join(map(str, items))} work-items, the application "
+                f"{' x '.join(map(str, recording.global_size))}",
+                "only work-groups of another size can be put in place, not another grid",
+            )
+        local = sum(a.size_bytes for a in recording.arguments if a.kind == "local")
+        if geometry.shared_bytes != local:
+            raise UsageError(
+                f"the winner of {path} takes {geometry.shared_bytes} bytes of local memory, the application gives "
+                f"{local}",
+                "such a winner cannot be put in place yet",
+            )
+        kept = (*recording.local_size, 1, 1)[:3] if recording.local_size else ()
+        blocks.add(() if geometry.block == kept else geometry.block)
+    if len(blocks) > 1:
+        raise UsageError(
+            f"the winner of {path} has several work-group sizes", "tune each recording by itself"
+        )
+    return blocks.pop()
