@@ -83,7 +83,8 @@ def _newest(spec: Path) -> tuple[Path | None, str]:
         except RecordError:
             # One that is damaged or still without a trial is no run of anything.
             continue
-        if Path(own.path).name == spec.name:
+        # The source of a recorded kernel is named as its spec is.
+        if Path(own.task.kernel.variant.files[0].name).stem == spec.stem:
             return (
                 (path, "") if result.summary.improved else (None, f"its newest run, {path}, claims no gain")
             )
