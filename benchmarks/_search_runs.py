@@ -32,6 +32,9 @@ __all__ = ["Cache", "Case", "load_case", "simulate"]
 
 Peer = Callable[["Case", str, int, Sequence[int]], list[Trace]]
 
+_KEPT = 5
+"""Seeds after which traces are written, so that a benchmark that is stopped goes on from there."""
+
 _LIBRARIES = {
     "optuna": ("optuna", "torch", "cmaes"),
     "skopt": ("scikit-optimize", "scikit-learn"),
@@ -89,10 +92,11 @@ class Cache:
             for seed, (rows, cpu_s) in json.loads(path.read_text()).items():
                 known[int(seed)] = Trace(rows=tuple(rows), cpu_s=cpu_s)
         missing = [seed for seed in range(seeds) if seed not in known]
-        if missing:
-            known |= dict(zip(missing, run(case, strategy, evaluations, missing), strict=True))
-            text = json.dumps({seed: [t.rows, t.cpu_s] for seed, t in sorted(known.items())})
-            path.write_text(text)
+        for part in (missing[i : i + _KEPT] for i in range(0, len(missing), _KEPT)):
+            known |= dict(zip(part, run(case, strategy, evaluations, part), strict=True))
+            waiting = path.with_suffix(".part")
+            waiting.write_text(json.dumps({seed: [t.rows, t.cpu_s] for seed, t in sorted(known.items())}))
+            waiting.rename(path)
         return [known[seed] for seed in range(seeds)]
 
 
