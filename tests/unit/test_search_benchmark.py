@@ -98,6 +98,15 @@ def test_a_search_that_was_stopped_goes_on_and_slow_ones_may_be_given_less(folde
     after = json.loads(kept.read_text())
     assert {seed: after[seed] for seed in before} == before
     assert len(after) == 7
+    shorter = run(
+        "search.py", folder, *arguments[2:], "--budgets", "4", "--seeds", "7", "--strategies", "random"
+    )
+    assert shorter.returncode == 0
+    assert json.loads(kept.read_text()) == after
+    assert run("search.py", folder, *arguments[2:], "--budgets", "20", "--seeds", "1").returncode == 0
+    longer = json.loads(kept.read_text())
+    assert longer["0"][0][: len(after["0"][0])] == after["0"][0]
+    assert longer["1"] == after["1"]
     slow = result["strategies"]["skopt-gp"]
     assert list(slow["fraction"]) == ["5"]
     assert slow["spaces"]["k__plain"]["seeds"] == 2
