@@ -87,31 +87,27 @@ def test_a_strategy_that_is_not_there_is_named_before_anything_runs(folder, stra
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_search_that_was_stopped_goes_on_and_slow_ones_may_be_given_less(folder):
-    arguments = ["--budgets", "5,12", "--cache", str(folder / "c"), "--no-score", "--match", "plain"]
-    run("search.py", folder, *arguments, "--seeds", "2", "--strategies", "random")
+def test_what_is_kept_of_longer_searches_serves_and_slow_ones_may_be_given_less(folder):
+    arguments = ["--cache", str(folder / "c"), "--no-score", "--match", "plain"]
+    run("search.py", folder, *arguments, "--seeds", "2", "--budgets", "12", "--strategies", "random")
     (kept,) = (folder / "c").glob("*.json")
-    before = json.loads(kept.read_text())
-    arguments += ["--slow-seeds", "2", "--slow-budget", "5"]
-    done = run("search.py", folder, *arguments, "--seeds", "7", "--strategies", "random,skopt-gp", "--json")
-    result = json.loads(done.stdout)
-    after = json.loads(kept.read_text())
-    assert {seed: after[seed] for seed in before} == before
-    assert len(after) == 7
-    shorter = run(
-        "search.py", folder, *arguments[2:], "--budgets", "4", "--seeds", "7", "--strategies", "random"
-    )
-    assert shorter.returncode == 0
-    assert json.loads(kept.read_text()) == after
-    assert run("search.py", folder, *arguments[2:], "--budgets", "20", "--seeds", "1").returncode == 0
-    longer = json.loads(kept.read_text())
-    assert longer["0"][0][: len(after["0"][0])] == after["0"][0]
-    assert longer["1"] == after["1"]
+    first = json.loads(kept.read_text())
+    arguments += ["--slow-seeds", "2", "--slow-budget", "4", "--json"]
+    few = [*arguments, "--seeds", "7", "--budgets", "4,8", "--strategies", "random,skopt-gp"]
+    result = json.loads(run("search.py", folder, *few).stdout)
+    more = json.loads(kept.read_text())
+    assert len(more) == 7
+    assert {seed: more[seed] for seed in first} == first
     slow = result["strategies"]["skopt-gp"]
-    assert list(slow["fraction"]) == ["5"]
+    assert list(slow["fraction"]) == ["4"]
     assert slow["spaces"]["k__plain"]["seeds"] == 2
-    assert list(result["paired"]["skopt-gp"]) == ["5"]
+    assert list(result["paired"]["skopt-gp"]) == ["4"]
     assert (folder / "c" / "search.svg").is_file()
+    many = [*arguments, "--seeds", "3", "--budgets", "12", "--strategies", "random"]
+    assert run("search.py", folder, *many).returncode == 0
+    last = json.loads(kept.read_text())
+    assert {seed: last[seed] for seed in ("0", "1", "6")} == {seed: more[seed] for seed in ("0", "1", "6")}
+    assert last["2"][0][: len(more["2"][0])] == more["2"][0]
 
 
 def test_made_up_spaces_need_no_data_and_come_out_the_same(folder):
