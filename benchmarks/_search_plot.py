@@ -84,12 +84,12 @@ def _differences(first: str, paired: Mapping[str, Mapping[str, Any]], height: in
 
     zero = across(0.0)
     parts = [
-        f'<text x="{left}" y="24">{escape(first)} minus…, 95% interval</text>',
+        f'<text x="{left - _NAMES + 16}" y="24">{escape(first)} minus…, mean and 95% interval</text>',
         f'<line x1="{zero:.1f}" y1="{_EDGE - 12}" x2="{zero:.1f}" y2="{height - _EDGE + 12}" stroke="#888"/>',
     ]
     for value in (-reach, 0.0, reach):
         x, y = across(value), height - _EDGE + 28
-        parts.append(f'<text x="{x:.1f}" y="{y}" text-anchor="middle">{value:+.2f}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{y}" text-anchor="middle">{value:.2f}</text>')
     y = _EDGE
     for number, (name, found) in enumerate(paired.items(), start=1):
         colour = _COLOURS[number % len(_COLOURS)]
