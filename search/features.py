@@ -6,8 +6,8 @@ two divides them: hardware works in widths that are powers of two, so that 64 is
 costs, and no distance over ranks can say so.
 
 Products that constraints speak of (threads of a block, elements of a tile) become columns too: what a constraint bounds
-is what the hardware runs out of. They count a fifth, so that the axes themselves explain what they can: at half weight early
-models, which have too few observations to tell which columns matter, took every point to be far from every other.
+is what the hardware runs out of. They count a fifth, so that the axes themselves explain what they can: where they
+count more, early models take every point to be far from every other.
 """
 
 from __future__ import annotations
