@@ -5,7 +5,7 @@ A recipe is tried step by step; a step that does not apply anywhere is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -16,12 +16,24 @@ from tuner.spaces.source.edits import Edit, apply_edit, assumptions, names_elsew
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.operators.base import DEVICE
 from tuner.spaces.source.regions import Program
-from tuner.spaces.source.syntax import Binary, For, Function, Name, statements
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Block,
+    For,
+    Function,
+    Index,
+    Name,
+    names_in,
+    statements,
+    subtrees,
+)
 
 __all__ = ["DEVICE_RECIPES", "RECIPES", "Attempt", "Step", "cook", "recipes_for", "try_operator"]
 
 _SITES_TRIED = 12
 _REPEATS = 6
+_MOST_HINTS = 16
 _MOST_LOOPS = 80
 
 
@@ -53,19 +65,32 @@ class Step:
         operators: the first that applies is used.
         wanted: which of its sites.
         everywhere: repeat until it applies nowhere, else once.
+        most: repetitions at most.
         chance: of being tried at all.
         needed: whether the recipe is nothing without it.
+        rests: whether it is for loops over what whole blocks leave over.
     """
 
     operators: tuple[str, ...]
     wanted: Filter = lambda function, site: True
     everywhere: bool = False
+    most: int = _REPEATS
     chance: float = 1.0
     needed: bool = False
+    rests: bool = False
 
 
-def try_operator(attempt: Attempt, name: str, wanted: Filter | None = None) -> Attempt | None:
-    """One operator at a random place where it applies; ``None`` where it applies nowhere."""
+def try_operator(
+    attempt: Attempt, name: str, wanted: Filter | None = None, *, rests: bool = False
+) -> Attempt | None:
+    """One operator at a random place where it applies; ``None`` where it applies nowhere.
+
+    Args:
+        attempt: so far.
+        name: of the operator.
+        wanted: which sites.
+        rests: at loops over what whole blocks leave over, where nothing else is done otherwise.
+    """
     found: list[tuple[str, dict[str, Any]]] = []
     operator = OPERATORS[name]
     if attempt.program.language not in operator.languages:
@@ -73,10 +98,12 @@ def try_operator(attempt: Attempt, name: str, wanted: Filter | None = None) -> A
     for label, function in attempt.program.functions.items():
         if sum(isinstance(n, For) for n in statements(function.body)) > _MOST_LOOPS:
             continue
-        rest = _finished_keys(function)
+        over = _finished_keys(function)
+        left = _rest_keys(function)
         for site in operator.sites(function, attempt.reassociate):
             keys = {site.get("loop"), *site.get("loops", ())}
-            if keys.isdisjoint(rest) and (wanted is None or wanted(function, site)):
+            at_rest = not keys.isdisjoint(left)
+            if keys.isdisjoint(over) and at_rest == rests and (wanted is None or wanted(function, site)):
                 found.append((label, site))
     for at in attempt.rng.permutation(len(found))[:_SITES_TRIED]:
         label, site = found[int(at)]
@@ -100,10 +127,10 @@ def cook(steps: Sequence[Step], attempt: Attempt) -> Attempt | None:
     for step in steps:
         if step.chance < 1.0 and attempt.rng.random() >= step.chance:
             continue
-        for number in range(_REPEATS if step.everywhere else 1):
+        for number in range(step.most if step.everywhere else 1):
             made = None
             for name in step.operators:
-                made = try_operator(attempt, name, step.wanted)
+                made = try_operator(attempt, name, step.wanted, rests=step.rests)
                 if made is not None:
                     break
             if made is None:
@@ -115,12 +142,19 @@ def cook(steps: Sequence[Step], attempt: Attempt) -> Attempt | None:
 
 
 def _finished_keys(function: Function) -> set[str]:
-    """Loops not worth an edit of their own: over what whole blocks leave over, or unrolled to nothing."""
+    """Loops not worth an edit of their own, because they are unrolled to nothing."""
     found: set[str] = set()
     for node in statements(function.body):
-        if isinstance(node, For) and (
-            _is_rest(node) or any("unroll(full)" in p or p == "unroll" for p in node.pragmas)
-        ):
+        if isinstance(node, For) and _is_unrolled(node):
+            found |= {n.key for n in statements((node,)) if isinstance(n, For)}
+    return found
+
+
+def _rest_keys(function: Function) -> set[str]:
+    """Loops over what whole blocks leave over, and those inside them."""
+    found: set[str] = set()
+    for node in statements(function.body):
+        if isinstance(node, For) and _is_rest(node):
             found |= {n.key for n in statements((node,)) if isinstance(n, For)}
     return found
 
@@ -162,8 +196,82 @@ _PERFECT = (
     Step(operators=("fission",), everywhere=True),
 )
 
+
+def _sum_inwards(function: Function, site: Mapping[str, Any]) -> bool:
+    """Whether swapping two loops moves the one that sums past one that moves on to other elements."""
+    keys = list(site.get("loops", ()))
+    nest = {n.key: n for n in statements(function.body) if isinstance(n, For) and n.key in keys}
+    if len(nest) != 2:
+        return False
+    outer, inner = (nest[k] for k in keys)
+    targets = [
+        n.target for n in subtrees(inner.body) if isinstance(n, Assign) and isinstance(n.target, Index)
+    ]
+    return bool(targets) and all(outer.var not in names_in(t) and inner.var in names_in(t) for t in targets)
+
+
+def _sum_outwards(function: Function, site: Mapping[str, Any]) -> bool:
+    """The other way round: afterwards the innermost loop has no sum to wait for."""
+    return _sum_inwards(function, {"loops": list(reversed(site.get("loops", ())))})
+
+
+def _in_rectangle(function: Function, site: Mapping[str, Any]) -> bool:
+    """Whether no loop at or around a site, but one over tiles, has a bound that moves with another one of them."""
+    keys = {site.get("loop"), *site.get("loops", ())}
+    return not any(
+        inner.var != outer.var and outer.var in names_in((inner.start, inner.limit))
+        for path in _paths(function.body)
+        if path[-1].key in keys
+        for at, inner in enumerate(path)
+        for outer in path[:at]
+        if not isinstance(outer.step, Name)
+    )
+
+
+def _paths(body: Sequence[Any], around: tuple[For, ...] = ()) -> Iterator[tuple[For, ...]]:
+    """Every loop with those around it, outermost first."""
+    for stmt in body:
+        if isinstance(stmt, For):
+            yield (*around, stmt)
+            yield from _paths(stmt.body, (*around, stmt))
+        elif isinstance(stmt, Block):
+            yield from _paths(stmt.body, around)
+
+
+def _rectangular_inwards(function: Function, site: Mapping[str, Any]) -> bool:
+    return _in_rectangle(function, site) and _sum_inwards(function, site)
+
+
+def _ragged_outwards(function: Function, site: Mapping[str, Any]) -> bool:
+    return not _in_rectangle(function, site) and _sum_outwards(function, site)
+
+
+def _over_rows(function: Function, site: Mapping[str, Any]) -> bool:
+    """Whether the range of a loop inside depends on this one's counter."""
+    keys = set(site.get("loops", ()))
+    return any(
+        n.var in names_in((m.start, m.limit))
+        for n in statements(function.body)
+        if isinstance(n, For) and n.key in keys and not isinstance(n.step, Name)
+        for m in statements(n.body)
+        if isinstance(m, For)
+    )
+
+
 # Without it the compiler keeps every value of a block in memory, because a store might change the others.
 _TOLD = (Step(operators=("restrict",), chance=0.9),)
+
+_BLOCKED = (
+    Step(operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True, needed=True),
+    # Sizes that blocks do not divide leave much over: narrower blocks of it.
+    Step(operators=("vector_block",), everywhere=True, chance=0.4, rests=True),
+    *_TOLD,
+)
+
+_ALONG = (
+    Step(operators=("vectorize",), everywhere=True, most=_MOST_HINTS, chance=0.8),
+    *_TOLD,
+)
 
 RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
     {
@@ -175,25 +283,16 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("interchange",), wanted=_over_tiles, chance=0.7),
             Step(operators=("scalar_replace",), everywhere=True),
             Step(operators=("pack",), chance=0.8),
-            Step(
-                operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True, needed=True
-            ),
-            *_TOLD,
+            *_BLOCKED,
         ),
         "register_product": (
             Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
-            Step(
-                operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True, needed=True
-            ),
-            *_TOLD,
+            *_BLOCKED,
         ),
         "split_product": (
             *_PERFECT,
             Step(operators=("scalar_replace",), everywhere=True),
-            Step(
-                operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True, needed=True
-            ),
-            *_TOLD,
+            *_BLOCKED,
         ),
         "reordered": (
             *_PERFECT,
@@ -203,11 +302,54 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("vectorize",), chance=0.5),
             *_TOLD,
         ),
+        # The sum innermost, its element in a register, then a block of such sums.
+        "inner_product": (
+            *_PERFECT,
+            Step(operators=("interchange",), wanted=_sum_inwards, everywhere=True),
+            Step(operators=("scalar_replace",), everywhere=True),
+            *_BLOCKED,
+        ),
+        # Rectangles cut off the triangles, so that blocks fit.
+        "triangle_product": (
+            *_PERFECT,
+            Step(operators=("strip_mine",), wanted=_over_rows, needed=True),
+            Step(operators=("square",), everywhere=True, needed=True),
+            *_PERFECT,
+            Step(operators=("interchange",), wanted=_rectangular_inwards, everywhere=True),
+            Step(operators=("interchange",), wanted=_ragged_outwards, everywhere=True),
+            Step(operators=("scalar_replace",), wanted=_in_rectangle, everywhere=True),
+            *_BLOCKED,
+            Step(operators=("vectorize",), everywhere=True, most=_MOST_HINTS, chance=0.5),
+        ),
+        # No sum innermost: vectors run along the elements.
+        "outer_product": (
+            *_PERFECT,
+            Step(operators=("interchange",), wanted=_sum_outwards, everywhere=True, needed=True),
+            *_ALONG,
+        ),
+        "swept": (
+            Step(operators=("sweep",), everywhere=True, needed=True),
+            Step(operators=("interchange",), wanted=_sum_outwards, everywhere=True),
+            *_ALONG,
+        ),
+        "untied": (
+            Step(operators=("split_around",), everywhere=True, needed=True),
+            Step(operators=("if_convert",), everywhere=True, most=_MOST_HINTS),
+            *_ALONG,
+        ),
         "many_sums": (Step(operators=("partial_sums",), everywhere=True, needed=True), *_TOLD),
         "reordered_sums": (
             Step(operators=("accumulate_in_place",), everywhere=True, chance=0.5),
             Step(operators=("scalar_replace",), everywhere=True),
             Step(operators=("partial_sums",), everywhere=True, needed=True),
+            *_TOLD,
+        ),
+        "inner_sums": (
+            *_PERFECT,
+            Step(operators=("interchange",), wanted=_sum_inwards, everywhere=True, chance=0.8),
+            Step(operators=("scalar_replace",), everywhere=True),
+            Step(operators=("partial_sums",), everywhere=True, needed=True),
+            Step(operators=("unroll_and_jam",), everywhere=True, chance=0.7),
             *_TOLD,
         ),
         "jammed": (
