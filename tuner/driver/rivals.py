@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RIVALS", "run_rivals"]
 
-_SAMPLES = Evolution(first=1, rungs=1, explore=1.0, reserve=0.0, independent=True)
+_SAMPLES = Evolution(first=1, rungs=1, explore=1.0, reserve=0.0, independent=True, given=0, near=0.25)
 
 RIVALS: Mapping[str, tuple[str | None, Mapping[str, Any]]] = {
     # The source stays as it is given.

@@ -141,7 +141,8 @@ def _shifted(start: Expr, row: For, behind: Expr) -> Expr:
     """Where the last row of a full tile starts; ``behind`` is the first row of the next tile."""
     if start == add(Name(row.var), Number("1")):
         return behind
-    return substitute(start, row.var, Binary("-", behind, Number("1")))
+    made: Expr = substitute(start, row.var, Binary("-", behind, Number("1")))
+    return made
 
 
 def _latest(common: Expr, start: Expr, tile: For) -> Expr:
