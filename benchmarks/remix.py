@@ -17,7 +17,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from tuner.core.errors import TunerError
 from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.rivals import RIVALS
+from tuner.driver.rivals import altered as compared
 from tuner.driver.runs import begin, resume
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spec.load import load_spec
@@ -92,8 +92,10 @@ def one(spec: Path, runs: Path, given: Any, numerics: str) -> dict[str, Any]:
     name = f"{spec.stem}-{numerics}-{given.minutes:g}-{given.seed}"
     evolved = finished(spec, runs / f"{name}.run", changes, options)
     rivals = {}
-    for rival, (strategy, settings) in RIVALS.items() if given.baselines else ():
-        changed = replace(options, strategy=strategy, settings=settings)
+    for rival, search in RIVALS.items() if given.baselines else ():
+        if search.only_beside_models:
+            continue
+        changed = compared(options, search)
         rivals[rival] = list(finished(spec, runs / f"{name}-{rival}.run", changes, changed).summary.speedup)
     alone = Options(evaluations=1, minutes=OTHERS_MINUTES, settings={"evolution": None})
     timed = finished(spec, runs / f"{spec.stem}-others.run", {}, alone)

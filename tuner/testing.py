@@ -122,7 +122,7 @@ class _Evaluation:
         call_s = self.backend.seconds(resolved)
         return BaselineReport(status=Status.OK, call_s=(call_s,) * len(self.task.problems))
 
-    def remarks(self, build: Build, resolved: Resolved) -> Mapping[str, str]:
+    def remarks(self, build: Build, resolved: Resolved, variant: Variant | None = None) -> Mapping[str, str]:
         return {}
 
     def open(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> _Session:
