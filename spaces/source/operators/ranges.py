@@ -68,10 +68,8 @@ def split_around(function: Function, args: Args) -> Function:
         raise Refused(f"loop {outer.key} does not count upwards by one with a name of its own")
     if (outer.start, upper_end(outer)) != (loop.start, upper_end(loop)):
         raise Refused(f"{outer.key} and {loop.key} do not run over the same range")
-    if counter_type(function, outer) != counter_type(function, loop) or "unsigned" in counter_type(
-        function, loop
-    ):
-        raise Refused(f"{outer.key} and {loop.key} do not count in one signed type")
+    if counter_type(function, outer) != counter_type(function, loop):
+        raise Refused(f"{outer.key} and {loop.key} count in different types")
     changed = written_names(outer.body)
     if not changed.isdisjoint(names_in((loop.start, loop.limit))) or outer.var in changed:
         raise Refused(f"the range of {loop.key} changes inside loop {outer.key}")
