@@ -15,7 +15,8 @@ import numpy as np
 
 from tuner.core.canonical import canonical_json
 from tuner.core.types import Kernel, Launch, Variant
-from tuner.search.recipes import Attempt, cook, recipes_for, try_operator
+from tuner.search.cooking import Attempt, cook, try_operator
+from tuner.search.recipes import recipes_for
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.source.edits import (
     Applied,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from tuner.driver.plan.consulting import breeding_action
 from tuner.driver.rivals import RIVALS, altered, rivals_of
 from tuner.driver.runs import begin
 from tuner.driver.state.exchanges import Exchanges
-from tuner.driver.state.settings import Llm
+from tuner.driver.state.settings import EVOLVING, Evolution, Llm, RunSettings
 from tuner.recorders.record import RunRecord
 from tuner.search.llm.exchange import Model
 from tuner.spec.load import LoadedSpec, load_spec
@@ -137,3 +138,15 @@ def test_models_are_told_what_the_compiler_says_of_the_parent(tmp_path: Path) ->
                 said = remarks[body["parent"]].get("edits")
                 assert said is None or f"Compiler, edits: {said}" in prompt
     assert audit(result.path, backend=backend()).differences == []
+
+
+def test_records_of_older_runs_keep_their_rules() -> None:
+    """What they do not say was otherwise then."""
+    older = asdict(EVOLVING)
+    del older["given"], older["near"]
+    read = RunSettings.from_json(
+        {"strategy": "random", "seed": 0, "evaluations": 9, "minutes": None, "batch": 1, "weights": [1.0]}
+        | {"evolution": older}
+    ).evolution
+    assert read == Evolution()
+    assert (read.given, read.near) == (1, None)

@@ -12,7 +12,8 @@ import pytest
 
 from tuner.core.types import BuildRequest, Problem, Resolved, Status, Task
 from tuner.evaluators.host.backend import HostBackend, HostEvaluation
-from tuner.search.recipes import RECIPES, Attempt, cook
+from tuner.search.cooking import Attempt, cook
+from tuner.search.recipes import RECIPES
 from tuner.spaces.source.edits import Applied, applied
 from tuner.spaces.source.regions import read_program
 from tuner.spec.load import load_spec
