@@ -128,6 +128,13 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("unroll_and_jam",), everywhere=True, chance=0.7),
             *_TOLD,
         ),
+        # The compiler's own vectors of sums, also where the subscripts are read from memory.
+        "loose": (
+            Step(operators=("free_sums",), needed=True),
+            Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
+            Step(operators=("unroll_and_jam",), chance=0.3),
+            *_TOLD,
+        ),
         "jammed": (
             Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
             Step(operators=("unroll_and_jam",), everywhere=True, needed=True),

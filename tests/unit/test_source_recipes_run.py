@@ -27,7 +27,7 @@ FEW = {
     "syrk": ("triangle_product", "inner_sums"),
     "gemm": ("inner_product",),
     "correlation": ("triangle_product",),
-    "atax": ("inner_sums",),
+    "atax": ("inner_sums", "loose"),
 }
 DRAWS = 3
 
