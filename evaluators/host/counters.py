@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import platform
 import struct
@@ -47,6 +48,15 @@ HARDWARE: Sequence[Event] = (
     Event(name="l1d_misses", type=3, config=0x10000),
 )
 """Cycles, instructions, misses of the last cache, branches mispredicted, loads that miss the first cache."""
+
+
+_WHY = {
+    errno.ENOENT: "the processor shows none, as in many virtual machines",
+    errno.EOPNOTSUPP: "the processor shows none, as in many virtual machines",
+    errno.EACCES: "they are forbidden here",
+    errno.EPERM: "they are forbidden here",
+    errno.ENOSYS: "the kernel has no perf events",
+}
 
 
 class _Counter:
@@ -101,7 +111,7 @@ def missing() -> str:
     try:
         counter = _Counter(HARDWARE[1], 0)
     except OSError as error:
-        return error.strerror or str(error)
+        return _WHY.get(error.errno or 0) or error.strerror or str(error)
     os.close(counter.fd)
     return ""
 

@@ -126,7 +126,7 @@ def _counters() -> Finding:
         part="counters",
         ok=not why,
         text=f"no hardware counters: {why}" if why else "hardware counters of a candidate can be read",
-        cure="virtual machines often have none; else sysctl kernel.perf_event_paranoid=2" if why else "",
+        cure="where they are forbidden: sysctl kernel.perf_event_paranoid=2" if why else "",
     )
 
 
