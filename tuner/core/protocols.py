@@ -20,6 +20,7 @@ from tuner.core.types import (
     Resolved,
     Status,
     Task,
+    Variant,
     Verdict,
 )
 
@@ -115,8 +116,14 @@ class Evaluation(Protocol):
         """Fixes what is expected: runs the baseline and the reference on every workload."""
         ...
 
-    def remarks(self, build: Build, resolved: Resolved) -> Mapping[str, str]:
-        """Facts about the baseline for ``tuner check``, by a label of one word; may compile, runs nothing."""
+    def remarks(self, build: Build, resolved: Resolved, variant: Variant | None = None) -> Mapping[str, str]:
+        """Facts about a build for ``tuner check`` and for models, by a label of one word; may compile, runs nothing.
+
+        Args:
+            build: of the baseline, or of the variant.
+            resolved: that it was built with.
+            variant: whose build it is; ``None`` for the source as given.
+        """
         ...
 
     def open(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> Session:
