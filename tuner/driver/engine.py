@@ -20,10 +20,12 @@ from tuner.driver.actions import (
     Await,
     BuildOther,
     BuildTrials,
+    BuildWithout,
     Compare,
     Consult,
     Control,
     Decide,
+    Dissect,
     Examine,
     Final,
     Finished,
@@ -35,6 +37,7 @@ from tuner.driver.actions import (
     Reduce,
     SetBaseline,
     Verify,
+    Weigh,
 )
 from tuner.driver.correspondence import Correspondent
 from tuner.driver.desk import Desk
@@ -98,6 +101,7 @@ class Engine:
         self._start_s = clock()
         self._builds: dict[int, Build] = {}
         self._others: dict[int, Build] = {}
+        self._lesser: dict[int, Build] = {}
         self._open: _Open | None = None
         self._desk = Desk(state, lineup, correspondent, self._now_s, lambda: self._interruption.wanted)
 
@@ -192,6 +196,13 @@ class Engine:
                 return self._build_other(action)
             case Compare():
                 return self._compare(action), {}
+            case Dissect():
+                body = {"seen": self.state.seq, **self._lineup.dissect(), "clock_s": self._now_s()}
+                return [Event(kind="dissect", body=body)], {}
+            case BuildWithout():
+                return self._build_without(action), {}
+            case Weigh():
+                return self._weigh(action), {}
             case Finished():
                 return [], {}
 
@@ -370,12 +381,66 @@ class Engine:
         }
         return [Event(kind="compared", body=body)]
 
+    def _build_without(self, action: BuildWithout) -> list[Event]:
+        builds = self._compile_without(action.items)
+        now_s = self._now_s()
+        return [
+            Event(kind="without", body={"item": item, **bodies.lesser(build, now_s)})
+            for item, build in zip(action.items, builds, strict=True)
+        ]
+
+    def _compile_without(self, items: Sequence[int]) -> list[Build]:
+        candidates = [self._lineup.without(item) for item in items]
+        trial = self._chosen()
+        builds = self._evaluation.build(
+            [BuildRequest(trial=trial, variant=variant, resolved=r) for variant, r in candidates]
+        )
+        self._lesser |= dict(zip(items, builds, strict=True))
+        return builds
+
+    def _without(self, item: int) -> Build:
+        """The build of the winner without an item, compiled again where it is not at hand."""
+        if item not in self._lesser:
+            self._compile_without([item])
+        return self._lesser[item]
+
+    def _chosen(self) -> int:
+        assert self.state.chosen is not None
+        return self.state.chosen
+
+    def _weigh(self, action: Weigh) -> list[Event]:
+        started = self._clock()
+        trial, resolved = self._chosen(), None
+        build = self._build_of(trial) if action.item is None else self._without(action.item)
+        if action.item is not None:
+            resolved = self._lineup.without(action.item)[1]
+        status, measurements, message = self._fresh(
+            "confirm", action.number, build, trial, action.calls, resolved
+        )
+        body = {
+            "item": action.item,
+            "number": action.number,
+            **bodies.fresh(status, measurements, message, self._clock() - started, self._now_s()),
+            "measurements": [bodies.measurement(m) for m in measurements],
+        }
+        return [Event(kind="weighed", body=body)]
+
     def _fresh(
-        self, purpose: str, number: int, build: Build, trial: int, calls: Sequence[int]
+        self,
+        purpose: str,
+        number: int,
+        build: Build,
+        trial: int,
+        calls: Sequence[int],
+        resolved: Resolved | None = None,
     ) -> tuple[Status, list[Measurement], str]:
-        """Verifies and times a trial in a process of its own, a machine's fault tried again."""
+        """Verifies and times a trial, or what has other values, in a process of its own.
+
+        A machine's fault is tried again.
+        """
         retries = self.state.settings.lost_retries
-        return fresh_process(self._evaluation, build, self._resolved(trial), purpose, number, calls, retries)
+        resolved = resolved or self._resolved(trial)
+        return fresh_process(self._evaluation, build, resolved, purpose, number, calls, retries)
 
     def _close_session(self) -> None:
         if self._open is not None:

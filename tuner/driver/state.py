@@ -10,6 +10,7 @@ from tuner.core.protocols import Observation
 from tuner.core.types import BASELINE, Stage, Status
 from tuner.driver import objectives
 from tuner.driver.bounds import disproves
+from tuner.driver.dissection import Dissection
 from tuner.driver.exchanges import Exchanges
 from tuner.driver.judged import KEEP, PASS, Judged
 from tuner.driver.lanes import Lane
@@ -53,6 +54,7 @@ class RunState:
         self.verdicts = 0
         self.others: list[Mapping[str, Any]] = []
         self.compared: list[Mapping[str, Any]] = []
+        self.dissection: Dissection | None = None
         self.end: Mapping[str, Any] | None = None
         self.interrupted = False
         self.finished: list[int] = []
@@ -346,6 +348,8 @@ class RunState:
             purpose = "choose" if self.chosen is None else "confirm"
             self.finals[purpose], self.verdict, self.verdicts = [], None, 0
             self.compared = []
+            if self.dissection is not None:
+                self.dissection.weighed.clear()
 
     def _apply_place(self, number: int | None, body: Mapping[str, Any]) -> None:
         assert number is not None
@@ -432,6 +436,17 @@ class RunState:
     def _apply_compared(self, _: int | None, body: Mapping[str, Any]) -> None:
         self.compared.append(body)
 
+    def _apply_dissect(self, _: int | None, body: Mapping[str, Any]) -> None:
+        self.dissection = Dissection(items=body["items"], begun_s=self.clock_s, built_s=self.clock_s)
+
+    def _apply_without(self, _: int | None, body: Mapping[str, Any]) -> None:
+        assert self.dissection is not None
+        self.dissection.take_build(body)
+
+    def _apply_weighed(self, _: int | None, body: Mapping[str, Any]) -> None:
+        assert self.dissection is not None
+        self.dissection.weighed.append(body)
+
     def _apply_end(self, _: int | None, body: Mapping[str, Any]) -> None:
         self.end = body
         self.interrupted = False
@@ -475,6 +490,9 @@ _APPLY = {
     "verdict": RunState._apply_verdict,
     "other": RunState._apply_other,
     "compared": RunState._apply_compared,
+    "dissect": RunState._apply_dissect,
+    "without": RunState._apply_without,
+    "weighed": RunState._apply_weighed,
     "end": RunState._apply_end,
     "interrupt": RunState._apply_interrupt,
     "resume": RunState._apply_resume,

@@ -116,4 +116,4 @@ const label = (pen, text, x, y) => {
   pen.globalAlpha = 1; pen.fillStyle = ink; pen.fillText(short, x, y);
 };
 
-const parametersView = (data) => [importanceView(data), parallelCard(data)];
+const parametersView = (data) => [settingsWorthCard(data), importanceView(data), parallelCard(data)];
