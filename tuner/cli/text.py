@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tuner.api import Result
-    from tuner.driver.ablation import Worth
     from tuner.driver.audit import AuditReport
     from tuner.driver.check import CheckReport
-    from tuner.driver.comparison import Comparison
     from tuner.driver.doctor import Finding
-    from tuner.driver.objectives import FrontPoint
-    from tuner.driver.result import Correspondence, Lineage
-    from tuner.driver.savings import Savings
+    from tuner.driver.outcome.result import Correspondence, Lineage
+    from tuner.driver.outcome.savings import Savings
+    from tuner.driver.plan.ablation import Worth
+    from tuner.driver.plan.comparison import Comparison
+    from tuner.driver.state.objectives import FrontPoint
 
 __all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_result"]
 

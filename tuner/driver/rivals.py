@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.canonical import digest
-from tuner.driver.curves import best_so_far
-from tuner.driver.settings import Evolution
+from tuner.driver.outcome.curves import best_so_far
+from tuner.driver.state.settings import Evolution
 
 if TYPE_CHECKING:
-    from tuner.driver.runs import Options, Outcome
+    from tuner.driver.options import Options
+    from tuner.driver.outcome.outcome import Outcome
     from tuner.spec.load import LoadedSpec
 
 __all__ = ["RIVALS", "run_rivals"]
@@ -48,8 +49,8 @@ def run_rivals(
         run: carries out a run.
 
     Returns:
-        For each a text of JSON: its name, what it came to and how, its record's name and digest. Nothing for a spec that does
-        not evolve: the run itself is what it would be compared with. An interrupted rival ends the list.
+        For each a text of JSON: its name, what it came to and how, its record's name and digest. Nothing for a spec
+        that does not evolve: the run itself is what it would be compared with. An interrupted rival ends the list.
     """
     if not spec.evolves:
         return ()
