@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from tuner.cli.main import main
 from tuner.core.errors import MachineError, UsageError
 from tuner.driver.check import check_spec
 from tuner.spec.init import init_spec
 from tuner.spec.load import load_spec
 from tuner.spec.macros import macros_of
+from tuner.spec.models import schema
 
 KERNELS = {
     "saxpy.c": "void saxpy(float a, const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] += a * x[i]; }",
@@ -233,3 +236,21 @@ def test_functions_of_the_file_alone_are_no_entries(tmp_path: Path) -> None:
         init_spec(tmp_path / "k.c")
     with pytest.raises(UsageError, match=r"it has first, second$"):
         init_spec(tmp_path / "k.c", entry="zzz")
+
+
+def test_editors_find_the_schema_beside_a_first_spec(tmp_path: Path) -> None:
+    """By a relative path: no registry is asked, and the schema is this version's."""
+    (tmp_path / "saxpy.c").write_text(KERNELS["saxpy.c"])
+    main_of(["init", str(tmp_path / "saxpy.c")])
+    first, second = (tmp_path / "saxpy.yaml").read_text().splitlines()[:2]
+    prefix = "# yaml-language-server: $schema="
+    assert first.startswith(prefix)
+    assert second.startswith("# A first spec")
+    assert json.loads((tmp_path / first.removeprefix(prefix)).read_text()) == schema()
+    assert load_spec(tmp_path / "saxpy.yaml")
+
+
+def main_of(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
