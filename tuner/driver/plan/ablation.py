@@ -24,7 +24,7 @@ __all__ = ["AUTO", "FULL", "OFF", "Worth", "next_action", "worths"]
 
 OFF, AUTO, FULL = "off", "auto", "full"
 
-PROCESSES_SHARE, BUILDS_SHARE = 0.25, 0.5
+PROCESSES_SHARE, BUILDS_SHARE = 1 / 3, 0.5
 """Processes and builds that ``auto`` may take, for each evaluation of the search."""
 
 TIME_SHARE = 0.1
@@ -33,7 +33,7 @@ TIME_SHARE = 0.1
 WEIGH_FROM = 2_000_000
 """Process numbers start here, so that the inputs are none that anything was chosen or confirmed with."""
 
-LEAST, MOST = 5, 8
+LEAST, MOST = 4, 8
 """Processes of each side below which nothing is said, and at most."""
 
 CALLS = 4

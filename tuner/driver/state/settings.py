@@ -142,8 +142,8 @@ class RunSettings:
         proposers: that make variants without a model, by name.
         llm: models that make variants; ``None`` where none is asked.
         fleet: whether several devices time candidates at once.
-        ablate: whether a confirmed winner is taken apart at the end: ``auto`` for at most a tenth of the run's time,
-            ``full`` for as long as there is time, ``off``.
+        ablate: whether a confirmed winner is taken apart at the end: ``auto`` with at most one process for three
+            evaluations, ``full`` for as long as there is time, ``off``.
     """
 
     strategy: str

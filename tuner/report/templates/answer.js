@@ -52,7 +52,7 @@ const changedCard = (data) => {
   const a = data.answer;
   const title = a.improved ? "What changed" : a.trial ? `What trial ${a.trial} changes (not claimed)` : "What changed";
   if (!a.changes.length && !a.edits.length) return card(title, soft(data.ended ? "Nothing: the baseline is the best." : "Nothing so far."));
-  const worths = a.improved ? new Map((data.result.ablation || []).filter((w) => w.kind !== "pass").map((w) => [w.name, w])) : new Map();
+  const worths = a.improved ? new Map((data.result.ablation || []).filter((w) => w.kind !== "pass" && w.ratio).map((w) => [w.name, w])) : new Map();
   const long = (value) => typeof value === "string" && value.length > 120
     ? el("details", {}, el("summary", {}, `${value.length.toLocaleString("en")} characters; the tab Passes takes it apart`), code(value)) : code(shown(value));
   return card(title,

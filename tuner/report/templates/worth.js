@@ -32,7 +32,7 @@ const worthCard = (data, kinds, title, intro) => {
       timed.map((w) => [worthName(w), sure(w) ? el("strong", {}, factor(w.ratio.value)) : factor(w.ratio.value), w.ratio.ci95.map(factor).join(" to "), whisker(w.ratio, from, to)])) : soft("Nothing of it was timed."),
     failed.length > 0 && el("ul", { class: "list" }, failed.map((w) => el("li", {}, worthName(w), `: ${said(w.status)}`, w.message ? soft2(` (${w.message})`) : ""))),
     same.length > 0 && el("details", {}, el("summary", {}, `The code is the same without ${same.length === 1 ? "one" : `${same.length} others`}`), el("p", {}, names(same).map((n) => [code(n), " "]))),
-    left.length > 0 && el("details", {}, el("summary", {}, `${count(left.length, "other was", "others were")} not timed`), el("ul", { class: "list" }, left.map((w) => el("li", {}, worthName(w), soft2(`: ${w.message}`))))));
+    left.length > 0 && el("details", {}, el("summary", {}, `${count(left.length, "other was", "others were")} not timed`), soft("search.ablate: full in the spec takes the time for all of them."), el("ul", { class: "list" }, left.map((w) => el("li", {}, worthName(w), soft2(`: ${w.message}`))))));
 };
 
 const settingsWorthCard = (data) => worthCard(data, ["parameter", "flags"], "What each setting is worth",
