@@ -38,7 +38,7 @@ const progressChart = (data, by, height = 400) => {
     series.push({ kind: "band", colour: "--warn", x, low: x.map(() => data.answer.speed[1]), high: x.map(() => data.answer.speed[2]) });
     series.push({ kind: "line", colour: "--warn", label: "confirmed, with 95% interval", dash: [6, 4], x, y: x.map(() => data.answer.speed[0]) });
   }
-  const colours = ["--teal", "--ink"];
+  const colours = ["--teal", "--ink", "--grey"];
   let end = last;
   for (const [k, other] of baselinesOf(data).entries()) {
     const speed = other.claim === "improved" ? other.speedup.value : 1, curve = other.curve, colour = colours[k % colours.length];
