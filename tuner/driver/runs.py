@@ -71,8 +71,6 @@ def begin(
     if options.require_sandbox:
         require_sandbox(backend, spec.task.target)
     llm, cassette = models_of(spec, options.llm)
-    if llm is not None and executor is not None:
-        raise UsageError("a run over several devices asks no model", "use --llm off, or one device")
     if llm is None:
         executor = executor or beside(backend, spec.task.target, workers_of(options))
     settings = replace(settings_of(spec, options, llm), fleet=executor is not None)

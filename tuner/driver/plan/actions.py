@@ -101,10 +101,14 @@ class BuildTrials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """Ask the cost model about these trials at a stage, ``ask`` or ``build``; leads to ``judge``."""
+    """Ask the cost model about these trials at a stage, ``ask`` or ``build``; leads to ``judge``.
+
+    ``keep`` is how many of a pool go on at most; ``None``: a batch.
+    """
 
     stage: str
     trials: tuple[int, ...]
+    keep: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

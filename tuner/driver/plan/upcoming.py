@@ -30,7 +30,7 @@ from tuner.driver.plan.actions import (
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
 
-__all__ = ["control_calls", "end_body", "next_action", "race_of", "stop_reason", "trial_action"]
+__all__ = ["control_calls", "end_body", "next_action", "not_built", "race_of", "stop_reason", "trial_action"]
 
 CONTROL_WINDOW = 3
 """How many of the last control measurements the drift is taken from (their median)."""
@@ -53,9 +53,9 @@ def _queue_action(state: RunState) -> Action:
         return judge
     unbuilt = tuple(n for n in state.queue if state.trials[n].build is None)
     for number in unbuilt:
-        message = pruning.why_not_built(state, state.trials[number])
-        if message:
-            return _close(state, state.trials[number], Status.PRUNED, message=message)
+        closed = not_built(state, state.trials[number])
+        if closed is not None:
+            return closed
     # A batch is built whole before its first trial goes on: builds run in parallel, timing does not.
     if unbuilt:
         return BuildTrials(trials=unbuilt)
@@ -86,6 +86,12 @@ def _search_action(state: RunState) -> Action:
     left = math.inf if state.settings.evaluations is None else state.settings.evaluations - state.evaluations
     count = int(min(state.settings.batch, left, state.settings.proposals - state.next_trial))
     return Ask(first=state.next_trial, count=pruning.pool_size(state, count))
+
+
+def not_built(state: RunState, trial: TrialState) -> Decide | None:
+    """The end of a trial that is not worth its build; ``None`` where it is built."""
+    message = pruning.why_not_built(state, trial)
+    return _close(state, trial, Status.PRUNED, message=message) if message else None
 
 
 def stop_reason(state: RunState) -> str | None:
@@ -162,9 +168,11 @@ def race_of(state: RunState, trial: TrialState) -> Race:
     best = state.trials[BASELINE if rival is None else rival]
     score = best.score
     assert score is not None
-    own = composite(_times(state, best), settings.weights)
-    middle = math.log(statistics.median(own))
-    incumbent = tuple(value * math.exp(score - middle) for value in own)
+    if best.series is None:
+        own = composite(_times(state, best), settings.weights)
+        middle = math.log(statistics.median(own))
+        best.series = tuple(value * math.exp(score - middle) for value in own)
+    incumbent = best.series
     return replace(race, base_log=_control_log(state, trial.lane), incumbent=incumbent)
 
 

@@ -159,9 +159,9 @@ def _apply_lane(state: RunState, _: int | None, body: Mapping[str, Any]) -> None
 def _apply_lane_lost(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     lane = state.lanes[body["lane"]]
     lane.alive = False
-    if lane.trial is not None:
-        state.trials[lane.trial].set_back()
-        lane.trial = None
+    for number in lane.trials:
+        state.trials[number].set_back()
+    lane.trials = []
     if state.final_lane == lane.number:
         # Samples of two devices do not go together: what was begun on this one begins anew on another.
         state.final_lane = None
@@ -172,9 +172,9 @@ def _apply_lane_lost(state: RunState, _: int | None, body: Mapping[str, Any]) ->
 
 def _apply_place(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
-    state.lanes[body["lane"]].trial = number
+    state.lanes[body["lane"]].trials.append(number)
     trial = state.trials[number]
-    trial.lane, trial.rival = body["lane"], body["rival"]
+    trial.lane, trial.rival, trial.placed_s = body["lane"], body["rival"], state.clock_s
 
 
 def _apply_settle(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
@@ -196,7 +196,7 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
         state.light_disproved = True
     lane = None if trial.lane is None else state.lanes[trial.lane]
     if lane is not None:
-        lane.trial = None
+        lane.ended(number, trial.placed_s, state.clock_s)
     if body["again"]:
         trial.forget()
         return

@@ -46,7 +46,7 @@ from tuner.driver.work.desk import Desk
 from tuner.driver.work.lineup import Lineup
 from tuner.driver.work.remembering import Memory
 from tuner.evaluators.executors.worker import fresh_process, measure_problems
-from tuner.recorders.record import Event, RunRecord
+from tuner.recorders.record import Event, Recorded, RunRecord
 
 __all__ = ["Engine", "Interruption"]
 
@@ -150,12 +150,13 @@ class Engine:
         # The state is fed what the record gives back, so it sees exactly what a later reader will see.
         for recorded in self._record.append(events, blobs or {}):
             apply(self.state, recorded)
-            self._desk.committed(recorded)
-            self._tell(recorded.kind, {**recorded.body, "trial": recorded.trial})
+            self._committed(recorded)
 
-    def _tell(self, kind: str, body: Mapping[str, Any]) -> None:
+    def _committed(self, recorded: Recorded) -> None:
+        """What an event that is in the record now leads to outside."""
+        self._desk.committed(recorded)
         for observer in self._observers:
-            observer.event(kind, body)
+            observer.event(recorded.kind, {**recorded.body, "trial": recorded.trial})
 
     def _perform(self, action: Action) -> tuple[list[Event], dict[str, bytes]]:
         match action:

@@ -59,13 +59,14 @@ class Screener:
         guesses = found.guesses or (Guess(place=0.0),) * len(trials)
         seed, role = self._state.settings.seed, f"audit/{action.stage}"
         # A pool stands for as many proposals as will be tried of it.
-        share = min(1.0, self._state.settings.batch / len(trials))
+        keep = self._state.settings.batch if action.keep is None else action.keep
+        share = min(1.0, keep / len(trials))
         judged = [
             verdict_of(guess, found, stream(seed, role, n).random() / share)
             for n, guess in zip(action.trials, guesses, strict=True)
         ]
         if action.stage == Stage.ASK:
-            for i in passed_over(judged, self._state.settings.batch):
+            for i in passed_over(judged, keep):
                 judged[i] = replace(judged[i], verdict=PASS, why="better ones of the same pool are tried")
         return {
             "stage": action.stage,
