@@ -50,7 +50,7 @@ arguments:
 space:
   parameters: {A: {low: 1, high: 200}, B: {low: 1, high: 200}}
   passes: off
-search: {strategy: random, budget: {evaluations: 100}}
+search: {strategy: random, cost_model: off, budget: {evaluations: 100}}
 """
 QUICK = {"choose_processes": 1, "confirm_processes": 4, "confirm_least": 4, "control_every": 10**9}
 

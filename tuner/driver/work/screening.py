@@ -47,6 +47,8 @@ class Screener:
         self._models: dict[str, CostModel] = {Stage.ASK.value: Screen(), Stage.BUILD.value: Screen()}
         self._made: dict[tuple[str, int], Mapping[str, float]] = {}
         self._pool: list[Mapping[str, float]] | None = None
+        self._known: dict[str, list[Known]] = {Stage.ASK.value: [], Stage.BUILD.value: []}
+        self._looked: dict[str, int] = dict.fromkeys(self._known, 0)
 
     def judge(self, action: Judge) -> dict[str, Any]:
         """The body of a ``judge`` event, without its clocks."""
@@ -81,8 +83,9 @@ class Screener:
 
     def known(self, stage: str) -> list[Known]:
         """Every finished trial that says something at a stage, in the order of completion."""
-        found = []
-        for number in self._state.finished:
+        found, finished = self._known[stage], self._state.finished
+        # A trial that has ended does not change, and a run over many devices asks after every few.
+        for number in finished[self._looked[stage] :]:
             trial = self._state.trials[number]
             built = trial.build is not None and trial.build["status"] == Status.OK
             if stage == Stage.BUILD and (not built or trial.status is Status.DUPLICATE):
@@ -99,6 +102,7 @@ class Screener:
                     raced=trial.raced,
                 )
             )
+        self._looked[stage] = len(finished)
         return found
 
     def _features(self, trial: TrialState, stage: str) -> Mapping[str, float]:
