@@ -32,7 +32,7 @@ from tuner.core.types import Build, Resolved, Task
 from tuner.evaluators.executors.shipping import collect, place
 from tuner.evaluators.executors.worker import Worker
 
-__all__ = ["RayExecutor", "connect", "device_kinds"]
+__all__ = ["RayExecutor", "connect", "device_kinds", "holds_devices"]
 
 RESOURCE = "timing"
 """Custom resource of a node: how many devices it has that are timed apart."""
@@ -154,7 +154,7 @@ class RayExecutor(Executor):
         self._task = self._ray.put(task)
         self._files = self._ray.put(collect(task))
         self._baseline: Any = None
-        self._wants_gpu = backend.name == "cuda"
+        self._wants_gpu = holds_devices(backend)
         self._kind = kind
         self._next = 0
         self._lanes: dict[int, _Actor] = {}
@@ -302,6 +302,11 @@ class RayExecutor(Executor):
             self._backlog[node] += 1
             actor = self._builders[node]
             self._pending[actor.handle.perform.remote(job)] = (job, actor)
+
+
+def holds_devices(backend: Backend) -> bool:
+    """Whether Ray gives an actor of this backend a device for itself."""
+    return backend.name == "cuda"
 
 
 def device_kinds(backend: Backend, task: Task, address: str | None) -> list[str]:

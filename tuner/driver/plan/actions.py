@@ -26,6 +26,7 @@ __all__ = [
     "Receive",
     "Reduce",
     "SetBaseline",
+    "Share",
     "Verify",
 ]
 
@@ -109,6 +110,11 @@ class Judge:
     stage: str
     trials: tuple[int, ...]
     keep: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Wait for a slice of the budget that several runs share; leads to ``share``, which comes from outside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +205,7 @@ Action = (
     | BuildTrials
     | Judge
     | Recall
+    | Share
     | SetBaseline
     | Verify
     | Measure

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tuner.core.types import BASELINE, Status
-from tuner.driver.plan import evolving, final, light, pruning
+from tuner.driver.plan import evolving, final, light, pruning, sharing
 from tuner.driver.plan.actions import (
     Action,
     Ask,
@@ -83,6 +83,9 @@ def effects(state: RunState) -> list[Action]:
     waits = _waits_for_models(state)
     if waits is not None:
         found.append(waits)
+    if state.trials[BASELINE].status is Status.OK and not state.queue:
+        shared = sharing.share_action(state)
+        found += [] if shared is None else [shared]
     if state.search_stop is not None and not state.queue and state.final_lane is not None:
         action = final.next_action(state)
         if not isinstance(action, Decide | Finished):
@@ -167,6 +170,9 @@ def _search(state: RunState) -> Action | None:
     if evolves and state.queue:
         # A variant's rung is judged whole.
         return None
+    shared = sharing.share_action(state)
+    if shared is not None:
+        return None
     if state.settings.recall and state.recalled is None:
         return Recall(first=state.next_trial)
     reason = evolving.search_over(state) if evolves else stop_reason(state)
@@ -186,10 +192,9 @@ def _search(state: RunState) -> Action | None:
 def _ask(state: RunState) -> Ask | None:
     """As many proposals as devices have room for, and a few to be ready for those that come free."""
     wanted = _demand(state)
-    settings = state.settings
-    if settings.evaluations is not None:
-        wanted = min(wanted, settings.evaluations - state.evaluations - len(state.queue))
-    wanted = int(min(wanted, settings.proposals - state.next_trial))
+    if state.limit is not None:
+        wanted = min(wanted, state.limit - state.evaluations - len(state.queue))
+    wanted = int(min(wanted, state.settings.proposals - state.next_trial))
     return Ask(first=state.next_trial, count=pruning.pool_size(state, wanted)) if wanted > 0 else None
 
 

@@ -225,8 +225,19 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
             state.best = number
 
 
+def _apply_share(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
+    best = None if state.best is None else state.trials[state.best].score
+    if body["last"]:
+        state.last_share = True
+        return
+    state.marks.append(0.0 if best is None else best)
+    state.granted = state.evaluations + int(body["evaluations"] or 0)
+    state.granted_s = state.clock_s + float(body["search_s"] or 0.0)
+
+
 def _apply_stop(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.search_stop = body["reason"]
+    state.searched_s = state.clock_s
     state.finalists = tuple(body["finalists"])
 
 
@@ -301,6 +312,7 @@ _APPLY = {
     "lane_lost": _apply_lane_lost,
     "place": _apply_place,
     "settle": _apply_settle,
+    "share": _apply_share,
     "trial": _apply_trial,
     "stop": _apply_stop,
     "final": _apply_final,

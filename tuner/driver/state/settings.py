@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.search.llm.exchange import Model
 
-__all__ = ["EVOLVING_CALLS", "Evolution", "Llm", "RunSettings"]
+__all__ = ["EVOLVING_CALLS", "Evolution", "Llm", "RunSettings", "Shared"]
 
 
 REMIX = "remix"
@@ -100,6 +100,25 @@ class Llm:
         return cls(**{**value, "models": tuple(Model(**m) for m in value["models"])})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """A budget that several runs share, slice by slice.
+
+    Attributes:
+        members: names of their kernels, in order.
+        number: of this run among them.
+        weight: the kernel's part of the application's time, over all members 1.
+        evaluations: of all together; ``None`` without limit.
+        search_s: active seconds of searching of all together; ``None`` without limit.
+    """
+
+    members: tuple[str, ...]
+    number: int
+    weight: float
+    evaluations: int | None
+    search_s: float | None
+
+
 EVOLVING_CALLS = (3, 4, 5)
 """Least timed calls of each racing round where variants are searched: the source as given may be very slow."""
 
@@ -136,6 +155,7 @@ class RunSettings:
         proposers: that make variants without a model, by name.
         llm: models that make variants; ``None`` where none is asked.
         fleet: whether several devices time candidates at once.
+        shared: a budget that other runs share; ``evaluations`` is then all of it.
     """
 
     strategy: str
@@ -165,6 +185,7 @@ class RunSettings:
     proposers: tuple[str, ...] = (REMIX,)
     llm: Llm | None = None
     fleet: bool = False
+    shared: Shared | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; what has its default and was not there at first is there only where it is set."""
@@ -175,6 +196,7 @@ class RunSettings:
             ("proposers", (REMIX,)),
             ("llm", None),
             ("fleet", False),
+            ("shared", None),
         )
         for name, default in unset:
             if getattr(self, name) == default:
@@ -189,6 +211,8 @@ class RunSettings:
             fields["evolution"] = Evolution(**fields["evolution"])
         if fields.get("llm") is not None:
             fields["llm"] = Llm.from_json(fields["llm"])
+        if fields.get("shared") is not None:
+            fields["shared"] = Shared(**{**fields["shared"], "members": tuple(fields["shared"]["members"])})
         return cls(**fields)
 
     @property

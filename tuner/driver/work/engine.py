@@ -33,6 +33,7 @@ from tuner.driver.plan.actions import (
     Receive,
     Reduce,
     SetBaseline,
+    Share,
     Verify,
 )
 from tuner.driver.plan.upcoming import next_action
@@ -98,13 +99,18 @@ class Engine:
         self._interruption = interruption or Interruption()
         self._base_s = state.clock_s
         self._start_s = clock()
+        self._paused = False
         self._builds: dict[int, Build] = {}
         self._others: dict[int, Build] = {}
         self._open: _Open | None = None
         self._desk = Desk(state, lineup, correspondent, self._now_s, lambda: self._interruption.wanted)
 
     def run(self) -> None:
-        """Goes on until the run has ended or is interrupted; safe to call on a resumed state."""
+        """Goes on until the run has ended, is interrupted, or waits for a share of a budget.
+
+        Safe to call on a resumed state, and again after :meth:`share`. The run's clock stands still in between.
+        """
+        self._unpause()
         try:
             while True:
                 if self._interruption.wanted:
@@ -115,12 +121,13 @@ class Engine:
                     self._commit(events, blobs)
                     continue
                 action = next_action(self.state)
-                if isinstance(action, Finished):
+                if isinstance(action, Finished | Share):
                     return
                 events, blobs = self._perform(action)
                 self._commit(events, blobs)
         finally:
             self._close_session()
+            self._pause()
 
     def go_on(self, environment: Mapping[str, Any]) -> None:
         """Makes a restored run ready to go on: the evaluation knows the baseline, unfinished trials start over.
@@ -142,6 +149,17 @@ class Engine:
         events += [Event(kind="abandoned", body={}, trial=n) for n in unfinished]
         lost, blobs = self._desk.go_on()
         self._commit([*events, *lost], blobs)
+
+    def share(self, body: Mapping[str, Any]) -> None:
+        """A slice of a budget that several runs share, or that no more will come; between two calls of :meth:`run`."""
+        self._commit([Event(kind="share", body={**body, "clock_s": self._base_s})])
+
+    def _pause(self) -> None:
+        self._base_s, self._paused = self._now_s(), True
+
+    def _unpause(self) -> None:
+        if self._paused:
+            self._start_s, self._paused = self._clock(), False
 
     def _now_s(self) -> float:
         return self._base_s + self._clock() - self._start_s
@@ -195,7 +213,7 @@ class Engine:
                 return self._build_other(action)
             case Compare():
                 return self._compare(action), {}
-            case Finished():
+            case Finished() | Share():
                 return [], {}
 
     def _ask(self, action: Ask) -> tuple[list[Event], dict[str, bytes]]:

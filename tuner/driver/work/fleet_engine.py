@@ -38,6 +38,7 @@ from tuner.driver.plan.actions import (
     Finished,
     Measure,
     SetBaseline,
+    Share,
     Verify,
 )
 from tuner.driver.plan.fleet import decision, effects
@@ -80,11 +81,18 @@ class FleetEngine(Engine):
         """What each device was given and has not answered, in order."""
 
     def run(self) -> None:
-        """Goes on until the run has ended or is interrupted.
+        """As for one device. A run that waits for a share has nothing under way.
 
         Raises:
             MachineError: there is no device for too long.
         """
+        self._unpause()
+        try:
+            self._run()
+        finally:
+            self._pause()
+
+    def _run(self) -> None:
         while True:
             with self._together():
                 while self._happened:
@@ -98,8 +106,11 @@ class FleetEngine(Engine):
             if self._interruption.wanted:
                 self._commit([Event(kind="interrupt", body={"clock_s": self._now_s()})])
                 return
+            wanted = effects(self.state)
+            if wanted == [Share()]:
+                return
             awaited = False
-            for action in effects(self.state):
+            for action in wanted:
                 awaited = awaited or isinstance(action, Await)
                 self._start(action)
             self._happened.extend(self._executor.wait(LOOK_S if awaited else WAIT_S))
@@ -206,8 +217,8 @@ class FleetEngine(Engine):
                 )
             case BuildOther():
                 self._commit(*self._build_other(action))
-            case Await():
-                """The loop looks for a reply."""
+            case Await() | Share():
+                """Comes from outside: the loop looks for a reply, or ends when nothing else is under way."""
             case _:
                 raise AssertionError(f"nothing begins with {action}")
 
