@@ -19,7 +19,7 @@ from tuner.driver.state.run import RunState
 
 __all__ = ["chosen", "share_action", "standing"]
 
-GUESS = 0.1
+GUESS = 0.03
 """Log time that a slice is expected to take off before anything is known; counts as much as one slice."""
 
 FADING = 0.7
