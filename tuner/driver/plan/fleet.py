@@ -38,13 +38,17 @@ def decision(state: RunState) -> Action | None:
     """What is to be decided or proposed now; ``None`` where only something from outside leads on."""
     if state.end is not None:
         return Finished()
+    # Before what is beyond the budget is closed: of a pool the best are to be kept, not the first.
+    asked = pruning.judge_asked(state)
+    if asked is not None:
+        return replace(asked, keep=max(1, _demand(state, len(asked.trials))))
     for number in state.queue:
         ended = _verdict(state, state.trials[number])
         if ended is not None:
             return ended
-    judge = _judge(state)
-    if judge is not None:
-        return judge
+    built = _judge_built(state)
+    if built is not None:
+        return built
     placement = _placement(state)
     if placement is not None:
         return placement
@@ -104,11 +108,8 @@ def _verdict(state: RunState, trial: TrialState) -> Decide | None:
     return action if isinstance(action, Decide) else None
 
 
-def _judge(state: RunState) -> Judge | None:
-    """What the cost model has to look at: proposals before they are built, builds when a device has room for one."""
-    asked = pruning.judge_asked(state)
-    if asked is not None:
-        return replace(asked, keep=max(1, _demand(state, len(asked.trials))))
+def _judge_built(state: RunState) -> Judge | None:
+    """Builds that the cost model has to look at, when a device has room for one."""
     built = pruning.judge_built(state)
     if built is None or not _free_lanes(state, calibrated=True):
         return None
