@@ -37,6 +37,9 @@ SLICES = 12
 LEAST = 4
 """Evaluations of a slice at least."""
 
+PROPOSALS = 8
+"""Proposals of a slice for each of its evaluations: duplicates count as none, and many say that little is left."""
+
 LEAST_S = 1.0
 """Seconds of a slice at least."""
 
@@ -231,7 +234,7 @@ class _Turns:
         standings = self._standings()
         for number in range(len(self._runs)):
             if not self._interruption.wanted and standings[number] is not None:
-                nothing = {"evaluations": None, "search_s": None}
+                nothing = {"evaluations": None, "proposals": None, "search_s": None}
                 self._share(number, {**nothing, "standings": standings, "last": True})
             elif self._interruption.wanted and not self._runs[number].state.interrupted:
                 # Says in the record that it was stopped.
@@ -260,11 +263,12 @@ class _Turns:
         """The next slice; ``None`` where nothing is left."""
         evaluations, search_s = self._shared.evaluations, self._shared.search_s
         count = len(self._runs)
-        body: dict[str, Any] = {"evaluations": None, "search_s": None}
+        body: dict[str, Any] = {"evaluations": None, "proposals": None, "search_s": None}
         if evaluations is not None:
             left = evaluations - sum(r.state.evaluations for r in self._runs)
             whole = max(LEAST, 2 * self._devices(), math.ceil(evaluations / (SLICES * count)))
             body["evaluations"] = min(left, whole)
+            body["proposals"] = PROPOSALS * whole
         if search_s is not None:
             left_s = search_s - sum(_searched_s(r) for r in self._runs)
             body["search_s"] = min(left_s, max(LEAST_S, search_s / (SLICES * count)))

@@ -34,6 +34,7 @@ def share_action(state: RunState) -> Share | None:
         return None
     limit = state.limit
     used_up = limit is not None and state.evaluations >= limit
+    used_up = used_up or state.next_trial >= state.granted_trials
     return Share() if used_up or state.clock_s >= state.search_deadline_s else None
 
 

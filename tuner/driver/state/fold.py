@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -229,9 +230,11 @@ def _apply_share(state: RunState, _: int | None, body: Mapping[str, Any]) -> Non
     best = None if state.best is None else state.trials[state.best].score
     if body["last"]:
         state.last_share = True
+        state.granted = state.evaluations
         return
     state.marks.append(0.0 if best is None else best)
     state.granted = state.evaluations + int(body["evaluations"] or 0)
+    state.granted_trials = math.inf if body["proposals"] is None else state.next_trial + body["proposals"]
     state.granted_s = state.clock_s + float(body["search_s"] or 0.0)
 
 

@@ -64,6 +64,7 @@ class RunState:
         self.final_lane: int | None = None
         self.granted = 0
         self.granted_s = 0.0
+        self.granted_trials = math.inf
         self.marks: list[float] = []
         self.last_share = False
         self.searched_s = 0.0
