@@ -10,7 +10,7 @@ from tuner.core import statistics
 from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.streams import stream
 from tuner.core.types import Proposal, Status
-from tuner.driver.plan import fleet
+from tuner.driver.plan import fleet, sharing
 from tuner.driver.plan.actions import (
     Action,
     Ask,
@@ -33,6 +33,7 @@ from tuner.driver.plan.actions import (
     Receive,
     Reduce,
     SetBaseline,
+    Share,
     Verify,
     Weigh,
 )
@@ -99,7 +100,9 @@ def replay_events(state: RunState, lineup: Lineup, events: Iterable[Recorded], b
                 apply(state, event)
             continue
         action = _called_for(state, event)
-        if isinstance(action, Consult) and event.kind == "consult":
+        if isinstance(action, Share) and event.kind == "share":
+            _replay_share(state, event, found)
+        elif isinstance(action, Consult) and event.kind == "consult":
             _replay_consult(state, lineup, action, event, found)
         elif isinstance(action, Ask) and event.kind == "ask":
             _replay_ask(state, lineup, action, event, found, blob)
@@ -178,6 +181,21 @@ def _replay_consult(state: RunState, lineup: Lineup, action: Consult, event: Rec
     if any(event.body.get(name) != value for name, value in derived.items()):
         message = "another request to a model follows from the same events"
         found.differences.append(Difference(seq=event.seq, kind="consult", message=message))
+
+
+def _replay_share(state: RunState, event: Recorded, found: Replay) -> None:
+    """What other runs said of themselves comes from outside; that it was this run's turn follows from it."""
+    found.decisions += 1
+    shared = state.settings.shared
+    assert shared is not None
+    body = event.body
+    own = from_json(canonical_json(sharing.standing(state)))
+    if body["standings"][shared.number] != own:
+        message = "what it says of this run does not follow from its events"
+        found.differences.append(Difference(seq=event.seq, kind="share", message=message))
+    if not body["last"] and sharing.chosen(body["standings"]) != shared.number:
+        message = "by what it says another run's turn had come"
+        found.differences.append(Difference(seq=event.seq, kind="share", message=message))
 
 
 def _replay_variant(
@@ -268,6 +286,8 @@ def _mismatch(action: Action, event: Recorded) -> str:
             wanted_event = ("remarks", None, of_variant)
         case Await():
             wanted_event = ("waited", None, {})
+        case Share():
+            wanted_event = ("share", None, {})
         case Compare():
             wanted_event = ("compared", None, {"other": action.other, "number": action.number})
         case BuildWithout():

@@ -188,18 +188,18 @@ def _cost_s(state: RunState) -> float:
 
 
 def _time_for_choosing(state: RunState, processes: int) -> bool:
-    start = state.settings.search_deadline_s
+    start = state.search_deadline_s
     if math.isinf(start):
         return True
-    start = min(start, state.settings.claim_deadline_s)
+    start = min(start, state.claim_deadline_s)
     evolution = state.settings.evolution
     if evolution is not None:
         start = evolving.search_end_s(state)
     # The source as given may take many times as long as the finalists, so confirming costs more than choosing.
     share = CHOOSE_TIME_SHARE if evolution is None else evolution.choose
-    end = start + (state.settings.claim_deadline_s - start) * share
+    end = start + (state.claim_deadline_s - start) * share
     return state.clock_s + processes * _cost_s(state) <= end
 
 
 def _time_for_pair(state: RunState) -> bool:
-    return state.clock_s + 2 * _cost_s(state) <= state.settings.claim_deadline_s
+    return state.clock_s + 2 * _cost_s(state) <= state.claim_deadline_s
