@@ -14,7 +14,7 @@ import numpy as np
 
 from tuner.core.errors import UsageError
 from tuner.core.types import Measurement, Status, Task, Verdict
-from tuner.evaluators.disturbance import Watch
+from tuner.evaluators.disturbance import Watch, Watcher, undisturbed
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.freshness import Freshness
 from tuner.evaluators.host.outputs import Failure, check_entries
@@ -200,21 +200,19 @@ class HostSession:
 
     def _undisturbed(self, attached: Attached, problem: int, calls: int, notes: dict[str, Any]) -> Batch:
         """A batch; measured once more where the machine got in its way, and marked either way."""
-        best, least = Batch(), list[str]()
-        for attempt in range(2):
-            assert self._runner is not None
-            batch, watch = Batch(), Watch(self._runner.child.pid)
+
+        def measure() -> Batch:
+            batch = Batch()
             self._time(attached, problem, calls, batch=batch, notes=notes)
-            found = watch.disturbances(batch.wall_s)
-            if attempt == 0 or len(found) < len(least):
-                best, least = batch, found
-            if not found:
-                break
-            if attempt == 0:
-                notes["measured_again"] = True
-        if least:
-            notes["disturbed"] = least
+            return batch
+
+        best, marks = undisturbed(measure, self._watch)
+        notes |= marks
         return best
+
+    def _watch(self) -> Watcher:
+        assert self._runner is not None
+        return Watch(self._runner.child.pid, settles=self.task.measure.threads == 1)
 
     def _time(
         self, attached: Attached, problem: int, calls: int, *, batch: Batch, notes: dict[str, Any]

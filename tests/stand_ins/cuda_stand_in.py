@@ -108,7 +108,16 @@ class HostCompiled:
         """Nothing is held."""
 
 
-def make_task(text: str = GOOD, *, cache: str = "warm", shared: str | None = None) -> Task:
+PROBLEMS = (Problem(sizes={"n": 30_000}), Problem(sizes={"n": 5_000}, weight=2.0))
+
+
+def make_task(
+    text: str = GOOD,
+    *,
+    cache: str = "warm",
+    shared: str | None = None,
+    problems: tuple[Problem, ...] = PROBLEMS,
+) -> Task:
     """One kernel with an input, an inout, an output."""
     n = (parse("n"),)
     return Task(
@@ -128,7 +137,7 @@ def make_task(text: str = GOOD, *, cache: str = "warm", shared: str | None = Non
             Argument(name="z", dtype="float32", shape=n, role=ArgumentRole.OUTPUT),
             Argument(name="n", dtype="int32", value=parse("n")),
         ),
-        problems=(Problem(sizes={"n": 30_000}), Problem(sizes={"n": 5_000}, weight=2.0)),
+        problems=problems,
         verify=VerifyPolicy(assume=(parse("n >= 1"),)),
         measure=MeasurePolicy(cache=cache),
         launch=Launch(
