@@ -15,9 +15,10 @@ from tuner.core.streams import stream
 from tuner.core.types import Proposal, Stage, Status
 from tuner.cost_models.configurations import configuration_features
 from tuner.cost_models.screen import FIRST, Screen
-from tuner.driver import judged, pruning
 from tuner.driver.opening import open_state
-from tuner.driver.screening import POOL, Screener, verdict_of
+from tuner.driver.plan import pruning
+from tuner.driver.state import judged
+from tuner.driver.work.screening import POOL, Screener, verdict_of
 from tuner.evaluators.recorded.spaces import key_of
 from tuner.recorders.record import RunRecord
 from tuner.search import registry

@@ -26,7 +26,8 @@ from tuner.core import statistics
 from tuner.core.errors import MachineError
 from tuner.core.streams import stream
 from tuner.core.types import Build, BuildRequest, Resolved, Status
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
 from tuner.evaluators.cuda.backend import CudaBackend, CudaEvaluation
 from tuner.evaluators.cuda.device import Device, describe_device
 from tuner.evaluators.cuda.nvml import Watch

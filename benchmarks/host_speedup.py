@@ -21,7 +21,9 @@ from tuner.api import load
 from tuner.core import statistics
 from tuner.core.streams import stream
 from tuner.core.types import BuildRequest, Status
-from tuner.driver.runs import Options, Outcome, begin
+from tuner.driver.options import Options
+from tuner.driver.outcome.outcome import Outcome
+from tuner.driver.runs import begin
 from tuner.evaluators import registry as backends
 from tuner.spec.load import LoadedSpec, load_spec
 

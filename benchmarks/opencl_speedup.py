@@ -22,7 +22,7 @@ from _screening import best_of_all
 from host_speedup import compare, configuration, tuned
 
 from tuner.core import statistics
-from tuner.driver.runs import Options
+from tuner.driver.options import Options
 from tuner.spec.load import LoadedSpec, load_spec
 
 WANTED = 0.95

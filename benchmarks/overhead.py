@@ -16,7 +16,8 @@ from typing import Any
 from _common import emit, note, parser, table
 
 from tuner.core.types import Resolved
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 

@@ -25,7 +25,8 @@ from tuner.core.streams import stream
 from tuner.core.types import Resolved
 from tuner.driver.audit import audit
 from tuner.driver.faults import ENOUGH
-from tuner.driver.runs import Options, begin, resume
+from tuner.driver.options import Options
+from tuner.driver.runs import begin, resume
 from tuner.recorders.audit import audit_file
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec

@@ -25,8 +25,10 @@ from _common import ROOT, altered, emit, host_specs, machine, note, parser, tabl
 
 from tuner.api import load
 from tuner.core.errors import TunerError
+from tuner.driver.options import Options
+from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.rivals import RIVALS
-from tuner.driver.runs import Options, Outcome, begin, resume
+from tuner.driver.runs import begin, resume
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spec.load import load_spec
 

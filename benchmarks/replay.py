@@ -23,7 +23,7 @@ import numpy as np
 from _common import emit, note, parser, table
 
 from tuner.core.types import BuildRequest, Resolved, Status
-from tuner.driver.recording import record_kernels, record_spec
+from tuner.driver.applications.recording import record_kernels, record_spec
 from tuner.evaluators import registry as backends
 from tuner.recorders.recordings.capture import Application
 from tuner.spec.load import LoadedSpec, load_spec

@@ -28,9 +28,10 @@ from _common import emit, note, parser, table
 from tuner.core.executors import Executor
 from tuner.core.types import Resolved, Task
 from tuner.driver.audit import audit
-from tuner.driver.fleets import over_cluster
 from tuner.driver.opening import open_state
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
+from tuner.driver.work.fleets import over_cluster
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.evaluators.recorded.backend import RecordedBackend
 from tuner.recorders.record import RunRecord

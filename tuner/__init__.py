@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tuner.api import Result, ensure, load, replay, tune
     from tuner.core.errors import TunerError
-    from tuner.driver.live import record
+    from tuner.driver.applications.live import record
     from tuner.recorders.wisdom import Wisdom, wisdom
 
 __all__ = ["Result", "TunerError", "Wisdom", "ensure", "load", "record", "replay", "tune", "wisdom"]
@@ -22,7 +22,7 @@ _WHERE = {
     "Wisdom": "tuner.recorders.wisdom",
     "ensure": "tuner.api",
     "load": "tuner.api",
-    "record": "tuner.driver.live",
+    "record": "tuner.driver.applications.live",
     "replay": "tuner.api",
     "tune": "tuner.api",
     "wisdom": "tuner.recorders.wisdom",

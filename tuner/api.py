@@ -14,23 +14,18 @@ from tuner.core.protocols import Backend, Observer
 from tuner.core.types import Configuration
 from tuner.driver import audit as audits
 from tuner.driver import ensure as ensures
-from tuner.driver import export as exports
-from tuner.driver import frames
-from tuner.driver.card import result_card
 from tuner.driver.earlier import with_earlier
-from tuner.driver.engine import Interruption
 from tuner.driver.imports import read_sources
 from tuner.driver.opening import open_state
+from tuner.driver.options import Options
+from tuner.driver.outcome import export as exports
+from tuner.driver.outcome import frames
+from tuner.driver.outcome.card import result_card
+from tuner.driver.outcome.outcome import Outcome, outcome
+from tuner.driver.records import find_unfinished, new_path
 from tuner.driver.rivals import run_rivals
-from tuner.driver.runs import (
-    Options,
-    Outcome,
-    begin,
-    find_unfinished,
-    new_path,
-    outcome,
-    resume,
-)
+from tuner.driver.runs import begin, resume
+from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 
@@ -81,12 +76,12 @@ class Result:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Every trial as a plain row, as :func:`tuner.driver.frames.read_rows` says."""
+        """Every trial as a plain row, as :func:`tuner.driver.outcome.frames.read_rows` says."""
         return frames.read_rows(self.path)
 
     @property
     def trials(self) -> pandas.DataFrame:
-        """Every trial as a line of a DataFrame, with columns as :func:`tuner.driver.frames.trials_frame` says.
+        """Every trial as a line of a DataFrame, with columns as :func:`tuner.driver.outcome.frames.trials_frame` says.
 
         Raises:
             MachineError: pandas is not installed (extra ``frames``); :attr:`rows` needs nothing.
@@ -262,7 +257,7 @@ def ensure(spec: str | Path, *, out: str | Path, offline: bool = False, **option
         spec: the YAML file; it has to describe one kernel.
         out: the object file; its record and its key stand beside it.
         offline: only build a winner that is already recorded.
-        options: fields of :class:`tuner.driver.runs.Options` (``evaluations``, ``minutes``, ...).
+        options: fields of :class:`tuner.driver.options.Options` (``evaluations``, ``minutes``, ...).
     """
     specs = load_spec(spec)
     if len(specs) != 1:

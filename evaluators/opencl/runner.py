@@ -23,8 +23,8 @@ from tuner.core.types import Status, opaque_bytes
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.layout import PAGE
 from tuner.evaluators.host.process import Child, Ended
-from tuner.evaluators.host.sealed import sealed_file
 from tuner.evaluators.host.runner import Attached, CandidateFailed, Limits, Runner, words_of
+from tuner.evaluators.host.sealed import sealed_file
 from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.process import OpenClZygote
 from tuner.spaces.launch import Geometry

@@ -13,7 +13,8 @@ import pytest
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import Kernel, Source, Variant
 from tuner.driver.audit import audit
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
 from tuner.recorders.record import RunRecord
 from tuner.search import proposer_conformance, proposers
 from tuner.search.remix import Offspring, Outcome, RemixProposer

@@ -11,7 +11,8 @@ import pytest
 
 from tuner.core.errors import MachineError
 from tuner.driver.check import check_spec
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
 from tuner.evaluators.cuda.device import describe_device
 from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spec.load import LoadedSpec, load_spec

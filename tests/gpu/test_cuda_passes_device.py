@@ -14,7 +14,8 @@ import pytest
 
 from tuner.core.errors import MachineError
 from tuner.core.types import BuildRequest, Status
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
 from tuner.evaluators.cuda.backend import CudaBackend
 from tuner.evaluators.cuda.device import describe_device
 from tuner.evaluators.cuda.device_passes import missing_parts

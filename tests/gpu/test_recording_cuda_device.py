@@ -16,7 +16,7 @@ import pytest
 from tuner.core.errors import MachineError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BuildRequest, Status
-from tuner.driver.recording import list_launches, record_kernel
+from tuner.driver.applications.recording import list_launches, record_kernel
 from tuner.evaluators.cuda.backend import CudaBackend
 from tuner.evaluators.cuda.device import describe_device
 from tuner.evaluators.cuda.nvrtc import find_library

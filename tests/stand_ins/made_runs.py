@@ -12,7 +12,8 @@ from typing import Any
 from tuner.api import Result, tune
 from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.imports import import_file
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
 from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of
 from tuner.recorders.record import Event, RunRecord
 from tuner.spaces.passes import Catalogue

@@ -130,8 +130,9 @@ def test_sparklines() -> None:
 
 def test_a_resumed_run_shows_what_it_had(tmp_path: Path) -> None:
     """The best and the counts of before the interruption are there from the first moment on."""
-    from tuner.driver.engine import Interruption
-    from tuner.driver.runs import Options, begin, resume
+    from tuner.driver.options import Options
+    from tuner.driver.runs import begin, resume
+    from tuner.driver.work.engine import Interruption
     from tuner.spec.load import load_spec
     from tuner.testing import SimulatedBackend
 

@@ -11,8 +11,9 @@ import pytest
 import tuner
 from tuner.core.errors import SpecError
 from tuner.driver.audit import audit
-from tuner.driver.engine import Interruption
-from tuner.driver.runs import Options, begin, resume
+from tuner.driver.options import Options
+from tuner.driver.runs import begin, resume
+from tuner.driver.work.engine import Interruption
 from tuner.evaluators.host.other_compilers import build_with
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import load_spec

@@ -12,7 +12,8 @@ import pytest
 from tuner.core.types import Resolved
 from tuner.cost_models.library import Entry, Library, adapted, distance, library_folder
 from tuner.driver.audit import audit
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
 from tuner.recorders.record import RunRecord
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.space import Space

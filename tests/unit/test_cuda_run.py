@@ -13,8 +13,9 @@ import pytest
 from tuner.core.errors import MachineError
 from tuner.core.types import Status
 from tuner.driver.check import check_spec
-from tuner.driver.export import export
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.outcome.export import export
+from tuner.driver.runs import begin
 from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend

@@ -9,7 +9,8 @@ import pytest
 
 from tuner.core.streams import stream
 from tuner.core.types import Resolved
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 

@@ -17,7 +17,8 @@ from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status
 from tuner.driver.audit import audit
 from tuner.driver.opening import open_state
-from tuner.driver.runs import Options, begin, resume
+from tuner.driver.options import Options
+from tuner.driver.runs import begin, resume
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend

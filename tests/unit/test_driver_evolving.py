@@ -12,9 +12,10 @@ import pytest
 
 from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.audit import audit
-from tuner.driver.lineage import ORIGINAL
 from tuner.driver.opening import open_state
-from tuner.driver.runs import Options, begin, resume
+from tuner.driver.options import Options
+from tuner.driver.runs import begin, resume
+from tuner.driver.state.lineage import ORIGINAL
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend

@@ -16,9 +16,10 @@ import yaml
 
 from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.audit import audit
-from tuner.driver.engine import Interruption
 from tuner.driver.opening import open_state
-from tuner.driver.runs import Options, begin, resume, settings_of
+from tuner.driver.options import Options, settings_of
+from tuner.driver.runs import begin, resume
+from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend
@@ -207,7 +208,7 @@ def test_a_killed_run_goes_on(write: Callable[..., LoadedSpec], tmp_path: Path) 
 def test_a_changed_judgement_is_a_difference(write: Callable[..., LoadedSpec], tmp_path: Path) -> None:
     from tuner.driver.opening import make_lineup, spec_of
     from tuner.driver.replay import replay_events
-    from tuner.driver.state import RunState
+    from tuner.driver.state.run import RunState
 
     found = begin(write(), tmp_path / "a.run", Options(seed=5, workers=1), backend=backend())
     assert found.path is not None

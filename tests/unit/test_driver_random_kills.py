@@ -13,7 +13,8 @@ import pytest
 
 from tuner.core.types import Resolved
 from tuner.driver.audit import audit
-from tuner.driver.runs import Options, begin, resume
+from tuner.driver.options import Options
+from tuner.driver.runs import begin, resume
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend

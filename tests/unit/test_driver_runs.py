@@ -15,8 +15,10 @@ import pytest
 from tuner.core.errors import UsageError
 from tuner.core.types import Resolved, Status
 from tuner.driver.audit import audit
-from tuner.driver.engine import Interruption
-from tuner.driver.runs import Options, begin, find_unfinished, resume
+from tuner.driver.options import Options
+from tuner.driver.records import find_unfinished
+from tuner.driver.runs import begin, resume
+from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend

@@ -16,10 +16,11 @@ from tuner.core.errors import MachineError, SpecError
 from tuner.core.protocols import Observation, configuration_key
 from tuner.core.types import Configuration, Kernel, Proposal, Resolved, Source, Status, Variant
 from tuner.driver.audit import audit
-from tuner.driver.export import export
-from tuner.driver.lineage import ORIGINAL
 from tuner.driver.opening import open_state
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.outcome.export import export
+from tuner.driver.runs import begin
+from tuner.driver.state.lineage import ORIGINAL
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.record import RunRecord
 from tuner.search.evolution import Evolution, Judged

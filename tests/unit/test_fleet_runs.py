@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from tuner.core.executors import Executor
+from tuner.core.executors import Executor, MakeExecutor
 from tuner.core.types import Resolved, Status, Task
 from tuner.driver.audit import audit
-from tuner.driver.engine import Interruption
 from tuner.driver.opening import open_state
-from tuner.driver.runs import MakeExecutor, Options, begin, resume
-from tuner.driver.state import RunState
+from tuner.driver.options import Options
+from tuner.driver.runs import begin, resume
+from tuner.driver.state.run import RunState
+from tuner.driver.work.engine import Interruption
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec

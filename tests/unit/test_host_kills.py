@@ -15,7 +15,8 @@ import pytest
 from tuner.core.types import Status
 from tuner.driver.audit import audit
 from tuner.driver.opening import open_state
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import load_spec
 

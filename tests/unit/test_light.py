@@ -13,8 +13,10 @@ from tuner.core.errors import MachineError
 from tuner.core.protocols import Peaks
 from tuner.core.types import Resolved
 from tuner.driver.audit import audit
-from tuner.driver.bounds import bounds
-from tuner.driver.runs import Options, Outcome, begin
+from tuner.driver.options import Options
+from tuner.driver.outcome.outcome import Outcome
+from tuner.driver.runs import begin
+from tuner.driver.state.bounds import bounds
 from tuner.evaluators.host.peaks import host_peaks
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
@@ -116,7 +118,7 @@ def test_the_host_measures_itself_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_machine_that_cannot_be_measured_has_no_bound(scale_spec: Callable[..., Path]) -> None:
-    from tuner.driver.bounds import light_of
+    from tuner.driver.state.bounds import light_of
 
     class Broken(SimulatedBackend):
         def peaks(self, target: str, threads: int, *, measure: bool) -> Peaks | None:

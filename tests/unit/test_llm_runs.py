@@ -20,10 +20,11 @@ import pytest
 from tuner.core.errors import MachineError, RecordError, SpecError, UsageError
 from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.audit import audit
-from tuner.driver.export import export
 from tuner.driver.opening import open_lineup
-from tuner.driver.runs import Options, begin, resume
-from tuner.driver.state import RunState
+from tuner.driver.options import Options
+from tuner.driver.outcome.export import export
+from tuner.driver.runs import begin, resume
+from tuner.driver.state.run import RunState
 from tuner.recorders.record import Event, RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend

@@ -12,8 +12,9 @@ import yaml
 from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.driver.audit import audit
 from tuner.driver.check import check_spec
-from tuner.driver.export import export
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.outcome.export import export
+from tuner.driver.runs import begin
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.spec.init import init_spec
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec

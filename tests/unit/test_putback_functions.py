@@ -12,10 +12,10 @@ import pytest
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.expressions import parse
 from tuner.core.types import BuildRequest, Problem, Status, Task
-from tuner.driver.applying import check_applied, compare, run_with
-from tuner.driver.functions import function_of
-from tuner.driver.recording import record_spec
-from tuner.driver.winners import FunctionWinner
+from tuner.driver.applications.applying import check_applied, compare, run_with
+from tuner.driver.applications.functions import function_of
+from tuner.driver.applications.recording import record_spec
+from tuner.driver.applications.winners import FunctionWinner
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.recorders.recordings.format import RecordingFile

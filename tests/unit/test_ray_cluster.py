@@ -15,9 +15,10 @@ import pytest
 from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status
 from tuner.driver.audit import audit
-from tuner.driver.fleets import fleets, over_cluster
 from tuner.driver.opening import open_state
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
+from tuner.driver.work.fleets import fleets, over_cluster
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend

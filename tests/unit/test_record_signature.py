@@ -17,8 +17,9 @@ from tuner import api
 from tuner.core.errors import UsageError
 from tuner.core.types import Resolved
 from tuner.driver.audit import audit
-from tuner.driver.engine import Interruption
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
+from tuner.driver.work.engine import Interruption
 from tuner.recorders.signature import signature_path
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tuner.core.errors import MachineError, SpecError, UsageError
-from tuner.driver.applying import check_applied, compare, run_with
-from tuner.driver.recording import list_launches, record_kernel
-from tuner.driver.winners import Winner, winner_of
+from tuner.driver.applications.applying import check_applied, compare, run_with
+from tuner.driver.applications.recording import list_launches, record_kernel
+from tuner.driver.applications.winners import Winner, winner_of
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordedArgument, Recording

@@ -11,7 +11,7 @@ import pytest
 
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import BuildRequest, Status
-from tuner.driver.recording import RecordReport, record_spec
+from tuner.driver.applications.recording import RecordReport, record_spec
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.recorders.recordings.format import RecordingFile

@@ -13,7 +13,7 @@ import pytest
 from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import BuildRequest, Status
-from tuner.driver.recording import RecordReport, list_launches, record_kernel
+from tuner.driver.applications.recording import RecordReport, list_launches, record_kernel
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordedArgument, Recording, RecordingFile
 from tuner.spec.load import load_spec

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tuner.core.errors import MachineError, SpecError, UsageError
-from tuner.driver.recording import record_kernels
+from tuner.driver.applications.recording import record_kernels
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec

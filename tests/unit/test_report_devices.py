@@ -12,7 +12,8 @@ import pytest
 from tuner.cli.figures import Figures
 from tuner.core.executors import Executor
 from tuner.core.types import Task
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.recorders.record import RunRecord
 from tuner.report import Follower

@@ -15,7 +15,8 @@ import pytest
 
 from tuner.core.errors import MachineError
 from tuner.core.types import Resolved
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
 from tuner.evaluators.sandbox.support import probe
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend

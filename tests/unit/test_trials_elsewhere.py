@@ -15,8 +15,8 @@ import pytest
 import tuner
 from tuner.cli.main import main
 from tuner.core.errors import MachineError, UsageError
-from tuner.driver.frames import read_rows, trials_frame, write_parquet
-from tuner.driver.journal import write_journal
+from tuner.driver.outcome.frames import read_rows, trials_frame, write_parquet
+from tuner.driver.outcome.journal import write_journal
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,8 @@ def _row() -> dict[str, Any]:
 
 def test_several_problems_make_one_time(tmp_path: Path) -> None:
     """The weighted geometric mean over problems, as the score is."""
-    from tuner.driver.runs import Options, begin
+    from tuner.driver.options import Options
+    from tuner.driver.runs import begin
     from tuner.spec.load import load_spec
     from tuner.testing import SimulatedBackend
 

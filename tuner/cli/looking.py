@@ -28,12 +28,12 @@ def add_commands(app: typer.Typer) -> None:
 def write_trials(result: Result, *, optuna: Path | None, parquet: Path | None) -> None:
     """Writes the trials of a run in the formats of other tools; what was written is said on stderr."""
     if optuna is not None:
-        from tuner.driver.journal import write_journal
+        from tuner.driver.outcome.journal import write_journal
 
         count = write_journal(result.path, optuna, name=result.outcome.kernel)
         print(f"wrote {count} trials to {optuna}; optuna-dashboard {optuna} shows them", file=sys.stderr)
     if parquet is not None:
-        from tuner.driver.frames import write_parquet
+        from tuner.driver.outcome.frames import write_parquet
 
         print(f"wrote {write_parquet(result.path, parquet)} trials to {parquet}", file=sys.stderr)
 

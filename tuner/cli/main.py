@@ -97,11 +97,11 @@ def tune(
     from tuner.cli import text
     from tuner.cli.progress import LiveProgress, PlainProgress
     from tuner.cost_models.library import library_folder
-    from tuner.driver.engine import Interruption
-    from tuner.driver.export import check_writable
-    from tuner.driver.fleets import fleets
     from tuner.driver.imports import write_t4
-    from tuner.driver.runs import Options
+    from tuner.driver.options import Options
+    from tuner.driver.outcome.export import check_writable
+    from tuner.driver.work.engine import Interruption
+    from tuner.driver.work.fleets import fleets
     from tuner.spec.load import load_spec
 
     options = Options(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from tuner.driver.applying import Comparison
-    from tuner.driver.recording import Listing, RecordReport
+    from tuner.driver.applications.applying import Comparison
+    from tuner.driver.applications.recording import Listing, RecordReport
 
 __all__ = ["add_commands"]
 
@@ -48,7 +48,7 @@ def record(
 ) -> None:
     """Record launches of an unmodified application."""
     from tuner.core.errors import UsageError
-    from tuner.driver.recording import list_launches, record_kernels, record_spec
+    from tuner.driver.applications.recording import list_launches, record_kernels, record_spec
     from tuner.spec.load import load_spec
 
     if only_list and (kernel or output):
@@ -72,8 +72,8 @@ def record(
 
 def apply(run: Run, command: Words) -> None:
     """Run an unmodified application with a run's winner in place."""
-    from tuner.driver.applying import check_applied, run_with
-    from tuner.driver.winners import winner_of
+    from tuner.driver.applications.applying import check_applied, run_with
+    from tuner.driver.applications.winners import winner_of
 
     winner = winner_of(run)
     ran = run_with(winner, command)
@@ -92,8 +92,8 @@ def ab(
     as_json: Json = False,
 ) -> None:
     """Run an application as it is and with a run's winner, interleaved; say what it gains as a whole."""
-    from tuner.driver.applying import compare
-    from tuner.driver.winners import winner_of
+    from tuner.driver.applications.applying import compare
+    from tuner.driver.applications.winners import winner_of
 
     found = compare(winner_of(run), command, pairs=pairs, note=lambda line: print(line, file=sys.stderr))
     if as_json:

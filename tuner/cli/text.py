@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from tuner.api import Result
     from tuner.driver.audit import AuditReport
     from tuner.driver.check import CheckReport
-    from tuner.driver.comparison import Comparison
     from tuner.driver.doctor import Finding
-    from tuner.driver.objectives import FrontPoint
-    from tuner.driver.result import Correspondence, Lineage
-    from tuner.driver.savings import Savings
+    from tuner.driver.outcome.result import Correspondence, Lineage
+    from tuner.driver.outcome.savings import Savings
+    from tuner.driver.plan.comparison import Comparison
+    from tuner.driver.state.objectives import FrontPoint
 
 __all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_result"]
 

@@ -19,7 +19,7 @@ from tuner.compat.kernel_tuner_results import ErrorConfig, as_results, cache_of
 from tuner.compat.kernel_tuner_spec import BLOCK_NAMES, Call, write_spec
 from tuner.core.errors import BaselineError, UsageError
 from tuner.core.files import write_atomically
-from tuner.driver.runs import Options
+from tuner.driver.options import Options
 from tuner.spec.load import load_spec
 from tuner.spec.yaml_places import closest
 

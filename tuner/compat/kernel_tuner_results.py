@@ -9,8 +9,8 @@ from tuner.api import Result
 from tuner.core.statistics import median
 from tuner.core.types import Status
 from tuner.driver.opening import open_state
-from tuner.driver.state import RunState
-from tuner.driver.trials import TrialState
+from tuner.driver.state.run import RunState
+from tuner.driver.state.trials import TrialState
 from tuner.recorders.record import RunRecord
 
 __all__ = [

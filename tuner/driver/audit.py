@@ -14,11 +14,11 @@ from tuner.core.errors import RecordError, UsageError
 from tuner.core.protocols import Backend, Evaluation
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, BuildRequest, Status
-from tuner.driver.environment import toolchain
-from tuner.driver.lineup import Lineup
 from tuner.driver.opening import catalogue_of, make_lineup, spec_of
 from tuner.driver.replay import Replay, replay_events
-from tuner.driver.state import RunState
+from tuner.driver.state.run import RunState
+from tuner.driver.work.environment import toolchain
+from tuner.driver.work.lineup import Lineup
 from tuner.evaluators import registry as backends
 from tuner.recorders import signature as signatures
 from tuner.recorders.audit import audit_file

@@ -8,10 +8,10 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.protocols import Backend, Evaluation
 from tuner.core.types import BASELINE, BuildRequest, Status
-from tuner.driver.bounds import light_of
-from tuner.driver.environment import check_flags
 from tuner.driver.faults import FaultReport, plant_faults
-from tuner.driver.models import models_of
+from tuner.driver.state.bounds import light_of
+from tuner.driver.work.environment import check_flags
+from tuner.driver.work.models import models_of
 from tuner.evaluators import registry as backends
 from tuner.search import registry as searchers
 from tuner.spaces.source.regions import read_program

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from tuner.core.errors import TunerError
 from tuner.core.types import Status
-from tuner.driver.lineage import ORIGINAL
 from tuner.driver.opening import open_state
-from tuner.driver.runs import SUFFIX
-from tuner.driver.state import RunState
+from tuner.driver.records import SUFFIX
+from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.state.run import RunState
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec
 

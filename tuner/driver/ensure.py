@@ -13,10 +13,12 @@ from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import BaselineError, RecordError, UsageError
 from tuner.core.files import write_atomically
 from tuner.core.protocols import Backend
-from tuner.driver.environment import toolchain
-from tuner.driver.export import best_object
 from tuner.driver.opening import open_state
-from tuner.driver.runs import Options, begin, outcome, resume
+from tuner.driver.options import Options
+from tuner.driver.outcome.export import best_object
+from tuner.driver.outcome.outcome import outcome
+from tuner.driver.runs import begin, resume
+from tuner.driver.work.environment import toolchain
 from tuner.evaluators import registry as backends
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec

@@ -17,10 +17,10 @@ from tuner.core.canonical import canonical_json
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.files import write_atomically
 from tuner.core.types import Status, Value
-from tuner.driver.lineage import ORIGINAL
 from tuner.driver.opening import open_state
-from tuner.driver.state import RunState
-from tuner.driver.trials import TrialState
+from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.state.run import RunState
+from tuner.driver.state.trials import TrialState
 from tuner.evaluators.recorded.formats import read_file
 from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of, values_seen
 from tuner.recorders.record import RunRecord

@@ -8,9 +8,10 @@ from typing import Any
 from tuner.core.canonical import from_json
 from tuner.core.errors import RecordError
 from tuner.core.protocols import Searcher
-from tuner.driver.lineup import Lineup
-from tuner.driver.state import RunState
+from tuner.driver.state.fold import apply
+from tuner.driver.state.run import RunState
 from tuner.driver.warm import begin_searcher
+from tuner.driver.work.lineup import Lineup
 from tuner.recorders.record import RunRecord
 from tuner.search import registry as searchers
 from tuner.spaces.space import Space
@@ -27,7 +28,7 @@ def open_state(record: RunRecord) -> tuple[RunState, LoadedSpec, Space]:
     """
     state = RunState(record.blob)
     for event in record.events():
-        state.apply(event)
+        apply(state, event)
     if state.start is None:
         raise RecordError(
             "the record holds no run", "it was killed before it began: delete it and start anew"

@@ -16,10 +16,10 @@ from tuner.core.errors import BaselineError, MachineError, SpecError, UsageError
 from tuner.core.protocols import Backend, Evaluation, Session
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, BuildRequest, Resolved, Status, Variant
-from tuner.driver.environment import check_flags
-from tuner.driver.lineage import ORIGINAL
 from tuner.driver.opening import open_lineup
-from tuner.driver.runs import outcome
+from tuner.driver.outcome.outcome import outcome
+from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.work.environment import check_flags
 from tuner.evaluators import registry as backends
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec

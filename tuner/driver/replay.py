@@ -10,8 +10,8 @@ from tuner.core import statistics
 from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.streams import stream
 from tuner.core.types import Proposal, Status
-from tuner.driver import fleet
-from tuner.driver.actions import (
+from tuner.driver.plan import fleet
+from tuner.driver.plan.actions import (
     Action,
     Ask,
     Await,
@@ -33,13 +33,15 @@ from tuner.driver.actions import (
     SetBaseline,
     Verify,
 )
-from tuner.driver.correspondence import expected_reply, waits_for
-from tuner.driver.lineage import ORIGINAL
-from tuner.driver.lineup import Lineup
-from tuner.driver.plan import next_action
-from tuner.driver.screening import near
-from tuner.driver.state import RunState
-from tuner.driver.trials import proposal_from_json, proposal_to_json
+from tuner.driver.plan.upcoming import next_action
+from tuner.driver.state.fold import apply
+from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.state.observations import untold
+from tuner.driver.state.run import RunState
+from tuner.driver.state.trials import proposal_from_json, proposal_to_json
+from tuner.driver.work.correspondence import expected_reply, waits_for
+from tuner.driver.work.lineup import Lineup
+from tuner.driver.work.screening import near
 from tuner.recorders.record import Recorded
 
 __all__ = ["Difference", "Replay", "replay_events"]
@@ -84,14 +86,14 @@ def replay_events(state: RunState, lineup: Lineup, events: Iterable[Recorded], b
     for event in events:
         found.events += 1
         if event.kind == "start" or event.kind in FREE:
-            state.apply(event)
+            apply(state, event)
             continue
         if event.kind == "reply":
             problem = expected_reply(state, event.body)
             if problem:
                 found.differences.append(Difference(seq=event.seq, kind=event.kind, message=problem))
             if waits_for(state, event.body["call"]):
-                state.apply(event)
+                apply(state, event)
             continue
         action = _called_for(state, event)
         if isinstance(action, Consult) and event.kind == "consult":
@@ -108,7 +110,7 @@ def replay_events(state: RunState, lineup: Lineup, events: Iterable[Recorded], b
                 found.decisions += 1
             if problem:
                 found.differences.append(Difference(seq=event.seq, kind=event.kind, message=problem))
-        state.apply(event)
+        apply(state, event)
     return found
 
 
@@ -140,7 +142,7 @@ def _replay_ask(
         return
     _check_seen(state, event, found)
     searcher = lineup.searcher(action.variant)
-    searcher.tell(state.untold(action.variant))
+    searcher.tell(untold(state, action.variant))
     rng = stream(state.settings.seed, "ask", action.first)
     derived = searcher.ask(action.count, rng)
     recorded = [proposal_from_json(p, blob) for p in body["proposals"]]

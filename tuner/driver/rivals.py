@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.canonical import digest
-from tuner.driver.settings import Evolution
+from tuner.driver.state.settings import Evolution
 
 if TYPE_CHECKING:
-    from tuner.driver.runs import Options, Outcome
+    from tuner.driver.options import Options
+    from tuner.driver.outcome.outcome import Outcome
     from tuner.spec.load import LoadedSpec
 
 __all__ = ["RIVALS", "run_rivals"]

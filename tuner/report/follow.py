@@ -13,9 +13,10 @@ from tuner.core import statistics
 from tuner.core.errors import RecordError
 from tuner.core.types import BASELINE, Status
 from tuner.driver.opening import catalogue_of, spec_of
-from tuner.driver.runs import Outcome, outcome
-from tuner.driver.state import RunState
-from tuner.driver.trials import FinalSample, TrialState
+from tuner.driver.outcome.outcome import Outcome, outcome
+from tuner.driver.state.fold import apply
+from tuner.driver.state.run import RunState
+from tuner.driver.state.trials import FinalSample, TrialState
 from tuner.recorders.record import Recorded, RunRecord
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
@@ -109,7 +110,7 @@ class Follower:
             self.exchanges.append({"model": self._asked.get(body.get("call"), "unknown"), **body})
         elif "model" in body and "number" in body:
             self._asked[body["number"]] = str(body["model"])
-        self.state.apply(event)
+        apply(self.state, event)
         if event.kind == "trial" and event.trial is not None and not body["again"]:
             self.finished[event.trial] = self._finished(self.state.trials[event.trial])
             if event.trial == BASELINE:

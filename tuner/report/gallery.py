@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner.core.errors import UsageError
 from tuner.driver.audit import AuditReport
-from tuner.driver.runs import SUFFIX
+from tuner.driver.records import SUFFIX
 from tuner.report.data import audit_or_reason, collect, statistics_of
 from tuner.report.follow import Follower
 

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.core.types import Status, Value
-from tuner.driver.state import RunState
-from tuner.driver.trials import TrialState
+from tuner.driver.state.run import RunState
+from tuner.driver.state.trials import TrialState
 from tuner.report.trials import rounded
 from tuner.spaces.space import PASSES
 

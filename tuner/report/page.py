@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.files import write_atomically
-from tuner.driver.export import check_writable
+from tuner.driver.outcome.export import check_writable
 from tuner.report.data import audit_or_reason, collect
 from tuner.report.follow import Follower
 

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from tuner.core.canonical import canonical_json
 from tuner.core.errors import SpecError
 from tuner.core.types import BASELINE, Status
-from tuner.driver.state import RunState
-from tuner.driver.trials import TrialState
+from tuner.driver.state.run import RunState
+from tuner.driver.state.trials import TrialState
 from tuner.report.trials import rounded
 from tuner.spaces.pipeline import Leaf, Pipeline
 from tuner.spaces.space import PASSES

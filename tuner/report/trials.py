@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tuner.core.types import Configuration, Status, Value
-from tuner.driver.trials import TrialState
+from tuner.driver.state.trials import TrialState
 from tuner.report.follow import Follower
 from tuner.spaces.space import PASSES
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tuner.core.types import Source, Status
-from tuner.driver.lineage import ORIGINAL
-from tuner.driver.state import RunState
+from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.state.run import RunState
 from tuner.report.trials import rounded
 
 __all__ = ["variants"]

@@ -1,0 +1,1 @@
+"""Unmodified applications: recording their launches, and putting a winner back."""

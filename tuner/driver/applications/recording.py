@@ -1,0 +1,255 @@
+"""``tuner record``: runs an application with the recording library before its own, and writes what comes of it.
+
+Joins the compiler, the recorders and the specs. May not judge candidates.
+"""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files as package_files
+from pathlib import Path
+from typing import Any
+
+from tuner.core.errors import MachineError, UsageError
+from tuner.core.protocols import NamesFunctions
+from tuner.driver.applications.functions import function_library, function_of
+from tuner.driver.applications.recorded_specs import (
+    FOLDER,
+    RecordReport,
+    Taken,
+    file_name,
+    notes_of,
+    write_specs,
+)
+from tuner.evaluators import registry as backends
+from tuner.evaluators.host.shared import shared_library
+from tuner.recorders.recordings.capture import Application, Ran, read_raw
+from tuner.recorders.recordings.function import recording_library
+from tuner.spec.load import LoadedSpec
+
+__all__ = [
+    "Listing",
+    "RecordReport",
+    "collect",
+    "interposer",
+    "list_launches",
+    "nothing_found",
+    "record_kernel",
+    "record_kernels",
+    "record_spec",
+    "scratch_folder",
+]
+
+_PARTS = (
+    "common.c",
+    *("opencl_api.c", "opencl_objects.c", "opencl_launches.c"),
+    *("cuda_api.c", "cuda_memory.c", "cuda_modules.c", "cuda_reach.c", "cuda_launches.c"),
+    *("lookup.c", "embedded.c"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What an application launches; ``to_json`` is the object behind ``--json``."""
+
+    ran: Ran
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        total = sum(use.seconds for use in self.ran.kernels)
+        return {
+            "schema_version": 1,
+            "status": self.ran.status,
+            "wall_s": self.ran.wall_s,
+            "kernels": [
+                {
+                    "name": use.name,
+                    "program": use.program,
+                    "launches": use.launches,
+                    "seconds": use.seconds,
+                    "share": use.seconds / total if total else 0.0,
+                    "geometries": len(use.signatures),
+                    "recordable": use.launches - sum(use.refused.values()),
+                    "refused": dict(use.refused),
+                }
+                for use in self.ran.kernels
+            ],
+        }
+
+
+def interposer() -> Path:
+    """The library that stands before OpenCL and the CUDA driver, made where it is missing.
+
+    Raises:
+        MachineError: it cannot be made.
+    """
+    folder = package_files("tuner.recorders.recordings")
+    parts = (folder.joinpath(name).read_text(encoding="utf-8") for name in _PARTS)
+    return shared_library("\n".join(parts), "interposer")
+
+
+def list_launches(command: Sequence[str], *, aside: bool = False) -> Listing:
+    """Runs a command and lists its launches.
+
+    Raises:
+        UsageError: there is no such command, or it never called OpenCL or CUDA.
+        MachineError: the library cannot be made.
+    """
+    with tempfile.TemporaryDirectory(prefix="tuner-record-") as scratch:
+        ran = _application(command, aside=aside).run(Path(scratch), {"TUNER_RECORD_MODE": "list"})
+    _must_have_run(ran, command)
+    return Listing(ran=ran)
+
+
+def record_kernel(
+    command: Sequence[str], kernel: str, folder: Path, *, instances: int, aside: bool = False
+) -> RecordReport:
+    """:func:`record_kernels` of one."""
+    return record_kernels(command, [kernel], folder, instances=instances, aside=aside)
+
+
+def record_kernels(
+    command: Sequence[str], kernels: Sequence[str], folder: Path, *, instances: int, aside: bool = False
+) -> RecordReport:
+    """Captures launches of kernels in one run of the application, and writes a spec for each that tunes them.
+
+    Programs that hold a kernel of the same name get a spec each. With several specs, an index
+    says what each kernel's share of their time is, and the budgets are in proportion to it.
+
+    Args:
+        command: the application.
+        kernels: their names.
+        folder: for specs, sources, recordings and index.
+        instances: the most recordings of each; launches that differ in geometry, scalars or sizes come first.
+        aside: whether the application's standard output goes to standard error.
+
+    Raises:
+        UsageError: no such command, none of the kernels, or nothing that can be recorded.
+        MachineError: the library cannot be made, or a recording not be written.
+    """
+    names = list(dict.fromkeys(kernels))
+    ran, found = _capture(command, names, folder / FOLDER, instances=instances, aside=aside)
+    return write_specs(ran, found, names, folder, command=command)
+
+
+def record_spec(
+    command: Sequence[str], spec: LoadedSpec, *, instances: int, aside: bool = False
+) -> RecordReport:
+    """Captures launches of a spec's kernel beside it; arguments as :func:`record_kernel`."""
+    kernel = spec.task.kernel
+    folder = Path(spec.path).resolve().parent / FOLDER
+    library = None
+    backend = backends.create(spec.task.backend)
+    if isinstance(backend, NamesFunctions):
+        space = spec.space(backend.pass_catalogue(spec.task.target) if spec.wants_passes else None)
+        symbol = backend.symbol(spec.task, space.resolve(space.default()))
+        text = recording_library(function_of(spec.task, symbol, command))
+        library = function_library(text, f"record-{kernel.entry}")
+    elif kernel.language not in ("opencl", "cuda"):
+        raise UsageError(
+            f"kernels of {kernel.language} cannot be recorded yet", "record OpenCL, CUDA, C or C++"
+        )
+    ran, found = _capture(command, [kernel.entry], folder, instances=instances, aside=aside, library=library)
+    notes = notes_of(ran)
+    if len({(taken.recording.text, taken.recording.options) for taken in found}) > 1:
+        notes.append(f"several programs have a kernel {kernel.entry}; tuner record --kernel keeps them apart")
+    pattern = f"{FOLDER}/{file_name(kernel.entry)}-*.rec"
+    instead = "beside arguments" if library else "in the place of arguments and problem"
+    notes.append(f"write workload: {pattern} {instead} to tune on them")
+    return RecordReport(ran=ran, recordings=tuple(taken.path for taken in found), notes=tuple(notes))
+
+
+def _application(command: Sequence[str], *, aside: bool, library: Path | None = None) -> Application:
+    if not command:
+        raise UsageError("no command is given", "write it after --, for example -- ./app --size 10")
+    return Application(command=tuple(command), library=library or interposer(), aside=aside)
+
+
+def _must_have_run(ran: Ran, command: Sequence[str]) -> None:
+    shown = shlex.join(command)
+    if not ran.seen:
+        raise UsageError(
+            f"{shown!r} did not load the recording library",
+            "it has to be a dynamically linked program without set-user-id",
+        )
+    if not ran.kernels:
+        ended = f" ({ran.ended_badly})" if ran.ended_badly else ""
+        raise UsageError(
+            f"{shown!r} launched no OpenCL or CUDA kernel{ended}",
+            "a program with the OpenCL loader linked in statically cannot be recorded",
+        )
+
+
+def _capture(
+    command: Sequence[str],
+    kernels: Sequence[str],
+    folder: Path,
+    *,
+    instances: int,
+    aside: bool,
+    library: Path | None = None,
+) -> tuple[Ran, list[Taken]]:
+    variables = {
+        "TUNER_RECORD_MODE": "record",
+        "TUNER_RECORD_KERNEL": "\n".join(kernels),
+        "TUNER_RECORD_INSTANCES": str(instances),
+    }
+    with scratch_folder(folder) as name:
+        scratch = Path(name)
+        ran = _application(command, aside=aside, library=library).run(scratch, variables)
+        found = collect(ran, scratch, folder, kernels)
+        if not found:
+            raise nothing_found(ran, command, kernels)
+    return ran, found
+
+
+def collect(ran: Ran, scratch: Path, folder: Path, kernels: Sequence[str]) -> list[Taken]:
+    """Writes the recordings of what the library left in a folder; none where it left none."""
+    found = [_write(raw, folder, ran, kernels) for raw in sorted(scratch.glob("*.raw"))]
+    return list({taken.path: taken for taken in found}.values())
+
+
+def scratch_folder(folder: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder on the file system of the recordings: the machine's own for temporary files may be small."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(prefix=".capture-", dir=folder)
+    except OSError as error:
+        raise MachineError(f"{folder} cannot be written: {error.strerror}", "name another with -o") from None
+
+
+def _write(raw: Path, folder: Path, ran: Ran, kernels: Sequence[str]) -> Taken:
+    with read_raw(raw) as capture:
+        if capture.wanted >= len(kernels):
+            raise MachineError(f"{raw.name} is damaged", "record it again")
+        recording, kernel = capture.recording, kernels[capture.wanted]
+        sign = recording.signature
+        use = next((u for u in ran.kernels if u.name == recording.entry and sign in u.signatures), None)
+        path = capture.write(folder, name=file_name(kernel), use=use)
+        count, seconds = use.signatures[sign] if use else (1, recording.seconds)
+        return Taken(
+            kernel=kernel, path=path, recording=replace(recording, count=count, seconds=seconds / count)
+        )
+
+
+def nothing_found(ran: Ran, command: Sequence[str], kernels: Sequence[str]) -> UsageError:
+    """Why there is no recording."""
+    if ran.lost:
+        full = "written" in ran.lost[0]
+        hint = "make room on the disk, or name another with -o" if full else "run it as it is first"
+        return UsageError(f"nothing could be recorded: {ran.lost[0]}", hint)
+    reasons = [(use.name, why) for use in ran.kernels for why in use.refused]
+    if reasons:
+        return UsageError(
+            f"{reasons[0][0]} cannot be recorded: {reasons[0][1]}", "tuner record --list shows what can be"
+        )
+    ended = f" before it {ran.ended_badly}" if ran.ended_badly else ""
+    if not ran.seen:
+        _must_have_run(ran, command)
+    return UsageError(
+        f"{shlex.join(command)!r} never called {' or '.join(map(repr, kernels))}{ended}",
+        "tuner record --list names kernels; a C function has to be in a library, or in the executable named first",
+    )

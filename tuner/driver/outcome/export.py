@@ -1,0 +1,194 @@
+"""Puts a run's best candidate where a build can use it."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tuner.core.errors import RecordError, UsageError
+from tuner.core.files import write_atomically
+from tuner.core.types import BASELINE, Resolved, Task, Value, Variant
+from tuner.driver.opening import open_lineup
+from tuner.driver.outcome.outcome import Outcome, outcome
+from tuner.driver.outcome.wise import merged_file, wisdom_of
+from tuner.driver.state.run import RunState
+from tuner.recorders.record import RunRecord
+from tuner.spaces.launch import geometry
+from tuner.spaces.source.edits import apply_edits
+from tuner.spaces.source.regions import read_program
+from tuner.spec.load import LoadedSpec
+
+__all__ = ["best_object", "export", "unified_patch"]
+
+
+def check_writable(path: Path) -> None:
+    """Says before the work whether a file can be written after it.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    folder = path.parent
+    if not folder.is_dir():
+        raise UsageError(f"{path} cannot be written: there is no folder {folder}", "make it, or name another")
+    if path.is_dir() or not os.access(folder, os.W_OK):
+        raise UsageError(f"{path} cannot be written", "name a file in a folder that you may write to")
+
+
+def best_object(record: RunRecord, state: RunState, result: Outcome) -> bytes:
+    """The best trial's object code.
+
+    Raises:
+        RecordError: the record does not hold it.
+    """
+    build = state.trials[result.summary.best.number].build
+    if build is None or build["code"] is None:
+        raise RecordError(f"{result.path} holds no object code for its best trial", "tune again")
+    return record.blob(build["code"].removeprefix("blob:"))
+
+
+def export(path: Path, folder: Path) -> list[Path]:
+    """Writes source, object code and the result of a run's best candidate; where LLVM made it, pipeline and script.
+
+    For a kernel with a launch: source, code, build options with the geometry (``launch.json``), and the result.
+
+    ``NAME.wisdom.json`` says what is best by device and problem size; what other runs wrote there stays in it.
+
+    Where the best one is a variant of the source, its source is written, with the best values of its own tunables as
+    defaults, and a patch against the source as given.
+
+    Args:
+        path: of the record.
+        folder: made where it is missing; files in it are replaced.
+
+    Returns:
+        The files written.
+    """
+    with RunRecord.read(path) as record:
+        state, spec, lineup = open_lineup(record)
+        result = outcome(path, state)
+        code = best_object(record, state, result)
+        wisdom = wisdom_of(state, spec, lineup, result)
+    variant, resolved = lineup.of_trial(result.summary.best.number)
+    variant = _with_values(spec.task, variant, resolved.macros)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+
+    def put(name: str, data: bytes, mode: int = 0o644) -> None:
+        write_atomically(folder / name, data, mode=mode)
+        written.append(folder / name)
+
+    put(f"{spec.name}.o" if spec.task.launch is None else f"{spec.name}.code", code)
+    for source in variant.files:
+        put(source.name, source.text.encode())
+    patch = unified_patch(spec.task.kernel.variant, variant)
+    if patch:
+        put(f"{spec.name}.patch", patch.encode())
+    known = folder / f"{spec.name}.wisdom.json"
+    merged_file(known, wisdom).save(known)
+    written.append(known)
+    put("result.json", (json.dumps(result.to_json(), indent=2) + "\n").encode())
+    if spec.task.launch is not None:
+        put("launch.json", (json.dumps(_launch(spec, resolved), indent=2) + "\n").encode())
+    if state.start is None or "llvm" not in state.start["environment"]["backend"]:
+        # Not made by clang and its tools, so there is no such script to write.
+        return written
+    put("pipeline.txt", ((resolved.pipeline or "default<O3>") + "\n").encode())
+    put("build.sh", _script(spec, state, resolved, result, record_name=path.name).encode(), 0o755)
+    return written
+
+
+def _launch(spec: LoadedSpec, resolved: Resolved) -> dict[str, Any]:
+    """What an application hands to the driver: build options, and the geometry for each problem size."""
+    geometries = []
+    launch = resolved.launch_of(spec.task)
+    for problem in spec.task.problems:
+        made = geometry(launch, {**resolved.macros, **resolved.scalars}, problem.sizes)
+        geometries.append(
+            {
+                "problem": dict(problem.sizes),
+                "grid": list(made.grid),
+                "block": list(made.block),
+                "shared_bytes": made.shared_bytes,
+            }
+        )
+    return {
+        "entry": spec.task.kernel.entry,
+        "options": [*(f"-D{n}={_macro(v)}" for n, v in sorted(resolved.macros.items())), *resolved.flags],
+        "scalars": dict(resolved.scalars),
+        "expressions": launch.to_json(),
+        "launches": geometries,
+    }
+
+
+def _with_values(task: Task, variant: Variant, macros: Mapping[str, Value]) -> Variant:
+    """The variant with the values of its own tunables as defaults, so that its source stands by itself."""
+    if not variant.edits:
+        return variant
+    edits = [
+        {**e, "parameters": [{**p, "default": macros[p["name"]]} for p in e["parameters"]]}
+        if "parameters" in e
+        else e
+        for e in variant.edits
+    ]
+    return apply_edits(read_program(task.kernel, launch=task.launch), edits).variant
+
+
+def unified_patch(original: Variant, variant: Variant) -> str:
+    """A unified diff that makes the variant of the original; empty where they are equal."""
+    before = {f.name: f.text for f in original.files}
+    lines: list[str] = []
+    for file in variant.files:
+        made = difflib.unified_diff(
+            before[file.name].splitlines(keepends=True),
+            file.text.splitlines(keepends=True),
+            f"a/{file.name}",
+            f"b/{file.name}",
+        )
+        for line in made:
+            lines.append(line)
+            if not line.endswith("\n"):
+                lines.append("\n\\ No newline at end of file\n")
+    return "".join(lines)
+
+
+def _script(
+    spec: LoadedSpec, state: RunState, resolved: Resolved, result: Outcome, *, record_name: str
+) -> str:
+    """How the object was made, as commands for a person: the object beside it is what was verified and timed."""
+    kernel = spec.task.kernel
+    defines = [f"-D{name}={_macro(value)}" for name, value in sorted(resolved.macros.items())]
+    march = "native" if spec.task.target == "native" else spec.task.target
+    front = ["clang", "-O3", f"-march={march}", *resolved.flags, *defines]
+    front += [
+        "-Xclang",
+        "-disable-llvm-passes",
+        "-emit-llvm",
+        "-c",
+        kernel.variant.files[0].name,
+        "-o",
+        "kernel.bc",
+    ]
+    environment: Mapping[str, Any] = state.start["environment"]["backend"] if state.start else {}
+    llvm = environment.get("llvm")
+    version = llvm["version"] if isinstance(llvm, dict) else llvm or "of the run"
+    lines = [
+        "#!/bin/sh",
+        f"# {spec.name}: trial {result.summary.best.number} of {record_name}; device {result.device}",
+        f"# made with LLVM {version}",
+        "set -e",
+        shlex.join(front),
+        'opt -passes="$(cat pipeline.txt)" kernel.bc -o optimised.bc',
+        f"llc -O3 -relocation-model=pic -filetype=obj optimised.bc -o rebuilt-{spec.name}.o",
+    ]
+    if result.summary.best.number == BASELINE:
+        lines.insert(2, "# nothing better than the source as given was found: this is the baseline")
+    return "\n".join(lines) + "\n"
+
+
+def _macro(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)

@@ -1,0 +1,1 @@
+"""What comes next, as pure functions of the state: no clock, no randomness but the run's own streams, no process."""

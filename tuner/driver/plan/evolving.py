@@ -1,0 +1,178 @@
+"""What a run over variants does next: successive halving on what variants reach when tuned; then the winner's ablation.
+
+A new variant gets a few trials of an inner search over its own space. One of three goes on to three times as many
+trials, and one of three of those again, so each rung gets about the same share of the budget. Towards the end the best
+few are tuned on. Pure, like the plan.
+
+Source: Li et al., "A system for massively parallel hyperparameter tuning" (asynchronous successive halving, 2020).
+"""
+
+from __future__ import annotations
+
+import math
+
+from tuner.core.types import BASELINE
+from tuner.driver.plan import consulting
+from tuner.driver.plan.actions import Action, Ask, Decide, Reduce
+from tuner.driver.state.lineage import HOPELESS, ORIGINAL, VariantState
+from tuner.driver.state.run import RunState
+
+LAST = 3
+"""How many variants are tuned on when no new ones are wanted."""
+
+__all__ = ["minimise_action", "search_action", "search_end_s", "search_over"]
+
+FINAL_PROCESSES = 3.5
+"""Time kept at the end, in processes of the source as given for each that confirming needs at least."""
+
+MOST_KEPT = 0.4
+"""Part of the whole time that is kept at most."""
+
+
+def search_over(state: RunState) -> str | None:
+    """Why the search has to end, with what is kept for the winner's ablation left over; ``None`` if it has not."""
+    settings, evolution = state.settings, state.settings.evolution
+    assert evolution is not None
+    if state.reduction is not None:
+        return state.reduction.reason
+    share = 1 - evolution.reserve
+    if settings.evaluations is not None and state.evaluations >= math.ceil(settings.evaluations * share):
+        return "evaluations"
+    if state.clock_s >= search_end_s(state) * share:
+        return "minutes"
+    if state.next_trial >= settings.proposals:
+        return "exhausted"
+    if search_action(state) is None:
+        return consulting.spent(state) or "exhausted"
+    return None
+
+
+def search_end_s(state: RunState) -> float:
+    """Active seconds at which searching has to end so that there is time to confirm what it found.
+
+    A process of the source as given may take longer than a hundred of the winner's, which shows at the controls.
+    """
+    settings = state.settings
+    if math.isinf(settings.deadline_s):
+        return settings.deadline_s
+    needed_s = FINAL_PROCESSES * settings.confirm_least * state.control_cost_s
+    kept_s = max(settings.deadline_s - settings.search_deadline_s, needed_s)
+    return settings.deadline_s - min(kept_s, MOST_KEPT * settings.deadline_s)
+
+
+def search_action(state: RunState) -> Action | None:
+    """A variant's next trials, its promotion, or a new variant; ``None`` when there is nothing left to try."""
+    evolution = state.settings.evolution
+    assert evolution is not None
+    early = _early(state)
+    due = consulting.due_action(state, in_time=_in_time(state))
+    if due is not None:
+        return due
+    for variant in state.variants.values():
+        if not variant.settled:
+            return _ask(state, variant)
+    if not early and _in_time(state):
+        # What a model was asked for is waited for before its share of the evaluations goes elsewhere.
+        waiting = consulting.waiting_action(state, _exploring_end_s(state))
+        if waiting is not None:
+            return waiting
+    promoted = _promotion(state)
+    if promoted is None and consulting.spent(state):
+        return None
+    if promoted is None and early:
+        bred = consulting.breeding_action(state)
+        if bred is not None:
+            return bred
+    promoted = promoted or _most_promising(state)
+    if promoted is None:
+        return consulting.waiting_action(state, _exploring_end_s(state)) if early else None
+    rung = promoted.rung + 1
+    body = {"variant": promoted.number, "rung": rung, "target": evolution.rung(rung)}
+    return Decide(kind="promote", body=body)
+
+
+def minimise_action(state: RunState, reason: str) -> Action | None:
+    """The next step of taking the winner apart; ``None`` when that is done or there is no room for it."""
+    settings, reduction = state.settings, state.reduction
+    spent = settings.evaluations is not None and state.evaluations >= settings.evaluations
+    if spent or state.clock_s >= search_end_s(state):
+        return None
+    if reduction is None:
+        winner = state.best
+        if winner in (None, BASELINE) or state.trials[winner or BASELINE].variant == ORIGINAL:
+            return None
+        return Decide(kind="minimise", body={"reason": reason, "trial": winner})
+    if reduction.trying is not None:
+        variant = state.variants[reduction.trying]
+        if not variant.settled:
+            return _ask(state, variant)
+        return None
+    if reduction.edit < 0:
+        return None
+    return Reduce(
+        number=state.proposed, variant=reduction.variant, trial=reduction.trial, edit=reduction.edit
+    )
+
+
+def _early(state: RunState) -> bool:
+    """Whether there is budget for new variants."""
+    settings, evolution = state.settings, state.settings.evolution
+    assert evolution is not None
+    share = evolution.explore * (1 - evolution.reserve)
+    evaluations = math.inf if settings.evaluations is None else settings.evaluations * share
+    return state.evaluations < evaluations and _in_time(state)
+
+
+def _in_time(state: RunState) -> bool:
+    """Whether there is time for new variants."""
+    evolution = state.settings.evolution
+    assert evolution is not None
+    return state.clock_s < _exploring_end_s(state)
+
+
+def _exploring_end_s(state: RunState) -> float:
+    """Active seconds at which new variants are no longer wanted."""
+    evolution = state.settings.evolution
+    assert evolution is not None
+    return search_end_s(state) * evolution.explore * (1 - evolution.reserve)
+
+
+def _ask(state: RunState, variant: VariantState) -> Ask:
+    settings = state.settings
+    left = math.inf if settings.evaluations is None else settings.evaluations - state.evaluations
+    count = min(settings.batch, left, variant.target - len(variant.trials))
+    if variant.score is None and len(variant.trials) < HOPELESS:
+        count = min(count, HOPELESS - len(variant.trials))
+    return Ask(first=state.next_trial, count=int(count), variant=variant.number)
+
+
+def _reached(variant: VariantState, rung: int) -> float:
+    score = variant.reached[rung]
+    return math.inf if score is None else score
+
+
+def _promotion(state: RunState) -> VariantState | None:
+    """The best variant of the highest rung among whose upper part is one that has not gone on."""
+    evolution = state.settings.evolution
+    assert evolution is not None
+    variants = list(state.variants.values())
+    for rung in range(evolution.rungs - 2, -1, -1):
+        known = [v for v in variants if len(v.reached) > rung]
+        ranked = sorted(known, key=lambda v: (_reached(v, rung), v.number))
+        for variant in ranked[: len(known) // evolution.growth]:
+            if variant.rung == rung and _can_go_on(variant):
+                return variant
+    return None
+
+
+def _most_promising(state: RunState) -> VariantState | None:
+    """The one whose best is best, so long as its trials have not come to many times those of the others."""
+    ready = [v for v in state.variants.values() if _can_go_on(v)]
+    if not ready:
+        return None
+    ranked = sorted(ready, key=lambda v: (math.inf if v.score is None else v.score, v.number))[:LAST]
+    return min(ranked, key=lambda v: (v.rung, ranked.index(v)))
+
+
+def _can_go_on(variant: VariantState) -> bool:
+    return variant.score is not None and not variant.exhausted

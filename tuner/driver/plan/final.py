@@ -1,0 +1,198 @@
+"""Choosing and confirming: the design's step 7, pure like the rest of the plan.
+
+First the best few and the baseline in fresh processes choose one; then only that one against the baseline in further
+fresh processes with inputs of their own decides whether a gain is claimed. Choosing and claiming never use the same
+samples.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tuner.core import statistics
+from tuner.core.streams import stream
+from tuner.core.types import BASELINE, Status
+from tuner.driver.plan import comparison, evolving
+from tuner.driver.plan.actions import Action, Decide, Final, Finished
+from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.state.run import RunState
+from tuner.driver.state.trials import FinalSample
+
+__all__ = ["finalists", "next_action"]
+
+CONFIRM_FROM = 1000
+"""Process numbers of confirmation start here, so that it never shares a number (hence inputs) with choosing."""
+
+CHOOSE_TIME_SHARE = 0.6
+"""Share of the time left at the end of the search that choosing may take."""
+
+FAR_AHEAD = math.log(4)
+"""Log time by which all finalists have to be ahead of the baseline for it to sit out the choosing."""
+
+CALLS_BETWEEN = (7, 512)
+
+
+def finalists(state: RunState) -> list[int]:
+    """The best-scored trials that look faster than the baseline, best first.
+
+    Where the winner was taken apart, what is left of it stands for all of its variants.
+    """
+    reduction = state.reduction
+    replaced = reduction.replaced if reduction is not None else set[int]()
+    scored = [
+        (trial.score, number)
+        for number, trial in state.trials.items()
+        if trial.status is Status.OK and not trial.raced and trial.score is not None and trial.score < 0
+        if trial.variant not in replaced or trial.variant == ORIGINAL
+    ]
+    found = [number for _, number in sorted(scored)[: state.settings.finalists]]
+    if reduction is not None and reduction.replaced and reduction.trial not in found:
+        found = [*found[: state.settings.finalists - 1], reduction.trial]
+    return found
+
+
+def next_action(state: RunState) -> Action:
+    """What choosing and confirming have to do now."""
+    alive = [n for n in state.finalists if n not in state.out_of_final]
+    if BASELINE in state.out_of_final:
+        return _end(state, "the baseline failed on inputs that the search had not seen")
+    if not alive:
+        return _end(state, "")
+    if state.chosen is None or state.chosen in state.out_of_final:
+        return _choose(state, alive)
+    if state.verdict is None or state.verdict["claim"] == "extend":
+        return _confirm(state, state.chosen)
+    return _end(state, "")
+
+
+def _choose(state: RunState, alive: list[int]) -> Action:
+    if len(alive) == 1:
+        return Decide(kind="choice", body={"chosen": alive[0], "medians": {}})
+    samples = state.finals["choose"]
+    for number in range(state.settings.choose_processes):
+        done = {s.trial for s in samples if s.number == number}
+        entrants = alive if _far_ahead(state, alive) else [BASELINE, *alive]
+        missing = [n for n in _order(state, "choose", number, entrants) if n not in done]
+        if not missing:
+            continue
+        if number > 0 and not done and not _time_for_choosing(state, len(missing)):
+            break
+        return Final(purpose="choose", number=number, trial=missing[0], calls=_calls(state, missing[0]))
+    by_trial = {n: [_composite(state, s) for s in samples if s.trial == n and _ok(s)] for n in alive}
+    chosen = _simplest(state, statistics.choose(by_trial), by_trial)
+    medians = {str(n): statistics.median(v) for n, v in sorted(by_trial.items()) if v}
+    return Decide(kind="choice", body={"chosen": chosen, "medians": medians})
+
+
+def _far_ahead(state: RunState, alive: list[int]) -> bool:
+    """Whether the baseline has no part in the choice and would take most of its time; confirming has it anyway."""
+    scores = [state.trials[n].score for n in alive]
+    return all(s is not None and s < -FAR_AHEAD for s in scores)
+
+
+def _simplest(state: RunState, chosen: int | None, by_trial: dict[int, list[float]]) -> int | None:
+    """What is left of the winner where it is as good as the one chosen, within what an edit has to be worth."""
+    reduction, evolution = state.reduction, state.settings.evolution
+    if reduction is None or evolution is None or chosen is None or not by_trial.get(reduction.trial):
+        return chosen
+    medians = {n: statistics.median(by_trial[n]) for n in (chosen, reduction.trial)}
+    as_good = medians[reduction.trial] <= medians[chosen] * math.exp(evolution.pays)
+    return reduction.trial if as_good else chosen
+
+
+def _confirm(state: RunState, chosen: int) -> Action:
+    settings = state.settings
+    samples = state.finals["confirm"]
+    looks = state.verdicts
+    offset = CONFIRM_FROM * (1 + len(state.out_of_final))
+    wanted = settings.confirm_processes * (looks + 1)
+    done = len({s.number for s in samples})
+    for number in range(offset, offset + wanted):
+        missing = [
+            n
+            for n in _order(state, "confirm", number, [BASELINE, chosen])
+            if not any(s.trial == n and s.number == number for s in samples)
+        ]
+        if not missing:
+            continue
+        if len(missing) == 2 and not _time_for_pair(state):
+            break
+        return Final(purpose="confirm", number=number, trial=missing[0], calls=_calls(state, missing[0]))
+    baseline = [_composite(state, s) for s in samples if s.trial == BASELINE and _ok(s)]
+    candidate = [_composite(state, s) for s in samples if s.trial == chosen and _ok(s)]
+    processes = min(len(baseline), len(candidate))
+    verdict = statistics.confirm_verdict(baseline, candidate, look=2 if looks else 1)
+    if verdict.interval is None or processes < settings.confirm_least:
+        return Decide(kind="verdict", body=_verdict_body("not_confirmed", processes=processes))
+    claim = "none" if verdict.claim == "extend" and (looks or done < wanted) else verdict.claim
+    body = _verdict_body(claim, processes=processes)
+    body["speedup"] = [verdict.interval.value, verdict.interval.low, verdict.interval.high]
+    for name, values in (("baseline_s", baseline), ("candidate_s", candidate)):
+        interval = statistics.mean_interval(values)
+        body[name] = [interval.value, interval.low, interval.high]
+    return Decide(kind="verdict", body=body)
+
+
+def _verdict_body(claim: str, *, processes: int) -> dict[str, Any]:
+    return {"claim": claim, "processes": processes, "speedup": None, "baseline_s": None, "candidate_s": None}
+
+
+def _end(state: RunState, message: str) -> Action:
+    if state.end is not None:
+        return Finished()
+    if BASELINE not in state.out_of_final:
+        action = comparison.next_action(state, _calls(state, BASELINE))
+        if action is not None:
+            return action
+    return Decide(kind="end", body={"stopped_by": state.search_stop, "message": message})
+
+
+def _ok(sample: FinalSample) -> bool:
+    return sample.status is Status.OK
+
+
+def _composite(state: RunState, sample: FinalSample) -> float:
+    return math.exp(
+        sum(w * math.log(m) for w, m in zip(state.settings.weights, sample.medians_s, strict=True))
+    )
+
+
+def _order(state: RunState, role: str, number: int, trials: list[int]) -> list[int]:
+    rng = stream(state.settings.seed, f"order/{role}", number)
+    return [trials[i] for i in rng.permutation(len(trials))]
+
+
+def _calls(state: RunState, trial: int) -> tuple[int, ...]:
+    low, high = CALLS_BETWEEN
+    if state.settings.evolution is not None:
+        low = state.settings.evolution.calls
+    calls = []
+    for problem in range(len(state.settings.weights)):
+        call_s = statistics.median(state.trials[trial].times_s(problem))
+        calls.append(min(max(math.ceil(state.settings.final_s / max(call_s, 1e-9)), low), high))
+    return tuple(calls)
+
+
+def _cost_s(state: RunState) -> float:
+    """Seconds that one process takes, by those that ran."""
+    costs = [s.cost_s for role in ("choose", "confirm") for s in state.finals[role]]
+    return statistics.median(costs) if costs else 0.1
+
+
+def _time_for_choosing(state: RunState, processes: int) -> bool:
+    start = state.settings.search_deadline_s
+    if math.isinf(start):
+        return True
+    start = min(start, state.settings.deadline_s)
+    evolution = state.settings.evolution
+    if evolution is not None:
+        start = evolving.search_end_s(state)
+    # The source as given may take many times as long as the finalists, so confirming costs more than choosing.
+    share = CHOOSE_TIME_SHARE if evolution is None else evolution.choose
+    end = start + (state.settings.deadline_s - start) * share
+    return state.clock_s + processes * _cost_s(state) <= end
+
+
+def _time_for_pair(state: RunState) -> bool:
+    return state.clock_s + 2 * _cost_s(state) <= state.settings.deadline_s

@@ -1,0 +1,257 @@
+"""What comes next, as a pure function of the run's state: no clock, no randomness but the run's own streams.
+
+The order of one candidate is the design's: ask, build, same object?, verify, measure in racing rounds; then, for
+the few best, choose and confirm (:mod:`tuner.driver.plan.final`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tuner.core import statistics
+from tuner.core.racing import Race, composite
+from tuner.core.types import BASELINE, Stage, Status
+from tuner.driver.plan import evolving, final, light, pruning
+from tuner.driver.plan.actions import (
+    Action,
+    Ask,
+    BuildTrials,
+    Control,
+    Decide,
+    Finished,
+    Measure,
+    Recall,
+    SetBaseline,
+    Verify,
+)
+from tuner.driver.state.run import RunState
+from tuner.driver.state.trials import TrialState
+
+__all__ = ["control_calls", "end_body", "next_action", "race_of", "stop_reason", "trial_action"]
+
+CONTROL_WINDOW = 3
+"""How many of the last control measurements the drift is taken from (their median)."""
+
+
+def next_action(state: RunState) -> Action:
+    """What the run has to do now."""
+    if state.end is not None:
+        return Finished()
+    if state.queue:
+        return _queue_action(state)
+    if state.search_stop is None:
+        return _search_action(state)
+    return final.next_action(state)
+
+
+def _queue_action(state: RunState) -> Action:
+    judge = pruning.judge_asked(state)
+    if judge is not None:
+        return judge
+    unbuilt = tuple(n for n in state.queue if state.trials[n].build is None)
+    for number in unbuilt:
+        message = pruning.why_not_built(state, state.trials[number])
+        if message:
+            return _close(state, state.trials[number], Status.PRUNED, message=message)
+    # A batch is built whole before its first trial goes on: builds run in parallel, timing does not.
+    if unbuilt:
+        return BuildTrials(trials=unbuilt)
+    judge = pruning.judge_built(state)
+    if judge is not None:
+        return judge
+    return trial_action(state, state.trials[state.queue[0]])
+
+
+def _search_action(state: RunState) -> Action:
+    if state.trials[BASELINE].status is not Status.OK:
+        return Decide(kind="end", body=end_body(state, "baseline"))
+    if state.settings.recall and state.recalled is None:
+        return Recall(first=state.next_trial)
+    evolves = state.settings.evolution is not None
+    reason = evolving.search_over(state) if evolves else stop_reason(state)
+    if reason is None and light.reached(state):
+        reason = "speed_of_light"
+    if reason is not None:
+        last = evolving.minimise_action(state, reason) if evolves else None
+        return last or Decide(kind="stop", body={"reason": reason, "finalists": final.finalists(state)})
+    if state.since_control >= state.settings.control_every:
+        return Control(number=len(state.controls), calls=control_calls(state))
+    if evolves:
+        action = evolving.search_action(state)
+        assert action is not None
+        return action
+    left = math.inf if state.settings.evaluations is None else state.settings.evaluations - state.evaluations
+    count = int(min(state.settings.batch, left, state.settings.proposals - state.next_trial))
+    return Ask(first=state.next_trial, count=pruning.pool_size(state, count))
+
+
+def stop_reason(state: RunState) -> str | None:
+    """Why the search is over; ``None`` where it is not."""
+    settings = state.settings
+    if settings.evaluations is not None and state.evaluations >= settings.evaluations:
+        return "evaluations"
+    if state.clock_s >= settings.search_deadline_s:
+        return "minutes"
+    if state.exhausted or state.next_trial >= settings.proposals:
+        return "exhausted"
+    return None
+
+
+def trial_action(state: RunState, trial: TrialState) -> Action:
+    """What has to be done with a trial that is built."""
+    assert trial.build is not None
+    if trial.build["status"] != Status.OK:
+        return _close(state, trial, Status(trial.build["status"]), message=trial.build["message"])
+    first = state.keys.get(trial.build["key"], trial.number)
+    # A winner with an edit less is measured even where its code is the same: then the edit did nothing.
+    if first != trial.number and state.variant_of(trial.number).purpose != "reduce":
+        return _duplicate(state, trial, state.trials[first])
+    if trial.number == BASELINE and state.baseline is None:
+        return SetBaseline()
+    if trial.number == BASELINE and state.baseline is not None and state.baseline["status"] != Status.OK:
+        return _close(state, trial, Status(state.baseline["status"]), message=state.baseline["message"])
+    if (
+        state.clock_s >= state.settings.search_deadline_s
+        and trial.number != BASELINE
+        and trial.verify is None
+        and trial.lane is None
+    ):
+        return _close(state, trial, Status.PRUNED, message="the time for searching was over")
+    message = pruning.why_not_run(trial)
+    if message and trial.verify is None:
+        return _close(state, trial, Status.PRUNED, message=message)
+    if trial.verify is None:
+        return Verify(trial=trial.number)
+    if trial.verify["status"] != Status.OK:
+        return _close(state, trial, Status(trial.verify["status"]), message=trial.verify["message"])
+    return _measure_action(state, trial)
+
+
+def _measure_action(state: RunState, trial: TrialState) -> Action:
+    done = len(trial.rounds)
+    if done:
+        for measurement in trial.rounds[-1]:
+            if measurement["status"] != Status.OK:
+                return _close(state, trial, Status(measurement["status"]), message=measurement["message"])
+        if done == len(state.settings.rounds_s):
+            return _close(state, trial, Status.OK)
+        if not race_of(state, trial).keep(_times(state, trial)):
+            return _close(state, trial, Status.OK, raced=True)
+    return Measure(
+        trial=trial.number, round=done, calls=race_of(state, trial).calls(_times(state, trial), done)
+    )
+
+
+def race_of(state: RunState, trial: TrialState) -> Race:
+    """What the trial's rounds depend on; the one to beat is the best so far, or who it was when it was placed."""
+    settings = state.settings
+    assert state.baseline is not None
+    race = Race(
+        weights=settings.weights,
+        rounds_s=settings.rounds_s,
+        rounds_calls=settings.rounds_calls,
+        call_s=tuple(state.baseline["call_s"]),
+    )
+    # With several objectives a slow candidate may still be the best in another: nothing is raced out.
+    if trial.number == BASELINE or len(settings.objectives) > 1:
+        return race
+    rival = state.best if trial.rival is None else trial.rival
+    best = state.trials[BASELINE if rival is None else rival]
+    score = best.score
+    assert score is not None
+    own = composite(_times(state, best), settings.weights)
+    middle = math.log(statistics.median(own))
+    incumbent = tuple(value * math.exp(score - middle) for value in own)
+    return replace(race, base_log=_control_log(state, trial.lane), incumbent=incumbent)
+
+
+def _times(state: RunState, trial: TrialState) -> list[list[float]]:
+    return [trial.times_s(p) for p in range(len(state.settings.weights))]
+
+
+def _control_log(state: RunState, lane: int | None) -> float:
+    recent = state.controls_of(lane)[-CONTROL_WINDOW:]
+    return sum(
+        weight * math.log(statistics.median([c[p] for c in recent]))
+        for p, weight in enumerate(state.settings.weights)
+    )
+
+
+def _medians(state: RunState, trial: TrialState) -> list[float] | None:
+    if not trial.rounds:
+        return None
+    return [statistics.median(trial.times_s(p)) for p in range(len(state.settings.weights))]
+
+
+def _score(state: RunState, trial: TrialState, medians: Sequence[float]) -> float:
+    logs = sum(w * math.log(m) for w, m in zip(state.settings.weights, medians, strict=True))
+    return logs - _control_log(state, trial.lane)
+
+
+def control_calls(state: RunState) -> tuple[int, ...]:
+    """Calls of a control measurement of the baseline."""
+    baseline = state.trials[BASELINE]
+    return race_of(state, baseline).calls(_times(state, baseline), 0)
+
+
+def _duplicate(state: RunState, trial: TrialState, first: TrialState) -> Decide:
+    return Decide(
+        kind="trial",
+        trial=trial.number,
+        body=_trial_body(
+            Status.DUPLICATE,
+            Stage.BUILD,
+            score=first.score,
+            raced=first.raced,
+            of=first.number,
+            message=f"the same code as trial {first.number}, which was {first.status}",
+        ),
+    )
+
+
+def _close(
+    state: RunState, trial: TrialState, status: Status, *, message: str = "", raced: bool = False
+) -> Decide:
+    medians = _medians(state, trial) if status is Status.OK else None
+    if medians is not None:
+        cheats = light.impossible(state, trial, medians)
+        if cheats:
+            status, message, medians = Status.REFUSED, cheats, None
+    score: float | None = None
+    if medians is not None:
+        score = 0.0 if trial.number == BASELINE else _score(state, trial, medians)
+    # Clocks may disagree once by an interrupt between two readings: one who cheats is refused every time.
+    doubtful = status is Status.REFUSED and trial.stage is Stage.MEASURE
+    again = (status is Status.LOST or doubtful) and trial.attempt < state.settings.lost_retries
+    body = _trial_body(status, trial.stage, score=score, raced=raced, message=message, again=again)
+    return Decide(kind="trial", trial=trial.number, body=body | {"medians_s": medians})
+
+
+def _trial_body(
+    status: Status,
+    stage: Stage,
+    *,
+    score: float | None,
+    raced: bool = False,
+    of: int | None = None,
+    message: str = "",
+    again: bool = False,
+) -> dict[str, Any]:
+    return {
+        "status": status.value,
+        "stage": stage.value,
+        "score": score,
+        "raced": raced,
+        "of": of,
+        "message": message,
+        "again": again,
+        "medians_s": None,
+    }
+
+
+def end_body(state: RunState, stopped_by: str) -> dict[str, Any]:
+    """The last event's body."""
+    return {"stopped_by": stopped_by}

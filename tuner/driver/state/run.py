@@ -1,0 +1,80 @@
+"""The state of a run: all that decisions may depend on, and only what events said: no clock, process or file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tuner.driver.state.exchanges import Exchanges
+from tuner.driver.state.lanes import Lane
+from tuner.driver.state.lineage import Judgement, Reduction, VariantState
+from tuner.driver.state.settings import RunSettings
+from tuner.driver.state.trials import FinalSample, TrialState
+
+__all__ = ["RunState"]
+
+
+class RunState:
+    """Everything that decisions may depend on; :func:`tuner.driver.state.fold.apply` takes events in."""
+
+    def __init__(self, blob: Any) -> None:
+        """``blob`` reads a blob's bytes by digest."""
+        self._blob = blob
+        self.start: Mapping[str, Any] | None = None
+        self.settings: RunSettings
+        self.clock_s = 0.0
+        self.seq = 0
+        self.trials: dict[int, TrialState] = {}
+        self.queue: list[int] = []
+        self.keys: dict[str, int] = {}
+        self.baseline: Mapping[str, Any] | None = None
+        self.controls: list[tuple[float, ...]] = []
+        self.since_control = 0
+        self.control_cost_s = 0.0
+        self.exhausted = False
+        self.evaluations = 0
+        self.best: int | None = None
+        self.search_stop: str | None = None
+        self.finals: dict[str, list[FinalSample]] = {"choose": [], "confirm": []}
+        self.finalists: tuple[int, ...] = ()
+        self.out_of_final: set[int] = set()
+        self.chosen: int | None = None
+        self.verdict: Mapping[str, Any] | None = None
+        self.verdicts = 0
+        self.others: list[Mapping[str, Any]] = []
+        self.compared: list[Mapping[str, Any]] = []
+        self.end: Mapping[str, Any] | None = None
+        self.interrupted = False
+        self.finished: list[int] = []
+        self.variants: dict[int, VariantState] = {}
+        self.proposed = 0
+        self.barren = 0
+        self.judgements: list[Judgement] = []
+        self.reduction: Reduction | None = None
+        self.tried = 0
+        self.screens = False
+        self.kept: list[bool] = []
+        self.judgings: dict[str, Mapping[str, Any]] = {}
+        self.fit_s = 0.0
+        self.light_disproved = False
+        self.recalled: Sequence[Mapping[str, Any]] | None = None
+        self.exchanges: Exchanges
+        self.lanes: dict[int, Lane] = {}
+        self.final_lane: int | None = None
+
+    def controls_of(self, lane: int | None) -> list[tuple[float, ...]]:
+        """The times of the baseline on a device, in order; without several devices there is one list."""
+        return self.controls if lane is None else self.lanes[lane].controls
+
+    @property
+    def next_trial(self) -> int:
+        """The number that the next proposal gets."""
+        return len(self.trials)
+
+    def text(self, reference: str) -> str:
+        """The text that a reference in an event's body stands for."""
+        return str(self._blob(reference.removeprefix("blob:")).decode())
+
+    def variant_of(self, number: int) -> VariantState:
+        """The variant that a trial belongs to."""
+        return self.variants[self.trials[number].variant]

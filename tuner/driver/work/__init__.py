@@ -1,0 +1,1 @@
+"""Does what the plan calls for, and commits what came of it."""

@@ -1,0 +1,385 @@
+"""Does what the plan calls for and commits what came of it before anything depends on it."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.core.canonical import digest
+from tuner.core.errors import BaselineError, RecordError
+from tuner.core.protocols import Evaluation, Observer, Session
+from tuner.core.streams import stream
+from tuner.core.types import BASELINE, Build, BuildRequest, Measurement, Resolved, Status
+from tuner.driver.plan.actions import (
+    Action,
+    Ask,
+    Await,
+    BuildOther,
+    BuildTrials,
+    Compare,
+    Consult,
+    Control,
+    Decide,
+    Examine,
+    Final,
+    Finished,
+    Judge,
+    Measure,
+    Propose,
+    Recall,
+    Receive,
+    Reduce,
+    SetBaseline,
+    Verify,
+)
+from tuner.driver.plan.upcoming import next_action
+from tuner.driver.state.fold import apply
+from tuner.driver.state.observations import untold
+from tuner.driver.state.run import RunState
+from tuner.driver.state.trials import proposal_to_json
+from tuner.driver.work import bodies
+from tuner.driver.work.correspondence import Correspondent
+from tuner.driver.work.desk import Desk
+from tuner.driver.work.lineup import Lineup
+from tuner.driver.work.remembering import Memory
+from tuner.evaluators.executors.worker import fresh_process, measure_problems
+from tuner.recorders.record import Event, RunRecord
+
+__all__ = ["Engine", "Interruption"]
+
+BUILDS_KEPT = 64
+
+CONTROL_PURPOSE = "search"
+
+
+class Interruption:
+    """Set from a signal handler, looked at between two actions."""
+
+    def __init__(self) -> None:
+        self.wanted = False
+
+    def set(self) -> None:
+        """Asks the run to stop at the next event."""
+        self.wanted = True
+
+
+@dataclass(slots=True, kw_only=True)
+class _Open:
+    trial: int
+    session: Session
+
+
+class Engine:
+    """One run in progress: record, state, searcher and evaluation, driven by the plan."""
+
+    def __init__(
+        self,
+        *,
+        record: RunRecord,
+        state: RunState,
+        evaluation: Evaluation,
+        lineup: Lineup,
+        observers: Sequence[Observer] = (),
+        clock: Callable[[], float] = time.monotonic,
+        interruption: Interruption | None = None,
+        memory: Memory | None = None,
+        correspondent: Correspondent | None = None,
+    ) -> None:
+        self._memory = memory
+        self._record = record
+        self.state = state
+        self._evaluation = evaluation
+        self._lineup = lineup
+        self._observers = observers
+        self._clock = clock
+        self._interruption = interruption or Interruption()
+        self._base_s = state.clock_s
+        self._start_s = clock()
+        self._builds: dict[int, Build] = {}
+        self._others: dict[int, Build] = {}
+        self._open: _Open | None = None
+        self._desk = Desk(state, lineup, correspondent, self._now_s, lambda: self._interruption.wanted)
+
+    def run(self) -> None:
+        """Goes on until the run has ended or is interrupted; safe to call on a resumed state."""
+        try:
+            while True:
+                if self._interruption.wanted:
+                    self._commit([Event(kind="interrupt", body={"clock_s": self._now_s()})])
+                    return
+                events, blobs = self._desk.arrived()
+                if events:
+                    self._commit(events, blobs)
+                    continue
+                action = next_action(self.state)
+                if isinstance(action, Finished):
+                    return
+                events, blobs = self._perform(action)
+                self._commit(events, blobs)
+        finally:
+            self._close_session()
+
+    def go_on(self, environment: Mapping[str, Any]) -> None:
+        """Makes a restored run ready to go on: the evaluation knows the baseline, unfinished trials start over.
+
+        Raises:
+            BaselineError: the baseline does not verify any more.
+            RecordError: the baseline builds to other code than the record says.
+        """
+        baseline = self.state.baseline
+        if baseline is not None and baseline["status"] == Status.OK:
+            report = self._evaluation.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
+            if report.status is not Status.OK:
+                raise BaselineError(
+                    f"the baseline does not verify any more: {report.message}",
+                    "resume where the run was begun",
+                )
+        unfinished = [n for n in self.state.queue if self.state.trials[n].build is not None]
+        events = [Event(kind="resume", body={"environment": environment, "clock_s": self._now_s()})]
+        events += [Event(kind="abandoned", body={}, trial=n) for n in unfinished]
+        lost, blobs = self._desk.go_on()
+        self._commit([*events, *lost], blobs)
+
+    def _now_s(self) -> float:
+        return self._base_s + self._clock() - self._start_s
+
+    def _commit(self, events: Sequence[Event], blobs: Mapping[str, bytes] | None = None) -> None:
+        # The state is fed what the record gives back, so it sees exactly what a later reader will see.
+        for recorded in self._record.append(events, blobs or {}):
+            apply(self.state, recorded)
+            self._desk.committed(recorded)
+            self._tell(recorded.kind, {**recorded.body, "trial": recorded.trial})
+
+    def _tell(self, kind: str, body: Mapping[str, Any]) -> None:
+        for observer in self._observers:
+            observer.event(kind, body)
+
+    def _perform(self, action: Action) -> tuple[list[Event], dict[str, bytes]]:
+        match action:
+            case Decide():
+                if action.kind == "trial":
+                    self._close_session()
+                    self._forget_builds()
+                return [Event(kind=action.kind, body=action.body, trial=action.trial)], {}
+            case Ask():
+                return self._ask(action)
+            case Propose() | Receive() | Reduce():
+                return self._breed(action)
+            case Recall():
+                return self._recall(action)
+            case Judge():
+                return self._judge(action), {}
+            case Consult():
+                return self._desk.consult(action)
+            case Await():
+                return self._desk.wait(action)
+            case Examine():
+                return self._examine(), {}
+            case BuildTrials():
+                return self._build(action)
+            case SetBaseline():
+                return self._set_baseline(), {}
+            case Verify():
+                return self._verify(action), {}
+            case Measure():
+                return self._measure(action), {}
+            case Control():
+                return self._control(action), {}
+            case Final():
+                return self._final(action), {}
+            case BuildOther():
+                return self._build_other(action)
+            case Compare():
+                return self._compare(action), {}
+            case Finished():
+                return [], {}
+
+    def _ask(self, action: Ask) -> tuple[list[Event], dict[str, bytes]]:
+        searcher = self._lineup.searcher(action.variant)
+        searcher.tell(untold(self.state, action.variant))
+        rng = stream(self.state.settings.seed, "ask", action.first)
+        started = self._clock()
+        proposals = searcher.ask(action.count, rng)
+        ask_s = self._clock() - started
+        blobs: dict[str, bytes] = {}
+        body = {
+            "first": action.first,
+            "count": action.count,
+            "seen": self.state.seq,
+            "searcher": searcher.name,
+            "proposals": [proposal_to_json(p, blobs, digest) for p in proposals],
+            "ask_s": ask_s,
+            "clock_s": self._now_s(),
+        }
+        if self.state.settings.evolution is not None:
+            body["variant"] = action.variant
+        return [Event(kind="ask", body=body)], blobs
+
+    def _breed(self, action: Propose | Receive | Reduce) -> tuple[list[Event], dict[str, bytes]]:
+        started = self._clock()
+        blobs: dict[str, bytes] = {}
+        body = {"number": action.number, "seen": self.state.seq, **self._lineup.bred(action, blobs)}
+        body |= {"ask_s": self._clock() - started, "clock_s": self._now_s()}
+        return [Event(kind="variant", body=body)], blobs if body["made"] is not None else {}
+
+    def _examine(self) -> list[Event]:
+        remarks = self._evaluation.remarks(self._build_of(BASELINE), self._resolved(BASELINE))
+        body = {"remarks": dict(remarks), "clock_s": self._now_s()}
+        return [Event(kind="remarks", body=body)]
+
+    def _recall(self, action: Recall) -> tuple[list[Event], dict[str, bytes]]:
+        sources, proposals = ([], []) if self._memory is None else self._memory.recall(self.state)
+        blobs: dict[str, bytes] = {}
+        body = {
+            "first": action.first,
+            "sources": sources,
+            "proposals": [proposal_to_json(p, blobs, digest) for p in proposals],
+            "clock_s": self._now_s(),
+        }
+        return [Event(kind="recall", body=body)], blobs
+
+    def _judge(self, action: Judge) -> list[Event]:
+        started = self._clock()
+        body = self._lineup.judge(action)
+        body |= {"cost_s": self._clock() - started, "clock_s": self._now_s()}
+        return [Event(kind="judge", body=body)]
+
+    def _build(self, action: BuildTrials) -> tuple[list[Event], dict[str, bytes]]:
+        builds = self._compile(action.trials)
+        blobs: dict[str, bytes] = {}
+        events = []
+        for number, build in zip(action.trials, builds, strict=True):
+            made, kept = self._built(number, build)
+            events += made
+            blobs |= kept
+        return events, blobs
+
+    def _built(self, number: int, build: Build) -> tuple[list[Event], dict[str, bytes]]:
+        """The event of a build, with its code where that is new."""
+        self._builds[number] = build
+        new = build.key not in self.state.keys or self.state.variant_of(number).purpose == "reduce"
+        kept = build.status is Status.OK and new
+        body = bodies.built(build, f"blob:{build.digest}" if kept else None, self._now_s())
+        blobs = {build.digest: build.code} if kept else {}
+        return [Event(kind="build", body=body, trial=number)], blobs
+
+    def _compile(self, trials: Sequence[int]) -> list[Build]:
+        candidates = [(n, *self._lineup.of_trial(n)) for n in trials]
+        requests = [BuildRequest(trial=n, variant=variant, resolved=r) for n, variant, r in candidates]
+        return self._evaluation.build(requests)
+
+    def _build_of(self, number: int) -> Build:
+        """The build of a trial whose ``build`` event is in the record, compiled again where it is not at hand."""
+        build = self._builds.get(number)
+        if build is None:
+            recorded = self.state.trials[number].build
+            assert recorded is not None
+            (build,) = self._compile([number])
+            if build.key != recorded["key"]:
+                raise RecordError(
+                    f"trial {number} builds to other code than the record says",
+                    "resume with the toolchain that the run was begun with",
+                )
+            self._builds[number] = build
+        return build
+
+    def _forget_builds(self) -> None:
+        keep = {BASELINE, self.state.best, *self.state.queue, *self.state.finalists}
+        for number in [n for n in self._builds if n not in keep][: -BUILDS_KEPT or None]:
+            del self._builds[number]
+
+    def _resolved(self, number: int) -> Resolved:
+        return self._lineup.of_trial(number)[1]
+
+    def _set_baseline(self) -> list[Event]:
+        report = self._evaluation.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
+        return [Event(kind="baseline", body=bodies.baseline(report, self._now_s()))]
+
+    def _verify(self, action: Verify) -> list[Event]:
+        self._close_session()
+        session = self._evaluation.open(
+            self._build_of(action.trial), self._resolved(action.trial), purpose="search", number=0
+        )
+        self._open = _Open(trial=action.trial, session=session)
+        verdict = session.verify()
+        body = bodies.verdict(verdict, self._now_s())
+        return [Event(kind="verify", body=body, trial=action.trial)]
+
+    def _measure(self, action: Measure) -> list[Event]:
+        assert self._open is not None
+        assert self._open.trial == action.trial
+        measurements = measure_problems(self._open.session, action.calls)
+        body = bodies.samples(action.round, measurements, self._now_s())
+        return [Event(kind="samples", body=body, trial=action.trial)]
+
+    def _control(self, action: Control) -> list[Event]:
+        started = self._clock()
+        build = self._build_of(BASELINE)
+        status, measurements, message = self._fresh(CONTROL_PURPOSE, 0, build, BASELINE, action.calls)
+        body = {
+            "number": action.number,
+            **bodies.fresh(status, measurements, message, self._clock() - started, self._now_s()),
+        }
+        return [Event(kind="control", body=body, trial=BASELINE)]
+
+    def _final(self, action: Final) -> list[Event]:
+        started = self._clock()
+        build = self._build_of(action.trial)
+        status, measurements, message = self._fresh(
+            "confirm", action.number, build, action.trial, action.calls
+        )
+        body = {
+            "purpose": action.purpose,
+            "number": action.number,
+            **bodies.fresh(status, measurements, message, self._clock() - started, self._now_s()),
+            "measurements": [bodies.measurement(m) for m in measurements],
+        }
+        return [Event(kind="final", body=body, trial=action.trial)]
+
+    def _build_other(self, action: BuildOther) -> tuple[list[Event], dict[str, bytes]]:
+        build = self._other(action.index)
+        body = {
+            "index": action.index,
+            "command": self.state.settings.compare[action.index],
+            "status": build.status.value,
+            "message": build.message,
+            "digest": build.digest,
+            "code": f"blob:{build.digest}" if build.status is Status.OK else None,
+            "features": dict(build.features),
+            "clock_s": self._now_s(),
+        }
+        blobs = {build.digest: build.code} if build.status is Status.OK else {}
+        return [Event(kind="other", body=body)], blobs
+
+    def _other(self, index: int) -> Build:
+        if index not in self._others:
+            words = shlex.split(self.state.settings.compare[index])
+            self._others[index] = self._evaluation.build_with(words, self._resolved(BASELINE))
+        return self._others[index]
+
+    def _compare(self, action: Compare) -> list[Event]:
+        started = self._clock()
+        build = self._build_of(BASELINE) if action.other is None else self._other(action.other)
+        status, measurements, message = self._fresh("confirm", action.number, build, BASELINE, action.calls)
+        body = {
+            "other": action.other,
+            "number": action.number,
+            **bodies.fresh(status, measurements, message, self._clock() - started, self._now_s()),
+            "measurements": [bodies.measurement(m) for m in measurements],
+        }
+        return [Event(kind="compared", body=body)]
+
+    def _fresh(
+        self, purpose: str, number: int, build: Build, trial: int, calls: Sequence[int]
+    ) -> tuple[Status, list[Measurement], str]:
+        """Verifies and times a trial in a process of its own, a machine's fault tried again."""
+        retries = self.state.settings.lost_retries
+        return fresh_process(self._evaluation, build, self._resolved(trial), purpose, number, calls, retries)
+
+    def _close_session(self) -> None:
+        if self._open is not None:
+            self._open.session.close()
+            self._open = None

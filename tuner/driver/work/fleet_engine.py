@@ -1,0 +1,326 @@
+"""Drives a run over several devices: decides what can be decided, commits it, and keeps every device at work."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tuner.core.errors import MachineError
+from tuner.core.executors import (
+    BaselineJob,
+    BuildJob,
+    Evaluated,
+    EvaluateJob,
+    Executor,
+    Fresh,
+    FreshJob,
+    Happening,
+    Job,
+    JobDone,
+    JobLost,
+    LaneJob,
+    LaneJoined,
+    LaneLost,
+)
+from tuner.core.protocols import BaselineReport
+from tuner.core.types import BASELINE, Build, BuildRequest, Measurement, Status
+from tuner.driver.plan.actions import (
+    Action,
+    BuildOther,
+    BuildTrials,
+    Compare,
+    Control,
+    Final,
+    Finished,
+    Measure,
+    SetBaseline,
+    Verify,
+)
+from tuner.driver.plan.fleet import decision, effects
+from tuner.driver.plan.upcoming import race_of, trial_action
+from tuner.driver.work import bodies
+from tuner.driver.work.engine import CONTROL_PURPOSE, Engine
+from tuner.recorders.record import Event
+
+__all__ = ["FleetEngine"]
+
+WAIT_S = 0.5
+ALONE_S = 120.0
+"""How long a run without any device waits for one."""
+
+CHUNK = 8
+"""Candidates of one compile job."""
+
+
+class FleetEngine(Engine):
+    """A run over an executor's devices.
+
+    Args:
+        executor: closed by the caller.
+        more: as :class:`Engine`; its evaluation only builds with other compilers and what a resumed run lacks.
+    """
+
+    def __init__(self, executor: Executor, **more: Any) -> None:
+        super().__init__(**more)
+        self._executor = executor
+        self._happened: deque[Happening] = deque()
+        self._building: set[int] = set()
+        self._alone_since: float | None = None
+        self._grouped: list[tuple[str, Mapping[str, Any]]] | None = None
+        self._offset = max(self.state.lanes, default=-1) + 1
+        """Devices of an executor count from 0; those of a run go on counting when it is resumed."""
+        self._lane_jobs: dict[int, Job] = {}
+
+    def run(self) -> None:
+        """Goes on until the run has ended or is interrupted.
+
+        Raises:
+            MachineError: there is no device for too long.
+        """
+        while True:
+            with self._together():
+                while self._happened:
+                    self._take(self._happened.popleft())
+                    self._decide()
+                self._decide()
+            if self.state.end is not None:
+                return
+            if self._interruption.wanted:
+                self._commit([Event(kind="interrupt", body={"clock_s": self._now_s()})])
+                return
+            for action in effects(self.state):
+                self._start(action)
+            self._happened.extend(self._executor.wait(WAIT_S))
+            self._check_alone()
+
+    def go_on(self, environment: Mapping[str, Any]) -> None:
+        """Makes a restored run ready to go on: the devices of before are gone, what they had begun starts over."""
+        events = [Event(kind="resume", body={"environment": environment, "clock_s": self._now_s()})]
+        reason = "the run was resumed"
+        events += [
+            Event(
+                kind="lane_lost",
+                body={"lane": lane.number, "reason": reason, "clock_s": self._now_s()},
+            )
+            for lane in self.state.lanes.values()
+            if lane.alive
+        ]
+        unfinished = [n for n in self.state.queue if self.state.trials[n].build is not None]
+        events += [Event(kind="abandoned", body={}, trial=n) for n in unfinished]
+        self._commit(events)
+        baseline = self.state.baseline
+        if baseline is not None and baseline["status"] == Status.OK:
+            self._executor.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
+
+    @contextlib.contextmanager
+    def _together(self) -> Iterator[None]:
+        """One transaction for a round, and observers told after it."""
+        self._grouped = []
+        with self._record.together():
+            yield
+        told, self._grouped = self._grouped, None
+        for kind, body in told:
+            for observer in self._observers:
+                observer.event(kind, body)
+
+    def _tell(self, kind: str, body: Mapping[str, Any]) -> None:
+        if self._grouped is None:
+            super()._tell(kind, body)
+        else:
+            self._grouped.append((kind, body))
+
+    def _decide(self) -> None:
+        while True:
+            action = decision(self.state)
+            if action is None or isinstance(action, Finished):
+                return
+            events, blobs = self._perform(action)
+            self._commit(events, blobs)
+
+    def _check_alone(self) -> None:
+        if any(lane.usable for lane in self.state.lanes.values()):
+            self._alone_since = None
+            return
+        now = self._clock()
+        self._alone_since = now if self._alone_since is None else self._alone_since
+        if now - self._alone_since > ALONE_S:
+            raise MachineError(f"there was no device to use for {ALONE_S:.0f} s", "see tuner doctor")
+
+    # What is begun.
+
+    def _start(self, action: Action) -> None:
+        match action:
+            case BuildTrials():
+                waiting = [n for n in action.trials if n not in self._building]
+                for at in range(0, len(waiting), CHUNK):
+                    self._start_builds(waiting[at : at + CHUNK])
+            case SetBaseline():
+                trial = self.state.trials[BASELINE]
+                assert trial.lane is not None
+                self._executor.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
+                self._submit(BaselineJob(lane=trial.lane))
+            case Verify():
+                self._start_evaluation(action.trial)
+            case Control():
+                assert action.lane is not None
+                self._start_fresh(
+                    action.lane, ("control", action.number), BASELINE, CONTROL_PURPOSE, 0, action.calls
+                )
+            case Final():
+                lane = self._final_lane()
+                self._start_fresh(
+                    lane, ("final", action.purpose), action.trial, "confirm", action.number, action.calls
+                )
+            case Compare():
+                other = None if action.other is None else self._other(action.other)
+                self._start_fresh(
+                    self._final_lane(),
+                    ("compare", action.other),
+                    BASELINE,
+                    "confirm",
+                    action.number,
+                    action.calls,
+                    other,
+                )
+            case BuildOther():
+                self._commit(*self._build_other(action))
+            case _:
+                raise AssertionError(f"nothing begins with {action}")
+
+    def _final_lane(self) -> int:
+        assert self.state.final_lane is not None
+        return self.state.final_lane
+
+    def _start_builds(self, trials: Sequence[int]) -> None:
+        candidates = [(n, *self._lineup.of_trial(n)) for n in trials]
+        requests = tuple(BuildRequest(trial=n, variant=v, resolved=r) for n, v, r in candidates)
+        self._building |= set(trials)
+        self._executor.submit(BuildJob(requests=requests))
+
+    def _start_evaluation(self, number: int) -> None:
+        trial = self.state.trials[number]
+        assert trial.lane is not None
+        if trial.lane in self._lane_jobs:
+            return
+        job = EvaluateJob(
+            lane=trial.lane,
+            trial=number,
+            build=self._build_of(number),
+            resolved=self._resolved(number),
+            race=race_of(self.state, trial),
+        )
+        self._submit(job)
+
+    def _start_fresh(
+        self,
+        lane: int,
+        label: tuple[object, ...],
+        trial: int,
+        purpose: str,
+        number: int,
+        calls: tuple[int, ...],
+        build: Build | None = None,
+    ) -> None:
+        if lane in self._lane_jobs:
+            return
+        job = FreshJob(
+            lane=lane,
+            label=(*label, trial),
+            build=build or (None if trial == BASELINE else self._build_of(trial)),
+            resolved=self._resolved(trial),
+            purpose=purpose,
+            number=number,
+            calls=calls,
+            retries=self.state.settings.lost_retries,
+        )
+        self._submit(job)
+
+    def _submit(self, job: BaselineJob | EvaluateJob | FreshJob) -> None:
+        if job.lane in self._lane_jobs:
+            return
+        self._lane_jobs[job.lane] = job
+        self._executor.submit(_renumbered(job, job.lane - self._offset))
+
+    # What has happened.
+
+    def _take(self, happening: Happening) -> None:
+        clock = {"clock_s": self._now_s()}
+        match happening:
+            case LaneJoined():
+                body = {
+                    "lane": happening.lane + self._offset,
+                    "device": happening.device,
+                    "node": happening.node,
+                }
+                self._commit([Event(kind="lane", body={**body, **clock})])
+            case LaneLost():
+                lane = happening.lane + self._offset
+                self._lane_jobs.pop(lane, None)
+                if lane in self.state.lanes and self.state.lanes[lane].alive:
+                    body = {"lane": lane, "reason": happening.reason}
+                    self._commit([Event(kind="lane_lost", body={**body, **clock})])
+            case JobLost():
+                if isinstance(happening.job, BuildJob):
+                    self._building -= {r.trial for r in happening.job.requests}
+            case JobDone(job=BuildJob() as job):
+                self._take_builds(job, happening.result)
+            case JobDone(job=LaneJob() as job):
+                own = self._lane_jobs.pop(job.lane + self._offset, None)
+                if own is not None:
+                    self._take_result(own, happening.result)
+
+    def _take_builds(self, job: BuildJob, result: object) -> None:
+        assert isinstance(result, list)
+        for request, build in zip(job.requests, result, strict=True):
+            self._building.discard(request.trial)
+            # One that was abandoned meanwhile is built again under its number.
+            if self.state.trials[request.trial].build is None:
+                self._commit(*self._built(request.trial, build))
+                self._decide()
+
+    def _take_result(self, job: Job, result: object) -> None:
+        match job, result:
+            case BaselineJob(), BaselineReport():
+                self._commit([Event(kind="baseline", body=bodies.baseline(result, self._now_s()))])
+            case EvaluateJob(), Evaluated():
+                self._take_evaluation(job, result)
+            case FreshJob(), Fresh():
+                self._take_fresh(job, result)
+
+    def _take_evaluation(self, job: EvaluateJob, result: Evaluated) -> None:
+        trial = self.state.trials[job.trial]
+        body = bodies.verdict(result.verdict, self._now_s())
+        self._commit([Event(kind="verify", body=body, trial=job.trial)])
+        self._decide()
+        for measured in result.rounds:
+            action = trial_action(self.state, trial)
+            assert isinstance(action, Measure)
+            body = bodies.samples(action.round, measured, self._now_s())
+            self._commit([Event(kind="samples", body=body, trial=job.trial)])
+            self._decide()
+        if trial.status is not None:
+            self._forget_builds()
+
+    def _take_fresh(self, job: FreshJob, result: Fresh) -> None:
+        measured: list[Measurement] = list(result.measurements)
+        common = bodies.fresh(result.status, measured, result.message, result.cost_s, self._now_s())
+        trial = job.label[-1]
+        assert isinstance(trial, int)
+        if job.label[0] == "control":
+            body = {"number": job.label[1], "lane": job.lane, **common}
+            self._commit([Event(kind="control", body=body, trial=BASELINE)])
+            return
+        samples = {"measurements": [bodies.measurement(m) for m in measured]}
+        if job.label[0] == "final":
+            body = {"purpose": job.label[1], "number": job.number, "lane": job.lane, **common, **samples}
+            self._commit([Event(kind="final", body=body, trial=trial)])
+            return
+        body = {"other": job.label[1], "number": job.number, "lane": job.lane, **common, **samples}
+        self._commit([Event(kind="compared", body=body)])
+
+
+def _renumbered(job: BaselineJob | EvaluateJob | FreshJob, lane: int) -> Job:
+    return replace(job, lane=lane)
