@@ -23,7 +23,13 @@ from tuner.driver.audit import audit
 from tuner.driver.runs import Options, begin
 from tuner.recorders.audit import audit_file
 from tuner.recorders.record import Event, RunRecord
-from tuner.recorders.recordings.format import Captured, RecordedArgument, Recording, RecordingFile, write_recording
+from tuner.recorders.recordings.format import (
+    Captured,
+    RecordedArgument,
+    Recording,
+    RecordingFile,
+    write_recording,
+)
 from tuner.search.llm.decode import Malformed, decode
 from tuner.search.llm.offspring import variant_of
 from tuner.search.llm.reply import read_reply
@@ -268,7 +274,9 @@ class _Records:
             other = code[4] % len(events)
             events[number] = Event(events[other].kind, events[number].body, events[number].trial)
         elif how == 3:
-            events[number] = Event(events[number].kind, events[number].body, code[4] if code[4] < 200 else None)
+            events[number] = Event(
+                events[number].kind, events[number].body, code[4] if code[4] < 200 else None
+            )
         else:
             body = json.loads(json.dumps(events[number].body))
             _set(body, path, value, delete=how == 4)
@@ -277,7 +285,9 @@ class _Records:
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     found = [path] if path else []
-    items: Any = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    items: Any = (
+        value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    )
     for key, item in items:
         found += _paths(item, (*path, key))
     return found
@@ -308,8 +318,12 @@ def _examples() -> list[bytes]:
 
 
 _RECORDINGS, _RECORDS = _Recordings(), _Records()
-_REPLY = b"<<<<<<< SEARCH\n        b[i] = a[i] + 1.0f;\n=======\n        b[i] = 1.0f + a[i];\n>>>>>>> REPLACE\n"
-_BODY = b'{"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3}}'
+_REPLY = (
+    b"<<<<<<< SEARCH\n        b[i] = a[i] + 1.0f;\n=======\n        b[i] = 1.0f + a[i];\n>>>>>>> REPLACE\n"
+)
+_BODY = (
+    b'{"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3}}'
+)
 
 TARGETS: dict[str, Target] = {
     "expressions": Target(
@@ -322,7 +336,7 @@ TARGETS: dict[str, Target] = {
     "source": Target(_source, lambda: [KERNEL.encode()], ("for", "EVOLVE-BLOCK-START", "#if", "#endif", "/*", "*/")),
     "replies": Target(
         _replies,
-        lambda: [_REPLY, b"```region 1\nvoid k(const float *a, float *b, int n)\n{\n}\n```\n", b"```tunables\nS: [1, 2] = 2\n```"],
+        lambda: [_REPLY, _WHOLE, b"```tunables\nS: [1, 2] = 2\n```"],
         ("<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE", "```region 1", "```tunables", "```"),
     ),
     "bodies": Target(_bodies, lambda: [_BODY, b"data: " + _BODY.replace(b"message", b"delta") + b"\n\ndata: [DONE]\n"]),

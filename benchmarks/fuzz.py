@@ -51,7 +51,9 @@ class _Watched:
             self._feed(data)
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
-            self._note(f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}: {error}"[:300], data)
+            self._note(
+                f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}: {error}"[:300], data
+            )
         seconds = time.perf_counter() - started
         if seconds > _SLOW_S:
             self._note(f"took over {_SLOW_S:.0f} s", data)
@@ -78,7 +80,12 @@ def _by_atheris(target: str, seconds: int, report: Path, keep: Path | None) -> N
     corpus.mkdir()
     for number, seed in enumerate(TARGETS[target].seeds()):
         (corpus / str(number)).write_bytes(seed)
-    options = [f"-max_total_time={seconds}", f"-max_len={_MOST_BYTES}", "-verbosity=0", "-print_final_stats=0"]
+    options = [
+        f"-max_total_time={seconds}",
+        f"-max_len={_MOST_BYTES}",
+        "-verbosity=0",
+        "-print_final_stats=0",
+    ]
     if TARGETS[target].words:
         words = report / "words"
         words.write_text("".join(f"{json.dumps(word)}\n" for word in TARGETS[target].words))
@@ -90,10 +97,9 @@ def _by_atheris(target: str, seconds: int, report: Path, keep: Path | None) -> N
 
 
 def _by_hypothesis(target: str, seconds: int, report: Path, keep: Path | None) -> None:
+    from _fuzz_targets import TARGETS
     from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis import strategies as st
-
-    from _fuzz_targets import TARGETS
 
     watched = _Watched(target, report, keep)
     seeds = TARGETS[target].seeds()
@@ -105,7 +111,9 @@ def _by_hypothesis(target: str, seconds: int, report: Path, keep: Path | None) -
         deadline=None, max_examples=1 << 30, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    @given(st.sampled_from(seeds), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 30), pieces), max_size=4))
+    @given(
+        st.sampled_from(seeds), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 30), pieces), max_size=4)
+    )
     def feed(seed: bytes, changes: list[tuple[float, int, bytes]]) -> None:
         if time.monotonic() > until:
             raise KeyboardInterrupt
@@ -131,7 +139,9 @@ def _run(target: str, engine: str, seconds: int, keep: Path | None) -> dict[str,
         found = Path(name, "faults.json")
         faults = list(json.loads(found.read_text()).values()) if found.exists() else []
         if done.returncode:
-            faults.append(f"the process ended with {done.returncode}: {log.read_text(errors='replace')[-300:]}")
+            faults.append(
+                f"the process ended with {done.returncode}: {log.read_text(errors='replace')[-300:]}"
+            )
         count = int.from_bytes(cases.read_bytes(), "little") if cases.exists() else 0
         return {"cases": count, "faults": faults}
 

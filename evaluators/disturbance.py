@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from tuner.evaluators.lane import load_notes
 
-__all__ = ["Watch", "Watcher", "undisturbed"]
+__all__ = ["Unwatched", "Watch", "Watcher", "undisturbed"]
 
 Timed = TypeVar("Timed")
 
@@ -58,6 +58,14 @@ class Watcher(Protocol):
         Args:
             wall_s: how long it took.
         """
+
+
+class Unwatched:
+    """A :class:`Watcher` where nothing can be told."""
+
+    def disturbances(self, wall_s: float) -> list[str]:
+        """Nothing."""
+        return []
 
 
 def undisturbed(measure: Callable[[], Timed], watch: Callable[[], Watcher]) -> tuple[Timed, dict[str, Any]]:

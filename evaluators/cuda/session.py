@@ -259,9 +259,7 @@ class CudaSession:
             notes=notes,
         )
 
-    def _batch(
-        self, loaded: Loaded, group: Group, calls: int, call_s: float
-    ) -> tuple[list[float], float]:
+    def _batch(self, loaded: Loaded, group: Group, calls: int, call_s: float) -> tuple[list[float], float]:
         """Times of single calls, and the wall time of all.
 
         Raises:

@@ -139,9 +139,9 @@ class Supply:
             problem: of the task.
         """
         # The first set holds recorded values as they are, which every candidate has seen.
-        plans = timed_sets(
-            self._task, problem, self._base, purpose="search", number=0, count=1 + FRESH_SETS
-        )[1:]
+        plans = timed_sets(self._task, problem, self._base, purpose="search", number=0, count=1 + FRESH_SETS)[
+            1:
+        ]
         plans = tuple(
             replace(plan, seed=seed_for(self._task.seed, f"fresh/{mark}/{problem}", i))
             for i, plan in enumerate(plans)

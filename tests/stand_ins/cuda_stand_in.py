@@ -34,6 +34,7 @@ from tuner.evaluators.cuda.compiler import Made
 from tuner.evaluators.cuda.device import WorkerPool, describe_device
 from tuner.evaluators.cuda.limits import Usage
 from tuner.evaluators.cuda.measured import DeviceRuns
+from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.host.frontend import macro_flags
 
 CC = shutil.which("cc")
@@ -62,6 +63,11 @@ def build_driver(folder: Path) -> str:
 def build_nvrtc(folder: Path) -> str:
     """The stand-in for NVRTC, built; its path."""
     return compile_shared(folder / "libnvrtc.so", Path(__file__).with_name("nvrtc.c").read_text())
+
+
+def build_nvml(folder: Path) -> str:
+    """The stand-in for NVML, built; its path."""
+    return compile_shared(folder / "libnvml.so", Path(__file__).with_name("nvml.c").read_text())
 
 
 def compile_shared(path: Path, text: str, *flags: str) -> str:
@@ -163,8 +169,9 @@ class StandInBackend:
 
     name = "cuda"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, nvml: str | None = None) -> None:
         self._folder = folder
+        self._nvml = nvml
         self.driver = build_driver(folder)
 
     def environment(self, target: str) -> Mapping[str, Any]:
@@ -186,5 +193,6 @@ class StandInBackend:
         """Ready at once."""
         compiler: Any = HostCompiled(self._folder)
         device = describe_device(self.driver)
-        runs = DeviceRuns(task, compiler, device=device, pool=WorkerPool(self.driver))
+        watch = None if self._nvml is None else Watch(device.uuid, library=self._nvml)
+        runs = DeviceRuns(task, compiler, device=device, pool=WorkerPool(self.driver), watch=watch)
         return CudaEvaluation(task, compiler=compiler, runs=runs)
