@@ -16,11 +16,14 @@ from typing import Any
 
 from _common import EXAMPLES
 
+import tuner
 from tuner.core.errors import RecordError, SpecError, TunerError, UsageError
 from tuner.core.expressions import parse
 from tuner.core.types import Kernel, Source, Variant
 from tuner.driver.audit import audit
-from tuner.driver.runs import Options, begin
+from tuner.driver.options import Options
+from tuner.driver.outcome.frames import read_rows
+from tuner.driver.runs import begin
 from tuner.recorders.audit import audit_file
 from tuner.recorders.record import Event, RunRecord
 from tuner.recorders.recordings.format import (
@@ -230,6 +233,7 @@ class _Records:
             _one_line(error)
 
     def event_seeds(self) -> list[bytes]:
+        self._run()
         return [bytes([0, 0, 0, 0]), bytes([1, 4, 2, 1, 9, 3])]
 
     def events(self, data: bytes) -> None:
@@ -251,6 +255,8 @@ class _Records:
             return
         try:
             audit(path)
+            read_rows(path)
+            tuner.load(path).to_json()
         except TunerError as error:
             _one_line(error)
 
@@ -321,6 +327,7 @@ _RECORDINGS, _RECORDS = _Recordings(), _Records()
 _REPLY = (
     b"<<<<<<< SEARCH\n        b[i] = a[i] + 1.0f;\n=======\n        b[i] = 1.0f + a[i];\n>>>>>>> REPLACE\n"
 )
+_WHOLE = b"```region 1\nvoid k(const float *a, float *b, int n)\n{\n}\n```\n"
 _BODY = (
     b'{"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3}}'
 )

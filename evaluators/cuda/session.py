@@ -23,7 +23,7 @@ from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.cuda.slabs import Slab
 from tuner.evaluators.cuda.supply import Group, Supply
 from tuner.evaluators.disturbance import undisturbed
-from tuner.evaluators.host.freshness import FRESH_SETS, Freshness
+from tuner.evaluators.host.freshness import FRESH_SETS, LOOKS, Freshness
 from tuner.evaluators.host.outputs import Failure, judge_output
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.session import FRESH_AFTER
@@ -42,9 +42,6 @@ _BURST_TRIES = 20
 _LAUNCH_S = 20e-6
 _TOLERANCE = 1.25
 _SLACK_S = 2e-3
-_LOOKS = 3
-"""At new inputs, each at others: one that other work on the machine has held up proves nothing."""
-
 _MOST_SETS = 64
 _FRESH_PLACE = 2 * _MOST_SETS
 """Numbers of sets: the timed ones first."""
@@ -283,7 +280,7 @@ class CudaSession:
             CandidateFailed: it takes clearly longer on them, look after look; or it is wrong.
         """
         inputs = self.inputs
-        for look in range(_LOOKS):
+        for look in range(LOOKS):
             mark = f"{self.build.digest}/{self.purpose}/{self.number}/{look}"
             group = inputs.supply.fresh(mark, self.runtime, problem=problem)
             numbers = range(_FRESH_PLACE, _FRESH_PLACE + FRESH_SETS)

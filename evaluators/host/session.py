@@ -16,7 +16,7 @@ from tuner.core.errors import UsageError
 from tuner.core.types import Measurement, Status, Task, Verdict
 from tuner.evaluators.disturbance import Watch, Watcher, undisturbed
 from tuner.evaluators.host.bundles import Bundle
-from tuner.evaluators.host.freshness import Freshness
+from tuner.evaluators.host.freshness import LOOKS, Freshness
 from tuner.evaluators.host.outputs import Failure, check_entries
 from tuner.evaluators.host.reference import BaselineFailed
 from tuner.evaluators.host.runner import Attached, CandidateFailed, Runner
@@ -41,7 +41,7 @@ class Inputs:
         verify: the verification's bundle.
         timed: the bundle of one problem's timed sets.
         accepted: outputs that have passed before, over all sessions.
-        fresh: the bundle of one problem's further sets, mapped when they are due and not before.
+        fresh: the bundle of one problem's further sets, by problem and look, mapped when they are due and not before.
         fresh_after: batches of a problem after which that is; fewer leave a candidate too poor to win.
         freshness: what is known of the baseline on new inputs.
         trusted: this is the baseline.
@@ -51,7 +51,7 @@ class Inputs:
 
     verify: Callable[[], Bundle]
     timed: Callable[[int], Bundle]
-    fresh: Callable[[int], Bundle]
+    fresh: Callable[[int, int], Bundle]
     fresh_after: int
     freshness: Freshness
     trusted: bool
@@ -261,9 +261,23 @@ class HostSession:
             run_window(setting, window, batch, check=check)
 
     def _look_at_fresh(self, problem: int, batch: Batch) -> float:
-        """One call on each of some sets that the child could not see until now; a lookup has nothing to find."""
+        """One call on each of some sets that the child could not see until now; a lookup has nothing to find.
+
+        Raises:
+            CandidateFailed: it takes clearly longer on them, look after look; or it is wrong.
+        """
+        for look in range(LOOKS):
+            fresh = self._on_fresh(problem, look)
+            ratio, why = self.inputs.freshness.judge(
+                problem, batch.times_s, fresh.times_s, trusted=self.inputs.trusted
+            )
+            if not why:
+                return ratio
+        raise CandidateFailed(Status.REFUSED, f"the measurement cannot be believed: {why}")
+
+    def _on_fresh(self, problem: int, look: int) -> Batch:
         assert self._runner is not None
-        bundle = self.inputs.fresh(problem)
+        bundle = self.inputs.fresh(problem, look)
         attached = self._runner.attach(bundle)
         attached.memory.poison()
         cold, numbers = self.inputs.flush_bytes > 0, range(len(bundle.layout.entries))
@@ -271,12 +285,7 @@ class HostSession:
         windows = [Window(order=o, per_segment=1, flush_bytes=self.inputs.flush_bytes) for o in orders]
         fresh = Batch()
         self._run_windows(attached, windows, fresh, call_s=self._call_s[problem])
-        ratio, why = self.inputs.freshness.judge(
-            problem, batch.times_s, fresh.times_s, trusted=self.inputs.trusted
-        )
-        if why:
-            raise CandidateFailed(Status.REFUSED, f"the measurement cannot be believed: {why}")
-        return ratio
+        return fresh
 
 
 def made(make: Callable[[], Bundle]) -> Bundle:
