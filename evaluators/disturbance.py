@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from tuner.evaluators.lane import load_notes
 
-__all__ = ["Unwatched", "Watch", "Watcher", "undisturbed"]
+__all__ = ["Unwatched", "Watch", "Watcher", "undisturbed", "waited_s"]
 
 Timed = TypeVar("Timed")
 
@@ -97,6 +97,15 @@ def _watched(measure: Callable[[], Timed], watch: Callable[[], Watcher]) -> tupl
     return made, watcher.disturbances(time.monotonic() - begin)
 
 
+def waited_s(*pids: int, root: Path = Path("/")) -> float:
+    """Seconds so far that threads of these processes were ready to run and had no processor; 0 where nothing tells.
+
+    Raises nothing where one has ended: what it has waited is not known then.
+    """
+    found = [Watch(pid, root=root).waited_s for pid in pids]
+    return sum(value for value in found if value is not None)
+
+
 @dataclass(frozen=True, slots=True)
 class _Reading:
     """Of all threads that live together; ``None`` where the kernel does not say."""
@@ -121,6 +130,11 @@ class Watch:
     def __init__(self, pid: int, *, root: Path = Path("/"), settles: bool = True) -> None:
         self._pid, self._root, self._settles = pid, root, settles
         self._before = self._read()
+
+    @property
+    def waited_s(self) -> float | None:
+        """Seconds that its threads had waited for a processor when this was made; ``None`` where nothing tells."""
+        return self._before.waited_s
 
     def disturbances(self, wall_s: float) -> list[str]:
         """See :class:`Watcher`."""

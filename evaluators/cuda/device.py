@@ -116,6 +116,11 @@ class DeviceWorker:
             raise MachineError(f"there is no CUDA device ({greeting['name']})", _NO_DEVICE_HINT)
 
     @property
+    def pid(self) -> int:
+        """Its process number."""
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         """Whether another request may be sent."""
         return not self.broken and self._process.poll() is None

@@ -17,7 +17,7 @@ __all__ = ["FRESH_SETS", "LOOKS", "Freshness"]
 FRESH_SETS = 2
 """Sets of inputs for one look."""
 
-LOOKS = 3
+LOOKS = 6
 """Each at other sets, until one finds nothing: a call that other work on the machine has held up proves nothing, while
 a lookup finds nothing in any of them."""
 

@@ -4,6 +4,7 @@
 // A module may export `double clock_scale`: what events say is multiplied by it, as if the clock had been tampered with,
 // and `const unsigned long NAME_layout[]`: the sizes of a kernel's parameters, with 0 at the end. What it exports as
 // `void stand_in_synchronize(void)` is work in other streams, which only a wait for the whole context waits for;
+// `double stand_in_worked` is the device's clock, in seconds, where the module keeps one instead of this machine's;
 // `int stand_in_persisting` is whether lines of the cache that were set aside are still there.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -56,6 +57,7 @@ int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)1;
 int cuCtxSetCurrent(void *context) { return 0; }
 static void (*elsewhere)(void);
 static int *persisting;
+static double *worked;
 int cuCtxSynchronize(void) {
     if (elsewhere) elsewhere();
     return sticky;
@@ -89,6 +91,7 @@ int cuModuleLoadData(void **module, const void *image) {
     scale = given ? *given : 1.0;
     *(void **)&elsewhere = dlsym(library, "stand_in_synchronize");
     persisting = dlsym(library, "stand_in_persisting");
+    worked = dlsym(library, "stand_in_worked");
     Module *made = malloc(sizeof *made);
     made->library = library;
     *module = made;
@@ -96,7 +99,7 @@ int cuModuleLoadData(void **module, const void *image) {
 }
 int cuModuleUnload(Module *module) {
     CHECK;
-    elsewhere = NULL, persisting = NULL;
+    elsewhere = NULL, persisting = NULL, worked = NULL;
     dlclose(module->library);
     free(module);
     return 0;
@@ -192,7 +195,7 @@ int cuEventRecord(Event *event, void *stream) {
     CHECK;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    event->at = now.tv_sec + now.tv_nsec * 1e-9;
+    event->at = worked ? *worked : now.tv_sec + now.tv_nsec * 1e-9;
     return 0;
 }
 int cuEventElapsedTime(float *ms, Event *start, Event *end) {
