@@ -6,7 +6,7 @@ Decides nothing about other candidates. A candidate's failure is a status, never
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from tuner.core.errors import UsageError
 from tuner.core.types import Measurement, Status, Task, Verdict
 from tuner.evaluators.disturbance import Watch, Watcher, undisturbed
 from tuner.evaluators.host.bundles import Bundle
+from tuner.evaluators.host.counters import counted, ratios
 from tuner.evaluators.host.freshness import LOOKS, Freshness
 from tuner.evaluators.host.outputs import Failure, check_entries
 from tuner.evaluators.host.reference import BaselineFailed
@@ -201,13 +202,17 @@ class HostSession:
     def _undisturbed(self, attached: Attached, problem: int, calls: int, notes: dict[str, Any]) -> Batch:
         """A batch; measured once more where the machine got in its way, and marked either way."""
 
-        def measure() -> Batch:
+        def measure() -> tuple[Batch, Mapping[str, Any]]:
+            assert self._runner is not None
             batch = Batch()
-            self._time(attached, problem, calls, batch=batch, notes=notes)
-            return batch
+            with counted(self._runner.child.pid) as counts:
+                self._time(attached, problem, calls, batch=batch, notes=notes)
+            return batch, counts
 
-        best, marks = undisturbed(measure, self._watch)
+        (best, counts), marks = undisturbed(measure, self._watch)
         notes |= marks
+        if counts:
+            notes["counters"] = ratios(counts)
         return best
 
     def _watch(self) -> Watcher:

@@ -53,8 +53,10 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     }
 }
 int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) { return 0; }
+static void *current;
 int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)1; return 0; }
-int cuCtxSetCurrent(void *context) { return 0; }
+int cuCtxSetCurrent(void *context) { current = context; return 0; }
+int cuCtxGetCurrent(void **context) { *context = current; return 0; }
 static void (*elsewhere)(void);
 static int *persisting;
 static double *worked;
