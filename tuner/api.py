@@ -27,6 +27,7 @@ from tuner.driver.records import find_unfinished, new_path
 from tuner.driver.rivals import run_rivals
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.settings import Shared
+from tuner.driver.state.strangers import holding_together
 from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
@@ -250,7 +251,8 @@ def load(run: str | Path) -> Result:
     path = Path(run)
     with RunRecord.read(path) as record:
         state, _, _ = open_state(record)
-    return Result(outcome(path, state))
+    with holding_together(str(path)):
+        return Result(outcome(path, state))
 
 
 def replay(
