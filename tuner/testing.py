@@ -122,8 +122,8 @@ class _Evaluation:
         call_s = self.backend.seconds(resolved)
         return BaselineReport(status=Status.OK, call_s=(call_s,) * len(self.task.problems))
 
-    def remarks(self, build: Build, resolved: Resolved) -> Mapping[str, str]:
-        return {}
+    def remarks(self, build: Build, resolved: Resolved, variant: Variant | None = None) -> Mapping[str, str]:
+        return {} if variant is None else {"edits": ", ".join(str(e["op"]) for e in variant.edits)}
 
     def open(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> _Session:
         return _Session(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from ctypes import byref, c_size_t, string_at
 
 from tuner.evaluators.device_code.modules import DeviceModule
-from tuner.evaluators.host.llvm import LLVMError, PassOptions
+from tuner.evaluators.host.llvm_library import LLVMError, PassOptions
 
 __all__ = ["MARK", "TRIPLE", "NvptxModule"]
 

@@ -21,7 +21,7 @@ from tuner.evaluators.cuda.nvptx import TRIPLE, NvptxModule
 from tuner.evaluators.cuda.ptx import instruction_mix, parameters
 from tuner.evaluators.device_code.generators import Generator, make_generator
 from tuner.evaluators.host.compile_worker import Answer, JobFailed, Work, run_zygote
-from tuner.evaluators.host.llvm import Library, PassOptions
+from tuner.evaluators.host.llvm_library import Library, PassOptions
 
 __all__ = ["main"]
 

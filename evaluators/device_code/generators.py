@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from tuner.evaluators.device_code.modules import DeviceModule
-from tuner.evaluators.host.llvm import Library, LLVMError, MachineOptions
+from tuner.evaluators.host.llvm_library import Library, LLVMError, MachineOptions
 
 __all__ = ["Generator", "LibraryGenerator", "LlvmliteGenerator", "make_generator"]
 

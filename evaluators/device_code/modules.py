@@ -5,7 +5,8 @@ Loaded by compile workers only. May not execute what it makes; LLVM may end the 
 
 from __future__ import annotations
 
-from tuner.evaluators.host.llvm import Module, PassOptions
+from tuner.evaluators.host.llvm import Module
+from tuner.evaluators.host.llvm_library import PassOptions
 
 __all__ = ["DeviceModule"]
 

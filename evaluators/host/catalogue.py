@@ -19,7 +19,7 @@ from tuner.evaluators.host.compile_pool import Job
 from tuner.evaluators.host.compiler import HostCompiler
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.frontend import Source as FrontSource
-from tuner.evaluators.host.llvm import MachineOptions, PassOptions
+from tuner.evaluators.host.llvm_library import MachineOptions, PassOptions
 from tuner.evaluators.host.toolchain import cache_folder, write_fact
 from tuner.spaces.catalogue import Catalogue, PassInfo, wrappers
 

@@ -28,7 +28,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tuner.evaluators.host.ir_features import module_features
-from tuner.evaluators.host.llvm import Library, LLVMError, MachineOptions, Module, PassOptions
+from tuner.evaluators.host.llvm import Module
+from tuner.evaluators.host.llvm_library import Library, LLVMError, MachineOptions, PassOptions
 from tuner.evaluators.host.symbols import entry_symbol
 from tuner.evaluators.sandbox import landlock
 from tuner.evaluators.sandbox.confine import confine_builder, isolate_network

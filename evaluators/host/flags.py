@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.core.errors import SpecError
-from tuner.evaluators.host.llvm import MachineOptions, PassOptions
+from tuner.evaluators.host.llvm_library import MachineOptions, PassOptions
 
 __all__ = ["VALUE_CHANGING", "Flags", "sort_flags"]
 

@@ -16,6 +16,7 @@ from tuner.core.errors import UsageError
 from tuner.core.types import Measurement, Status, Task, Verdict
 from tuner.evaluators.disturbance import Watch
 from tuner.evaluators.host.bundles import Bundle
+from tuner.evaluators.host.counters import counted, ratios
 from tuner.evaluators.host.freshness import Freshness
 from tuner.evaluators.host.outputs import Failure, check_entries
 from tuner.evaluators.host.reference import BaselineFailed
@@ -204,7 +205,10 @@ class HostSession:
         for attempt in range(2):
             assert self._runner is not None
             batch, watch = Batch(), Watch(self._runner.child.pid)
-            self._time(attached, problem, calls, batch=batch, notes=notes)
+            with counted(self._runner.child.pid) as counts:
+                self._time(attached, problem, calls, batch=batch, notes=notes)
+            if counts:
+                notes["counters"] = ratios(counts)
             found = watch.disturbances(batch.wall_s)
             if attempt == 0 or len(found) < len(least):
                 best, least = batch, found

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from tuner.evaluators.device_code.generators import Generator, make_generator
 from tuner.evaluators.device_code.modules import DeviceModule
 from tuner.evaluators.host.compile_worker import Answer, JobFailed, Work, run_zygote
-from tuner.evaluators.host.llvm import Library, PassOptions
+from tuner.evaluators.host.llvm_library import Library, PassOptions
 from tuner.evaluators.opencl.spirv_check import number_given_twice
 
 __all__ = ["main"]

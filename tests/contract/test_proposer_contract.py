@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from product_runs import KERNEL, TASK
 
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import Kernel, Source, Variant
@@ -21,32 +22,12 @@ from tuner.search.remix import Offspring, Outcome, RemixProposer
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
-TEXT = """
-void product(const float *a, const float *b, float *c, int n)
-{
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) {
-            float sum = 0.0f;
-            for (int k = 0; k < n; k++)
-                sum += a[i * n + k] * b[k * n + j];
-            c[i * n + j] = sum;
-        }
-}
-"""
-
-SPEC = """\
-kernel: {source: product.c, entry: product}
-problem: {n: 64}
-arguments:
-  - {name: a, dtype: float32, shape: [n, n]}
-  - {name: b, dtype: float32, shape: [n, n]}
-  - {name: c, dtype: float32, shape: [n, n], role: output}
-  - {name: n, dtype: int32, value: n}
-space: {passes: off, source: {evolve: true}}
+SPEC = f"""\
+{TASK}space: {{passes: off, source: {{evolve: true}}}}
 search:
   strategy: random
   proposers: [mine, remix]
-  budget: {evaluations: 90}
+  budget: {{evaluations: 90}}
 """
 
 
@@ -81,7 +62,7 @@ class Claims(Mine):
 
 @pytest.fixture
 def kernel() -> Kernel:
-    files = (Source(name="product.c", text=TEXT),)
+    files = (Source(name="product.c", text=KERNEL),)
     return Kernel(name="product", entry="product", language="c", variant=Variant(files=files), folder="")
 
 
@@ -109,7 +90,7 @@ def test_an_untrue_proposer_is_caught(kernel: Kernel) -> None:
 
 def test_a_third_partys_proposer_takes_part(installed: None, tmp_path: Path) -> None:
     """It is asked by name, its variants are its own, and the run is replayed with it."""
-    (tmp_path / "product.c").write_text(TEXT)
+    (tmp_path / "product.c").write_text(KERNEL)
     (tmp_path / "product.yaml").write_text(SPEC)
     (spec,) = load_spec(tmp_path / "product.yaml")
     result = begin(
@@ -127,7 +108,7 @@ def test_a_third_partys_proposer_takes_part(installed: None, tmp_path: Path) -> 
 def test_an_unknown_proposer_is_a_mistake(kernel: Kernel, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="unknown proposer 'remiks'; did you mean 'remix'"):
         proposers.create("remiks", kernel, "exact")
-    (tmp_path / "product.c").write_text(TEXT)
+    (tmp_path / "product.c").write_text(KERNEL)
     (tmp_path / "product.yaml").write_text(SPEC.replace("mine", "remiks"))
     with pytest.raises(SpecError, match=r"product.yaml:\d+:\d+: there is no proposer 'remiks'"):
         load_spec(tmp_path / "product.yaml")

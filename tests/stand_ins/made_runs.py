@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from product_runs import KERNEL, TASK
+
 from tuner.api import Result, tune
 from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.imports import import_file
@@ -66,36 +68,16 @@ def made_run(folder: Path, trials: int, *, strategy: str = "random", seed: int =
     return tune(spec, evaluations=trials, strategy=strategy, seed=seed, workers=4, out=folder / "runs")
 
 
-KERNEL = """
-void product(const float *a, const float *b, float *c, int n)
-{
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) {
-            float sum = 0.0f;
-            for (int k = 0; k < n; k++)
-                sum += a[i * n + k] * b[k * n + j];
-            c[i * n + j] = sum;
-        }
-}
-"""
-
-SPEC = """\
-kernel: {source: product.c, entry: product}
-problem: {n: 64}
-arguments:
-  - {name: a, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
-  - {name: b, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
-  - {name: c, dtype: float32, shape: [n, n], role: output}
-  - {name: n, dtype: int32, value: n}
-space:
-  parameters: {WIDTH: [1, 2, 3, 4]}
-  flags: {vector: ["", "-fno-vectorize"]}
-  passes: {base: "default<O3>", max_edits: 10}
-  source: {evolve: EVOLVE}
-verify: {numerics: reassociate}
+SPEC = f"""\
+{TASK}space:
+  parameters: {{WIDTH: [1, 2, 3, 4]}}
+  flags: {{vector: ["", "-fno-vectorize"]}}
+  passes: {{base: "default<O3>", max_edits: 10}}
+  source: {{evolve: EVOLVE}}
+verify: {{numerics: reassociate}}
 search:
   strategy: auto
-  budget: {evaluations: 60}
+  budget: {{evaluations: 60}}
 """
 
 PASSES = {"loop-interchange": 0.8}

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from product_runs import KERNEL, SPEC, backend, seconds
+from run_events import decided, events
 
-from tuner.core.types import Resolved, Status, Variant
+from tuner.core.types import Resolved, Variant
 from tuner.driver.audit import audit
 from tuner.driver.opening import open_state
 from tuner.driver.options import Options
@@ -18,38 +20,6 @@ from tuner.driver.runs import begin, resume
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
-from tuner.testing import SimulatedBackend
-
-KERNEL = """
-void product(const float *a, const float *b, float *c, int n)
-{
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) {
-            float sum = 0.0f;
-            for (int k = 0; k < n; k++)
-                sum += a[i * n + k] * b[k * n + j];
-            c[i * n + j] = sum;
-        }
-}
-"""
-
-SPEC = """\
-kernel: {source: product.c, entry: product}
-problem: {n: 64}
-arguments:
-  - {name: a, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
-  - {name: b, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
-  - {name: c, dtype: float32, shape: [n, n], role: output}
-  - {name: n, dtype: int32, value: n}
-space:
-  parameters: {WIDTH: [1, 2, 3, 4]}
-  passes: off
-  source: {evolve: true}
-verify: {numerics: reassociate}
-search:
-  strategy: random
-  budget: {evaluations: 60}
-"""
 
 
 @pytest.fixture
@@ -58,48 +28,6 @@ def spec(tmp_path: Path) -> LoadedSpec:
     (tmp_path / "product.yaml").write_text(SPEC)
     (loaded,) = load_spec(tmp_path / "product.yaml")
     return loaded
-
-
-def seconds(resolved: Resolved) -> float:
-    return 1e-3 * (1.0 + 0.05 * abs(int(resolved.macros["WIDTH"]) - 3))
-
-
-def factor(variant: Variant, resolved: Resolved) -> float | Status:
-    """Interchange helps, restrict helps, reversing breaks, jamming does not build; a tile of 32 is best."""
-    ops = [e["op"] for e in variant.edits]
-    if "fuse" in ops or "reverse" in ops:
-        return Status.WRONG_RESULT
-    if "unroll" in ops or "unroll_and_jam" in ops:
-        return Status.BUILD_ERROR
-    value = 1.0
-    for op, gain in (("interchange", 0.6), ("restrict", 0.8), ("tile", 0.7)):
-        value *= gain if op in ops else 1.0
-    tiles = [v for name, v in resolved.macros.items() if name.startswith("TILE")]
-    return value * (1.0 + 0.1 * sum(t != 32 for t in tiles))
-
-
-def backend(**more: Any) -> SimulatedBackend:
-    return SimulatedBackend(**{"seconds": seconds, "of_variant": factor, **more})
-
-
-def events(path: Path) -> list[tuple[str, int | None, Any]]:
-    with RunRecord.read(path) as record:
-        return [(e.kind, e.trial, e.body) for e in record.events()]
-
-
-def decided(path: Path) -> dict[int | None, list[tuple[str, Any]]]:
-    """Events by trial, without clock readings, what a kill leaves behind, and attempts that a kill cut short."""
-    timing = ("clock_s", "cost_s", "ask_s", "seen", "wall_s")
-    kept: dict[int | None, list[tuple[str, Any]]] = {}
-    for kind, trial, body in events(path):
-        if kind in ("resume", "interrupt"):
-            continue
-        own = kept.setdefault(trial, [])
-        if kind == "abandoned":
-            own.clear()
-            continue
-        own.append((kind, {k: v for k, v in body.items() if k not in timing}))
-    return kept
 
 
 def test_a_better_variant_is_found_and_claimed(spec: LoadedSpec, tmp_path: Path) -> None:
@@ -126,7 +54,7 @@ def test_edits_that_do_nothing_are_taken_out(spec: LoadedSpec, tmp_path: Path) -
         return 0.5 if any(e["op"] == "restrict" for e in variant.edits) else 1.0
 
     quiet = backend(of_variant=only_restrict, process_noise=0.001, call_noise=0.001)
-    result = begin(spec, tmp_path / "a.run", Options(seed=2, workers=2, evaluations=90), backend=quiet)
+    result = begin(spec, tmp_path / "a.run", Options(seed=2, workers=2, evaluations=160), backend=quiet)
     lineage = result.summary.evolution
     assert lineage is not None
     assert [e["op"] for e in lineage.edits] == ["restrict"]

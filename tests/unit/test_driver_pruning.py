@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import product_runs
 import pytest
 import yaml
 
@@ -232,37 +233,18 @@ def _with_body(event: Any, body: Mapping[str, Any]) -> Any:
     return replace(event, body=body)
 
 
-PRODUCT = """
-void product(const float *a, const float *b, float *c, int n)
-{
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) {
-            float sum = 0.0f;
-            for (int k = 0; k < n; k++)
-                sum += a[i * n + k] * b[k * n + j];
-            c[i * n + j] = sum;
-        }
-}
-"""
-PRODUCT_SPEC = """\
-kernel: {source: product.c, entry: product}
-problem: {n: 64}
-arguments:
-  - {name: a, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
-  - {name: b, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
-  - {name: c, dtype: float32, shape: [n, n], role: output}
-  - {name: n, dtype: int32, value: n}
-space:
-  parameters: {WIDTH: [1, 2, 3, 4, 5, 6, 7, 8]}
+PRODUCT_SPEC = f"""\
+{product_runs.TASK}space:
+  parameters: {{WIDTH: [1, 2, 3, 4, 5, 6, 7, 8]}}
   passes: off
-  source: {evolve: true}
-verify: {numerics: reassociate}
-search: {strategy: random, budget: {evaluations: 90}}
+  source: {{evolve: true}}
+verify: {{numerics: reassociate}}
+search: {{strategy: random, budget: {{evaluations: 90}}}}
 """
 
 
 def test_variants_are_judged_by_their_code_only_and_the_last_ones_are_measured(tmp_path: Path) -> None:
-    (tmp_path / "product.c").write_text(PRODUCT)
+    (tmp_path / "product.c").write_text(product_runs.KERNEL)
     (tmp_path / "product.yaml").write_text(PRODUCT_SPEC)
     (spec,) = load_spec(tmp_path / "product.yaml")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_events import decided, events
 
 from tuner.core.errors import UsageError
 from tuner.core.types import Resolved, Status
@@ -52,26 +53,6 @@ def backend(**more: Any) -> SimulatedBackend:
 def spec(scale_spec: SpecWriter) -> LoadedSpec:
     (loaded,) = load_spec(scale_spec(evaluations=40))
     return loaded
-
-
-def events(path: Path) -> list[tuple[str, int | None, Any]]:
-    with RunRecord.read(path) as record:
-        return [(e.kind, e.trial, e.body) for e in record.events()]
-
-
-def decided(path: Path) -> dict[int | None, list[tuple[str, Any]]]:
-    """Events by trial, without clock readings, what a kill leaves behind, and attempts that a kill cut short."""
-    timing = ("clock_s", "cost_s", "ask_s", "seen", "wall_s")
-    kept: dict[int | None, list[tuple[str, Any]]] = {}
-    for kind, trial, body in events(path):
-        if kind in ("resume", "interrupt"):
-            continue
-        own = kept.setdefault(trial, [])
-        if kind == "abandoned":
-            own.clear()
-            continue
-        own.append((kind, {k: v for k, v in body.items() if k not in timing}))
-    return kept
 
 
 def test_finds_the_better_half_and_claims_it(spec: LoadedSpec, tmp_path: Path) -> None:

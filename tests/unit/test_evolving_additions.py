@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from product_runs import SPEC, backend
+from run_events import events
 
 from tuner.api import tune_spec
 from tuner.core.errors import MachineError, SpecError
@@ -33,7 +35,6 @@ from tuner.spaces.source.embedding import distance, embed
 from tuner.spaces.source.regions import read_program
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec, load_spec
-from tuner.testing import SimulatedBackend
 
 KERNEL = """
 void product(const float *a, const float *b, float *c, int n)
@@ -46,51 +47,6 @@ void product(const float *a, const float *b, float *c, int n)
             c[k * n + m] += 0.5f * b[k * n + m];
 }
 """
-
-SPEC = """\
-kernel: {source: product.c, entry: product}
-problem: {n: 64}
-arguments:
-  - {name: a, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
-  - {name: b, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
-  - {name: c, dtype: float32, shape: [n, n], role: output}
-  - {name: n, dtype: int32, value: n}
-space:
-  parameters: {WIDTH: [1, 2, 3, 4]}
-  passes: off
-  source: {evolve: true}
-verify: {numerics: reassociate}
-search:
-  strategy: random
-  budget: {evaluations: 60}
-"""
-
-
-def seconds(resolved: Resolved) -> float:
-    return 1e-3 * (1.0 + 0.05 * abs(int(resolved.macros["WIDTH"]) - 3))
-
-
-def factor(variant: Variant, resolved: Resolved) -> float | Status:
-    """Interchange helps, restrict helps, reversing breaks, jamming does not build; a tile of 32 is best."""
-    ops = [e["op"] for e in variant.edits]
-    if "fuse" in ops or "reverse" in ops:
-        return Status.WRONG_RESULT
-    if "unroll" in ops or "unroll_and_jam" in ops:
-        return Status.BUILD_ERROR
-    value = 1.0
-    for op, gain in (("interchange", 0.6), ("restrict", 0.8), ("tile", 0.7)):
-        value *= gain if op in ops else 1.0
-    tiles = [v for name, v in resolved.macros.items() if name.startswith("TILE")]
-    return value * (1.0 + 0.1 * sum(t != 32 for t in tiles))
-
-
-def backend(**more: Any) -> SimulatedBackend:
-    return SimulatedBackend(**{"seconds": seconds, "of_variant": factor, **more})
-
-
-def events(path: Path) -> list[tuple[str, int | None, Any]]:
-    with RunRecord.read(path) as record:
-        return [(e.kind, e.trial, e.body) for e in record.events()]
 
 
 @pytest.fixture
@@ -152,7 +108,7 @@ def test_the_worth_of_the_edits_that_stay_is_told(spec: LoadedSpec, tmp_path: Pa
 
 
 def test_a_variant_far_behind_ends_its_rung_at_once(spec: LoadedSpec, tmp_path: Path) -> None:
-    slow = backend(of_variant=only("tile", 9.0), process_noise=0.001, call_noise=0.001)
+    slow = backend(of_variant=only("restrict", 9.0), process_noise=0.001, call_noise=0.001)
     result = begin(spec, tmp_path / "a.run", Options(seed=3, workers=1, evaluations=60), backend=slow)
     with RunRecord.read(result.path) as record:
         state, _, _ = open_state(record)

@@ -13,7 +13,8 @@ from tuner.evaluators.host.toolchain import find_toolchain
 PROGRAM = """
 import json, subprocess, sys
 from tuner.evaluators.host.ir_features import module_features
-from tuner.evaluators.host.llvm import Library, MachineOptions, Module, PassOptions
+from tuner.evaluators.host.llvm import Module
+from tuner.evaluators.host.llvm_library import Library, MachineOptions, PassOptions
 clang, library, pipeline = sys.argv[1:]
 command = [clang, "-x", "c", "-O3", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c", "-o", "-", "-"]
 bitcode = subprocess.run(command, input=sys.stdin.buffer.read(), capture_output=True, check=True).stdout

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from product_runs import KERNEL, TASK
 
 from tuner.core.errors import MachineError, RecordError, SpecError, UsageError
 from tuner.core.types import Resolved, Status, Variant
@@ -29,35 +30,15 @@ from tuner.recorders.record import Event, RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend
 
-KERNEL = """
-void product(const float *a, const float *b, float *c, int n)
-{
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) {
-            float sum = 0.0f;
-            for (int k = 0; k < n; k++)
-                sum += a[i * n + k] * b[k * n + j];
-            c[i * n + j] = sum;
-        }
-}
-"""
-
-SPEC = """\
-kernel: {source: product.c, entry: product}
-problem: {n: 64}
-arguments:
-  - {name: a, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
-  - {name: b, dtype: float32, shape: [n, n], init: {uniform: [-1, 1]}}
-  - {name: c, dtype: float32, shape: [n, n], role: output}
-  - {name: n, dtype: int32, value: n}
-space:
-  parameters: {WIDTH: [1, 2, 3, 4]}
+SPEC = f"""\
+{TASK}space:
+  parameters: {{WIDTH: [1, 2, 3, 4]}}
   passes: off
-  source: {evolve: true}
+  source: {{evolve: true}}
 search:
   strategy: random
-  budget: {BUDGET}
-  llm: {LLM}
+  budget: {{BUDGET}}
+  llm: {{LLM}}
 """
 
 GOOD = """Unroll by a size of our own.

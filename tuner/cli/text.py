@@ -145,16 +145,19 @@ def _print_edits(result: Result) -> None:
     if lineage is None or not lineage.edits:
         return
     taken = f"; {lineage.left_out} that did not pay were left out" if lineage.left_out else ""
-    gains = lineage.gains or (None,) * len(lineage.edits)
-    ops = ", ".join(f"{_edit(e)}{_worth(g)}" for e, g in zip(lineage.edits, gains, strict=True))
+    nothing = (None,) * len(lineage.edits)
+    worth = zip(lineage.edits, lineage.gains or nothing, lineage.intervals or nothing, strict=True)
+    ops = ", ".join(f"{_edit(e)}{_worth(g, i)}" for e, g, i in worth)
     print(f"  source     variant {lineage.variant}: {ops}{taken}")
 
 
-def _worth(gain: float | None) -> str:
+def _worth(gain: float | None, interval: tuple[float, float] | None) -> str:
     """What an edit of the winner is worth: how many times as long a call takes without it."""
     if gain is None:
         return ""
-    return " (needed)" if math.isinf(gain) else f" ({gain:.2f}x)"
+    if math.isinf(gain):
+        return " (needed)"
+    return f" ({gain:.2f}x)" if interval is None else f" ({gain:.2f}x [{interval[0]:.2f}, {interval[1]:.2f}])"
 
 
 def _edit(edit: Mapping[str, Any]) -> str:

@@ -10,29 +10,24 @@ import ast
 import difflib
 import math
 import numbers
-import operator
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from tuner.core.arithmetic import BINARY, COMPARE, FUNCTIONS, Value, number, to_float
 from tuner.core.errors import SpecError
-
-if TYPE_CHECKING:
-    from tuner.core.types import Value
 
 __all__ = ["FUNCTIONS", "RESERVED", "Expression", "parse"]
 
 MAX_TEXT = 2000
 MAX_DEPTH = 100
-MAX_BITS = 1 << 14
 
 _GRAMMAR = (
     "use numbers, names, + - * / // % **, comparisons, and, or, not, min, max, ceil, floor, log2 and abs"
 )
 
-_Operand = int | float | bool | str | Fraction
 _Run = Callable[[Mapping[str, Any]], Any]
 
 
@@ -71,7 +66,7 @@ class Expression:
         except (OverflowError, ValueError, TypeError) as error:
             raise SpecError(f"{self.text!r} cannot be computed ({error})", self._bindings(env)) from None
         if isinstance(value, Fraction):
-            value = _to_float(value)
+            value = to_float(value)
         if isinstance(value, str):
             raise SpecError(f"{self.text!r} is text where a number belongs", "compare it with == or !=")
         if isinstance(value, float) and not math.isfinite(value):
@@ -181,119 +176,6 @@ def _suggest(name: str, known: Collection[str]) -> str:
     return "known names: " + ", ".join(shown) if shown else "no names are known here"
 
 
-def _to_float(value: Fraction) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise SpecError("a number is too large", "use smaller numbers") from None
-
-
-def _number(value: _Operand) -> int | float | Fraction:
-    if isinstance(value, str):
-        raise SpecError(f"text {value!r} where a number belongs", "text can be compared with == and !=")
-    return value
-
-
-def _whole(value: Fraction) -> int | Fraction:
-    return value.numerator if value.denominator == 1 else value
-
-
-def _bits(value: int | float | Fraction) -> int:
-    if isinstance(value, float):
-        return 0
-    if isinstance(value, Fraction):
-        return max(value.numerator.bit_length(), value.denominator.bit_length())
-    return value.bit_length()
-
-
-def _checked(value: Any) -> Any:
-    if isinstance(value, Fraction):
-        value = _whole(value)
-    if _bits(value) > MAX_BITS:
-        raise SpecError("a number is too large", f"at most {MAX_BITS} bits are allowed")
-    return value
-
-
-def _divide(a: Any, b: Any) -> Any:
-    a, b = _number(a), _number(b)
-    if isinstance(a, float) or isinstance(b, float):
-        return a / b
-    if b == 0:
-        raise ZeroDivisionError
-    return _checked(Fraction(a) / Fraction(b))
-
-
-def _power(a: Any, b: Any) -> Any:
-    a, b = _number(a), _number(b)
-    if isinstance(a, bool):
-        a = int(a)
-    if isinstance(b, int) and not isinstance(a, float):
-        if a == 0 and b < 0:
-            raise ZeroDivisionError
-        if abs(a) not in (0, 1) and _bits(a) * abs(b) > MAX_BITS:
-            raise SpecError("the result of ** is too large", f"at most {MAX_BITS} bits are allowed")
-        # Python gives a float for a negative exponent of an int, a Fraction keeps it exact.
-        return _checked(Fraction(a) ** b if b < 0 else a**b)
-    result = float(a) ** float(b)
-    if isinstance(result, complex):
-        raise SpecError("a fractional power of a negative number", "keep the base at 0 or above")
-    return result
-
-
-def _log2(a: Any) -> Any:
-    a = _number(a)
-    if a <= 0:
-        raise SpecError(f"log2 of {a}", "its argument must be positive")
-    if isinstance(a, float):
-        return math.log2(a)
-    top, bottom = Fraction(a).numerator, Fraction(a).denominator
-    if top & (top - 1) == 0 and bottom & (bottom - 1) == 0:
-        return top.bit_length() - bottom.bit_length()
-    return math.log2(top) - math.log2(bottom)
-
-
-def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def apply(a: Any, b: Any) -> Any:
-        # The common case first: evaluation is the inner loop of constraint solving.
-        if type(a) is int and type(b) is int:
-            result = function(a, b)
-            return result if -_SMALL < result < _SMALL else _checked(result)
-        return _checked(function(_number(a), _number(b)))
-
-    return apply
-
-
-_SMALL = 1 << 62
-
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: _arithmetic(operator.add),
-    ast.Sub: _arithmetic(operator.sub),
-    ast.Mult: _arithmetic(operator.mul),
-    ast.Div: _divide,
-    ast.FloorDiv: _arithmetic(operator.floordiv),
-    ast.Mod: _arithmetic(operator.mod),
-    ast.Pow: _power,
-}
-
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-
-FUNCTIONS: Mapping[str, tuple[int, int | None, Callable[..., Any]]] = {
-    "min": (1, None, lambda *a: min(_number(x) for x in a)),
-    "max": (1, None, lambda *a: max(_number(x) for x in a)),
-    "ceil": (1, 1, lambda a: math.ceil(_number(a))),
-    "floor": (1, 1, lambda a: math.floor(_number(a))),
-    "abs": (1, 1, lambda a: abs(_number(a))),
-    "log2": (1, 1, _log2),
-}
-"""Functions by name: fewest and most arguments, and what computes them."""
-
 _LITERALS = {"true": True, "false": False, "True": True, "False": False}
 
 RESERVED = frozenset(FUNCTIONS) | frozenset(_LITERALS) | {"and", "or", "not"}
@@ -322,7 +204,7 @@ def _lookup(name: str) -> _Run:
 
 
 def _truth(value: Any) -> bool:
-    return bool(_number(value))
+    return bool(number(value))
 
 
 class _Compiler:
@@ -376,7 +258,7 @@ class _Compiler:
         return _lookup(node.id)
 
     def _binary(self, node: ast.BinOp, depth: int) -> _Run:
-        function = _BINARY.get(type(node.op))
+        function = BINARY.get(type(node.op))
         if function is None:
             raise self._refuse(node.op if isinstance(node.op, ast.BitXor) else node)
         left, right = self.compile(node.left, depth + 1), self.compile(node.right, depth + 1)
@@ -385,9 +267,9 @@ class _Compiler:
     def _unary(self, node: ast.UnaryOp, depth: int) -> _Run:
         operand = self.compile(node.operand, depth + 1)
         if isinstance(node.op, ast.USub):
-            return lambda env: -_number(operand(env))
+            return lambda env: -number(operand(env))
         if isinstance(node.op, ast.UAdd):
-            return lambda env: +_number(operand(env))
+            return lambda env: +number(operand(env))
         if isinstance(node.op, ast.Not):
             return lambda env: not _truth(operand(env))
         raise self._refuse(node)
@@ -402,7 +284,7 @@ class _Compiler:
         first = self.compile(node.left, depth + 1)
         steps: list[tuple[Callable[[Any, Any], bool], bool, _Run]] = []
         for op, right in zip(node.ops, node.comparators, strict=True):
-            function = _COMPARE.get(type(op))
+            function = COMPARE.get(type(op))
             if function is None:
                 raise self._refuse(node)
             ordered = not isinstance(op, ast.Eq | ast.NotEq)
@@ -413,8 +295,8 @@ class _Compiler:
             for function, ordered, part in steps:
                 right = part(env)
                 if ordered:
-                    _number(left)
-                    _number(right)
+                    number(left)
+                    number(right)
                 if not function(left, right):
                     return False
                 left = right

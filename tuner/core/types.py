@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from tuner.core.arithmetic import Value
 from tuner.core.canonical import digest_json
 from tuner.core.expressions import Expression, parse
 
@@ -36,9 +37,6 @@ __all__ = [
     "VerifyPolicy",
     "opaque_bytes",
 ]
-
-Value = int | float | str | bool
-"""What a tunable can be set to."""
 
 Configuration = Mapping[str, Value]
 """One value for every tunable by name. A flag group's value is the chosen text; ``passes`` is the pipeline text."""

@@ -250,7 +250,8 @@ def _mismatch(action: Action, event: Recorded) -> str:
         case BuildOther():
             wanted_event = ("other", None, {"index": action.index})
         case Examine():
-            wanted_event = ("remarks", None, {})
+            of_variant = {} if action.variant == ORIGINAL else {"variant": action.variant}
+            wanted_event = ("remarks", None, of_variant)
         case Await():
             wanted_event = ("waited", None, {})
         case Compare():

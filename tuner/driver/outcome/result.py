@@ -24,6 +24,9 @@ __all__ = ["SCHEMA_VERSION", "Summary", "search_times_s", "summarise"]
 
 SCHEMA_VERSION = 1
 
+_FEWEST_CALLS = 3
+"""Timed calls under which there is no interval."""
+
 CLAIMS = ("improved", "negligible", "none", "not_confirmed")
 
 
@@ -40,6 +43,8 @@ class Lineage:
         by: variants that each proposer or model has made.
         gains: of each edit: how many times as long a call takes without it, infinite where nothing works without it;
             ``None`` where that was not tried.
+        intervals: of those ratios, 95% over the timed calls of one process each; ``None`` where there is none. Where
+            the buffers lie, which differs between processes, is not in them.
     """
 
     total: int
@@ -49,6 +54,7 @@ class Lineage:
     edits: tuple[Mapping[str, Any], ...]
     by: Mapping[str, int]
     gains: tuple[float | None, ...] = ()
+    intervals: tuple[tuple[float, float] | None, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -61,8 +67,14 @@ class Lineage:
             "variant": self.variant,
             "edits": [dict(e) for e in self.edits],
             "gains": [
-                None if g is None else {"ratio": None if math.isinf(g) else g, "needed": math.isinf(g)}
-                for g in self.gains
+                None
+                if g is None
+                else {
+                    "ratio": None if math.isinf(g) else g,
+                    "ci95": None if i is None else list(i),
+                    "needed": math.isinf(g),
+                }
+                for g, i in zip(self.gains, self.intervals or (None,) * len(self.gains), strict=True)
             ],
         }
 
@@ -288,6 +300,7 @@ def _lineage(state: RunState, best: TrialState) -> Lineage:
         edits=own.edits,
         by=Counter(state.exchanges.arm_of[v.number] for v in searched if v.number in state.exchanges.arm_of),
         gains=tuple(_gain(reduction, edit) for edit in own.edits),
+        intervals=tuple(_gain_interval(state, edit) for edit in own.edits),
     )
 
 
@@ -314,6 +327,27 @@ def _gain(reduction: Reduction | None, edit: Mapping[str, Any]) -> float | None:
     """What an edit of the winner is worth, as a ratio of times."""
     lost = None if reduction is None else reduction.worth.get(canonical_json(dict(edit)))
     return None if lost is None else math.exp(lost)
+
+
+def _gain_interval(state: RunState, edit: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The interval of what an edit is worth, around the ratio that the run decided by."""
+    reduction = state.reduction
+    gain = _gain(reduction, edit)
+    if reduction is None or gain is None or math.isinf(gain):
+        return None
+    number = reduction.without.get(canonical_json(dict(edit)))
+    without = None if number is None else state.trials[number]
+    kept = state.trials[reduction.trial]
+    halves = []
+    for problem, weight in enumerate(state.settings.weights):
+        times = [] if without is None else without.times_s(problem)
+        own = kept.times_s(problem)
+        if min(len(times), len(own)) < _FEWEST_CALLS:
+            return None
+        found = statistics.log_ratio_interval(times, own)
+        halves.append(weight * math.log(found.high / found.value))
+    half = math.hypot(*halves)
+    return gain * math.exp(-half), gain * math.exp(half)
 
 
 def _message(state: RunState, baseline: TrialState) -> str:

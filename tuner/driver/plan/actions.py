@@ -49,7 +49,13 @@ class Propose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examine:
-    """Ask the backend for its remarks on the source as given; leads to ``remarks``."""
+    """Ask the backend for its remarks on a variant at its best configuration; leads to ``remarks``.
+
+    Attributes:
+        variant: whose.
+    """
+
+    variant: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

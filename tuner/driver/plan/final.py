@@ -46,6 +46,11 @@ def finalists(state: RunState) -> list[int]:
         if trial.status is Status.OK and not trial.raced and trial.score is not None and trial.score < 0
         if trial.variant not in replaced or trial.variant == ORIGINAL
     ]
+    evolution = state.settings.evolution
+    if evolution is not None and evolution.near is not None and scored:
+        # What is far behind would only take the time of those that may win.
+        bound = min(scored)[0] + evolution.near
+        scored = [one for one in scored if one[0] <= bound]
     found = [number for _, number in sorted(scored)[: state.settings.finalists]]
     if reduction is not None and reduction.replaced and reduction.trial not in found:
         found = [*found[: state.settings.finalists - 1], reduction.trial]

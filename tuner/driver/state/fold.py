@@ -48,7 +48,7 @@ def _apply_start(state: RunState, _: int | None, body: Mapping[str, Any]) -> Non
     if evolution is not None:
         original.digest, original.structure = body["variant"]["digest"], body["variant"]["structure"]
         original.cell = tuple(body["variant"]["cell"])
-        original.rung, original.target = 1, evolution.rung(1)
+        original.rung, original.target = evolution.given, evolution.rung(evolution.given)
         original.patience = evolution.dull
     state.variants = {ORIGINAL: original}
     state.exchanges = Exchanges(
@@ -85,7 +85,7 @@ def _apply_recall(state: RunState, _: int | None, body: Mapping[str, Any]) -> No
 
 
 def _apply_remarks(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    state.exchanges.remarks = body["remarks"]
+    state.exchanges.remarks[body.get("variant", ORIGINAL)] = body["remarks"]
 
 
 def _apply_consult(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:

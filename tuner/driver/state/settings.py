@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.search.llm.exchange import Model
 
-__all__ = ["EVOLVING_CALLS", "Evolution", "Llm", "RunSettings"]
+__all__ = ["EVOLVING", "EVOLVING_CALLS", "Evolution", "Llm", "RunSettings"]
 
 
 REMIX = "remix"
@@ -37,6 +37,8 @@ class Evolution:
             evolution is compared with.
         hopeless: log time by which a variant's first trial may be behind the best of all for its search to go on.
         pays: log time that an edit has to be worth to stay in the winner.
+        given: rung that the source as given has from the start; with 0 it has to earn more trials like any variant.
+        near: log time within which of the best a trial has to be to take part in the choice; ``None``: any may.
     """
 
     first: int = 4
@@ -54,6 +56,8 @@ class Evolution:
     independent: bool = False
     hopeless: float = 1.1
     pays: float = 0.01
+    given: int = 1
+    near: float | None = None
 
     def rung(self, number: int) -> int:
         """Trials of a variant up to the end of a rung."""
@@ -99,6 +103,9 @@ class Llm:
         """From a record."""
         return cls(**{**value, "models": tuple(Model(**m) for m in value["models"])})
 
+
+EVOLVING = Evolution(given=0, near=0.25)
+"""How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
 
 EVOLVING_CALLS = (3, 4, 5)
 """Least timed calls of each racing round where variants are searched: the source as given may be very slow."""

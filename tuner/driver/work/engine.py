@@ -37,6 +37,7 @@ from tuner.driver.plan.actions import (
 )
 from tuner.driver.plan.upcoming import next_action
 from tuner.driver.state.fold import apply
+from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.observations import untold
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import proposal_to_json
@@ -177,7 +178,7 @@ class Engine:
             case Await():
                 return self._desk.wait(action)
             case Examine():
-                return self._examine(), {}
+                return self._examine(action), {}
             case BuildTrials():
                 return self._build(action)
             case SetBaseline():
@@ -225,9 +226,17 @@ class Engine:
         body |= {"ask_s": self._clock() - started, "clock_s": self._now_s()}
         return [Event(kind="variant", body=body)], blobs if body["made"] is not None else {}
 
-    def _examine(self) -> list[Event]:
-        remarks = self._evaluation.remarks(self._build_of(BASELINE), self._resolved(BASELINE))
-        body = {"remarks": dict(remarks), "clock_s": self._now_s()}
+    def _examine(self, action: Examine) -> list[Event]:
+        best = self.state.variants[action.variant].best
+        if action.variant == ORIGINAL:
+            remarks = self._evaluation.remarks(self._build_of(BASELINE), self._resolved(BASELINE))
+        else:
+            assert best is not None
+            variant, resolved = self._lineup.of_trial(best)
+            remarks = self._evaluation.remarks(self._build_of(best), resolved, variant)
+        body: dict[str, Any] = {"remarks": dict(remarks), "clock_s": self._now_s()}
+        if action.variant != ORIGINAL:
+            body |= {"variant": action.variant, "of": best}
         return [Event(kind="remarks", body=body)]
 
     def _recall(self, action: Recall) -> tuple[list[Event], dict[str, bytes]]:
