@@ -88,7 +88,13 @@ def test_a_baseline_below_the_bound_shows_that_it_is_wrong(run: Callable[..., Ou
 def test_bounds_take_the_bandwidth_of_what_fits(scale_spec: Callable[..., Path]) -> None:
     (spec,) = load_spec(scale_spec())
     (found,) = bounds(spec.task, PEAKS)
-    assert found == {"bytes": TRAFFIC, "operations": 0.0, "bound_s": pytest.approx(TRAFFIC / 100e9)}
+    assert found == {
+        "bytes": TRAFFIC,
+        "operations": 0.0,
+        "bound_s": pytest.approx(TRAFFIC / 100e9),
+        "bandwidth_bytes_per_s": 100e9,
+        "operations_per_s": 64e9,
+    }
 
 
 def test_the_larger_of_traffic_and_operations_counts(scale_spec: Callable[..., Path]) -> None:

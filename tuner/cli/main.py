@@ -208,9 +208,10 @@ def init(
         Path | None, typer.Option("-o", "--output", help="Where to write; - for stdout.")
     ] = None,
 ) -> None:
-    """Write a first spec from a kernel's signature."""
+    """Write a first spec from a kernel's signature, with its schema beside it for editors."""
     from tuner.core.files import write_atomically
     from tuner.spec.init import init_spec
+    from tuner.spec.schema_file import SCHEMA_FILE, SCHEMA_LINE, schema_text
 
     written = init_spec(kernel_file, entry=entry)
     if output == Path("-"):
@@ -219,8 +220,10 @@ def init(
     target = output or kernel_file.with_suffix(".yaml")
     if target.exists():
         raise UsageError(f"{target} exists already", "name another file with -o, or -o - to see it")
-    write_atomically(target, written.encode())
-    print(f"wrote {target}; look through it, then: tuner check {target}")
+    write_atomically(target, (SCHEMA_LINE + written).encode())
+    # Made anew each time, so that it is this version's.
+    write_atomically(target.with_name(SCHEMA_FILE), schema_text().encode())
+    print(f"wrote {target} (and {SCHEMA_FILE} for editors); look through it, then: tuner check {target}")
 
 
 @app.command(name="import")
@@ -342,9 +345,9 @@ def doctor(as_json: Json = False) -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of specs, for editors."""
-    from tuner.spec.models import schema as spec_schema
+    from tuner.spec.schema_file import schema_text
 
-    print(json.dumps(spec_schema(), indent=2))
+    print(schema_text(), end="")
 
 
 def _stop_cleanly(interruption: Any) -> None:

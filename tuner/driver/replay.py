@@ -17,10 +17,12 @@ from tuner.driver.plan.actions import (
     Await,
     BuildOther,
     BuildTrials,
+    BuildWithout,
     Compare,
     Consult,
     Control,
     Decide,
+    Dissect,
     Examine,
     Final,
     Finished,
@@ -32,6 +34,7 @@ from tuner.driver.plan.actions import (
     Reduce,
     SetBaseline,
     Verify,
+    Weigh,
 )
 from tuner.driver.plan.upcoming import next_action
 from tuner.driver.state.fold import apply
@@ -104,6 +107,8 @@ def replay_events(state: RunState, lineup: Lineup, events: Iterable[Recorded], b
             _replay_variant(state, lineup, action, event, found)
         elif isinstance(action, Judge) and event.kind == "judge":
             _replay_judge(state, lineup, action, event, found)
+        elif isinstance(action, Dissect) and event.kind == "dissect":
+            _replay_dissect(state, lineup, event, found)
         else:
             problem = _mismatch(action, event)
             if isinstance(action, Decide):
@@ -207,6 +212,15 @@ def _replay_judge(state: RunState, lineup: Lineup, action: Judge, event: Recorde
     (found.ties if near(derived, recorded, TIE) else found.differences).append(difference)
 
 
+def _replay_dissect(state: RunState, lineup: Lineup, event: Recorded, found: Replay) -> None:
+    _check_seen(state, event, found)
+    found.decisions += 1
+    derived = from_json(canonical_json(lineup.dissect()))
+    if event.body["items"] != derived["items"]:
+        message = "other things of the winner can be taken back"
+        found.differences.append(Difference(seq=event.seq, kind="dissect", message=message))
+
+
 def _plain(proposals: list[Proposal]) -> list[Any]:
     return [from_json(canonical_json(proposal_to_json(p, {}, digest))) for p in proposals]
 
@@ -256,10 +270,18 @@ def _mismatch(action: Action, event: Recorded) -> str:
             wanted_event = ("waited", None, {})
         case Compare():
             wanted_event = ("compared", None, {"other": action.other, "number": action.number})
+        case BuildWithout():
+            wanted_event = ("without", None, {"item": action.items[0]})
+        case Weigh():
+            wanted_event = ("weighed", None, {"item": action.item, "number": action.number})
         case _:
             return f"the plan calls for {type(action).__name__}"
     kind, trial, fields = wanted_event
-    if event.kind == kind and kind in ("final", "compared") and body["medians_s"] != final_medians(body):
+    if (
+        event.kind == kind
+        and kind in ("final", "compared", "weighed")
+        and body["medians_s"] != final_medians(body)
+    ):
         return "its medians are not those of its samples"
     same = event.kind == kind and event.trial == trial and all(body.get(k) == v for k, v in fields.items())
     return "" if same else f"the plan calls for {_short({'kind': kind, 'trial': trial, **fields})}"

@@ -12,10 +12,12 @@ __all__ = [
     "Await",
     "BuildOther",
     "BuildTrials",
+    "BuildWithout",
     "Compare",
     "Consult",
     "Control",
     "Decide",
+    "Dissect",
     "Examine",
     "Final",
     "Finished",
@@ -27,6 +29,7 @@ __all__ = [
     "Reduce",
     "SetBaseline",
     "Verify",
+    "Weigh",
 ]
 
 
@@ -177,6 +180,27 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Dissect:
+    """List what of the confirmed winner can be taken back; leads to ``dissect``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildWithout:
+    """Compile the winner with each of these items taken back; leads to one ``without`` for each, in order."""
+
+    items: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weigh:
+    """Verify and time the winner without an item (``None``: the winner) in a fresh process; leads to ``weighed``."""
+
+    item: int | None
+    number: int
+    calls: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decide:
     """A decision: the event to append, whole."""
 
@@ -208,6 +232,9 @@ Action = (
     | Final
     | BuildOther
     | Compare
+    | Dissect
+    | BuildWithout
+    | Weigh
     | Decide
     | Finished
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tuner.core.types import BASELINE, Status
 from tuner.driver.plan import evolving, final
-from tuner.driver.plan.actions import Action, Ask, BuildTrials, Control, Decide, Finished
+from tuner.driver.plan.actions import Action, Ask, BuildTrials, Control, Decide, Dissect, Finished
 from tuner.driver.plan.upcoming import control_calls, end_body, stop_reason, trial_action
 from tuner.driver.state.lanes import Lane
 from tuner.driver.state.run import RunState
@@ -38,7 +38,7 @@ def decision(state: RunState) -> Action | None:
     if state.queue:
         return None
     action = final.next_action(state)
-    if isinstance(action, Decide):
+    if isinstance(action, Decide | Dissect):
         return action
     if state.final_lane is None:
         lane = _free_lanes(state, calibrated=True)[:1]

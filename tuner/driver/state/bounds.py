@@ -43,7 +43,7 @@ def light_of(task: Task, backend: Backend, *, measure: bool = False) -> dict[str
 
 
 def bounds(task: Task, peaks: Peaks) -> list[dict[str, float]]:
-    """For each problem ``bytes``, ``operations`` and ``bound_s``.
+    """For each problem ``bytes``, ``operations``, ``bound_s`` and the two rates that the bound rests on.
 
     Traffic goes at the bandwidth of the largest measured footprint that is no larger than the arrays: the next larger
     one is slower, so this is never too slow. With cold caches the largest footprint counts.
@@ -67,8 +67,17 @@ def bounds(task: Task, peaks: Peaks) -> list[dict[str, float]]:
             moved = float(given.bytes.evaluate(env))
         bandwidth = _bandwidth(peaks, footprint, cold=given.cache == "cold")
         # The faster of the dtypes, unless all floats are wide: a bound has to hold.
-        bound_s = max(moved / bandwidth, operations / _peak(task, peaks))
-        made.append({"bytes": moved, "operations": operations, "bound_s": bound_s})
+        peak = _peak(task, peaks)
+        bound_s = max(moved / bandwidth, operations / peak)
+        made.append(
+            {
+                "bytes": moved,
+                "operations": operations,
+                "bound_s": bound_s,
+                "bandwidth_bytes_per_s": bandwidth,
+                "operations_per_s": peak,
+            }
+        )
     return made
 
 

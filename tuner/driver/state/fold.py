@@ -8,6 +8,7 @@ from typing import Any
 from tuner.core.types import BASELINE, Stage, Status
 from tuner.driver.state import evolution
 from tuner.driver.state.bounds import disproves
+from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.evolution import judge, outclassed, reduced
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.judged import KEEP, PASS, Judged
@@ -168,6 +169,8 @@ def _apply_lane_lost(state: RunState, _: int | None, body: Mapping[str, Any]) ->
         purpose = "choose" if state.chosen is None else "confirm"
         state.finals[purpose], state.verdict, state.verdicts = [], None, 0
         state.compared = []
+        if state.dissection is not None:
+            state.dissection.weighed.clear()
 
 
 def _apply_place(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
@@ -264,6 +267,20 @@ def _apply_compared(state: RunState, _: int | None, body: Mapping[str, Any]) -> 
     state.compared.append(body)
 
 
+def _apply_dissect(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
+    state.dissection = Dissection(items=body["items"], begun_s=state.clock_s, built_s=state.clock_s)
+
+
+def _apply_without(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
+    assert state.dissection is not None
+    state.dissection.take_build(body)
+
+
+def _apply_weighed(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
+    assert state.dissection is not None
+    state.dissection.weighed.append(body)
+
+
 def _apply_end(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.end = body
     state.interrupted = False
@@ -308,6 +325,9 @@ _APPLY = {
     "verdict": _apply_verdict,
     "other": _apply_other,
     "compared": _apply_compared,
+    "dissect": _apply_dissect,
+    "without": _apply_without,
+    "weighed": _apply_weighed,
     "end": _apply_end,
     "interrupt": _apply_interrupt,
     "resume": _apply_resume,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.lanes import Lane
 from tuner.driver.state.lineage import Judgement, Reduction, VariantState
@@ -43,6 +44,7 @@ class RunState:
         self.verdicts = 0
         self.others: list[Mapping[str, Any]] = []
         self.compared: list[Mapping[str, Any]] = []
+        self.dissection: Dissection | None = None
         self.end: Mapping[str, Any] | None = None
         self.interrupted = False
         self.finished: list[int] = []

@@ -111,6 +111,12 @@ EVOLVING_CALLS = (3, 4, 5)
 """Least timed calls of each racing round where variants are searched: the source as given may be very slow."""
 
 
+ABLATE_SHARES: Mapping[str, float] = {"auto": 0.05, "full": 0.1}
+"""Parts of the time that are kept for taking the winner apart."""
+
+ABLATE_MOST_S = 30.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
     """Numbers that decisions depend on.
@@ -143,6 +149,8 @@ class RunSettings:
         proposers: that make variants without a model, by name.
         llm: models that make variants; ``None`` where none is asked.
         fleet: whether several devices time candidates at once.
+        ablate: whether a confirmed winner is taken apart at the end: ``auto`` with at most one process for three
+            evaluations, ``full`` for as long as there is time, ``off``.
     """
 
     strategy: str
@@ -172,6 +180,7 @@ class RunSettings:
     proposers: tuple[str, ...] = (REMIX,)
     llm: Llm | None = None
     fleet: bool = False
+    ablate: str = "off"
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; what has its default and was not there at first is there only where it is set."""
@@ -182,6 +191,7 @@ class RunSettings:
             ("proposers", (REMIX,)),
             ("llm", None),
             ("fleet", False),
+            ("ablate", "off"),
         )
         for name, default in unset:
             if getattr(self, name) == default:
@@ -201,7 +211,20 @@ class RunSettings:
     @property
     def search_deadline_s(self) -> float:
         """Active seconds at which the search has to end."""
-        return math.inf if self.minutes is None else self.minutes * 60 * (1 - self.confirm_share)
+        if self.minutes is None:
+            return math.inf
+        return self.minutes * 60 * (1 - self.confirm_share) - self.ablate_s
+
+    @property
+    def ablate_s(self) -> float:
+        """Seconds kept at the end for taking the winner apart."""
+        share = ABLATE_SHARES.get(self.ablate, 0.0)
+        return 0.0 if self.minutes is None else min(share * self.minutes * 60, ABLATE_MOST_S)
+
+    @property
+    def claim_deadline_s(self) -> float:
+        """Active seconds at which choosing and confirming have to end."""
+        return self.deadline_s - self.ablate_s
 
     @property
     def deadline_s(self) -> float:

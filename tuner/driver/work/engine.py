@@ -19,10 +19,12 @@ from tuner.driver.plan.actions import (
     Await,
     BuildOther,
     BuildTrials,
+    BuildWithout,
     Compare,
     Consult,
     Control,
     Decide,
+    Dissect,
     Examine,
     Final,
     Finished,
@@ -34,6 +36,7 @@ from tuner.driver.plan.actions import (
     Reduce,
     SetBaseline,
     Verify,
+    Weigh,
 )
 from tuner.driver.plan.upcoming import next_action
 from tuner.driver.state.fold import apply
@@ -46,6 +49,7 @@ from tuner.driver.work.correspondence import Correspondent
 from tuner.driver.work.desk import Desk
 from tuner.driver.work.lineup import Lineup
 from tuner.driver.work.remembering import Memory
+from tuner.driver.work.weighing import Lesser
 from tuner.evaluators.executors.worker import fresh_process, measure_problems
 from tuner.recorders.record import Event, RunRecord
 
@@ -101,6 +105,7 @@ class Engine:
         self._start_s = clock()
         self._builds: dict[int, Build] = {}
         self._others: dict[int, Build] = {}
+        self._lesser = Lesser(state, lineup, evaluation)
         self._open: _Open | None = None
         self._desk = Desk(state, lineup, correspondent, self._now_s, lambda: self._interruption.wanted)
 
@@ -195,6 +200,13 @@ class Engine:
                 return self._build_other(action)
             case Compare():
                 return self._compare(action), {}
+            case Dissect():
+                body = {"seen": self.state.seq, **self._lineup.dissect(), "clock_s": self._now_s()}
+                return [Event(kind="dissect", body=body)], {}
+            case BuildWithout():
+                return self._build_without(action), {}
+            case Weigh():
+                return self._weigh(action), {}
             case Finished():
                 return [], {}
 
@@ -381,12 +393,45 @@ class Engine:
         }
         return [Event(kind="compared", body=body)]
 
+    def _build_without(self, action: BuildWithout) -> list[Event]:
+        builds = self._lesser.compile(action.items)
+        now_s = self._now_s()
+        return [
+            Event(kind="without", body={"item": item, **bodies.lesser(build, now_s)})
+            for item, build in zip(action.items, builds, strict=True)
+        ]
+
+    def _weigh(self, action: Weigh) -> list[Event]:
+        started = self._clock()
+        trial, item = self._lesser.chosen, action.item
+        build = self._build_of(trial) if item is None else self._lesser.build(item)
+        resolved = None if item is None else self._lesser.resolved(item)
+        done = self._fresh("confirm", action.number, build, trial, action.calls, resolved)
+        status, measurements, message = done
+        body = {
+            "item": item,
+            "number": action.number,
+            **bodies.fresh(status, measurements, message, self._clock() - started, self._now_s()),
+            "measurements": [bodies.measurement(m) for m in measurements],
+        }
+        return [Event(kind="weighed", body=body)]
+
     def _fresh(
-        self, purpose: str, number: int, build: Build, trial: int, calls: Sequence[int]
+        self,
+        purpose: str,
+        number: int,
+        build: Build,
+        trial: int,
+        calls: Sequence[int],
+        resolved: Resolved | None = None,
     ) -> tuple[Status, list[Measurement], str]:
-        """Verifies and times a trial in a process of its own, a machine's fault tried again."""
+        """Verifies and times a trial, or what has other values, in a process of its own.
+
+        A machine's fault is tried again.
+        """
         retries = self.state.settings.lost_retries
-        return fresh_process(self._evaluation, build, self._resolved(trial), purpose, number, calls, retries)
+        resolved = resolved or self._resolved(trial)
+        return fresh_process(self._evaluation, build, resolved, purpose, number, calls, retries)
 
     def _close_session(self) -> None:
         if self._open is not None:

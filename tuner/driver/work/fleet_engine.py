@@ -26,11 +26,12 @@ from tuner.core.executors import (
     LaneLost,
 )
 from tuner.core.protocols import BaselineReport
-from tuner.core.types import BASELINE, Build, BuildRequest, Measurement, Status
+from tuner.core.types import BASELINE, Build, BuildRequest, Measurement, Resolved, Status
 from tuner.driver.plan.actions import (
     Action,
     BuildOther,
     BuildTrials,
+    BuildWithout,
     Compare,
     Control,
     Final,
@@ -38,6 +39,7 @@ from tuner.driver.plan.actions import (
     Measure,
     SetBaseline,
     Verify,
+    Weigh,
 )
 from tuner.driver.plan.fleet import decision, effects
 from tuner.driver.plan.upcoming import race_of, trial_action
@@ -185,8 +187,21 @@ class FleetEngine(Engine):
                     action.calls,
                     other,
                 )
+            case Weigh():
+                self._start_fresh(
+                    self._final_lane(),
+                    ("weigh", action.item),
+                    self._lesser.chosen,
+                    "confirm",
+                    action.number,
+                    action.calls,
+                    None if action.item is None else self._lesser.build(action.item),
+                    None if action.item is None else self._lesser.resolved(action.item),
+                )
             case BuildOther():
                 self._commit(*self._build_other(action))
+            case BuildWithout():
+                self._commit(self._build_without(action))
             case _:
                 raise AssertionError(f"nothing begins with {action}")
 
@@ -223,6 +238,7 @@ class FleetEngine(Engine):
         number: int,
         calls: tuple[int, ...],
         build: Build | None = None,
+        resolved: Resolved | None = None,
     ) -> None:
         if lane in self._lane_jobs:
             return
@@ -230,7 +246,7 @@ class FleetEngine(Engine):
             lane=lane,
             label=(*label, trial),
             build=build or (None if trial == BASELINE else self._build_of(trial)),
-            resolved=self._resolved(trial),
+            resolved=resolved or self._resolved(trial),
             purpose=purpose,
             number=number,
             calls=calls,
@@ -317,6 +333,10 @@ class FleetEngine(Engine):
         if job.label[0] == "final":
             body = {"purpose": job.label[1], "number": job.number, "lane": job.lane, **common, **samples}
             self._commit([Event(kind="final", body=body, trial=trial)])
+            return
+        if job.label[0] == "weigh":
+            body = {"item": job.label[1], "number": job.number, "lane": job.lane, **common, **samples}
+            self._commit([Event(kind="weighed", body=body)])
             return
         body = {"other": job.label[1], "number": job.number, "lane": job.lane, **common, **samples}
         self._commit([Event(kind="compared", body=body)])
