@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tuner.core.errors import MachineError, SpecError, UsageError
-from tuner.core.protocols import BaselineReport, Session
+from tuner.core.protocols import BaselineReport, LoadedImage, Session
 from tuner.core.streams import seed_for, stream
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Variant
 from tuner.evaluators.cuda.catalogue import device_catalogue
@@ -30,6 +30,7 @@ from tuner.evaluators.cuda.measured import DeviceRuns
 from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.cuda.nvrtc import Nvrtc
 from tuner.evaluators.cuda.other_compilers import build_with
+from tuner.evaluators.cuda.replacement import image_of
 
 __all__ = ["CudaBackend", "CudaEvaluation"]
 
@@ -101,6 +102,10 @@ class CudaBackend:
     def works_apart(self, target: str) -> bool:
         """Whether there is a device."""
         return isinstance(self._find(), Device)
+
+    def replacement(self, task: Task, code: bytes, resolved: Resolved) -> LoadedImage:
+        """See :class:`tuner.core.protocols.Replaces`."""
+        return image_of(task, code, resolved)
 
     def prepare(self, task: Task, *, workers: int) -> CudaEvaluation:
         """Starts the compile workers.

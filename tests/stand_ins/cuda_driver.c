@@ -50,8 +50,10 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     }
 }
 int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) { return 0; }
+static void *current;
 int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)1; return 0; }
-int cuCtxSetCurrent(void *context) { return 0; }
+int cuCtxSetCurrent(void *context) { current = context; return 0; }
+int cuCtxGetCurrent(void **context) { *context = current; return 0; }
 int cuCtxSynchronize(void) { return sticky; }
 int cuCtxResetPersistingL2Cache(void) { return sticky ? sticky : 801; }
 int cuStreamCreate(void **stream, unsigned flags) { *stream = (void *)1; return 0; }

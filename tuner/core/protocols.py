@@ -32,6 +32,7 @@ __all__ = [
     "Guess",
     "Known",
     "KnowsPeaks",
+    "LoadedImage",
     "NamesFunctions",
     "Observation",
     "Observer",
@@ -217,6 +218,23 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedImage:
+    """Machine code that a device's driver loads beside an application's own.
+
+    Attributes:
+        code: the image.
+        symbol: of the kernel in it.
+        constants: names of the variables in it that only the host writes; they take the application's values.
+        geometries: of a launch on each of the task's problems, as :attr:`Replacement.geometries`.
+    """
+
+    code: bytes
+    symbol: str
+    constants: tuple[str, ...]
+    geometries: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Substitute:
     """A function that takes the place of one of an application's own.
 
@@ -235,7 +253,9 @@ class Substitute:
 class Replaces(Protocol):
     """A backend whose winners can be put into an application's process from outside."""
 
-    def replacement(self, task: Task, code: bytes, resolved: Resolved) -> Replacement | Substitute:
+    def replacement(
+        self, task: Task, code: bytes, resolved: Resolved
+    ) -> Replacement | LoadedImage | Substitute:
         """What takes the place of the recorded program, or of a function.
 
         Raises:
