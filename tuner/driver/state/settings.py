@@ -38,7 +38,8 @@ class Evolution:
         hopeless: log time by which a variant's first trial may be behind the best of all for its search to go on.
         pays: log time that an edit has to be worth to stay in the winner.
         given: rung that the source as given has from the start; with 0 it has to earn more trials like any variant.
-        near: log time within which of the best a trial has to be to take part in the choice; ``None``: any may.
+        near: log time within which of the best a trial has to be to take part in the choice, the best few apart;
+            ``None``: any may.
     """
 
     first: int = 4
