@@ -13,7 +13,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Status
-from tuner.driver.plan import comparison, evolving
+from tuner.driver.plan import ablation, comparison, evolving
 from tuner.driver.plan.actions import Action, Decide, Final, Finished
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
@@ -152,6 +152,8 @@ def _end(state: RunState, message: str) -> Action:
         return Finished()
     if BASELINE not in state.out_of_final:
         action = comparison.next_action(state, _calls(state, BASELINE))
+        if action is None and state.chosen is not None:
+            action = ablation.next_action(state, _calls(state, state.chosen))
         if action is not None:
             return action
     return Decide(kind="end", body={"stopped_by": state.search_stop, "message": message})
@@ -190,18 +192,18 @@ def _cost_s(state: RunState) -> float:
 
 
 def _time_for_choosing(state: RunState, processes: int) -> bool:
-    start = state.settings.search_deadline_s
+    start = state.search_deadline_s
     if math.isinf(start):
         return True
-    start = min(start, state.settings.deadline_s)
+    start = min(start, state.claim_deadline_s)
     evolution = state.settings.evolution
     if evolution is not None:
         start = evolving.search_end_s(state)
     # The source as given may take many times as long as the finalists, so confirming costs more than choosing.
     share = CHOOSE_TIME_SHARE if evolution is None else evolution.choose
-    end = start + (state.settings.deadline_s - start) * share
+    end = start + (state.claim_deadline_s - start) * share
     return state.clock_s + processes * _cost_s(state) <= end
 
 
 def _time_for_pair(state: RunState) -> bool:
-    return state.clock_s + 2 * _cost_s(state) <= state.settings.deadline_s
+    return state.clock_s + 2 * _cost_s(state) <= state.claim_deadline_s
