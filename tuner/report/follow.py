@@ -15,6 +15,7 @@ from tuner.driver.outcome.curves import spread
 from tuner.driver.outcome.outcome import Outcome, outcome
 from tuner.driver.state.fold import apply
 from tuner.driver.state.run import RunState
+from tuner.driver.state.strangers import holding_together
 from tuner.driver.state.trials import FinalSample, TrialState
 from tuner.recorders.record import Recorded, RunRecord
 from tuner.spaces.space import Space
@@ -79,7 +80,8 @@ class Follower:
         if before and self._record.head.seq == before:
             return False
         for event in self._record.events(after=before):
-            self._take(event)
+            with holding_together(f"event {event.seq} ({event.kind})"):
+                self._take(event)
         return self.state.seq > before
 
     @property

@@ -154,7 +154,7 @@ def _weigh(state: RunState, found: Dissection, calls: tuple[int, ...]) -> Action
         missing = [e for e in (entrants[i] for i in rng.permutation(len(entrants))) if e not in done]
         # What was begun is brought to where it says something: what is slow without an item takes longer than thought.
         begun = 0 < number - WEIGH_FROM < LEAST
-        end_s = state.settings.deadline_s if begun else _end_s(state, found.begun_s)
+        end_s = state.deadline_s if begun else _end_s(state, found.begun_s)
         late = state.clock_s + len(entrants) * _cost_s(state) > end_s
         if missing and not done and late:
             return None
@@ -210,8 +210,8 @@ def _builds(state: RunState) -> int | None:
 def _end_s(state: RunState, begun_s: float) -> float:
     """Active seconds at which it has to end."""
     if state.settings.ablate == FULL or state.settings.evaluations is not None:
-        return state.settings.deadline_s
-    return min(state.settings.deadline_s, begun_s * (1 + TIME_SHARE))
+        return state.deadline_s
+    return min(state.deadline_s, begun_s * (1 + TIME_SHARE))
 
 
 def _build_end_s(state: RunState, found: Dissection) -> float:

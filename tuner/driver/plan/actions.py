@@ -28,6 +28,7 @@ __all__ = [
     "Receive",
     "Reduce",
     "SetBaseline",
+    "Share",
     "Verify",
     "Weigh",
 ]
@@ -110,10 +111,19 @@ class BuildTrials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """Ask the cost model about these trials at a stage, ``ask`` or ``build``; leads to ``judge``."""
+    """Ask the cost model about these trials at a stage, ``ask`` or ``build``; leads to ``judge``.
+
+    ``keep`` is how many of a pool go on at most; ``None``: a batch.
+    """
 
     stage: str
     trials: tuple[int, ...]
+    keep: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Wait for a slice of the budget that several runs share; leads to ``share``, which comes from outside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +235,7 @@ Action = (
     | BuildTrials
     | Judge
     | Recall
+    | Share
     | SetBaseline
     | Verify
     | Measure
