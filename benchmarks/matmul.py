@@ -3,7 +3,7 @@
 The spec in ``benchmarks/naive`` is tuned without an LLM; what the run has confirmed is exported and linked, and its
 calls alternate with NumPy's product in fresh processes. A run that is there already is gone on with.
 
-    python benchmarks/matmul.py [--minutes 10] [--seed 0] [--run FILE] [--processes 12] [--json]
+    python benchmarks/matmul.py [--minutes 10] [--evaluations N] [--seed 0] [--run FILE] [--processes 12] [--json]
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ CALLS = 15
 UNLIMITED = 1_000_000
 
 
-def tuned(record: Path, minutes: float, seed: int) -> Outcome:
+def tuned(record: Path, minutes: float, evaluations: int, seed: int) -> Outcome:
     """The run: the one that is there, the rest of one that was cut short, or a new one."""
     if record.exists():
         found = load(record).outcome
         return resume(record) if found.interrupted else found
     (spec,) = load_spec(SPEC)
-    return begin(spec, record, Options(minutes=minutes, evaluations=UNLIMITED, seed=seed))
+    return begin(spec, record, Options(minutes=minutes, evaluations=evaluations, seed=seed))
 
 
 def library(record: Path, folder: Path) -> Path:
@@ -96,6 +96,12 @@ def main() -> None:
     """Tunes, exports, compares."""
     arguments = parser(__doc__)
     arguments.add_argument("--minutes", type=float, default=10.0)
+    arguments.add_argument(
+        "--evaluations",
+        type=int,
+        default=UNLIMITED,
+        help="end the search earlier; the rest is for confirming",
+    )
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--run", type=Path, help="the record; kept, and gone on with where it is there")
     arguments.add_argument("--processes", type=int, default=12)
@@ -107,7 +113,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         record = given.run or Path(scratch) / "matmul.run"
         record.parent.mkdir(parents=True, exist_ok=True)
-        outcome = tuned(record, given.minutes, given.seed)
+        outcome = tuned(record, given.minutes, given.evaluations, given.seed)
         note(f"confirmed: {outcome.summary.claim}, {outcome.summary.speedup[0]:.1f} times the naive loops")
         figures = compared(library(record, Path(scratch) / "exported"), given.processes)
     lineage = outcome.summary.evolution

@@ -83,7 +83,10 @@ def test_only_what_is_near_the_best_takes_part_in_the_choice(tmp_path: Path) -> 
     (stop,) = [b for k, _, b in events(result.path) if k == "stop"]
     scores = {n: b["score"] for k, n, b in events(result.path) if k == "trial" and b.get("score") is not None}
     best = min(scores[n] for n in stop["finalists"])
-    assert all(scores[n] <= best + 0.25 for n in stop["finalists"])
+    near = [n for n in stop["finalists"] if scores[n] <= best + 0.25]
+    assert near
+    # A few are kept for the case that the best has only been lucky.
+    assert len(stop["finalists"]) <= max(3, len(near))
     assert audit(result.path, backend=quiet).differences == []
 
 

@@ -124,6 +124,8 @@ def test_bounds_take_the_bandwidth_of_what_fits(scale_spec: Callable[..., Path])
         "bytes": TRAFFIC,
         "operations": 0.0,
         "bound_s": pytest.approx(TRAFFIC / 100e9),
+        "bandwidth_bytes_per_s": 100e9,
+        "operations_per_s": 64e9,
         "written_bytes": TRAFFIC / 2,
         "written_s": pytest.approx(TRAFFIC / 2 / 100e9),
     }

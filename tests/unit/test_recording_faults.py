@@ -160,6 +160,7 @@ def test_buffers_are_filled_again_on_the_device_and_not_from_the_host(
 
 
 @needs_compiler
+@pytest.mark.slow
 def test_a_hung_kernel_costs_one_candidate_and_no_worker(bench: Bench) -> None:
     status, message = bench.judge(KERNEL.replace("usleep(500);", "for (;;) usleep(500);"))
     assert status is Status.TIMED_OUT, message

@@ -66,19 +66,22 @@ def test_a_fifth_of_failures_does_not_stop_it():
     assert np.median([found("surrogate", seed, trials=60, failing=0.2) for seed in range(5)]) <= 0.3
 
 
-def test_failures_are_avoided_once_they_are_seen():
-    space = kernel_like()
-    searcher = create("surrogate", space)
+def late_failures(seed):
+    searcher = create("surrogate", kernel_like())
     failed = []
     for trial in range(70):
-        (proposal,) = searcher.ask(1, stream(0, "ask", trial))
+        (proposal,) = searcher.ask(1, stream(seed, "ask", trial))
         c = proposal.configuration
         bad = c["BX"] * c["BY"] > 300
         failed.append(bad)
         status = Status.OUT_OF_RESOURCES if bad else Status.OK
         seen = Observation(trial=trial, proposal=proposal, status=status, score=None if bad else score(c))
         searcher.tell([seen])
-    assert sum(failed[40:]) < 15
+    return sum(failed[40:])
+
+
+def test_failures_are_avoided_once_they_are_seen():
+    assert np.median([late_failures(seed) for seed in range(3)]) < 15
 
 
 def test_a_space_with_a_million_points_is_searched_whole_or_in_part_and_adopts():

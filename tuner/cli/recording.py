@@ -21,7 +21,7 @@ Runs = Annotated[
     list[Path],
     typer.Argument(
         help="Run records, or the folder of an application's recorded kernels.",
-        metavar="RUN… -- COMMAND…",
+        metavar="RUN",
         show_default=False,
     ),
 ]
@@ -39,7 +39,7 @@ def add_commands(app: typer.Typer) -> None:
 
 
 class _BeforeCommand(TyperCommand):
-    """A command whose own words end at ``--``; those after it are an application's, kept in the context's ``meta``."""
+    """Its own words end at ``--``; those after it are an application's, kept in the context's ``meta``."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Takes the application's words off."""
@@ -48,6 +48,10 @@ class _BeforeCommand(TyperCommand):
             ctx.meta[_COMMAND] = args[cut + 1 :]
             args = args[:cut]
         return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Shows where the application's words go."""
+        return [*super().collect_usage_pieces(ctx), "-- COMMAND..."]
 
 
 def _parted(ctx: typer.Context, runs: list[Path]) -> tuple[list[Path], list[str]]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tuner.driver.doctor import Finding
     from tuner.driver.outcome.result import Correspondence, Lineage
     from tuner.driver.outcome.savings import Savings
+    from tuner.driver.plan.ablation import Worth
     from tuner.driver.plan.comparison import Comparison
     from tuner.driver.state.objectives import FrontPoint
 
@@ -166,11 +167,22 @@ def _edit(edit: Mapping[str, Any]) -> str:
 
 
 def _print_changes(result: Result) -> None:
+    worths = {w.item["name"]: w for w in result.outcome.summary.ablation if w.item["kind"] != "pass"}
     for name, value in result.outcome.summary.changes.items():
         shown = repr(value) if isinstance(value, str) else str(value)
         if len(shown) > PIPELINE_SHOWN:
             shown = f"{len(shown)} characters; tuner export writes it out"
-        print(f"  {name:10} {shown}")
+        print(f"  {name:10} {shown}{_without(worths.get(name))}")
+
+
+def _without(worth: Worth | None) -> str:
+    """How many times as long a call takes with this alone as it was before."""
+    if worth is None or worth.ratio is None:
+        return ""
+    if worth.same_code:
+        return "  (the same code without it)"
+    value, low, high = worth.ratio
+    return f"  (without it {value:.2f} times as long [{low:.2f}, {high:.2f}])"
 
 
 def _unit(seconds: float) -> tuple[str, float]:

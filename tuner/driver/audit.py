@@ -22,7 +22,7 @@ from tuner.driver.work.environment import toolchain
 from tuner.driver.work.lineup import Lineup
 from tuner.evaluators import registry as backends
 from tuner.recorders import signature as signatures
-from tuner.recorders.audit import audit_file
+from tuner.recorders.audit import audit_file, is_meant_as_record
 from tuner.recorders.record import Head, RunRecord
 from tuner.spec.load import LoadedSpec
 
@@ -96,6 +96,8 @@ def audit(
         UsageError: the key cannot be used, or the record is not one to sign.
         MachineError: there is a signature to check or to make, and no package for it.
     """
+    if path.is_file() and not is_meant_as_record(path):
+        raise RecordError(f"{path} cannot be audited: it is not a run record", "check the path")
     report = AuditReport(path=path)
     for finding in audit_file(path):
         (report.differences if finding.error else report.notes).append(finding.message)

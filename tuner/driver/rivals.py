@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.canonical import digest
+from tuner.driver.outcome.curves import best_so_far
 from tuner.driver.state.settings import REMIX, Evolution
 
 if TYPE_CHECKING:
@@ -95,8 +96,8 @@ def run_rivals(
         run: carries out a run.
 
     Returns:
-        For each a text of JSON: its name, what it came to, its record's name and digest. Nothing for a spec that does
-        not evolve: the run itself is what it would be compared with. An interrupted rival ends the list.
+        For each a text of JSON: its name, what it came to and how, its record's name and digest. Nothing for a spec
+        that does not evolve: the run itself is what it would be compared with. An interrupted rival ends the list.
     """
     found = []
     for name, rival in rivals_of(spec, options.llm).items():
@@ -118,5 +119,6 @@ def _shown(name: str, outcome: Outcome) -> dict[str, Any]:
         "wall_s": summary.wall_s,
         "stopped_by": summary.stopped_by,
         "run": None if path is None else path.name,
+        "curve": None if path is None else best_so_far(path),
         "digest": None if path is None else digest(path.read_bytes()),
     }

@@ -12,6 +12,7 @@ from tuner.core import statistics
 from tuner.core.canonical import canonical_json
 from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.outcome.savings import Savings, savings
+from tuner.driver.plan.ablation import Worth, worths
 from tuner.driver.plan.comparison import Comparison, comparisons
 from tuner.driver.plan.light import ratio_to_light
 from tuner.driver.state.lineage import Reduction
@@ -130,6 +131,7 @@ class Summary:
         savings: what the cost model saved; ``None`` where it was not asked.
         pareto: where there are several objectives the trials that nothing beats in all of them, fastest first; their
             values are the search's, unlike the claim, which is about time and confirmed.
+        ablation: what each setting and each pass of the winner is worth, where that was measured.
         rivals: what simpler searches reached with the same budget, where they were asked for.
         baseline_s, best_s: seconds of one call with 95% interval (weighted geometric mean over problems).
     """
@@ -156,6 +158,7 @@ class Summary:
     llm: Correspondence = field(default_factory=Correspondence)
     pareto: tuple[FrontPoint, ...] = ()
     rivals: tuple[Mapping[str, Any], ...] = ()
+    ablation: tuple[Worth, ...] = ()
 
     @property
     def configuration(self) -> Configuration:
@@ -202,6 +205,7 @@ class Summary:
             "light": self._light_json(),
             "library": None if self.recalled is None else [dict(source) for source in self.recalled],
             "cost_model": None if self.savings is None else self.savings.to_json(),
+            **({"ablation": [w.to_json() for w in self.ablation]} if self.ablation else {}),
             **({"baselines": [dict(r) for r in self.rivals]} if self.rivals else {}),
         }
 
@@ -274,6 +278,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         llm=_correspondence(state),
         pareto=pareto(state),
         rivals=tuple((state.start or {}).get("rivals", ())),
+        ablation=worths(state),
     )
 
 

@@ -47,7 +47,9 @@ def light_of(task: Task, backend: Backend, *, measure: bool = False) -> dict[str
 
 
 def bounds(task: Task, peaks: Peaks) -> list[dict[str, float]]:
-    """For each problem ``bytes``, ``operations`` and ``bound_s``; ``written_bytes`` and ``written_s`` of outputs alone.
+    """For each problem ``bytes``, ``operations``, ``bound_s`` and the two rates that the bound rests on.
+
+    ``written_bytes`` and ``written_s`` are of the outputs alone.
 
     Traffic goes at the bandwidth of the largest measured footprint that is no larger than the arrays: the next larger
     one is slower, so this is never too slow. With cold caches the largest footprint counts.
@@ -73,7 +75,8 @@ def bounds(task: Task, peaks: Peaks) -> list[dict[str, float]]:
             moved = float(given.bytes.evaluate(env))
         bandwidth = _bandwidth(peaks, footprint, cold=given.cache == "cold")
         # The faster of the dtypes, unless all floats are wide: a bound has to hold.
-        bound_s = max(moved / bandwidth, operations / _peak(task, peaks))
+        peak = _peak(task, peaks)
+        bound_s = max(moved / bandwidth, operations / peak)
         # Stores may stay in a cache that is cold for loads, so no less than the rate of so small a footprint holds.
         written_s = written / _bandwidth(peaks, written, cold=False)
         made.append(
@@ -81,6 +84,8 @@ def bounds(task: Task, peaks: Peaks) -> list[dict[str, float]]:
                 "bytes": moved,
                 "operations": operations,
                 "bound_s": bound_s,
+                "bandwidth_bytes_per_s": bandwidth,
+                "operations_per_s": peak,
                 "written_bytes": float(written),
                 "written_s": written_s,
             }

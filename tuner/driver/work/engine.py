@@ -19,10 +19,12 @@ from tuner.driver.plan.actions import (
     Await,
     BuildOther,
     BuildTrials,
+    BuildWithout,
     Compare,
     Consult,
     Control,
     Decide,
+    Dissect,
     Examine,
     Final,
     Finished,
@@ -33,7 +35,9 @@ from tuner.driver.plan.actions import (
     Receive,
     Reduce,
     SetBaseline,
+    Share,
     Verify,
+    Weigh,
 )
 from tuner.driver.plan.upcoming import next_action
 from tuner.driver.state.fold import apply
@@ -46,8 +50,9 @@ from tuner.driver.work.correspondence import Correspondent
 from tuner.driver.work.desk import Desk
 from tuner.driver.work.lineup import Lineup
 from tuner.driver.work.remembering import Memory
+from tuner.driver.work.weighing import Lesser
 from tuner.evaluators.executors.worker import fresh_process, measure_problems
-from tuner.recorders.record import Event, RunRecord
+from tuner.recorders.record import Event, Recorded, RunRecord
 
 __all__ = ["Engine", "Interruption"]
 
@@ -99,13 +104,19 @@ class Engine:
         self._interruption = interruption or Interruption()
         self._base_s = state.clock_s
         self._start_s = clock()
+        self._paused = False
         self._builds: dict[int, Build] = {}
         self._others: dict[int, Build] = {}
+        self._lesser = Lesser(state, lineup, evaluation)
         self._open: _Open | None = None
         self._desk = Desk(state, lineup, correspondent, self._now_s, lambda: self._interruption.wanted)
 
     def run(self) -> None:
-        """Goes on until the run has ended or is interrupted; safe to call on a resumed state."""
+        """Goes on until the run has ended, is interrupted, or waits for a share of a budget.
+
+        Safe to call on a resumed state, and again after :meth:`share`. The run's clock stands still in between.
+        """
+        self._unpause()
         try:
             while True:
                 if self._interruption.wanted:
@@ -116,12 +127,13 @@ class Engine:
                     self._commit(events, blobs)
                     continue
                 action = next_action(self.state)
-                if isinstance(action, Finished):
+                if isinstance(action, Finished | Share):
                     return
                 events, blobs = self._perform(action)
                 self._commit(events, blobs)
         finally:
             self._close_session()
+            self._pause()
 
     def go_on(self, environment: Mapping[str, Any]) -> None:
         """Makes a restored run ready to go on: the evaluation knows the baseline, unfinished trials start over.
@@ -144,6 +156,17 @@ class Engine:
         lost, blobs = self._desk.go_on()
         self._commit([*events, *lost], blobs)
 
+    def share(self, body: Mapping[str, Any]) -> None:
+        """A slice of a budget that several runs share, or that no more will come; between two calls of :meth:`run`."""
+        self._commit([Event(kind="share", body={**body, "clock_s": self._base_s})])
+
+    def _pause(self) -> None:
+        self._base_s, self._paused = self._now_s(), True
+
+    def _unpause(self) -> None:
+        if self._paused:
+            self._start_s, self._paused = self._clock(), False
+
     def _now_s(self) -> float:
         return self._base_s + self._clock() - self._start_s
 
@@ -151,12 +174,13 @@ class Engine:
         # The state is fed what the record gives back, so it sees exactly what a later reader will see.
         for recorded in self._record.append(events, blobs or {}):
             apply(self.state, recorded)
-            self._desk.committed(recorded)
-            self._tell(recorded.kind, {**recorded.body, "trial": recorded.trial})
+            self._committed(recorded)
 
-    def _tell(self, kind: str, body: Mapping[str, Any]) -> None:
+    def _committed(self, recorded: Recorded) -> None:
+        """What an event that is in the record now leads to outside."""
+        self._desk.committed(recorded)
         for observer in self._observers:
-            observer.event(kind, body)
+            observer.event(recorded.kind, {**recorded.body, "trial": recorded.trial})
 
     def _perform(self, action: Action) -> tuple[list[Event], dict[str, bytes]]:
         match action:
@@ -195,7 +219,14 @@ class Engine:
                 return self._build_other(action)
             case Compare():
                 return self._compare(action), {}
-            case Finished():
+            case Dissect():
+                body = {"seen": self.state.seq, **self._lineup.dissect(), "clock_s": self._now_s()}
+                return [Event(kind="dissect", body=body)], {}
+            case BuildWithout():
+                return self._build_without(action), {}
+            case Weigh():
+                return self._weigh(action), {}
+            case Finished() | Share():
                 return [], {}
 
     def _ask(self, action: Ask) -> tuple[list[Event], dict[str, bytes]]:
@@ -381,12 +412,45 @@ class Engine:
         }
         return [Event(kind="compared", body=body)]
 
+    def _build_without(self, action: BuildWithout) -> list[Event]:
+        builds = self._lesser.compile(action.items)
+        now_s = self._now_s()
+        return [
+            Event(kind="without", body={"item": item, **bodies.lesser(build, now_s)})
+            for item, build in zip(action.items, builds, strict=True)
+        ]
+
+    def _weigh(self, action: Weigh) -> list[Event]:
+        started = self._clock()
+        trial, item = self._lesser.chosen, action.item
+        build = self._build_of(trial) if item is None else self._lesser.build(item)
+        resolved = None if item is None else self._lesser.resolved(item)
+        done = self._fresh("confirm", action.number, build, trial, action.calls, resolved)
+        status, measurements, message = done
+        body = {
+            "item": item,
+            "number": action.number,
+            **bodies.fresh(status, measurements, message, self._clock() - started, self._now_s()),
+            "measurements": [bodies.measurement(m) for m in measurements],
+        }
+        return [Event(kind="weighed", body=body)]
+
     def _fresh(
-        self, purpose: str, number: int, build: Build, trial: int, calls: Sequence[int]
+        self,
+        purpose: str,
+        number: int,
+        build: Build,
+        trial: int,
+        calls: Sequence[int],
+        resolved: Resolved | None = None,
     ) -> tuple[Status, list[Measurement], str]:
-        """Verifies and times a trial in a process of its own, a machine's fault tried again."""
+        """Verifies and times a trial, or what has other values, in a process of its own.
+
+        A machine's fault is tried again.
+        """
         retries = self.state.settings.lost_retries
-        return fresh_process(self._evaluation, build, self._resolved(trial), purpose, number, calls, retries)
+        resolved = resolved or self._resolved(trial)
+        return fresh_process(self._evaluation, build, resolved, purpose, number, calls, retries)
 
     def _close_session(self) -> None:
         if self._open is not None:
