@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import math
 import statistics
 import subprocess
 import sys
@@ -24,7 +23,7 @@ import numpy as np
 from _common import ROOT, emit, machine, note, parser
 
 from tuner.api import load
-from tuner.core.statistics import mean_interval
+from tuner.core.statistics import log_ratio_interval
 from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
 from tuner.driver.outcome.outcome import Outcome
@@ -82,11 +81,11 @@ def compared(path: Path, processes: int) -> dict[str, Any]:
     for _ in range(processes):
         command = [sys.executable, str(Path(__file__).resolve()), "--pair", str(path)]
         samples.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
-    logs = mean_interval([math.log(s["tuned"] / s["openblas"]) for s in samples])
+    ratio = log_ratio_interval([s["tuned"] for s in samples], [s["openblas"] for s in samples])
     return {
         "tuned_s": statistics.median(s["tuned"] for s in samples),
         "openblas_s": statistics.median(s["openblas"] for s in samples),
-        "ratio": [math.exp(v) for v in (logs.value, logs.low, logs.high)],
+        "ratio": [ratio.value, ratio.low, ratio.high],
         "largest_difference": max(s["difference"] for s in samples),
         "processes": processes,
     }

@@ -42,7 +42,7 @@ const progressChart = (data, by, height = 400) => {
   let end = last;
   for (const [k, other] of baselinesOf(data).entries()) {
     const speed = other.claim === "improved" ? other.speedup.value : 1, curve = other.curve, colour = colours[k % colours.length];
-    const said = `${other.name}, the same budget: ${times(speed)} confirmed`;
+    const said = `${other.name}: ${times(speed)} confirmed, the same budget`;
     if (curve && curve.speed.length) {
       const x = by === "clock" ? curve.clock_s : curve.done;
       end = Math.max(end, x.at(-1));
