@@ -32,7 +32,8 @@ def print_result(result: Result) -> None:
     summary = outcome.summary
     print(f"{outcome.kernel}: {_answer(result)}")
     unit, scale = _unit(summary.baseline_s[0])
-    print(f"  baseline   {_time(summary.baseline_s, unit, scale)}")
+    if not math.isnan(summary.baseline_s[0]):
+        print(f"  baseline   {_time(summary.baseline_s, unit, scale)}")
     if summary.improved:
         print(f"  best       {_time(summary.best_s, unit, scale)}  (trial {summary.best.number})")
         _print_edits(result)
