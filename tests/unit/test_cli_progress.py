@@ -175,7 +175,13 @@ def test_a_run_that_ended_before_its_baseline_shows_no_time(
     (spec,) = load_spec(scale_spec())
     stop = Interruption()
     stop.set()
-    begin(spec, tmp_path / "early.run", Options(seed=1), backend=SimulatedBackend(), interruption=stop)
+    begin(
+        spec,
+        tmp_path / "early.run",
+        Options(seed=1),
+        backend=SimulatedBackend(seconds=lambda _: 1e-3),
+        interruption=stop,
+    )
     print_result(load(tmp_path / "early.run"))
     printed = capsys.readouterr().out
     assert "interrupted" in printed
