@@ -219,7 +219,7 @@ def test_a_budget_is_never_passed_and_ends_the_search(tmp_path: Path, budget: st
     llm = "model: local, max_tokens: 1000, prices: {prompt: 1.0, completion: 2.0}"
     usage = {"prompt_tokens": 3000, "completion_tokens": 1000}
     with server.serving(server.always(NO_MATCH, usage=usage)) as running:
-        spec = write(tmp_path, running.url, budget=f"evaluations: 2000, {budget}", llm=llm)
+        spec = write(tmp_path, running.url, budget=f"evaluations: 20_000, {budget}", llm=llm)
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
         asked = len(running.requests)
     value = result.to_json()

@@ -163,7 +163,8 @@ def test_a_budget_in_time_is_shared_as_a_whole(tmp_path: Path) -> None:
     shares = share_of(own)
     assert shares is not None
     assert shares[0].evaluations is None
-    assert shares[0].search_s == pytest.approx(2 * 0.85 * 12)
+    # Of each run's 12 s, 15% are kept for confirming and 5% for taking the winner apart.
+    assert shares[0].search_s == pytest.approx(2 * 0.8 * 12)
     hot, cold = tune_together(own, shares, out=tmp_path / "runs", clock=clock)
     searched = []
     for one in (hot, cold):
@@ -173,7 +174,7 @@ def test_a_budget_in_time_is_shared_as_a_whole(tmp_path: Path) -> None:
         with RunRecord.read(one.path) as record:
             searched.append(open_state(record)[0].searched_s)
     assert searched[0] > 2 * searched[1]
-    assert sum(searched) < 2 * 0.85 * 12 + 6
+    assert sum(searched) < 2 * 0.8 * 12 + 6
 
 
 def test_a_small_space_that_is_used_up_leaves_its_part_to_the_other(tmp_path: Path) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tuner.core.canonical import digest
-from tuner.core.errors import BaselineError, RecordError
+from tuner.core.errors import BaselineError
 from tuner.core.protocols import Evaluation, Observer, Session
 from tuner.core.streams import stream
-from tuner.core.types import BASELINE, Build, BuildRequest, Measurement, Resolved, Status
+from tuner.core.types import BASELINE, Build, Measurement, Resolved, Status
 from tuner.driver.plan.actions import (
     Action,
     Ask,
@@ -46,6 +45,7 @@ from tuner.driver.state.observations import untold
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import proposal_to_json
 from tuner.driver.work import bodies
+from tuner.driver.work.builds import Builds
 from tuner.driver.work.correspondence import Correspondent
 from tuner.driver.work.desk import Desk
 from tuner.driver.work.lineup import Lineup
@@ -56,7 +56,6 @@ from tuner.recorders.record import Event, Recorded, RunRecord
 
 __all__ = ["Engine", "Interruption"]
 
-BUILDS_KEPT = 64
 
 CONTROL_PURPOSE = "search"
 
@@ -105,8 +104,7 @@ class Engine:
         self._base_s = state.clock_s
         self._start_s = clock()
         self._paused = False
-        self._builds: dict[int, Build] = {}
-        self._others: dict[int, Build] = {}
+        self._builds = Builds(state, lineup, evaluation)
         self._lesser = Lesser(state, lineup, evaluation)
         self._open: _Open | None = None
         self._desk = Desk(state, lineup, correspondent, self._now_s, lambda: self._interruption.wanted)
@@ -144,7 +142,7 @@ class Engine:
         """
         baseline = self.state.baseline
         if baseline is not None and baseline["status"] == Status.OK:
-            report = self._evaluation.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
+            report = self._evaluation.set_baseline(self._builds.of(BASELINE), self._resolved(BASELINE))
             if report.status is not Status.OK:
                 raise BaselineError(
                     f"the baseline does not verify any more: {report.message}",
@@ -187,7 +185,7 @@ class Engine:
             case Decide():
                 if action.kind == "trial":
                     self._close_session()
-                    self._forget_builds()
+                    self._builds.forget()
                 return [Event(kind=action.kind, body=action.body, trial=action.trial)], {}
             case Ask():
                 return self._ask(action)
@@ -260,11 +258,11 @@ class Engine:
     def _examine(self, action: Examine) -> list[Event]:
         best = self.state.variants[action.variant].best
         if action.variant == ORIGINAL:
-            remarks = self._evaluation.remarks(self._build_of(BASELINE), self._resolved(BASELINE))
+            remarks = self._evaluation.remarks(self._builds.of(BASELINE), self._resolved(BASELINE))
         else:
             assert best is not None
             variant, resolved = self._lineup.of_trial(best)
-            remarks = self._evaluation.remarks(self._build_of(best), resolved, variant)
+            remarks = self._evaluation.remarks(self._builds.of(best), resolved, variant)
         body: dict[str, Any] = {"remarks": dict(remarks), "clock_s": self._now_s()}
         if action.variant != ORIGINAL:
             body |= {"variant": action.variant, "of": best}
@@ -288,7 +286,7 @@ class Engine:
         return [Event(kind="judge", body=body)]
 
     def _build(self, action: BuildTrials) -> tuple[list[Event], dict[str, bytes]]:
-        builds = self._compile(action.trials)
+        builds = self._builds.compile(action.trials)
         blobs: dict[str, bytes] = {}
         events = []
         for number, build in zip(action.trials, builds, strict=True):
@@ -299,49 +297,24 @@ class Engine:
 
     def _built(self, number: int, build: Build) -> tuple[list[Event], dict[str, bytes]]:
         """The event of a build, with its code where that is new."""
-        self._builds[number] = build
+        self._builds.keep(number, build)
         new = build.key not in self.state.keys or self.state.variant_of(number).purpose == "reduce"
         kept = build.status is Status.OK and new
         body = bodies.built(build, f"blob:{build.digest}" if kept else None, self._now_s())
         blobs = {build.digest: build.code} if kept else {}
         return [Event(kind="build", body=body, trial=number)], blobs
 
-    def _compile(self, trials: Sequence[int]) -> list[Build]:
-        candidates = [(n, *self._lineup.of_trial(n)) for n in trials]
-        requests = [BuildRequest(trial=n, variant=variant, resolved=r) for n, variant, r in candidates]
-        return self._evaluation.build(requests)
-
-    def _build_of(self, number: int) -> Build:
-        """The build of a trial whose ``build`` event is in the record, compiled again where it is not at hand."""
-        build = self._builds.get(number)
-        if build is None:
-            recorded = self.state.trials[number].build
-            assert recorded is not None
-            (build,) = self._compile([number])
-            if build.key != recorded["key"]:
-                raise RecordError(
-                    f"trial {number} builds to other code than the record says",
-                    "resume with the toolchain that the run was begun with",
-                )
-            self._builds[number] = build
-        return build
-
-    def _forget_builds(self) -> None:
-        keep = {BASELINE, self.state.best, *self.state.queue, *self.state.finalists}
-        for number in [n for n in self._builds if n not in keep][: -BUILDS_KEPT or None]:
-            del self._builds[number]
-
     def _resolved(self, number: int) -> Resolved:
         return self._lineup.of_trial(number)[1]
 
     def _set_baseline(self) -> list[Event]:
-        report = self._evaluation.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
+        report = self._evaluation.set_baseline(self._builds.of(BASELINE), self._resolved(BASELINE))
         return [Event(kind="baseline", body=bodies.baseline(report, self._now_s()))]
 
     def _verify(self, action: Verify) -> list[Event]:
         self._close_session()
         session = self._evaluation.open(
-            self._build_of(action.trial), self._resolved(action.trial), purpose="search", number=0
+            self._builds.of(action.trial), self._resolved(action.trial), purpose="search", number=0
         )
         self._open = _Open(trial=action.trial, session=session)
         verdict = session.verify()
@@ -357,7 +330,7 @@ class Engine:
 
     def _control(self, action: Control) -> list[Event]:
         started = self._clock()
-        build = self._build_of(BASELINE)
+        build = self._builds.of(BASELINE)
         status, measurements, message = self._fresh(CONTROL_PURPOSE, 0, build, BASELINE, action.calls)
         body = {
             "number": action.number,
@@ -367,7 +340,7 @@ class Engine:
 
     def _final(self, action: Final) -> list[Event]:
         started = self._clock()
-        build = self._build_of(action.trial)
+        build = self._builds.of(action.trial)
         status, measurements, message = self._fresh(
             "confirm", action.number, build, action.trial, action.calls
         )
@@ -380,7 +353,7 @@ class Engine:
         return [Event(kind="final", body=body, trial=action.trial)]
 
     def _build_other(self, action: BuildOther) -> tuple[list[Event], dict[str, bytes]]:
-        build = self._other(action.index)
+        build = self._builds.other(action.index)
         body = {
             "index": action.index,
             "command": self.state.settings.compare[action.index],
@@ -394,15 +367,9 @@ class Engine:
         blobs = {build.digest: build.code} if build.status is Status.OK else {}
         return [Event(kind="other", body=body)], blobs
 
-    def _other(self, index: int) -> Build:
-        if index not in self._others:
-            words = shlex.split(self.state.settings.compare[index])
-            self._others[index] = self._evaluation.build_with(words, self._resolved(BASELINE))
-        return self._others[index]
-
     def _compare(self, action: Compare) -> list[Event]:
         started = self._clock()
-        build = self._build_of(BASELINE) if action.other is None else self._other(action.other)
+        build = self._builds.of(BASELINE) if action.other is None else self._builds.other(action.other)
         status, measurements, message = self._fresh("confirm", action.number, build, BASELINE, action.calls)
         body = {
             "other": action.other,
@@ -423,7 +390,7 @@ class Engine:
     def _weigh(self, action: Weigh) -> list[Event]:
         started = self._clock()
         trial, item = self._lesser.chosen, action.item
-        build = self._build_of(trial) if item is None else self._lesser.build(item)
+        build = self._builds.of(trial) if item is None else self._lesser.build(item)
         resolved = None if item is None else self._lesser.resolved(item)
         done = self._fresh("confirm", action.number, build, trial, action.calls, resolved)
         status, measurements, message = done

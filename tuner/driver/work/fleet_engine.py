@@ -136,7 +136,7 @@ class FleetEngine(Engine):
         self._commit([*events, *lost], blobs)
         baseline = self.state.baseline
         if baseline is not None and baseline["status"] == Status.OK:
-            self._executor.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
+            self._executor.set_baseline(self._builds.of(BASELINE), self._resolved(BASELINE))
 
     @contextlib.contextmanager
     def _together(self) -> Iterator[None]:
@@ -192,7 +192,7 @@ class FleetEngine(Engine):
             case SetBaseline():
                 trial = self.state.trials[BASELINE]
                 assert trial.lane is not None
-                self._executor.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
+                self._executor.set_baseline(self._builds.of(BASELINE), self._resolved(BASELINE))
                 self._submit(BaselineJob(lane=trial.lane))
             case Verify():
                 self._start_evaluation(action.trial)
@@ -207,7 +207,7 @@ class FleetEngine(Engine):
                     lane, ("final", action.purpose), action.trial, "confirm", action.number, action.calls
                 )
             case Compare():
-                other = None if action.other is None else self._other(action.other)
+                other = None if action.other is None else self._builds.other(action.other)
                 self._start_fresh(
                     self._final_lane(),
                     ("compare", action.other),
@@ -256,7 +256,7 @@ class FleetEngine(Engine):
         job = EvaluateJob(
             lane=trial.lane,
             trial=number,
-            build=self._build_of(number),
+            build=self._builds.of(number),
             resolved=self._resolved(number),
             race=race_of(self.state, trial),
         )
@@ -278,7 +278,7 @@ class FleetEngine(Engine):
         job = FreshJob(
             lane=lane,
             label=(*label, trial),
-            build=build or (None if trial == BASELINE else self._build_of(trial)),
+            build=build or (None if trial == BASELINE else self._builds.of(trial)),
             resolved=resolved or self._resolved(trial),
             purpose=purpose,
             number=number,
@@ -353,7 +353,7 @@ class FleetEngine(Engine):
             self._commit([Event(kind="samples", body=body, trial=job.trial)])
             self._decide()
         if trial.status is not None:
-            self._forget_builds()
+            self._builds.forget()
 
     def _take_fresh(self, job: FreshJob, result: Fresh) -> None:
         measured: list[Measurement] = list(result.measurements)
