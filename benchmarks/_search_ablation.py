@@ -17,7 +17,7 @@ from tuner.core.errors import UsageError
 from tuner.search import feasibility, features, registry, scored_set, surrogate_search
 from tuner.search.surrogate import standardise
 
-__all__ = ["ARM", "WITHOUT", "search"]
+__all__ = ["ARM", "WITHOUT", "check", "search"]
 
 ARM = "parameter-arm"
 
@@ -33,6 +33,16 @@ WITHOUT: Mapping[str, tuple[tuple[Any, str, Any], ...]] = {
 """Parts with what takes their place: uniform points for the spread start, compressed log times for ranks, …"""
 
 
+def check(part: str) -> None:
+    """Raises for what is no part.
+
+    Raises:
+        UsageError: there is no such part.
+    """
+    if part not in WITHOUT:
+        raise UsageError(f"the searcher has no part {part!r} to leave out", "one of " + ", ".join(WITHOUT))
+
+
 def search(case: Case, strategy: str, evaluations: int, seeds: Sequence[int]) -> list[Trace]:
     """Traces of ``NAME-without-PART``, or of :data:`ARM`.
 
@@ -43,8 +53,7 @@ def search(case: Case, strategy: str, evaluations: int, seeds: Sequence[int]) ->
         with patch.dict(registry.BUILT_IN, {ARM: "tuner.search.auto:AutoSearcher"}):
             return simulate(case, ARM, evaluations, seeds)
     name, _, part = strategy.partition("-without-")
-    if part not in WITHOUT:
-        raise UsageError(f"the searcher has no part {part!r} to leave out", "one of " + ", ".join(WITHOUT))
+    check(part)
     with ExitStack() as stack:
         for owner, attribute, other in WITHOUT[part]:
             stack.enter_context(patch.object(owner, attribute, other))

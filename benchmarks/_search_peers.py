@@ -8,7 +8,7 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,11 @@ from _search_scores import Trace
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.types import Status
 from tuner.evaluators.recorded.spaces import key_of
+from tuner.search import registry
+from tuner.spaces.parameters import Parameter
+from tuner.spaces.space import Space
 
-__all__ = ["KERNEL_TUNER", "runner"]
+__all__ = ["KERNEL_TUNER", "expanded", "runner"]
 
 KERNEL_TUNER = (
     "adaptive_tabu_greywolf",
@@ -43,7 +46,25 @@ KERNEL_TUNER = (
 )
 """Kernel Tuner's strategies: those of its documentation, and the two that it ships beside them."""
 
+_PYATF = tuple(f"pyatf:{name}" for name in TECHNIQUES)
+_OPTUNA = ("optuna-tpe", "optuna-gp")
+_SKOPT = ("skopt-gp", "skopt-forest")
+_KERNEL_TUNER = tuple(f"kernel-tuner:{name}" for name in KERNEL_TUNER)
+_GROUPS = {
+    "kernel-tuner": _KERNEL_TUNER,
+    "pyatf": _PYATF,
+    "optuna": _OPTUNA,
+    "skopt": _SKOPT,
+    "peers": (*_KERNEL_TUNER, *_PYATF, *_OPTUNA, *_SKOPT),
+    "parts": tuple(f"surrogate-without-{part}" for part in without.WITHOUT),
+}
+
 _WORDS = {Status.BUILD_ERROR: "CompilationFailedConfig", Status.CRASHED: "RuntimeFailedConfig"}
+
+
+def expanded(names: Iterable[str]) -> list[str]:
+    """Strategies, groups of them written out, each once and in order."""
+    return list(dict.fromkeys(one for name in names for one in _GROUPS.get(name, (name,))))
 
 
 def runner(strategy: str) -> Peer:
@@ -59,11 +80,16 @@ def runner(strategy: str) -> Peer:
     """
     family, _, name = strategy.partition(":")
     if not name:
-        return without.search if "-without-" in strategy or strategy == without.ARM else simulate
+        return _own(strategy)
     try:
         if family == "kernel-tuner":
-            import kernel_tuner  # noqa: F401
+            from kernel_tuner.interface import strategy_map
 
+            plain = name.partition(";")[0]
+            if plain not in strategy_map:
+                raise UsageError(
+                    f"Kernel Tuner has no strategy {plain!r}", "one of " + ", ".join(strategy_map)
+                )
             return _kernel_tuner
         if family == "pyatf":
             import pyatf  # noqa: F401
@@ -74,6 +100,17 @@ def runner(strategy: str) -> Peer:
     except ImportError as error:
         raise MachineError(f"{strategy} cannot run ({error})", "pip install 'remix-tuner[bench]'") from error
     raise UsageError(f"unknown family {family!r}", "kernel-tuner:NAME, pyatf:NAME, or a searcher's name")
+
+
+def _own(strategy: str) -> Peer:
+    """One of the project's searchers, whole or with a part left out."""
+    name, _, part = strategy.partition("-without-")
+    if part:
+        without.check(part)
+    elif strategy == without.ARM:
+        return without.search
+    registry.create(name, Space([Parameter.choice("A", [1, 2])]))
+    return without.search if part else simulate
 
 
 def _kernel_tuner(case: Case, strategy: str, evaluations: int, seeds: Sequence[int]) -> list[Trace]:

@@ -32,6 +32,9 @@ __all__ = ["Cache", "Case", "load_case", "simulate"]
 
 Peer = Callable[["Case", str, int, Sequence[int]], list[Trace]]
 
+_KEPT = 5
+"""Seeds after which traces are written, so that a benchmark that is stopped goes on from there."""
+
 _LIBRARIES = {
     "optuna": ("optuna", "torch", "cmaes"),
     "skopt": ("scikit-optimize", "scikit-learn"),
@@ -79,21 +82,33 @@ class Cache:
         folder.mkdir(parents=True, exist_ok=True)
 
     def traces(self, case: Case, strategy: str, evaluations: int, seeds: int, run: Peer) -> list[Trace]:
-        """Traces of seeds 0, 1, …; those that are missing are simulated."""
+        """Traces of seeds 0, 1, …; those that are missing are simulated.
+
+        The project's searchers know nothing of a budget, so what was kept of a longer search serves a shorter one.
+        """
         own = ":" not in strategy
         code = _code_digest(strategy.partition("-without-")[0]) if own else ""
-        key = json.dumps([case.digest, strategy, evaluations, code, _versions(strategy)])
+        length = None if own else evaluations
+        key = json.dumps([case.digest, strategy, length, code, _versions(strategy)])
         path = self._folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
-        known: dict[int, Trace] = {}
-        if path.exists():
-            for seed, (rows, cpu_s) in json.loads(path.read_text()).items():
-                known[int(seed)] = Trace(rows=tuple(rows), cpu_s=cpu_s)
-        missing = [seed for seed in range(seeds) if seed not in known]
-        if missing:
-            known |= dict(zip(missing, run(case, strategy, evaluations, missing), strict=True))
-            text = json.dumps({seed: [t.rows, t.cpu_s] for seed, t in sorted(known.items())})
-            path.write_text(text)
-        return [known[seed] for seed in range(seeds)]
+        kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        # A search that ended before its time found the optimum or tried everything: it would not go on.
+        missing = [
+            seed
+            for seed in range(seeds)
+            if str(seed) not in kept or len(kept[str(seed)][0]) == kept[str(seed)][2] < evaluations
+        ]
+        for part in (missing[i : i + _KEPT] for i in range(0, len(missing), _KEPT)):
+            for seed, trace in zip(part, run(case, strategy, evaluations, part), strict=True):
+                kept[str(seed)] = [trace.rows, trace.cpu_s, evaluations]
+            waiting = path.with_suffix(".part")
+            waiting.write_text(json.dumps(kept))
+            waiting.rename(path)
+        return [_cut(*kept[str(seed)][:2], evaluations) for seed in range(seeds)]
+
+
+def _cut(rows: Sequence[int], cpu_s: float, evaluations: int) -> Trace:
+    return Trace(rows=tuple(rows[:evaluations]), cpu_s=cpu_s * min(1.0, evaluations / max(1, len(rows))))
 
 
 def simulate(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 __all__ = ["Figures", "Trace", "fractions", "horizon", "interval", "median_and_quartiles", "score_p"]
 
@@ -74,9 +75,10 @@ def median_and_quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Mean and its 95% interval (normal)."""
+    """Mean and its 95% interval (Student's t); infinitely wide for a single value."""
     array = np.array(values)
-    half = 1.96 * float(array.std(ddof=1)) / math.sqrt(len(array)) if len(array) > 1 else math.inf
+    count = len(array)
+    half = float(stdtrit(count - 1, 0.975) * array.std(ddof=1)) / math.sqrt(count) if count > 1 else math.inf
     return float(array.mean()), float(array.mean()) - half, float(array.mean()) + half
 
 

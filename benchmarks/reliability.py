@@ -7,6 +7,8 @@ Every count comes from a run made now. Rows that are tests elsewhere run those t
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import random
 import signal
@@ -206,6 +208,24 @@ def faults() -> Row:
     )
 
 
+def fuzzed(seconds: int) -> Row:
+    """Bytes that coverage leads to, or that are made up where atheris is not installed, fed to all that reads such."""
+    engine = "hypothesis" if importlib.util.find_spec("atheris") is None else "atheris"
+    command = [sys.executable, str(Path(__file__).with_name("fuzz.py")), "--json"]
+    command += ["--seconds", str(seconds), "--engine", engine]
+    done = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.PIPE, text=True)
+    targets = json.loads(done.stdout)["fuzz"]["targets"].values() if done.stdout else []
+    cases = sum(target["cases"] for target in targets)
+    faults = sum(len(target["faults"]) for target in targets)
+    return Row(
+        promise=f"bytes of a stranger: no traceback, no hang ({engine})",
+        tried=cases,
+        held=cases - faults,
+        needed="all",
+        kept=cases > 0 == faults,
+    )
+
+
 EXPLOITS = "tests/exploits"
 
 
@@ -215,6 +235,7 @@ def main() -> None:
     arguments.add_argument("--kills", type=int, default=40, help="of the tuner")
     arguments.add_argument("--flips", type=int, default=400)
     arguments.add_argument("--runs", type=int, default=60, help="on identical code")
+    arguments.add_argument("--fuzz-seconds", type=int, default=20, help="for each of nine targets")
     arguments.add_argument("--rows", default="", help="comma separated; all when left out")
     given = arguments.parse_args()
     rows: dict[str, Callable[[], Row]] = {
@@ -245,6 +266,14 @@ def main() -> None:
         "flips": lambda: flips(given.flips),
         "signatures": lambda: all_of("a forged signature is found", "tests/unit/test_record_signature.py"),
         "claims": lambda: claims(given.runs),
+        "disturbed": lambda: all_of(
+            "a disturbed measurement is marked and made once more (host, OpenCL, CUDA)",
+            "tests/unit/test_disturbed_sessions.py",
+            "tests/unit/test_disturbance.py",
+        ),
+        "light": lambda: all_of("a time below what the work takes is refused", "tests/unit/test_light.py"),
+        "forged": lambda: all_of("a forged record is found, in one line", "tests/unit/test_strangers.py"),
+        "coverage": lambda: fuzzed(given.fuzz_seconds),
         "fuzz": lambda: all_of(
             "made-up specs, records and pipelines: no traceback", "tests/property", "-k", "not sandbox"
         ),

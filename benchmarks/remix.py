@@ -4,8 +4,8 @@ Each spec is one run of the same length, for each numerics; other compilers' cod
 by ``compare:``, Polly's where an installed clang has it. With ``--baselines`` simpler searches get the same time each.
 An interrupted benchmark goes on where it was given ``--runs``: finished records are read, unfinished ones resumed.
 
-    python benchmarks/remix.py [--specs DIR] [--minutes 10] [--numerics exact] [--numerics reassociate] [--only NAME]
-                               [--seed 0] [--baselines] [--runs DIR] [--json]
+    python benchmarks/remix.py [--specs DIR] [--examples] [--minutes 10] [--numerics exact] [--numerics reassociate]
+                               [--only NAME] [--seed 0] [--baselines] [--runs DIR] [--json]
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from _common import ROOT, altered, emit, host_specs, machine, note, parser, table
+from _common import EXAMPLES, ROOT, altered, emit, host_specs, machine, note, parser, table
 
 from tuner.api import load
 from tuner.core.errors import TunerError
 from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.rivals import RIVALS
+from tuner.driver.rivals import altered as compared
 from tuner.driver.runs import begin, resume
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spec.load import load_spec
@@ -92,8 +92,10 @@ def one(spec: Path, runs: Path, given: Any, numerics: str) -> dict[str, Any]:
     name = f"{spec.stem}-{numerics}-{given.minutes:g}-{given.seed}"
     evolved = finished(spec, runs / f"{name}.run", changes, options)
     rivals = {}
-    for rival, (strategy, settings) in RIVALS.items() if given.baselines else ():
-        changed = replace(options, strategy=strategy, settings=settings)
+    for rival, search in RIVALS.items() if given.baselines else ():
+        if search.only_beside_models:
+            continue
+        changed = compared(options, search)
         rivals[rival] = list(finished(spec, runs / f"{name}-{rival}.run", changes, changed).summary.speedup)
     alone = Options(evaluations=1, minutes=OTHERS_MINUTES, settings={"evolution": None})
     timed = finished(spec, runs / f"{spec.stem}-others.run", {}, alone)
@@ -190,6 +192,7 @@ def main() -> None:
     """Runs every spec and prints a row for each, then the geometric means."""
     arguments = parser(__doc__)
     arguments.add_argument("--specs", type=Path, help="another folder of specs")
+    arguments.add_argument("--examples", action="store_true", help="the host examples beside the kernels")
     arguments.add_argument("--minutes", type=float, default=10.0, help="of each run")
     arguments.add_argument(
         "--numerics",
@@ -210,7 +213,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         runs = given.runs or Path(scratch)
         runs.mkdir(parents=True, exist_ok=True)
-        for spec in host_specs(given.specs or KERNELS):
+        folders = [given.specs] if given.specs else [KERNELS, EXAMPLES] if given.examples else [KERNELS]
+        for spec in (s for folder in folders for s in host_specs(folder)):
             if given.only and spec.stem not in given.only:
                 continue
             for numerics in given.numerics or ["own"]:

@@ -1,9 +1,11 @@
 """One candidate by replay against building and running the whole application; and what recording costs it.
 
-A candidate by replay: built, loaded into a fresh process, verified on the recording, timed for three calls. All
-ways are taken in turn, medians are compared. Without ``--build`` the application counts with its run alone.
+A candidate by replay: built, loaded into a fresh process, verified on the recording, timed for three calls; what it
+waits for other tuners on the machine does not count. All ways are taken in turn, medians are compared. Without
+``--build`` the application counts with its run alone. Where the recording comes from a shorter run than people make,
+``--usual`` is that one: it is run once, and compared as well.
 
-    python benchmarks/replay.py SPEC [--build "make -B"] [--rounds 5] [--json] -- COMMAND...
+    python benchmarks/replay.py SPEC [--build "make -B"] [--usual "./app"] [--rounds 5] [--json] -- COMMAND...
 """
 
 from __future__ import annotations
@@ -41,6 +43,11 @@ def main() -> None:
         raise SystemExit("give the application after --")
     (spec,) = load_spec(arguments.spec)
     times = _take(spec, command, shlex.split(arguments.build or ""), arguments.rounds)
+    if arguments.usual:
+        note("the usual run")
+        with tempfile.TemporaryDirectory() as scratch:
+            usual = Application(command=tuple(shlex.split(arguments.usual)), aside=True)
+            times["usual"] = [usual.run(Path(scratch), {}).wall_s]
     found = {name: statistics.median(values) for name, values in times.items() if values}
     whole = found.get("build", 0.0) + found["plain"]
     result: dict[str, Any] = {
@@ -51,10 +58,17 @@ def main() -> None:
         "whole_over_replay": whole / found["replay"],
         "recorded_over_plain": found["recorded"] / found["plain"],
     }
+    if "usual" in found:
+        result["usual_over_replay"] = (found.get("build", 0.0) + found["usual"]) / found["replay"]
     rows = [[name, f"{1e3 * value:.1f} ms"] for name, value in found.items()]
     lines = [
         table(["way", "median"], rows),
         f"building and running it whole takes {result['whole_over_replay']:.1f} times a candidate by replay",
+        *(
+            [f"the usual run, built, takes {result['usual_over_replay']:.1f} times a candidate by replay"]
+            if "usual" in found
+            else []
+        ),
         f"recording one launch of each kind takes {result['recorded_over_plain']:.2f} times the plain run",
     ]
     emit(arguments.json, result, "\n".join(lines))
@@ -64,6 +78,7 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     made = parser(__doc__)
     made.add_argument("spec", type=Path)
     made.add_argument("--build", help="the command that builds the application")
+    made.add_argument("--usual", help="the run that people make, where the recorded one is shorter")
     made.add_argument("--rounds", type=int, default=5)
     return made.parse_args(words)
 
@@ -110,7 +125,7 @@ def _recorded(spec: LoadedSpec, command: Sequence[str]) -> float:
 
 
 def _replayed(spec: LoadedSpec, evaluation: Any, resolved: Resolved, number: int) -> float:
-    start = time.perf_counter()
+    start, waited = time.perf_counter(), 0.0
     request = BuildRequest(trial=number, variant=spec.task.kernel.variant, resolved=resolved)
     (built,) = evaluation.build([request])
     if built.status is Status.OK:
@@ -118,10 +133,11 @@ def _replayed(spec: LoadedSpec, evaluation: Any, resolved: Resolved, number: int
         try:
             if session.verify().status is Status.OK:
                 for problem in range(len(spec.task.problems)):
-                    session.measure(problem=problem, calls=CALLS)
+                    measured = session.measure(problem=problem, calls=CALLS)
+                    waited += float(measured.notes.get("waited_s", 0.0))
         finally:
             session.close()
-    return time.perf_counter() - start
+    return time.perf_counter() - start - waited
 
 
 if __name__ == "__main__":

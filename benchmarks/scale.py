@@ -2,38 +2,37 @@
 
 An evaluation takes a given time and no processor, as on a device. Throughput is read from the middle of a run (from the
 end of the first to the end of the last tenth of its trials) and set against what so many devices could do at best.
-Search quality at equal evaluations is taken over recorded spaces, one device against many.
+Search quality at equal evaluations is taken over recorded spaces in simulated time, one device against many.
 
     pip install 'remix-tuner[ray]'
     python benchmarks/scale.py [--devices 1,4,16,64] [--evaluation-ms 50] [--trials 40] [--kills 10] [--json]
-    python benchmarks/scale.py --quality --spaces DIR [--in-flight 16] [--seeds 10]
+    python benchmarks/scale.py --quality --spaces DIR [--in-flight 16] [--seeds 20]
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from _common import emit, note, parser, table
+from _scale_quality import compare
 
-from tuner.core.executors import Executor
+from tuner.core.executors import Executor, Happening, LaneJoined
 from tuner.core.types import Resolved, Task
 from tuner.driver.audit import audit
-from tuner.driver.opening import open_state
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
 from tuner.driver.work.fleets import over_cluster
 from tuner.evaluators.executors.threads import ThreadExecutor
-from tuner.evaluators.recorded.backend import RecordedBackend
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend
@@ -50,7 +49,7 @@ arguments:
 space:
   parameters: {A: {low: 1, high: 200}, B: {low: 1, high: 200}}
   passes: off
-search: {strategy: random, budget: {evaluations: 100}}
+search: {strategy: random, cost_model: off, budget: {evaluations: 100}}
 """
 QUICK = {"choose_processes": 1, "confirm_processes": 4, "confirm_least": 4, "control_every": 10**9}
 
@@ -103,6 +102,27 @@ def spec_in(folder: Path) -> LoadedSpec:
     return spec
 
 
+class Assembled:
+    """An executor whose devices are there all at once: how long Ray takes to start them is another question."""
+
+    def __init__(self, inner: Executor, devices: int) -> None:
+        self._inner, self._missing = inner, devices
+        self._held: list[Happening] = []
+        self.set_baseline, self.submit, self.close = inner.set_baseline, inner.submit, inner.close
+
+    def wait(self, timeout_s: float) -> list[Happening]:
+        """What has happened; joined devices only once none is missing."""
+        found = self._inner.wait(timeout_s)
+        joined = [h for h in found if isinstance(h, LaneJoined)]
+        self._missing -= len(joined)
+        self._held += joined
+        others = [h for h in found if not isinstance(h, LaneJoined)]
+        if self._missing > 0:
+            return others
+        held, self._held = self._held, []
+        return held + others
+
+
 def throughput(devices: int, pause_s: float, trials: int) -> dict[str, float]:
     """Trials a second over so many devices, and the driver's own work."""
     backend = SimulatedBackend(seconds=landscape, on_event=Pause(pause_s))
@@ -110,13 +130,14 @@ def throughput(devices: int, pause_s: float, trials: int) -> dict[str, float]:
         spec = spec_in(Path(name))
         path = Path(name, "a.run")
         options = Options(seed=1, evaluations=trials * devices, workers=1, settings=QUICK)
+        over = over_cluster(backend, made.address)
         before = os.times()
         begin(
             spec,
             path,
             options,
             backend=SimulatedBackend(seconds=landscape),
-            executor=over_cluster(backend, made.address),
+            executor=lambda task: Assembled(over(task), devices),
         )
         after = os.times()
         with RunRecord.read(path) as record:
@@ -211,50 +232,6 @@ def kills(count: int) -> dict[str, Any]:
         }
 
 
-def quality(spaces: Path, in_flight: int, seeds: int, evaluations: int) -> list[list[Any]]:
-    """Best time found with one device and with many, as a fraction of the space's best."""
-    rows = []
-    for space in sorted(spaces.glob("*.json.gz")):
-        with tempfile.TemporaryDirectory() as name:
-            (spec,) = load_spec(imported(space, Path(name)))
-            single = [fraction(spec, Path(name, f"1-{s}.run"), s, evaluations, None) for s in range(seeds)]
-            many = [fraction(spec, Path(name, f"n-{s}.run"), s, evaluations, in_flight) for s in range(seeds)]
-        rows.append(
-            [space.name.removesuffix(".json.gz"), mean(single), mean(many), mean(many) / mean(single)]
-        )
-        note(f"{rows[-1]}")
-    return rows
-
-
-def imported(space: Path, folder: Path) -> Path:
-    """The spec of a recorded space."""
-    from tuner.driver.imports import import_file
-
-    return import_file(space, folder).spec
-
-
-def mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
-def fraction(spec: LoadedSpec, path: Path, seed: int, evaluations: int, lanes: int | None) -> float:
-    """The lowest score that the search reached, as time of the baseline over it."""
-    make: Callable[[Task], Executor] | None = None
-    if lanes is not None:
-
-        def make(task: Task) -> Executor:
-            return ThreadExecutor(
-                lambda: RecordedBackend().prepare(task, workers=1), ["recorded"] * lanes, builders=1
-            )
-
-    options = Options(seed=seed, evaluations=evaluations, workers=1, strategy="surrogate", settings=QUICK)
-    begin(spec, path, options, executor=make)
-    with RunRecord.read(path) as record:
-        state, _, _ = open_state(record)
-    scores = [t.score for t in state.trials.values() if t.score is not None]
-    return math.exp(-min(scores))
-
-
 def main() -> None:
     """Runs what is asked for."""
     arguments: argparse.ArgumentParser = parser(__doc__)
@@ -265,15 +242,32 @@ def main() -> None:
     arguments.add_argument("--quality", action="store_true")
     arguments.add_argument("--spaces", type=Path)
     arguments.add_argument("--in-flight", type=int, default=16)
-    arguments.add_argument("--seeds", type=int, default=10)
+    arguments.add_argument("--seeds", type=int, default=20)
+    arguments.add_argument("--strategy", default="surrogate", help="of --quality")
     arguments.add_argument("--evaluations", type=int, default=100)
     given = arguments.parse_args()
     if given.quality:
         if given.spaces is None:
             arguments.error("--quality needs --spaces: a folder of recorded spaces")
-        rows = quality(given.spaces, given.in_flight, given.seeds, given.evaluations)
-        head = ["space", "one device", f"{given.in_flight} devices", "ratio"]
-        emit(given.json, {"quality": rows}, table(head, [[r[0], *(f"{v:.3f}" for v in r[1:])] for r in rows]))
+        found = compare(
+            given.spaces,
+            strategy=given.strategy,
+            devices=given.in_flight,
+            seeds=given.seeds,
+            evaluations=given.evaluations,
+        )
+        head = ["space", "one device", f"{given.in_flight} devices", "ratio", "95% interval"]
+        rows = [
+            [
+                q.space,
+                f"{q.one:.3f}",
+                f"{q.many:.3f}",
+                f"{q.ratio:.3f}",
+                f"{q.low:.3f} to {q.high:.3f}",
+            ]
+            for q in found
+        ]
+        emit(given.json, {"quality": [asdict(q) for q in found]}, table(head, rows))
         return
     try:
         import ray  # noqa: F401

@@ -1,9 +1,13 @@
 """Searchers on recorded GPU search spaces: fraction of the optimum at small budgets, and the community's score P.
 
-Needs a folder of recorded spaces (``--spaces``): complete ones in any format that ``tuner import`` reads. Strategies
-are the project's searchers by name (Optuna's and scikit-optimize's among them), ``surrogate-without-PART`` for what a
-part is worth, and ``kernel-tuner:NAME`` and ``pyatf:NAME`` for the peers' own, which ``pip install
-'remix-tuner[bench]'`` brings, best into an environment of their own. The slowest get ten seeds and no score P.
+``--spaces`` names folders of recorded spaces (complete ones in any format that ``tuner import`` reads), or ``made`` for
+made-up ones, which need no data. Strategies are the project's searchers by name (Optuna's and scikit-optimize's among
+them), ``surrogate-without-PART`` for what a part is worth, ``kernel-tuner:NAME`` and ``pyatf:NAME`` for the peers' own,
+which ``pip install 'remix-tuner[bench]'`` brings, best into an environment of their own; or a group of them:
+``kernel-tuner``, ``pyatf``, ``optuna``, ``skopt``, ``peers`` for all of these, ``parts``.
+
+Prints one table and the paired differences, and writes one plot. What is slow (hundreds of milliseconds a proposal) may
+be given fewer seeds and a smaller budget, and has no score P.
 """
 
 from __future__ import annotations
@@ -15,62 +19,87 @@ from typing import Any
 
 import _one_thread  # noqa: F401
 from _common import ROOT, machine, parser
-from _search_peers import runner
+from _search_made import write_made
+from _search_peers import expanded, runner
 from _search_plot import write_plot
 from _search_runs import Cache, Case, load_case
 from _search_scores import Trace, best_so_far, fractions, horizon, interval, median_and_quartiles, score_p
+from _search_tables import table
+
+from tuner.core.errors import TunerError
 
 DEFAULT = "surrogate,random"
-SLOW = ("optuna-", "skopt-", "kernel-tuner:skopt")
-SLOW_SEEDS = 10
+MADE = "made"
+SLOW = ("optuna-gp", "skopt-", "kernel-tuner:skopt")
 
 
 def main() -> int:
     arguments = _arguments()
-    budgets = [int(b) for b in arguments.budgets.split(",")]
-    strategies = arguments.strategies.split(",")
-    folder = Path(arguments.spaces)
-    paths = sorted(p for p in folder.glob("*.json*") if arguments.match in p.name)
-    cases = [case for case in map(load_case, paths) if _complete(case)]
+    try:
+        return _run(arguments)
+    except TunerError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def _run(arguments: Any) -> int:
+    budgets = sorted({int(b) for b in arguments.budgets.split(",")})
+    strategies = expanded(arguments.strategies.split(","))
+    runs = {strategy: runner(strategy) for strategy in strategies}
+    cases = _cases(arguments.spaces.split(","), arguments.match.split(","), Path(arguments.cache))
     if not cases:
-        print(f"no complete recorded space in {folder}; name a folder with --spaces", file=sys.stderr)
+        print(
+            f"no complete recorded space in {arguments.spaces}; name a folder with --spaces", file=sys.stderr
+        )
         return 2
     cache = Cache(Path(arguments.cache))
     found: dict[str, dict[str, list[Trace]]] = {}
+    reach: dict[str, list[int]] = {}
     scored: set[str] = set()
-    for strategy in strategies:
-        run = runner(strategy)
+    for strategy, run in runs.items():
         slow = strategy.startswith(SLOW)
+        reach[strategy] = [b for b in budgets if not slow or b <= arguments.slow_budget] or budgets[:1]
+        seeds = min(arguments.seeds, arguments.slow_seeds) if slow else arguments.seeds
         if not arguments.no_score and not slow:
             scored.add(strategy)
         for case in cases:
             print(f"{strategy} on {case.name}", file=sys.stderr, flush=True)
             # Half as many again: a search that keeps to cheap configurations gets through more of them.
-            longest = max(max(budgets), 3 * horizon(case.figures) // 2 if strategy in scored else 0)
-            seeds = min(arguments.seeds, SLOW_SEEDS) if slow else arguments.seeds
-            traces = cache.traces(case, strategy, longest, seeds, run)
+            after = 3 * horizon(case.figures) // 2 if strategy in scored else 0
+            traces = cache.traces(case, strategy, max(*reach[strategy], after), seeds, run)
             found.setdefault(strategy, {})[case.name] = traces
-    result = _result(cases, found, budgets, arguments.seeds, scored)
-    if arguments.plot:
-        curves = {s: _curve(cases, found[s], max(budgets)) for s in strategies}
-        write_plot(Path(arguments.plot), curves)
-    print(json.dumps(result) if arguments.json else _table(result, budgets))
+    result = _result(cases, found, reach, scored, arguments)
+    plot = Path(arguments.plot or Path(arguments.cache) / "search.svg")
+    curves = {s: _curve(cases, found[s], max(reach[s])) for s in strategies}
+    write_plot(plot, curves, result["paired"])
+    print(f"plot: {plot}", file=sys.stderr)
+    print(json.dumps(result) if arguments.json else table(result))
     return 0
 
 
 def _arguments() -> Any:
     made = parser(__doc__)
-    made.add_argument("--spaces", default=str(ROOT / "spaces-recorded"), help="folder of recorded spaces")
-    made.add_argument("--match", default="", help="only files whose name contains this")
-    made.add_argument("--strategies", default=DEFAULT, help="names, separated by commas")
+    made.add_argument("--spaces", default=MADE, help="folders of recorded spaces, and 'made', with commas")
+    made.add_argument("--match", default="", help="only spaces whose names contain one of these, with commas")
+    made.add_argument("--strategies", default=DEFAULT, help="names and groups, with commas")
     made.add_argument("--budgets", default="25,50,100,200", help="unique evaluations, failures counted")
     made.add_argument("--seeds", type=int, default=30, help="searches of each space")
+    made.add_argument("--slow-seeds", type=int, default=10, help="of " + ", ".join(SLOW) + "…, at most")
+    made.add_argument("--slow-budget", type=int, default=200, help="of these, at most")
     made.add_argument("--cache", default=str(ROOT / "build" / "search-benchmark"), help="folder of traces")
     made.add_argument(
-        "--no-score", action="store_true", help="searches end at the last budget; P means nothing"
+        "--no-score", action="store_true", help="no P, and searches end at the last budget (much quicker)"
     )
-    made.add_argument("--plot", default="", help="SVG file to write")
+    made.add_argument("--plot", default="", help="SVG file to write; search.svg in the cache when left out")
     return made.parse_args()
+
+
+def _cases(folders: list[str], matches: list[str], cache: Path) -> list[Case]:
+    paths = []
+    for folder in folders:
+        paths += write_made(cache / MADE, matches) if folder == MADE else sorted(Path(folder).glob("*.json*"))
+    wanted = [path for path in paths if any(match in path.name for match in matches)]
+    return [case for case in map(load_case, wanted) if _complete(case)]
 
 
 def _complete(case: Case) -> bool:
@@ -82,13 +111,14 @@ def _complete(case: Case) -> bool:
 def _result(
     cases: list[Case],
     found: dict[str, dict[str, list[Trace]]],
-    budgets: list[int],
-    seeds: int,
+    reach: dict[str, list[int]],
     scored: set[str],
+    arguments: Any,
 ) -> dict[str, Any]:
     rows: dict[str, Any] = {}
     parts: dict[str, dict[str, list[list[float]]]] = {}
     for strategy, by_case in found.items():
+        budgets = reach[strategy]
         spaces: dict[str, Any] = {}
         for case in cases:
             traces = by_case[case.name]
@@ -114,12 +144,12 @@ def _result(
     return {
         "schema_version": 1,
         "machine": machine(),
-        "command": f"python benchmarks/search.py --spaces DIR --strategies {','.join(found)} --seeds {seeds} "
-        f"--budgets {','.join(map(str, budgets))}",
-        "seeds": seeds,
-        "budgets": budgets,
+        "command": f"python benchmarks/search.py --spaces DIR --strategies {arguments.strategies} "
+        f"--seeds {arguments.seeds} --budgets {arguments.budgets}" + " --no-score" * arguments.no_score,
+        "seeds": arguments.seeds,
+        "budgets": sorted({b for each in reach.values() for b in each}),
         "strategies": rows,
-        "paired": _paired(parts, budgets),
+        "paired": _paired(parts, reach),
     }
 
 
@@ -134,15 +164,16 @@ def _mean_p(cases: list[Case], by_case: dict[str, list[Trace]]) -> tuple[float, 
     return interval([sum(column) / len(column) for column in zip(*scores, strict=True)])
 
 
-def _paired(parts: dict[str, dict[str, list[list[float]]]], budgets: list[int]) -> dict[str, Any]:
+def _paired(parts: dict[str, dict[str, list[list[float]]]], reach: dict[str, list[int]]) -> dict[str, Any]:
     """The first strategy minus each other: mean over spaces, seed by seed of both, with its 95% interval."""
     first, *others = parts
     made: dict[str, Any] = {}
     for other in others:
         made[other] = {}
-        for i, budget in enumerate(budgets):
+        for budget in sorted({*reach[first]} & {*reach[other]}):
+            i, j = reach[first].index(budget), reach[other].index(budget)
             columns = [
-                [a[i] - b[i] for a, b in zip(parts[first][c], parts[other][c], strict=False)]
+                [a[i] - b[j] for a, b in zip(parts[first][c], parts[other][c], strict=False)]
                 for c in parts[first]
             ]
             made[other][str(budget)] = interval([sum(c) / len(c) for c in zip(*columns, strict=True)])
@@ -160,39 +191,6 @@ def _curve(cases: list[Case], by_case: dict[str, list[Trace]], length: int) -> l
         for i, column in enumerate(zip(*columns, strict=True)):
             total[i] += median_and_quartiles(column)[0] / len(cases)
     return total
-
-
-def _table(result: dict[str, Any], budgets: list[int]) -> str:
-    head = ["strategy", "space", "seeds", *map(str, budgets), "P", "ms/eval"]
-    lines = [head]
-    for strategy, row in result["strategies"].items():
-        seeds = str(min(space["seeds"] for space in row["spaces"].values()))
-        mean = [f"{row['fraction'][str(b)]:.3f}" for b in budgets]
-        p = "-" if row["p"] is None else "{:.3f} [{:.3f}, {:.3f}]".format(*row["p"])
-        lines.append([strategy, "all", seeds, *mean, p, f"{row['cpu_ms']:.2f}"])
-        if row["without_needles"] is not None and any(s["needle"] for s in row["spaces"].values()):
-            plain = [f"{row['without_needles'][str(b)]:.3f}" for b in budgets]
-            lines.append([strategy, "all but needles", seeds, *plain, "", ""])
-        lines += [_space_line(strategy, name, space, budgets) for name, space in row["spaces"].items()]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    text = [result["command"], ""]
-    text += [
-        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines
-    ]
-    for other, by_budget in result["paired"].items():
-        shown = ", ".join(f"{b}: {m:+.3f} [{lo:+.3f}, {hi:+.3f}]" for b, (m, lo, hi) in by_budget.items())
-        text.append(f"{next(iter(result['strategies']))} minus {other}, mean of paired differences: {shown}")
-    return "\n".join(text)
-
-
-def _space_line(strategy: str, name: str, space: dict[str, Any], budgets: list[int]) -> list[str]:
-    cells = []
-    for b in budgets:
-        middle, lower, upper = space["fraction"][str(b)]
-        cells.append(f"{middle:.3f} ({lower:.3f}-{upper:.3f})")
-    shown = f"{name} (needle)" if space["needle"] else name
-    p = "-" if space["p"] is None else f"{space['p'][0]:.3f}"
-    return [strategy, shown, str(space["seeds"]), *cells, p, f"{space['cpu_ms']:.2f}"]
 
 
 if __name__ == "__main__":

@@ -130,7 +130,9 @@ class Baseline:
         return Inputs(
             verify=lambda: made(lambda: supply.verify(purpose, number, runtime)),
             timed=lambda problem: made(lambda: supply.timed(purpose, number, runtime, problem=problem)),
-            fresh=lambda problem: made(lambda: supply.fresh(purpose, number, runtime, problem=problem)),
+            fresh=lambda problem, look: made(
+                lambda: supply.fresh(purpose, number, runtime, problem=problem, look=look)
+            ),
             fresh_after=FRESH_AFTER[purpose],
             freshness=self._freshness,
             trusted=build.digest == self._digest,

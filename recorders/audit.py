@@ -21,10 +21,12 @@ from tuner.core.errors import RecordError
 from tuner.recorders import content, store
 from tuner.recorders.failures import os_failure, sqlite_failure
 
-__all__ = ["Finding", "audit_file"]
+__all__ = ["Finding", "audit_file", "is_meant_as_record"]
 
 _PER_CHECK = 100
 _HEADER_BYTES = 100
+_APPLICATION = 68
+"""Where SQLite's header holds the application's number; a writer killed at its first step has not set it yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,19 @@ class Finding:
     error: bool = True
     seq: int | None = None
     blob: str | None = None
+
+
+def is_meant_as_record(path: Path) -> bool:
+    """Whether a file is a run record or was one: by its beginning, or by the digest that a closed one has beside it."""
+    if store.digest_path(path).exists():
+        return True
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except OSError as error:
+        raise os_failure(error, path, "audited") from error
+    application = int.from_bytes(header[_APPLICATION : _APPLICATION + 4], "big")
+    return header.startswith(b"SQLite format 3\0") and application in (0, store.APPLICATION_ID)
 
 
 def audit_file(path: str | os.PathLike[str]) -> list[Finding]:

@@ -69,6 +69,13 @@ class Head:
     hash: str
 
 
+def _named(path: str | os.PathLike[str], verb: str) -> Path:
+    target = Path(path)
+    if not target.name:
+        raise RecordError(f"{str(path)!r} cannot be {verb}: it names no file", "check the path")
+    return target
+
+
 class RunRecord:
     """One run record, open for appending or for reading.
 
@@ -93,7 +100,7 @@ class RunRecord:
             RecordError: something stands there already, the folder is missing or cannot be written, the disk
                 is full.
         """
-        target = Path(path)
+        target = _named(path, "created")
         if not target.parent.is_dir():
             raise RecordError(
                 f"{target} cannot be created: there is no folder {target.parent}", "create it first"
@@ -108,7 +115,7 @@ class RunRecord:
             RecordError: another process writes it, it is no record or a newer one, cannot be written, or is a
                 closed one that has changed since.
         """
-        target = Path(path)
+        target = _named(path, "opened")
         store.connect_reader(target).close()
         return cls._writer(target, new=False)
 
@@ -119,7 +126,7 @@ class RunRecord:
         Raises:
             RecordError: there is none, it is no record or a newer one, or it cannot be read.
         """
-        target = Path(path)
+        target = _named(path, "read")
         store.connect_reader(target).close()
         return cls(target, None, None)
 

@@ -42,9 +42,18 @@ class Hyper:
     theta: Floats
 
     @classmethod
-    def prior(cls, width: int, size: float = 1.0) -> Hyper:
-        """What is assumed of ``width`` groups before anything is known, and of the function's variance."""
-        return cls(theta=np.concatenate([np.zeros(width), [_NOISE[0], math.log(size)]]))
+    def prior(cls, width: int, size: float = 1.0, scales: Floats | None = None) -> Hyper:
+        """What is assumed of ``width`` groups before anything is known, and of the function's variance.
+
+        ``scales`` are logarithms of length scales where more than that is known.
+        """
+        first = np.zeros(width) if scales is None else scales
+        return cls(theta=np.concatenate([first, [_NOISE[0], math.log(size)]]))
+
+    @property
+    def scales(self) -> Floats:
+        """Logarithms of the length scales."""
+        return np.asarray(self.theta[:-2])
 
     @property
     def rates(self) -> Floats:
@@ -73,7 +82,13 @@ def normal_scores(scores: Floats) -> Floats:
 
 
 def fit(
-    columns: Floats, groups: NDArray[np.intp], targets: Floats, rough: NDArray[np.bool_], start: Hyper
+    columns: Floats,
+    groups: NDArray[np.intp],
+    targets: Floats,
+    rough: NDArray[np.bool_],
+    start: Hyper,
+    *,
+    expected: Floats | None = None,
 ) -> Hyper:
     """The most probable numbers, from ``start`` by a few steps of L-BFGS.
 
@@ -85,6 +100,7 @@ def fit(
         targets: ``[n]``, mean 0 and variance about 1.
         rough: which targets come from few samples.
         start: where to begin: what was fitted to fewer observations.
+        expected: logarithms of the length scales that the prior is around; of 1 each when left out.
     """
     squares = (columns.T[:, :, None] - columns.T[:, None, :]) ** 2
     width = len(start.theta) - 2
@@ -92,10 +108,11 @@ def fit(
     np.add.at(apart, groups, squares.reshape(len(groups), -1))
     bounds = [_BOUNDS["scale"]] * width + [_BOUNDS["noise"], _BOUNDS["size"]]
     weights = np.where(rough, _ROUGH, 1.0)
+    centres = np.append(np.zeros(width) if expected is None else expected, [_NOISE[0], 0.0])
     found = minimize(
         _objective,
         start.theta,
-        args=(apart, targets, weights),
+        args=(apart, targets, weights, centres),
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
@@ -105,7 +122,9 @@ def fit(
     return Hyper(theta=theta) if np.isfinite(found.fun) and np.isfinite(theta).all() else start
 
 
-def _objective(theta: Floats, apart: Floats, targets: Floats, weights: Floats) -> tuple[float, Floats]:
+def _objective(
+    theta: Floats, apart: Floats, targets: Floats, weights: Floats, centres: Floats
+) -> tuple[float, Floats]:
     """Minus the log posterior and its gradient; the constant mean is taken at its best value."""
     count, width = len(targets), len(theta) - 2
     rates, noise, size = np.exp(-2.0 * theta[:width]), np.exp(theta[width]), np.exp(theta[width + 1])
@@ -127,12 +146,10 @@ def _objective(theta: Floats, apart: Floats, targets: Floats, weights: Floats) -
     slope[:width] = -size * (5.0 / 6.0) * (apart @ (pull * (1.0 + far) * fading).ravel()) * rates
     slope[width] = -0.5 * noise * (np.diag(pull) @ weights)
     slope[width + 1] = -0.5 * size * (pull * kernel).sum()
-    centre, spread = _NOISE
-    gaps = theta.copy()
-    gaps[width] -= centre
-    gaps[width] /= spread
+    gaps = theta - centres
+    gaps[width] /= _NOISE[1]
     value += 0.5 * float(gaps @ gaps)
-    gaps[width] /= spread
+    gaps[width] /= _NOISE[1]
     return float(value), slope + gaps
 
 

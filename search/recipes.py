@@ -1,199 +1,74 @@
 """Sequences of source transformations that are worth little alone and much together.
 
-A recipe is tried step by step; a step that does not apply anywhere is left out. May not judge speed.
+The tables alone: :mod:`tuner.search.cooking` carries them out. May not judge speed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
-import numpy as np
-
-from tuner.spaces.source.edits import Edit, apply_edit, assumptions, names_elsewhere, renamed
-from tuner.spaces.source.operators import OPERATORS, Refused
+from tuner.search.cooking import Step
+from tuner.search.sites import (
+    all_axes,
+    depth,
+    in_rectangle,
+    most_arrays,
+    over_rows,
+    over_tiles,
+    ragged_outwards,
+    rectangular_inwards,
+    sum_inwards,
+    sum_outwards,
+    two_points,
+)
 from tuner.spaces.source.operators.base import DEVICE
-from tuner.spaces.source.regions import Program
-from tuner.spaces.source.syntax import Binary, For, Function, Name, statements
 
-__all__ = ["DEVICE_RECIPES", "RECIPES", "Attempt", "Step", "cook", "recipes_for", "try_operator"]
+__all__ = ["DEVICE_RECIPES", "RECIPES", "recipes_for"]
 
-_SITES_TRIED = 12
-_REPEATS = 6
-_MOST_LOOPS = 80
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """A program on its way.
-
-    Attributes:
-        program: as it is now.
-        edits: that were added.
-        rng: the only source of chance.
-        reassociate: whether floating-point sums may be added up in another order.
-    """
-
-    program: Program
-    edits: tuple[Edit, ...]
-    rng: np.random.Generator
-    reassociate: bool
-
-
-Filter = Callable[[Function, Mapping[str, Any]], bool]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One step of a recipe.
-
-    Attributes:
-        operators: the first that applies is used.
-        wanted: which of its sites.
-        everywhere: repeat until it applies nowhere, else once.
-        chance: of being tried at all.
-        needed: whether the recipe is nothing without it.
-    """
-
-    operators: tuple[str, ...]
-    wanted: Filter = lambda function, site: True
-    everywhere: bool = False
-    chance: float = 1.0
-    needed: bool = False
-
-
-def try_operator(attempt: Attempt, name: str, wanted: Filter | None = None) -> Attempt | None:
-    """One operator at a random place where it applies; ``None`` where it applies nowhere."""
-    found: list[tuple[str, dict[str, Any]]] = []
-    operator = OPERATORS[name]
-    if attempt.program.language not in operator.languages:
-        return None
-    for label, function in attempt.program.functions.items():
-        if sum(isinstance(n, For) for n in statements(function.body)) > _MOST_LOOPS:
-            continue
-        rest = _finished_keys(function)
-        for site in operator.sites(function, attempt.reassociate):
-            keys = {site.get("loop"), *site.get("loops", ())}
-            if keys.isdisjoint(rest) and (wanted is None or wanted(function, site)):
-                found.append((label, site))
-    for at in attempt.rng.permutation(len(found))[:_SITES_TRIED]:
-        label, site = found[int(at)]
-        edit: dict[str, Any] = {"op": name, "function": label, **site}
-        if attempt.program.language in ("c++", "cuda") and name == "restrict":
-            edit["language"] = "c++"
-        edit = dict(renamed(edit, names_elsewhere(attempt.program, label)))
-        assumed = assumptions(attempt.program, edit)
-        if assumed:
-            edit["assumes"] = assumed
-        try:
-            program = apply_edit(attempt.program, edit)
-        except Refused:
-            continue
-        return replace(attempt, program=program, edits=(*attempt.edits, edit))
-    return None
-
-
-def cook(steps: Sequence[Step], attempt: Attempt) -> Attempt | None:
-    """A recipe from its first step to its last; ``None`` where a step that it needs applies nowhere."""
-    for step in steps:
-        if step.chance < 1.0 and attempt.rng.random() >= step.chance:
-            continue
-        for number in range(_REPEATS if step.everywhere else 1):
-            made = None
-            for name in step.operators:
-                made = try_operator(attempt, name, step.wanted)
-                if made is not None:
-                    break
-            if made is None:
-                if step.needed and not number:
-                    return None
-                break
-            attempt = made
-    return attempt
-
-
-def _finished_keys(function: Function) -> set[str]:
-    """Loops not worth an edit of their own: over what whole blocks leave over, or unrolled to nothing."""
-    found: set[str] = set()
-    for node in statements(function.body):
-        if isinstance(node, For) and (
-            _is_rest(node) or any("unroll(full)" in p or p == "unroll" for p in node.pragmas)
-        ):
-            found |= {n.key for n in statements((node,)) if isinstance(n, For)}
-    return found
-
-
-def _is_unrolled(loop: For) -> bool:
-    return any("unroll(full)" in p or p == "unroll" for p in loop.pragmas)
-
-
-def _is_rest(loop: For) -> bool:
-    return (
-        isinstance(loop.start, Binary) and isinstance(loop.start.right, Binary) and loop.start.right.op == "%"
-    )
-
-
-def _depth(count: int) -> Filter:
-    return lambda function, site: len(site.get("loops", ())) == count
-
-
-def _over_tiles(function: Function, site: Mapping[str, Any]) -> bool:
-    keys = set(site.get("loops", ()))
-    return all(
-        isinstance(n.step, Name) for n in statements(function.body) if isinstance(n, For) and n.key in keys
-    )
-
-
-def _not_over_tiles(function: Function, site: Mapping[str, Any]) -> bool:
-    keys = {site.get("loop"), *site.get("loops", ())}
-    return not any(
-        isinstance(n.step, Name) for n in statements(function.body) if isinstance(n, For) and n.key in keys
-    )
-
-
-def _two_points(function: Function, site: Mapping[str, Any]) -> bool:
-    return len(site.get("loops", ())) == 2 and _not_over_tiles(function, site)
-
+_MOST_HINTS = 16
 
 _PERFECT = (
     Step(operators=("accumulate_in_place",), everywhere=True),
     Step(operators=("fission",), everywhere=True),
 )
 
+
 # Without it the compiler keeps every value of a block in memory, because a store might change the others.
 _TOLD = (Step(operators=("restrict",), chance=0.9),)
+
+_BLOCKED = (
+    Step(operators=("vector_block", "register_block"), wanted=two_points, everywhere=True, needed=True),
+    # Sizes that blocks do not divide leave much over: narrower blocks of it.
+    Step(operators=("vector_block",), everywhere=True, chance=0.4, rests=True),
+    *_TOLD,
+)
+
+_ALONG = (
+    Step(operators=("vectorize",), everywhere=True, most=_MOST_HINTS, chance=0.8),
+    *_TOLD,
+)
 
 RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
     {
         # Tiles in cache, one of them packed, blocks in registers: what makes a matrix product fast.
         "blocked_product": (
             *_PERFECT,
-            Step(operators=("tile",), wanted=_depth(3), needed=True),
-            Step(operators=("interchange",), wanted=_over_tiles, chance=0.7),
-            Step(operators=("interchange",), wanted=_over_tiles, chance=0.7),
+            Step(operators=("tile",), wanted=depth(3), needed=True),
+            Step(operators=("interchange",), wanted=over_tiles, chance=0.7),
+            Step(operators=("interchange",), wanted=over_tiles, chance=0.7),
             Step(operators=("scalar_replace",), everywhere=True),
             Step(operators=("pack",), chance=0.8),
-            Step(
-                operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True, needed=True
-            ),
-            *_TOLD,
+            *_BLOCKED,
         ),
         "register_product": (
             Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
-            Step(
-                operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True, needed=True
-            ),
-            *_TOLD,
+            *_BLOCKED,
         ),
         "split_product": (
             *_PERFECT,
             Step(operators=("scalar_replace",), everywhere=True),
-            Step(
-                operators=("vector_block", "register_block"), wanted=_two_points, everywhere=True, needed=True
-            ),
-            *_TOLD,
+            *_BLOCKED,
         ),
         "reordered": (
             *_PERFECT,
@@ -203,11 +78,61 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("vectorize",), chance=0.5),
             *_TOLD,
         ),
+        # The sum innermost, its element in a register, then a block of such sums.
+        "inner_product": (
+            *_PERFECT,
+            Step(operators=("interchange",), wanted=sum_inwards, everywhere=True),
+            Step(operators=("scalar_replace",), everywhere=True),
+            *_BLOCKED,
+        ),
+        # Rectangles cut off the triangles, so that blocks fit.
+        "triangle_product": (
+            *_PERFECT,
+            Step(operators=("strip_mine",), wanted=over_rows, needed=True),
+            Step(operators=("square",), everywhere=True, needed=True),
+            *_PERFECT,
+            Step(operators=("interchange",), wanted=rectangular_inwards, everywhere=True),
+            Step(operators=("interchange",), wanted=ragged_outwards, everywhere=True),
+            Step(operators=("scalar_replace",), wanted=in_rectangle, everywhere=True),
+            *_BLOCKED,
+            Step(operators=("vectorize",), everywhere=True, most=_MOST_HINTS, chance=0.5),
+        ),
+        # No sum innermost: vectors run along the elements.
+        "outer_product": (
+            *_PERFECT,
+            Step(operators=("interchange",), wanted=sum_outwards, everywhere=True, needed=True),
+            *_ALONG,
+        ),
+        "swept": (
+            Step(operators=("sweep",), everywhere=True, needed=True),
+            Step(operators=("interchange",), wanted=sum_outwards, everywhere=True),
+            *_ALONG,
+        ),
+        "untied": (
+            Step(operators=("split_around",), everywhere=True, needed=True),
+            Step(operators=("if_convert",), everywhere=True, most=_MOST_HINTS),
+            *_ALONG,
+        ),
         "many_sums": (Step(operators=("partial_sums",), everywhere=True, needed=True), *_TOLD),
         "reordered_sums": (
             Step(operators=("accumulate_in_place",), everywhere=True, chance=0.5),
             Step(operators=("scalar_replace",), everywhere=True),
             Step(operators=("partial_sums",), everywhere=True, needed=True),
+            *_TOLD,
+        ),
+        "inner_sums": (
+            *_PERFECT,
+            Step(operators=("interchange",), wanted=sum_inwards, everywhere=True, chance=0.8),
+            Step(operators=("scalar_replace",), everywhere=True),
+            Step(operators=("partial_sums",), everywhere=True, needed=True),
+            Step(operators=("unroll_and_jam",), everywhere=True, chance=0.7),
+            *_TOLD,
+        ),
+        # The compiler's own vectors of sums, also where the subscripts are read from memory.
+        "loose": (
+            Step(operators=("free_sums",), needed=True),
+            Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
+            Step(operators=("unroll_and_jam",), chance=0.3),
             *_TOLD,
         ),
         "jammed": (
@@ -231,15 +156,6 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
 """Recipes for functions on the host by name."""
 
 
-def _all_axes(function: Function, site: Mapping[str, Any]) -> bool:
-    launch = function.launch
-    return launch is not None and len(site.get("axes", ())) == len(launch.grid)
-
-
-def _most_arrays(function: Function, site: Mapping[str, Any]) -> bool:
-    return len(site.get("arrays", ())) > 1
-
-
 _TOLD_DEVICE = (
     Step(operators=("restrict",), chance=0.7),
     Step(operators=("launch_bounds",), chance=0.4),
@@ -250,8 +166,8 @@ DEVICE_RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
         # Tiles in shared memory and a block of results in the registers of each item.
         "staged_blocks": (
             Step(operators=("block_size",), everywhere=True, chance=0.5),
-            Step(operators=("stage",), wanted=_most_arrays, needed=True),
-            Step(operators=("coarsen",), wanted=_all_axes, chance=0.9),
+            Step(operators=("stage",), wanted=most_arrays, needed=True),
+            Step(operators=("coarsen",), wanted=all_axes, chance=0.9),
             Step(operators=("unroll",), chance=0.3),
             *_TOLD_DEVICE,
         ),
@@ -263,7 +179,7 @@ DEVICE_RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
         ),
         "blocks": (
             Step(operators=("block_size",), everywhere=True, chance=0.5),
-            Step(operators=("coarsen",), wanted=_all_axes, needed=True),
+            Step(operators=("coarsen",), wanted=all_axes, needed=True),
             Step(operators=("unroll",), chance=0.5),
             *_TOLD_DEVICE,
         ),

@@ -15,7 +15,8 @@ import numpy as np
 
 from tuner.core.canonical import canonical_json
 from tuner.core.types import Kernel, Launch, Variant
-from tuner.search.recipes import Attempt, cook, recipes_for, try_operator
+from tuner.search.cooking import Attempt, cook, try_operator
+from tuner.search.recipes import recipes_for
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.source.edits import (
     Applied,
@@ -216,11 +217,13 @@ class RemixProposer:
         made: Attempt | None
         if move.startswith("recipe/"):
             recipe = self._recipes[move.removeprefix("recipe/")]
-            made = cook(recipe, attempt)
-            if made is None and edits:
-                # Another recipe has been there before: this one begins at the source as given.
-                edits = ()
-                made = cook(recipe, replace(attempt, program=self._original))
+            # What a recipe is worth shows where no other one has been before, so its first try begins there.
+            starts = [(base.program, edits), (self._original, ())]
+            made = None
+            for program, before in reversed(starts) if move not in self._gains else starts:
+                made, edits = cook(recipe, replace(attempt, program=program)), before
+                if made is not None:
+                    break
         else:
             made = try_operator(attempt, move)
         if made is None or not made.edits:

@@ -96,7 +96,9 @@ class Fitter:
     def _hyper(self, number: int, placed: Placed) -> Hyper:
         """Fitted numbers of each size follow from those of the size before, whether or not those were used."""
         while len(self._hypers) <= number:
-            first = Hyper.prior(self.features.width, _REMAINS if self.sources.each else 1.0)
+            first = Hyper.prior(
+                self.features.width, _REMAINS if self.sources.each else 1.0, self.sources.scales
+            )
             before = self._hypers[-1] if self._hypers else first
             size = self._sizes[len(self._hypers)]
             used = [pair for pair in _chosen(placed[:size], _FITTED) if pair[0].score is not None]
@@ -117,7 +119,8 @@ class Fitter:
         posterior.begin(columns, rough)
         given, targets = sources.expected(points), sources.relative(scores)
         remaining = targets - given @ sources.multiples(posterior, targets, given)
-        return fit(columns, self.features.groups, remaining - remaining.mean(), rough, before)
+        middle = remaining.mean()
+        return fit(columns, self.features.groups, remaining - middle, rough, before, expected=sources.scales)
 
 
 class ScoredSet:

@@ -55,8 +55,7 @@ class Source:
         middle = float(np.median(scores)) if len(scores) else 0.0
         self._scores = dict(zip(self.best, ((scores - middle) / self.unit).tolist(), strict=True))
         self._known: Floats | None = None
-        self._posterior: Posterior | None = None
-        self._targets: Floats = np.zeros(0)
+        self._model: tuple[Hyper, Posterior, Floats] | None = None
 
     @property
     def usable(self) -> bool:
@@ -79,34 +78,42 @@ class Source:
             measured[missing] = self._predict(points[missing])
         return measured
 
+    @property
+    def scales(self) -> Floats:
+        """Logarithms of the length scales of the source's own times, ``[width]``."""
+        return self._fitted()[0].scales
+
     def _predict(self, points: NDArray[np.int64]) -> Floats:
-        if self._posterior is None:
-            self._posterior = self._fitted()
+        _, posterior, targets = self._fitted()
         made = [
-            self._posterior.predict_at(self._features.encode(points[i : i + _BLOCK]), self._targets)[0]
+            posterior.predict_at(self._features.encode(points[i : i + _BLOCK]), targets)[0]
             for i in range(0, len(points), _BLOCK)
         ]
         return np.concatenate(made)
 
-    def _fitted(self) -> Posterior:
+    def _fitted(self) -> tuple[Hyper, Posterior, Floats]:
+        """The source's model: its fitted numbers, and the targets of its posterior; made once."""
+        if self._model is not None:
+            return self._model
         # The better half whole and the rest thinned: what matters is where the good ones are.
         half = min(len(self.best), _TRAINED // 2)
         rest = self.best[half:]
         used = self.best[:half] + rest[:: max(1, -(-len(rest) // (_TRAINED - half)))]
-        self._targets = np.array([self._scores[p] for p in used])
+        targets = np.array([self._scores[p] for p in used])
         columns = self._features.encode(self._domain.array(used))
         rough = np.zeros(len(columns), dtype=bool)
         some = np.linspace(0, len(columns) - 1, min(len(columns), _FITTED)).astype(int)
         hyper = fit(
             columns[some],
             self._features.groups,
-            self._targets[some],
+            targets[some],
             rough[some],
             Hyper.prior(self._features.width),
         )
         made = Posterior(hyper, self._features.groups, columns[:1], len(columns))
         made.begin(columns, rough)
-        return made
+        self._model = (hyper, made, targets)
+        return self._model
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +121,16 @@ class Sources:
     """All sources of a search; none of a cold one."""
 
     each: tuple[Source, ...] = ()
+
+    @property
+    def scales(self) -> Floats | None:
+        """Logarithms of length scales to expect of what remains: those of the sources; ``None`` without any.
+
+        On which axes a kernel is rugged is mostly the kernel's own: where cards differ, they differ along these.
+        """
+        if not self.each:
+            return None
+        return np.asarray(np.mean([source.scales for source in self.each], axis=0))
 
     def expected(self, points: NDArray[np.int64]) -> Floats:
         """``[n, sources]`` for points ``[n, axes]``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from tuner.core.protocols import Backend, Observer
 from tuner.core.types import Configuration
 from tuner.driver import audit as audits
 from tuner.driver import ensure as ensures
+from tuner.driver import together
 from tuner.driver.earlier import with_earlier
 from tuner.driver.imports import read_sources
 from tuner.driver.opening import open_state
@@ -25,6 +26,8 @@ from tuner.driver.outcome.outcome import Outcome, outcome
 from tuner.driver.records import find_unfinished, new_path
 from tuner.driver.rivals import run_rivals
 from tuner.driver.runs import begin, resume
+from tuner.driver.state.settings import Shared
+from tuner.driver.state.strangers import holding_together
 from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
@@ -32,7 +35,7 @@ from tuner.spec.load import LoadedSpec, load_spec
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Result", "ensure", "load", "replay", "tune", "tune_spec"]
+__all__ = ["Result", "ensure", "load", "replay", "tune", "tune_spec", "tune_together"]
 
 DEFAULT_OUT = "tuner-runs"
 
@@ -213,6 +216,22 @@ def tune_spec(
         )
 
 
+def tune_together(
+    members: Sequence[together.Member],
+    shares: Sequence[Shared],
+    *,
+    out: Path,
+    force: bool = False,
+    interruption: Interruption | None = None,
+    turn: Callable[[int], AbstractContextManager[Any]] | None = None,
+) -> list[Result]:
+    """Several kernels with one budget, as :func:`tuner.driver.together.tune_together` says."""
+    outcomes = together.tune_together(
+        members, shares, out=out, force=force, interruption=interruption, turn=turn
+    )
+    return [Result(one) for one in outcomes]
+
+
 def _rivals(
     spec: LoadedSpec,
     options: Options,
@@ -232,7 +251,8 @@ def load(run: str | Path) -> Result:
     path = Path(run)
     with RunRecord.read(path) as record:
         state, _, _ = open_state(record)
-    return Result(outcome(path, state))
+    with holding_together(str(path)):
+        return Result(outcome(path, state))
 
 
 def replay(

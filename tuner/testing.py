@@ -46,6 +46,7 @@ class SimulatedBackend:
         catalogue: passes to offer, in the format of :class:`tuner.spaces.passes.Catalogue`.
         features: static features of a candidate's build.
         at_best: what the simulated machine does at best, where that is known.
+        notes: what is found of the baseline, for its report.
         of_variant: how many times longer a source takes than the one it came from, or what becomes of it.
         on_event: called before each build, verification and measurement with its name, to inject faults.
     """
@@ -61,6 +62,7 @@ class SimulatedBackend:
     of_variant: Callable[[Variant, Resolved], float | Status] | None = None
     features: Callable[[Resolved], Mapping[str, float]] | None = None
     at_best: Peaks | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     def environment(self, target: str) -> Mapping[str, Any]:
         """Nothing of this machine matters."""
@@ -120,10 +122,12 @@ class _Evaluation:
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         self.backend.notice("baseline")
         call_s = self.backend.seconds(resolved)
-        return BaselineReport(status=Status.OK, call_s=(call_s,) * len(self.task.problems))
+        return BaselineReport(
+            status=Status.OK, call_s=(call_s,) * len(self.task.problems), notes=self.backend.notes
+        )
 
-    def remarks(self, build: Build, resolved: Resolved) -> Mapping[str, str]:
-        return {}
+    def remarks(self, build: Build, resolved: Resolved, variant: Variant | None = None) -> Mapping[str, str]:
+        return {} if variant is None else {"edits": ", ".join(str(e["op"]) for e in variant.edits)}
 
     def open(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> _Session:
         return _Session(

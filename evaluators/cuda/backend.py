@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from tuner.core.errors import MachineError, SpecError, UsageError
-from tuner.core.protocols import BaselineReport, Session
+from tuner.core.protocols import BaselineReport, LoadedImage, Session
 from tuner.core.streams import seed_for, stream
-from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task
+from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Variant
 from tuner.evaluators.cuda.catalogue import device_catalogue
 from tuner.evaluators.cuda.compiler import CudaCompiler, check_architecture, nvrtc_library
 from tuner.evaluators.cuda.device import Device, WorkerPool, describe_device
@@ -30,6 +30,7 @@ from tuner.evaluators.cuda.measured import DeviceRuns
 from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.cuda.nvrtc import Nvrtc
 from tuner.evaluators.cuda.other_compilers import build_with
+from tuner.evaluators.cuda.replacement import image_of
 
 __all__ = ["CudaBackend", "CudaEvaluation"]
 
@@ -101,6 +102,10 @@ class CudaBackend:
     def works_apart(self, target: str) -> bool:
         """Whether there is a device."""
         return isinstance(self._find(), Device)
+
+    def replacement(self, task: Task, code: bytes, resolved: Resolved) -> LoadedImage:
+        """See :class:`tuner.core.protocols.Replaces`."""
+        return image_of(task, code, resolved)
 
     def prepare(self, task: Task, *, workers: int) -> CudaEvaluation:
         """Starts the compile workers.
@@ -192,8 +197,8 @@ class CudaEvaluation:
             return BaselineReport(status=build.status, message=build.message)
         return self._runs.set_baseline(build, resolved)
 
-    def remarks(self, build: Build, resolved: Resolved) -> Mapping[str, str]:
-        """What the baseline takes of the architecture, and macros that may reach too far."""
+    def remarks(self, build: Build, resolved: Resolved, variant: Variant | None = None) -> Mapping[str, str]:
+        """What a build takes of the architecture, and of the baseline macros that may reach too far."""
         f = build.features
         text = (
             f"{f['registers_count']:.0f} registers, {f['spill_bytes']:.0f} bytes spilled, "
@@ -205,6 +210,8 @@ class CudaEvaluation:
                 f"occupancy {f['occupancy_share']:.0%} on {self._compiler.arch}"
             )
         found = {"resources": text}
+        if variant is not None:
+            return found
         short = short_names(tuple(resolved.macros))
         if short:
             found["macros"] = (

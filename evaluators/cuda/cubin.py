@@ -10,12 +10,20 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tuner.evaluators.cuda.limits import Usage
 
-__all__ = ["Resources", "code_key", "has_kernel", "resources", "variable_sizes"]
+__all__ = [
+    "Resources",
+    "code_key",
+    "has_kernel",
+    "kernel_symbols",
+    "resources",
+    "variable_sizes",
+    "variables",
+]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -109,18 +117,29 @@ def has_kernel(cubin: bytes, symbol: str) -> bool:
     return f".text.{symbol}" in _sections(cubin)
 
 
+def kernel_symbols(cubin: bytes) -> list[str]:
+    """The kernels of a cubin; raises ``ValueError`` for what is no cubin."""
+    return [name.removeprefix(".text.") for name in _sections(cubin) if name.startswith(".text.")]
+
+
+def variables(cubin: bytes) -> dict[str, bool]:
+    """Variables of a cubin's source by name, and whether they are constants, which kernels only read.
+
+    What the compiler made for itself (tables, texts of ``printf``) and shared memory are left out.
+    """
+    kinds = [name for name, _ in _headers(cubin)]
+    found = {}
+    for name, number, _ in _objects(cubin):
+        kind = kinds[number] if number < len(kinds) else ""
+        if name.startswith(("$", "__nv_", ".")) or not kind.startswith((".nv.global", ".nv.constant3")):
+            continue
+        found[name] = kind.startswith(".nv.constant3")
+    return found
+
+
 def variable_sizes(cubin: bytes, names: Sequence[str]) -> dict[str, int]:
     """Bytes of the variables of these names that a cubin's symbols tell of; the others are left out."""
-    sections = _sections(cubin)
-    texts, found = _data(cubin, sections.get(".strtab")), {}
-    table = _data(cubin, sections.get(".symtab"))
-    for at in range(0, len(table) - _SYMBOL.size + 1, _SYMBOL.size):
-        name_at, info, _, section, _, size = _SYMBOL.unpack_from(table, at)
-        name = texts[name_at : texts.index(b"\0", name_at)].decode("utf-8", "replace")
-        # NVRTC's are local symbols, which a driver finds as well.
-        if name in names and section and info & 0xF == _OBJECT:
-            found[name] = int(size)
-    return found
+    return {name: size for name, _, size in _objects(cubin) if name in names}
 
 
 def code_key(cubin: bytes, symbol: str, log: str) -> str:
@@ -158,20 +177,36 @@ def _is_constant(name: str, symbol: str) -> bool:
 _Place = tuple[int, int, int]
 
 
-def _sections(cubin: bytes) -> dict[str, _Place]:
-    """Kind, offset and size by name."""
+def _headers(cubin: bytes) -> list[tuple[str, _Place]]:
+    """Name, and kind, offset and size, of each section in order."""
     if len(cubin) < _HEADER.size or cubin[:4] != b"\x7fELF":
         raise ValueError("not a cubin")
     fields = _HEADER.unpack_from(cubin)
     at, size, count, names_index = fields[6], fields[11], fields[12], fields[13]
     headers = [_SECTION.unpack_from(cubin, at + i * size) for i in range(count)]
     names = headers[names_index][4]
-    found = {}
-    for header in headers:
-        start = names + header[0]
-        name = cubin[start : cubin.index(b"\0", start)].decode("utf-8", "replace")
-        found[name] = (header[1], header[4], header[5])
-    return found
+    return [(_text(cubin, names + h[0]), (h[1], h[4], h[5])) for h in headers]
+
+
+def _sections(cubin: bytes) -> dict[str, _Place]:
+    """Kind, offset and size by name."""
+    return dict(_headers(cubin))
+
+
+def _objects(cubin: bytes) -> Iterator[tuple[str, int, int]]:
+    """Name, number of the section, and size of what symbols name as data."""
+    sections = _sections(cubin)
+    texts = sections.get(".strtab")
+    table = _data(cubin, sections.get(".symtab"))
+    for at in range(0, len(table) - _SYMBOL.size + 1, _SYMBOL.size):
+        name_at, info, _, section, _, size = _SYMBOL.unpack_from(table, at)
+        # NVRTC's are local symbols, which a driver finds as well.
+        if texts is not None and section and info & 0xF == _OBJECT:
+            yield _text(cubin, texts[1] + name_at), section, size
+
+
+def _text(cubin: bytes, at: int) -> str:
+    return cubin[at : cubin.index(b"\0", at)].decode("utf-8", "replace")
 
 
 def _size(cubin: bytes, place: _Place) -> int:

@@ -27,6 +27,8 @@ __all__ = ["Device", "DeviceWorker", "WorkerPool", "describe_device"]
 
 _START_S = 60.0
 _DEVICE = 0
+_MOST_IDLE = 2
+"""A candidate's, and the one in which the baseline meanwhile says what further inputs have to give."""
 _NO_DEVICE_HINT = "tuner check works without one where the spec names an architecture: target: sm_90"
 
 _CRASHES: Mapping[int, str] = {
@@ -112,6 +114,11 @@ class DeviceWorker:
         if "error" in greeting:
             self.close()
             raise MachineError(f"there is no CUDA device ({greeting['name']})", _NO_DEVICE_HINT)
+
+    @property
+    def pid(self) -> int:
+        """Its process number."""
+        return self._process.pid
 
     @property
     def alive(self) -> bool:
@@ -243,7 +250,7 @@ class WorkerPool:
 
     def give_back(self, worker: DeviceWorker, *, keep: bool) -> None:
         """Ends a worker, or empties it for the next session where it is sound."""
-        if keep and worker.alive and not self._idle:
+        if keep and worker.alive and len(self._idle) < _MOST_IDLE:
             try:
                 worker.ask({"op": "unload"}, during="unloading")
             except (CandidateFailed, MachineError):

@@ -5,6 +5,7 @@ Asks the worker and believes nothing; who judges outputs and times is :mod:`tune
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from tuner.evaluators.cuda.compiler import Made, geometry_of
 from tuner.evaluators.cuda.device import DeviceWorker
 from tuner.evaluators.cuda.limits import Architecture, over_limit
 from tuner.evaluators.cuda.slabs import Slab
+from tuner.evaluators.disturbance import waited_s
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.workloads import Workload
 
@@ -135,11 +137,17 @@ class Loaded:
         return times
 
     def burst(self, order: Sequence[int], workload: Workload, *, limit_s: float, calls: bool) -> float:
-        """Seconds of many calls by the clock of this process; without ``calls`` of what stands before each."""
+        """Seconds of many calls by the clock of this process; without ``calls`` of what stands before each.
+
+        What this process or the worker has waited for a processor, which others had, is left out.
+        """
         header = {"op": "burst", "order": list(order), "calls": calls, **self._launch(workload)}
-        started = time.perf_counter()
+        both = os.getpid(), self.worker.pid
+        # Neither process can be made to wait by what runs on the device.
+        waited, started = waited_s(*both), time.perf_counter()
         self.worker.ask(header, timeout_s=limit_s, during="calls without pause")
-        return time.perf_counter() - started
+        wall_s = time.perf_counter() - started
+        return max(wall_s - max(waited_s(*both) - waited, 0.0), 0.0)
 
     def drop(self, numbers: Sequence[int]) -> None:
         """Frees buffers here and on the device."""

@@ -23,6 +23,7 @@ from tuner.evaluators.cuda.session import CudaSession, Inputs
 from tuner.evaluators.cuda.slabs import widens
 from tuner.evaluators.cuda.supply import Group, Runs, Supply
 from tuner.evaluators.host.bundles import POISON
+from tuner.evaluators.host.freshness import Freshness
 from tuner.evaluators.host.reference import BASELINE_LIMIT_S, OTHER_POISON, BaselineFailed, Reference
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.supply import runtime_of
@@ -37,6 +38,8 @@ Outputs = dict[str, NDArray[Any]]
 
 _FLUSH_FACTOR = 8
 _LEAST_FLUSH_BYTES = 64 << 20
+_FRESH_SLACK_S = 5e-6
+"""Of a launch on memory that no kernel has touched before: pages are looked up anew, and events are coarse."""
 
 
 class DeviceRuns:
@@ -47,16 +50,27 @@ class DeviceRuns:
         compiler: that has made the builds.
         device: to run on.
         pool: of its workers.
+        watch: of its clocks; NVML's own when left out.
     """
 
-    def __init__(self, task: Task, compiler: CudaCompiler, *, device: Device, pool: WorkerPool) -> None:
+    def __init__(
+        self,
+        task: Task,
+        compiler: CudaCompiler,
+        *,
+        device: Device,
+        pool: WorkerPool,
+        watch: Watch | None = None,
+    ) -> None:
         self._task = task
         self._compiler = compiler
         self._device = device
         self._pool = pool
         self._supply: Supply | None = None
         self._accepted = AcceptedOutputs()
-        self._watch = Watch(device.uuid)
+        self._freshness = Freshness(slack_s=_FRESH_SLACK_S)
+        self._baseline = ""
+        self._watch = Watch(device.uuid) if watch is None else watch
         self._lane = TimingLane(device.uuid)
         # Over twice the cache empties it; more keeps the device busy while the timed call is put into the queue.
         self._flush_bytes = max(_LEAST_FLUSH_BYTES, _FLUSH_FACTOR * device.l2_bytes)
@@ -66,6 +80,8 @@ class DeviceRuns:
 
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         """Runs the baseline and the reference on everything that the search will use."""
+        self._baseline = build.digest
+        self._freshness = Freshness(slack_s=_FRESH_SLACK_S)
         double = self._double(resolved)
         reference = Reference(self._task, has_double=double is not None)
         runtime = runtime_of(self._task, resolved)
@@ -109,6 +125,8 @@ class DeviceRuns:
                 pool=self._pool,
                 lane=self._lane,
                 watch=self._watch,
+                freshness=self._freshness,
+                trusted=build.digest == self._baseline,
                 flush_bytes=self._flush_bytes,
                 arch=self._device.limits,
             ),

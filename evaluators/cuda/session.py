@@ -7,7 +7,7 @@ a status, never an exception. Decides nothing about other candidates.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +22,11 @@ from tuner.evaluators.cuda.loaded import Loaded
 from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.cuda.slabs import Slab
 from tuner.evaluators.cuda.supply import Group, Supply
+from tuner.evaluators.disturbance import undisturbed
+from tuner.evaluators.host.freshness import FRESH_SETS, LOOKS, Freshness
 from tuner.evaluators.host.outputs import Failure, judge_output
 from tuner.evaluators.host.runner import CandidateFailed
+from tuner.evaluators.host.session import FRESH_AFTER
 from tuner.evaluators.lane import TimingLane
 from tuner.evaluators.verification import AcceptedOutputs
 
@@ -33,11 +36,15 @@ _LEAST_LIMIT_S = 2.0
 _SLOWER = 50.0
 _WINDOW_CALLS = 64
 _BURST_S = 0.02
+_LONGEST_BURST_S = 0.2
 _MOST_BURST = 2000
 _BURST_TRIES = 20
 _LAUNCH_S = 20e-6
 _TOLERANCE = 1.25
 _SLACK_S = 2e-3
+_MOST_SETS = 64
+_FRESH_PLACE = 2 * _MOST_SETS
+"""Numbers of sets: the timed ones first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +57,8 @@ class Inputs:
         pool: of device workers.
         lane: of the device.
         watch: of its clocks.
+        freshness: what is known of the baseline on new inputs.
+        trusted: this is the baseline.
         flush_bytes: over twice the second-level cache.
         arch: the device's limits.
     """
@@ -59,6 +68,8 @@ class Inputs:
     pool: WorkerPool
     lane: TimingLane
     watch: Watch
+    freshness: Freshness
+    trusted: bool
     flush_bytes: int
     arch: Architecture
 
@@ -91,6 +102,7 @@ class CudaSession:
     _call_s: dict[int, float] = field(default_factory=dict)
     _placed: int | None = None
     _believed: set[int] = field(default_factory=set)
+    _batches: dict[int, int] = field(default_factory=dict)
     _closed: bool = False
 
     def verify(self) -> Verdict:
@@ -211,7 +223,7 @@ class CudaSession:
     def _measure(self, group: Group, problem: int, calls: int) -> Measurement:
         loaded = self._load()
         if self._placed != problem:
-            loaded.drop(range(64))
+            loaded.drop(range(_MOST_SETS))
             for number, workload in enumerate(group.workloads):
                 loaded.place(number, workload)
             self._placed = problem
@@ -221,49 +233,89 @@ class CudaSession:
                 "waited_s": round(lane.waited_s, 6),
                 "before": self.inputs.watch.sample(),
             }
-            begin = time.perf_counter()
-            times = self._windows(loaded, group, calls, call_s)
-            wall_s = time.perf_counter() - begin
+            (times, wall_s), marks = undisturbed(
+                lambda: self._batch(loaded, group, calls, call_s), self.inputs.watch.begin
+            )
             if problem not in self._believed:
                 notes["burst_call_s"] = self._believe(loaded, group, float(np.median(times)), call_s)
                 self._believed.add(problem)
+            self._batches[problem] = self._batches.get(problem, 0) + 1
+            if self._batches[problem] == FRESH_AFTER[self.purpose]:
+                ratio = self._look_at_fresh(loaded, problem, times, call_s)
+                notes["fresh_ratio"] = round(ratio, 4)
             notes["after"] = self.inputs.watch.sample()
         self._call_s[problem] = float(np.median(times))
-        notes["sets"] = len(group.workloads)
+        notes |= {"sets": len(group.workloads), **marks}
+        return Measurement(
+            status=Status.OK,
+            problem=problem,
+            times_s=tuple(times),
+            claimed_s=float(sum(times)),
+            observed_s=wall_s,
+            wall_s=wall_s,
+            notes=notes,
+        )
+
+    def _batch(self, loaded: Loaded, group: Group, calls: int, call_s: float) -> tuple[list[float], float]:
+        """Times of single calls, and the wall time of all.
+
+        Raises:
+            CandidateFailed: a call has failed, is wrong, or the events claim more than has passed.
+        """
+        begin = time.perf_counter()
+        times = self._windows(loaded, group, calls, call_s)
+        wall_s = time.perf_counter() - begin
         claimed = float(sum(times))
         if claimed > wall_s:
             raise CandidateFailed(
                 Status.REFUSED,
                 f"the measurement cannot be believed: {claimed:.6f} s of events in {wall_s:.6f} s of wall time",
             )
-        return Measurement(
-            status=Status.OK,
-            problem=problem,
-            times_s=tuple(times),
-            claimed_s=claimed,
-            observed_s=wall_s,
-            wall_s=wall_s,
-            notes=notes,
-        )
+        return times, wall_s
+
+    def _look_at_fresh(self, loaded: Loaded, problem: int, seen_s: Sequence[float], call_s: float) -> float:
+        """One call on each of some sets that the device could not hold until now: a lookup has nothing to find.
+
+        Raises:
+            CandidateFailed: it takes clearly longer on them, look after look; or it is wrong.
+        """
+        inputs = self.inputs
+        for look in range(LOOKS):
+            mark = f"{self.build.digest}/{self.purpose}/{self.number}/{look}"
+            group = inputs.supply.fresh(mark, self.runtime, problem=problem)
+            numbers = range(_FRESH_PLACE, _FRESH_PLACE + FRESH_SETS)
+            for number, workload in zip(numbers, group.workloads, strict=True):
+                loaded.place(number, workload)
+            fresh_s = self._timed(loaded, group, numbers, call_s)
+            for number in numbers:
+                self._compare(group, number - _FRESH_PLACE, loaded.slab(number))
+            loaded.drop(numbers)
+            ratio, why = inputs.freshness.judge(problem, seen_s, fresh_s, trusted=inputs.trusted)
+            if not why:
+                return ratio
+        raise CandidateFailed(Status.REFUSED, f"the measurement cannot be believed: {why}")
 
     def _windows(self, loaded: Loaded, group: Group, calls: int, call_s: float) -> list[float]:
-        warm = self.task.measure.cache == "warm" and self.inputs.supply.warm_fits(group)
         times: list[float] = []
         while len(times) < calls:
             count = min(_WINDOW_CALLS, calls - len(times))
             order: list[int] = []
             while len(order) < count:
                 order += self.rng.permutation(len(group.workloads)).tolist()
-            times += loaded.time(
-                order[:count],
-                group.workloads[0],
-                limit_s=_limit(call_s) * count,
-                flush_bytes=self.inputs.flush_bytes,
-                warm=warm,
-            )
+            times += self._timed(loaded, group, order[:count], call_s)
             for number in sorted(set(order[:count])):
                 self._compare(group, number, loaded.slab(number))
         return times
+
+    def _timed(self, loaded: Loaded, group: Group, order: Sequence[int], call_s: float) -> list[float]:
+        """Seconds of single calls on sets in an order; compares nothing."""
+        return loaded.time(
+            order,
+            group.workloads[0],
+            limit_s=_limit(call_s) * len(order),
+            flush_bytes=self.inputs.flush_bytes,
+            warm=self.task.measure.cache == "warm" and self.inputs.supply.warm_fits(group),
+        )
 
     def _believe(self, loaded: Loaded, group: Group, claimed_s: float, call_s: float) -> float:
         """Seconds of a call by this process's own clock, over many calls in a row.
@@ -271,11 +323,14 @@ class CudaSession:
         Raises:
             CandidateFailed: the worker's events claim clearly less.
         """
-        count = max(4, min(_MOST_BURST, int(_BURST_S / max(claimed_s, 1e-7)) + 1))
-        order = [int(i) for i in self.rng.integers(len(group.workloads), size=count)]
+        workload, sets = group.workloads[0], len(group.workloads)
+        few = [0, min(1, sets - 1)]
+        # How long a call takes that claims to take no time is what this is about.
+        real_s = loaded.burst(few, workload, limit_s=_limit(call_s) * len(few), calls=True) / len(few)
+        count = min(_BURST_S / max(claimed_s, 1e-7), _LONGEST_BURST_S / max(real_s, 1e-7))
+        count = max(4, min(_MOST_BURST, int(count) + 1))
+        order = [int(i) for i in self.rng.integers(sets, size=count)]
         limit = _limit(call_s) * count
-        workload = group.workloads[0]
-        loaded.burst(order[:2], workload, limit_s=limit, calls=True)
         without = with_calls = float("inf")
         # Other work on the machine only adds to a wall time, so the shortest of several is the one to compare.
         for _ in range(_BURST_TRIES):

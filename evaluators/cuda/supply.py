@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from tuner.core.canonical import digest_json
 from tuner.core.errors import SpecError
+from tuner.core.streams import seed_for
 from tuner.core.types import Task, Value
 from tuner.evaluators.cuda.slabs import slab_bytes
 from tuner.evaluators.host.bundles import Expected
+from tuner.evaluators.host.freshness import FRESH_SETS
 from tuner.evaluators.host.reference import BaselineFailed, Reference
 from tuner.evaluators.workloads import Plan, Workload, make_planned, plan_workloads, timed_sets
 
@@ -124,6 +126,28 @@ class Supply:
             group = self._timed_sets(key, purpose, number, runtime, problem)
             self._keep(group)
         return group
+
+    def fresh(self, mark: str, runtime: Mapping[str, Value], *, problem: int) -> Group:
+        """One problem's further sets, for one look at one candidate; raises as :meth:`verify`.
+
+        A device worker serves candidate after candidate, and what one of them leaves on the device another may find:
+        so no two looks share a value, and nothing of them is kept.
+
+        Args:
+            mark: names the look.
+            runtime: the candidate's run-time scalars.
+            problem: of the task.
+        """
+        # The first set holds recorded values as they are, which every candidate has seen.
+        plans = timed_sets(self._task, problem, self._base, purpose="search", number=0, count=1 + FRESH_SETS)[
+            1:
+        ]
+        plans = tuple(
+            replace(plan, seed=seed_for(self._task.seed, f"fresh/{mark}/{problem}", i))
+            for i, plan in enumerate(plans)
+        )
+        workloads = [make_planned(self._task, plan, runtime) for plan in plans]
+        return self._expect(f"fresh/{mark}/{problem}", plans, workloads, runtime)
 
     def warm_fits(self, group: Group) -> bool:
         """Whether a set stays in the cache when it has been touched."""

@@ -32,7 +32,7 @@ from tuner.core.types import Build, Resolved, Task
 from tuner.evaluators.executors.shipping import collect, place
 from tuner.evaluators.executors.worker import Worker
 
-__all__ = ["RayExecutor", "connect", "device_kinds"]
+__all__ = ["RayExecutor", "connect", "device_kinds", "holds_devices"]
 
 RESOURCE = "timing"
 """Custom resource of a node: how many devices it has that are timed apart."""
@@ -103,16 +103,21 @@ class _Remote:
     def __init__(self, backend: Backend, task: Task, files: dict[str, bytes], workers: int) -> None:
         own = place(task, files)
         self._worker = Worker(backend.prepare(own, workers=workers))
+        self._baseline: tuple[Build, Resolved] | None = None
         self._device = str(backend.environment(own.target).get("device", backend.name))
 
     def describe(self) -> str:
         """The device's name."""
         return self._device
 
-    def perform(self, job: Job, baseline: tuple[Build, Resolved] | None) -> Any:
+    def set_baseline(self, baseline: tuple[Build, Resolved]) -> None:
+        """What runs first on this device; comes before the jobs that need it."""
+        self._baseline = baseline
+
+    def perform(self, job: Job) -> Any:
         """Does a job; a machine's fault comes back as a value, since the actor can do no more."""
         try:
-            return self._worker.perform(job, baseline)
+            return self._worker.perform(job, self._baseline)
         except MachineError as error:
             return error
 
@@ -149,7 +154,7 @@ class RayExecutor(Executor):
         self._task = self._ray.put(task)
         self._files = self._ray.put(collect(task))
         self._baseline: Any = None
-        self._wants_gpu = backend.name == "cuda"
+        self._wants_gpu = holds_devices(backend)
         self._kind = kind
         self._next = 0
         self._lanes: dict[int, _Actor] = {}
@@ -164,8 +169,10 @@ class RayExecutor(Executor):
         self._look()
 
     def set_baseline(self, build: Build, resolved: Resolved) -> None:
-        """Goes to each node once."""
+        """Goes to each node once, and each device is told of it once: a reference in every job would cost a message."""
         self._baseline = self._ray.put((build, resolved))
+        for actor in self._lanes.values():
+            actor.handle.set_baseline.remote(self._baseline)
 
     def submit(self, job: Job) -> None:
         """Sends a job to its device's actor, or to the compile worker with the least to do."""
@@ -176,7 +183,7 @@ class RayExecutor(Executor):
         actor = self._lanes.get(job.lane)
         if actor is None:
             return
-        reference = actor.handle.perform.remote(job, self._baseline)
+        reference = actor.handle.perform.remote(job)
         self._pending[reference] = (job, actor)
 
     def wait(self, timeout_s: float) -> list[Happening]:
@@ -190,7 +197,9 @@ class RayExecutor(Executor):
             if ready:
                 ready, _ = self._ray.wait(references, num_returns=len(references), timeout=0)
             for reference in ready:
-                self._collect(reference)
+                # One before it may have shown that an actor is gone, and taken this one with it.
+                if reference in self._pending or reference in self._starting:
+                    self._collect(reference)
         elif timeout_s:
             time.sleep(min(timeout_s, POLL_S))
         self._send_builds()
@@ -271,6 +280,8 @@ class RayExecutor(Executor):
             self._ray.kill(actor.handle)
             return
         self._lanes[actor.lane] = actor
+        if self._baseline is not None:
+            actor.handle.set_baseline.remote(self._baseline)
         self._happened.append(LaneJoined(lane=actor.lane, device=device, node=actor.node[:12]))
 
     def _drop(self, actor: _Actor, reason: str, job: Job | None = None) -> None:
@@ -290,7 +301,12 @@ class RayExecutor(Executor):
             job = self._waiting.popleft()
             self._backlog[node] += 1
             actor = self._builders[node]
-            self._pending[actor.handle.perform.remote(job, None)] = (job, actor)
+            self._pending[actor.handle.perform.remote(job)] = (job, actor)
+
+
+def holds_devices(backend: Backend) -> bool:
+    """Whether Ray gives an actor of this backend a device for itself."""
+    return backend.name == "cuda"
 
 
 def device_kinds(backend: Backend, task: Task, address: str | None) -> list[str]:

@@ -81,7 +81,7 @@ class ThreadExecutor(Executor):
         self._make = make
         self._happened: queue.SimpleQueue[Happening] = queue.SimpleQueue()
         self._lanes: dict[int, _Thread] = {}
-        self._busy: dict[int, Job] = {}
+        self._busy: dict[int, list[Job]] = {}
         self._next = 0
         self._baseline: tuple[Build, Resolved] | None = None
         self._builders = [_Thread(make, self._done) for _ in range(builders)]
@@ -117,7 +117,7 @@ class ThreadExecutor(Executor):
             return
         thread = self._lanes.get(job.lane)
         if thread is not None:
-            self._busy[job.lane] = job
+            self._busy.setdefault(job.lane, []).append(job)
             thread.put(job, self._baseline)
 
     def wait(self, timeout_s: float) -> list[Happening]:
@@ -152,9 +152,10 @@ class ThreadExecutor(Executor):
         """Whether it is from a device that was lost, or a second loss of one."""
         if isinstance(happening, JobDone) and isinstance(happening.job, LaneJob):
             lane = happening.job.lane
-            if self._busy.get(lane) is not happening.job:
+            given = self._busy.get(lane)
+            if not given or given[0] is not happening.job:
                 return True
-            del self._busy[lane]
+            del given[0]
         if isinstance(happening, LaneLost):
             self._lanes.pop(happening.lane, None)
         return False

@@ -19,7 +19,7 @@ import numpy as np
 
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.protocols import BaselineReport, Peaks, Substitute
-from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task
+from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Variant
 from tuner.evaluators.baseline import Baseline, refuse_constants
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.catalogue import pass_catalogue
@@ -223,8 +223,11 @@ class HostEvaluation:
         )
         return self._baseline.establish(build, resolved, oracle)
 
-    def remarks(self, build: Build, resolved: Resolved) -> Mapping[str, str]:
-        """Whether the baseline's code is that of ``clang -O3`` itself, and what its vectoriser says of loops."""
+    def remarks(self, build: Build, resolved: Resolved, variant: Variant | None = None) -> Mapping[str, str]:
+        """What clang's vectoriser says of loops, and whether the baseline's code is that of ``clang -O3`` itself."""
+        if variant is not None:
+            loops = self._compiler.loop_remarks(self._task.kernel, resolved.flags, resolved.macros, variant)
+            return {"loops": loops} if loops else {}
         found = self._compiler.baseline_differs(self._task.kernel, resolved.flags, macros=resolved.macros)
         remarks = {"clang": found.message or "the baseline's code is that of clang -O3"}
         loops = self._compiler.loop_remarks(self._task.kernel, resolved.flags, resolved.macros)

@@ -279,14 +279,20 @@ class HostCompiler:
             clang_text_bytes=theirs.features()["text_bytes"],
         )
 
-    def loop_remarks(self, kernel: Kernel, flags: Sequence[str], macros: Mapping[str, Value]) -> str:
-        """What clang's vectoriser says of the loops of the source as given, one line; empty where it says nothing.
+    def loop_remarks(
+        self,
+        kernel: Kernel,
+        flags: Sequence[str],
+        macros: Mapping[str, Value],
+        variant: Variant | None = None,
+    ) -> str:
+        """What clang's vectoriser says of the loops of a source, one line; empty where it says nothing.
 
         Source: clang's user manual, options to emit optimisation reports (``-Rpass``).
         """
         sorted_ = sort_flags(flags, folder=kernel.folder)
         asking = replace(sorted_, given=(*sorted_.given, *_VECTORISER_REMARKS))
-        _, output, _ = self.front.object_of(front.Source.of(kernel), asking, macros)
+        _, output, _ = self.front.object_of(front.Source.of(kernel, variant), asking, macros)
         said = [f"line {m[1]}: {m[2]}" for m in _REMARK.finditer(output)]
         return "; ".join(dict.fromkeys(said[:_MOST_REMARKS]))
 

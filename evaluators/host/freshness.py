@@ -12,10 +12,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["FRESH_SETS", "Freshness"]
+__all__ = ["FRESH_SETS", "LOOKS", "Freshness"]
 
 FRESH_SETS = 2
 """Sets of inputs for one look."""
+
+LOOKS = 6
+"""Each at other sets, until one finds nothing: a call that other work on the machine has held up proves nothing, while
+a lookup finds nothing in any of them."""
 
 _FACTOR = 1.5
 

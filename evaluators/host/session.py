@@ -6,7 +6,7 @@ Decides nothing about other candidates. A candidate's failure is a status, never
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,9 +14,10 @@ import numpy as np
 
 from tuner.core.errors import UsageError
 from tuner.core.types import Measurement, Status, Task, Verdict
-from tuner.evaluators.disturbance import Watch
+from tuner.evaluators.disturbance import Watch, Watcher, undisturbed
 from tuner.evaluators.host.bundles import Bundle
-from tuner.evaluators.host.freshness import Freshness
+from tuner.evaluators.host.counters import counted, ratios
+from tuner.evaluators.host.freshness import LOOKS, Freshness
 from tuner.evaluators.host.outputs import Failure, check_entries
 from tuner.evaluators.host.reference import BaselineFailed
 from tuner.evaluators.host.runner import Attached, CandidateFailed, Runner
@@ -41,7 +42,7 @@ class Inputs:
         verify: the verification's bundle.
         timed: the bundle of one problem's timed sets.
         accepted: outputs that have passed before, over all sessions.
-        fresh: the bundle of one problem's further sets, mapped when they are due and not before.
+        fresh: the bundle of one problem's further sets, by problem and look, mapped when they are due and not before.
         fresh_after: batches of a problem after which that is; fewer leave a candidate too poor to win.
         freshness: what is known of the baseline on new inputs.
         trusted: this is the baseline.
@@ -51,7 +52,7 @@ class Inputs:
 
     verify: Callable[[], Bundle]
     timed: Callable[[int], Bundle]
-    fresh: Callable[[int], Bundle]
+    fresh: Callable[[int, int], Bundle]
     fresh_after: int
     freshness: Freshness
     trusted: bool
@@ -200,21 +201,23 @@ class HostSession:
 
     def _undisturbed(self, attached: Attached, problem: int, calls: int, notes: dict[str, Any]) -> Batch:
         """A batch; measured once more where the machine got in its way, and marked either way."""
-        best, least = Batch(), list[str]()
-        for attempt in range(2):
+
+        def measure() -> tuple[Batch, Mapping[str, Any]]:
             assert self._runner is not None
-            batch, watch = Batch(), Watch(self._runner.child.pid)
-            self._time(attached, problem, calls, batch=batch, notes=notes)
-            found = watch.disturbances(batch.wall_s)
-            if attempt == 0 or len(found) < len(least):
-                best, least = batch, found
-            if not found:
-                break
-            if attempt == 0:
-                notes["measured_again"] = True
-        if least:
-            notes["disturbed"] = least
+            batch = Batch()
+            with counted(self._runner.child.pid) as counts:
+                self._time(attached, problem, calls, batch=batch, notes=notes)
+            return batch, counts
+
+        (best, counts), marks = undisturbed(measure, self._watch)
+        notes |= marks
+        if counts:
+            notes["counters"] = ratios(counts)
         return best
+
+    def _watch(self) -> Watcher:
+        assert self._runner is not None
+        return Watch(self._runner.child.pid, settles=self.task.measure.threads == 1)
 
     def _time(
         self, attached: Attached, problem: int, calls: int, *, batch: Batch, notes: dict[str, Any]
@@ -263,9 +266,23 @@ class HostSession:
             run_window(setting, window, batch, check=check)
 
     def _look_at_fresh(self, problem: int, batch: Batch) -> float:
-        """One call on each of some sets that the child could not see until now; a lookup has nothing to find."""
+        """One call on each of some sets that the child could not see until now; a lookup has nothing to find.
+
+        Raises:
+            CandidateFailed: it takes clearly longer on them, look after look; or it is wrong.
+        """
+        for look in range(LOOKS):
+            fresh = self._on_fresh(problem, look)
+            ratio, why = self.inputs.freshness.judge(
+                problem, batch.times_s, fresh.times_s, trusted=self.inputs.trusted
+            )
+            if not why:
+                return ratio
+        raise CandidateFailed(Status.REFUSED, f"the measurement cannot be believed: {why}")
+
+    def _on_fresh(self, problem: int, look: int) -> Batch:
         assert self._runner is not None
-        bundle = self.inputs.fresh(problem)
+        bundle = self.inputs.fresh(problem, look)
         attached = self._runner.attach(bundle)
         attached.memory.poison()
         cold, numbers = self.inputs.flush_bytes > 0, range(len(bundle.layout.entries))
@@ -273,12 +290,7 @@ class HostSession:
         windows = [Window(order=o, per_segment=1, flush_bytes=self.inputs.flush_bytes) for o in orders]
         fresh = Batch()
         self._run_windows(attached, windows, fresh, call_s=self._call_s[problem])
-        ratio, why = self.inputs.freshness.judge(
-            problem, batch.times_s, fresh.times_s, trusted=self.inputs.trusted
-        )
-        if why:
-            raise CandidateFailed(Status.REFUSED, f"the measurement cannot be believed: {why}")
-        return ratio
+        return fresh
 
 
 def made(make: Callable[[], Bundle]) -> Bundle:

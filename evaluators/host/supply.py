@@ -36,7 +36,7 @@ class _Group:
 
     verify: Bundle | None = None
     timed: dict[int, Bundle] = field(default_factory=dict)
-    fresh: dict[int, Bundle] = field(default_factory=dict)
+    fresh: dict[tuple[int, int], Bundle] = field(default_factory=dict)
 
     @property
     def bundles(self) -> list[Bundle]:
@@ -121,27 +121,30 @@ class Supply:
             self._note_size(group)
         return group.timed[problem]
 
-    def fresh(self, purpose: str, number: int, runtime: Mapping[str, Value], *, problem: int) -> Bundle:
-        """The bundle of further sets that no timed batch repeats; raises as :meth:`verify`."""
+    def fresh(
+        self, purpose: str, number: int, runtime: Mapping[str, Value], *, problem: int, look: int
+    ) -> Bundle:
+        """The bundle of further sets that no timed batch repeats, others for each look; raises as :meth:`verify`."""
         number = number if purpose == "confirm" else 0
         group = self._group(purpose, number, runtime)
-        if problem not in group.fresh:
-            # After the last one that a timed batch may use.
+        if (problem, look) not in group.fresh:
+            # After the last one that a timed batch, or a look before this one, may use.
+            first = _MOST_SETS + FRESH_SETS * look
             plans = timed_sets(
                 self._task,
                 problem,
                 self._base,
                 purpose=purpose,
                 number=number,
-                count=_MOST_SETS + FRESH_SETS,
+                count=first + FRESH_SETS,
                 vary=not self.dropped,
-            )[_MOST_SETS:]
+            )[first:]
             workloads = [make_planned(self._task, plan, runtime) for plan in plans]
-            key = f"{self._key(purpose, number, runtime)}/fresh/{problem}"
+            key = f"{self._key(purpose, number, runtime)}/fresh/{problem}/{look}"
             shift = seed_for(self._task.seed, f"stagger/fresh/{purpose}", number) % 64
-            group.fresh[problem] = self._staggered(key, plans, workloads, runtime, shift=shift)
+            group.fresh[problem, look] = self._staggered(key, plans, workloads, runtime, shift=shift)
             self._note_size(group)
-        return group.fresh[problem]
+        return group.fresh[problem, look]
 
     def forget(self) -> None:
         """Drops the workloads kept for checks."""

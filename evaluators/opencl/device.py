@@ -8,13 +8,14 @@ from typing import Any
 
 from tuner.core.errors import MachineError, SpecError
 
-__all__ = ["HOW_TO_GET_POCL", "Device", "choose"]
+__all__ = ["HOW_TO_GET_POCL", "POCL", "Device", "choose"]
 
 HOW_TO_GET_POCL = "apt install pocl-opencl-icd"
 """The command that gives a machine without a GPU an OpenCL device."""
 
 _SIMULATOR = "oclgrind"
-_POCL = "portable computing language"
+POCL = "portable computing language"
+"""PoCL's platform, in lower case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,7 @@ class Device:
     @property
     def pocl(self) -> bool:
         """Whether PoCL drives it."""
-        return self.platform.lower() == _POCL
+        return self.platform.lower() == POCL
 
     @property
     def text(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tuner.core.types import Status, Verdict
+from tuner.evaluators.disturbance import Unwatched, Watch, Watcher
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.outputs import check_entries
 from tuner.evaluators.host.process import Ended
@@ -64,6 +65,13 @@ class OpenClSession(HostSession):
             )
             self._verdict = verdict
         return verdict
+
+    def _watch(self) -> Watcher:
+        if not self.device.cpu:
+            # Its clock counts what the device does, whoever pushes this machine's processes aside.
+            return Unwatched()
+        assert self._runner is not None
+        return Watch(self._runner.child.pid, settles=False)
 
     def _time(
         self, attached: Attached, problem: int, calls: int, *, batch: Batch, notes: dict[str, Any]

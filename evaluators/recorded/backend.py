@@ -15,7 +15,7 @@ from tuner.core.errors import SpecError
 from tuner.core.protocols import BaselineReport
 from tuner.core.statistics import median
 from tuner.core.streams import seed_for, stream
-from tuner.core.types import Build, BuildRequest, Measurement, Resolved, Status, Task, Value, Verdict
+from tuner.core.types import Build, BuildRequest, Measurement, Resolved, Status, Task, Value, Variant, Verdict
 from tuner.evaluators.recorded.formats import read_space
 from tuner.evaluators.recorded.spaces import RecordedSpace, Row
 
@@ -101,7 +101,7 @@ class RecordedEvaluation:
             notes={"kernel": self._space.kernel, "device": self._space.device},
         )
 
-    def remarks(self, build: Build, resolved: Resolved) -> Mapping[str, str]:
+    def remarks(self, build: Build, resolved: Resolved, variant: Variant | None = None) -> Mapping[str, str]:
         """How much was recorded, and where."""
         rows = self._space.rows.values()
         worked = sum(row.status is Status.OK for row in rows)

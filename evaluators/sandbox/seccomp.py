@@ -14,12 +14,13 @@ import struct
 import sys
 
 from tuner.evaluators.sandbox.bpf import ALLOW, TRAP, Condition, Rule, assemble, errno
-from tuner.evaluators.sandbox.libc import prctl
+from tuner.evaluators.sandbox.libc import prctl, syscall
 from tuner.evaluators.sandbox.syscalls import NUMBERS
 
-__all__ = ["available", "install", "kernel_filter", "kernel_template", "worker_filter"]
+__all__ = ["available", "install", "kernel_filter", "kernel_template", "starts_nothing", "worker_filter"]
 
 _PR_GET_SECCOMP, _PR_SET_SECCOMP, _MODE_FILTER = 21, 22, 2
+_SET_MODE_FILTER, _ALL_THREADS = 1, 1
 _PROT_EXEC = 4
 _CLONE_THREAD = 0x10000
 _PID_MARK, _CHANNEL_MARK = 0x5EED0001, 0x5EED0002
@@ -68,15 +69,22 @@ def available() -> bool:
     return False
 
 
-def install(code: bytes) -> None:
+def install(code: bytes, *, everywhere: bool = False) -> None:
     """Puts a filter on the calling thread and all that it starts; there is no way back.
+
+    Args:
+        code: of the filter.
+        everywhere: also on the process's other threads.
 
     Raises:
         OSError: the kernel refuses, for example as new privileges were not given up.
     """
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
-    prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.c_char_p(header))
+    if everywhere:
+        syscall(NUMBERS["seccomp"], _SET_MODE_FILTER, _ALL_THREADS, ctypes.c_char_p(header))
+    else:
+        prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.c_char_p(header))
 
 
 @functools.cache
@@ -85,6 +93,18 @@ def worker_filter() -> bytes:
     denied = errno(errors.EPERM)
     names = f"{_NETWORK} {_OTHERS}".split()
     rules = [Rule(number=NUMBERS[name], action=denied) for name in names]
+    return assemble(rules, default=ALLOW)
+
+
+@functools.cache
+def starts_nothing() -> bytes:
+    """For a process whose threads are all there: no further thread, process or program."""
+    denied = errno(errors.EPERM)
+    rules = [
+        Rule(number=NUMBERS[name], action=denied) for name in ("clone", "fork", "vfork", "execve", "execveat")
+    ]
+    # Its flags are in memory, out of a filter's sight; the C library then takes the older call.
+    rules.append(Rule(number=NUMBERS["clone3"], action=errno(errors.ENOSYS)))
     return assemble(rules, default=ALLOW)
 
 

@@ -30,7 +30,7 @@ from tuner.recorders.recordings.format import (
     write_recording,
 )
 
-__all__ = ["Application", "KernelUse", "Ran", "RawCapture", "allocations", "read_logs", "read_raw"]
+__all__ = ["Application", "InPlace", "KernelUse", "Ran", "RawCapture", "allocations", "read_logs", "read_raw"]
 
 _HEAD = struct.Struct("<QQ")
 _NAME_BYTES = 256
@@ -63,6 +63,14 @@ class KernelUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InPlace:
+    """Launches of one kernel: those with another in its place, and those that stayed as they were."""
+
+    replaced: int = 0
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
     """An application that has ended.
 
@@ -72,8 +80,8 @@ class Ran:
         seen: whether any process of it called what the library stands before.
         kernels: in order of their time, longest first.
         lost: launches that should have been recorded and could not, and why.
-        problems: why a kernel could not be put in place.
-        replaced, left: launches with another kernel in place, and launches of it that stayed as they were.
+        problems: kernels that could not be put in place, each with a reason.
+        in_place: what became of the launches of each that was, by the name of its counters.
     """
 
     status: int
@@ -81,9 +89,18 @@ class Ran:
     seen: bool
     kernels: tuple[KernelUse, ...] = ()
     lost: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
-    replaced: int = 0
-    left: int = 0
+    problems: tuple[tuple[str, str], ...] = ()
+    in_place: Mapping[str, InPlace] = field(default_factory=dict)
+
+    @property
+    def replaced(self) -> int:
+        """Launches with another kernel in place, of all kernels."""
+        return sum(one.replaced for one in self.in_place.values())
+
+    @property
+    def left(self) -> int:
+        """Launches of such kernels that stayed as they were."""
+        return sum(one.left for one in self.in_place.values())
 
     @property
     def ended_badly(self) -> str:
@@ -95,17 +112,17 @@ class Ran:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """A command to run with a library before its own.
+    """A command to run with libraries before its own.
 
     Attributes:
         command: the words.
-        library: what is loaded before everything else; ``None`` to run it as it is.
+        libraries: what is loaded before everything else; none to run it as it is.
         silent: whether its standard output is thrown away.
         aside: whether its standard output goes to standard error.
     """
 
     command: tuple[str, ...]
-    library: Path | None = None
+    libraries: tuple[Path, ...] = ()
     silent: bool = False
     aside: bool = False
 
@@ -120,9 +137,9 @@ class Application:
             UsageError: there is no such command.
         """
         environment = {**_SOURCES_ASKED, **os.environ, **variables, "TUNER_RECORD_OUT": str(folder)}
-        if self.library is not None:
+        if self.libraries:
             before = environment.get("LD_PRELOAD", "")
-            environment["LD_PRELOAD"] = f"{self.library}:{before}" if before else str(self.library)
+            environment["LD_PRELOAD"] = ":".join([*map(str, self.libraries), *([before] if before else [])])
         output = subprocess.DEVNULL if self.silent else sys.stderr.fileno() if self.aside else None
         begin = time.perf_counter()
         try:
@@ -139,7 +156,7 @@ def read_logs(folder: Path, status: int, wall_s: float) -> Ran:
     """What the library wrote down of an application that ended with a status after a while."""
     uses: dict[tuple[str, str], KernelUse] = {}
     lost: list[str] = []
-    problems: list[str] = []
+    problems: list[tuple[str, str]] = []
     logs = sorted(folder.glob("log-*"))
     for log in logs:
         for line in log.read_text(errors="replace").splitlines():
@@ -148,11 +165,10 @@ def read_logs(folder: Path, status: int, wall_s: float) -> Ran:
                 _count(uses, words)
             elif kind == "lost" and words:
                 lost.append(words[0])
-            elif kind == "problem" and words:
-                problems.append(words[0])
+            elif kind == "problem" and len(words) == 2:
+                problems.append((words[0], words[1]))
     if any(folder.glob("launch-*.part")):
         lost.append("the application ended in the launch that was being recorded")
-    replaced, left = _counters(folder)
     return Ran(
         status=status,
         wall_s=wall_s,
@@ -160,8 +176,7 @@ def read_logs(folder: Path, status: int, wall_s: float) -> Ran:
         kernels=tuple(sorted(uses.values(), key=lambda use: (-use.seconds, use.name))),
         lost=tuple(lost),
         problems=tuple(dict.fromkeys(problems)),
-        replaced=replaced,
-        left=left,
+        in_place=_counters(folder),
     )
 
 
@@ -177,13 +192,15 @@ def _count(uses: dict[tuple[str, str], KernelUse], words: Sequence[str]) -> None
     use.signatures[signature] = (count + 1, total + took)
 
 
-def _counters(folder: Path) -> tuple[int, int]:
-    replaced = left = 0
-    for file in folder.glob("counters-*"):
-        data = file.read_bytes()[:16].ljust(16, b"\0")
-        one, other = _HEAD.unpack(data)
-        replaced, left = replaced + one, left + other
-    return replaced, left
+def _counters(folder: Path) -> dict[str, InPlace]:
+    """By name, over all processes."""
+    found: dict[str, InPlace] = {}
+    for file in sorted(folder.glob("counters-*")):
+        name = file.name.split("-", 2)[-1]
+        replaced, left = _HEAD.unpack(file.read_bytes()[: _HEAD.size].ljust(_HEAD.size, b"\0"))
+        before = found.get(name, InPlace())
+        found[name] = InPlace(replaced=before.replaced + replaced, left=before.left + left)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

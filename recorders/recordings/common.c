@@ -56,12 +56,14 @@ enum { READ_ONLY = 0, WRITE_ONLY = 1, READ_WRITE = 2, CREATE = 0100, TRUNCATE = 
 static int launch_lock;
 static __thread int inside;
 static void *(*real_dlsym)(void *, const char *);
+static void *(*next_dlsym)(void *, const char *); /* of the next library of this kind, where there are several */
 static int ready, mode_list, mode_record, log_file = -1;
 static int embedded; /* loaded into a process that was running */
 static const char *out_folder, *wanted;
 static size_t instances, serial;
 
 static void begin_more(const char *mode);
+EXPORT void *dlsym(void *, const char *);
 
 static void acquire(int *which) { while (__atomic_exchange_n(which, 1, __ATOMIC_ACQUIRE)) sched_yield(); }
 static void release(int *which) { __atomic_store_n(which, 0, __ATOMIC_RELEASE); }
@@ -96,6 +98,8 @@ __attribute__((constructor)) static void begin(void)
                 *(void **)&real_dlsym = dlvsym(library, "dlsym", versions[i]);
         }
         for (int i = 0; !real_dlsym && i < 3; i++) *(void **)&real_dlsym = dlvsym(NEXT, "dlsym", versions[i]);
+        for (int i = 0; !next_dlsym && i < 3; i++) *(void **)&next_dlsym = dlvsym(NEXT, "dlsym", versions[i]);
+        if (!next_dlsym || next_dlsym == dlsym) next_dlsym = real_dlsym;
         const char *mode = getenv("TUNER_RECORD_MODE"), *count = getenv("TUNER_RECORD_INSTANCES");
         out_folder = getenv("TUNER_RECORD_OUT");
         wanted = getenv("TUNER_RECORD_KERNEL");
@@ -112,6 +116,17 @@ __attribute__((constructor)) static void begin(void)
         __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
     }
     release(&starting);
+}
+
+/* Of one winner: launches that went to it, and launches that stayed as they were. It outlives a process that is killed. */
+static uint64_t *open_counters(const char *name)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/counters-%d-%s", out_folder, getpid(), name);
+    int file = open(path, READ_WRITE | CREATE | CLOEXEC, 0600);
+    void *made = file >= 0 && !ftruncate(file, 4096) ? mmap(NULL, 4096, 3, 1, file, 0) : (void *)-1L;
+    if (file >= 0) close(file);
+    return made == (void *)-1L ? NULL : made;
 }
 
 static double now(void)

@@ -86,6 +86,10 @@ enum { CU_SUCCESS = 0, CU_INVALID_VALUE = 1, CU_NOT_FOUND = 500, CU_PER_THREAD_S
 #define CU_NEEDED(F)                                                                                                  \
     F(CuStatus, cuCtxSynchronize, (void))                                                                             \
     F(CuStatus, cuCtxGetDevice, (int *a))                                                                             \
+    F(CuStatus, cuCtxGetCurrent, (void **a))                                                                          \
+    F(CuStatus, cuFuncSetAttribute, (void *a, int b, int c))                                                          \
+    F(CuStatus, cuMemcpyDtoDAsync_v2, (CuPointer a, CuPointer b, size_t c, void *d))                                  \
+    F(CuStatus, cuMemcpyDtoDAsync_v2_ptsz, (CuPointer a, CuPointer b, size_t c, void *d))                             \
     F(CuStatus, cuDeviceGetName, (char *a, int b, int c))                                                             \
     F(CuStatus, cuDriverGetVersion, (int *a))                                                                         \
     F(CuStatus, cuFuncGetParamInfo, (void *a, size_t b, size_t *c, size_t *d))                                        \

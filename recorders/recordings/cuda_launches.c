@@ -1,5 +1,5 @@
-/* CUDA: launches that are listed or recorded. It never changes what the application computes: every launch is made as it
- * came. Before one is captured the whole device is waited for, and again after it. Follows cuda_reach.c.
+/* CUDA: launches that are listed, recorded, or made with another kernel. It never changes what the application computes: any
+ * other launch is made as it came. Before one is captured the whole device is waited for, and again after it. Follows cuda_apply.c.
  */
 
 static int graphs_open;
@@ -61,11 +61,15 @@ static void say_launch(const char *name, uint64_t program, uint64_t sign, double
 EXPORT CuStatus cuGraphAddKernelNode_v2(void **a, void *b, const void **c, size_t d, const void *e)
 {
     CuStatus status = CU_PASS(cuGraphAddKernelNode_v2, a, b, c, d, e);
-    if (status != CU_SUCCESS || inside || !e || !(mode_list || mode_record)) return status;
+    if (status != CU_SUCCESS || inside || !e || !(mode_list || mode_record || mode_apply)) return status;
     void *handle;
     char name[512] = "?";
     memcpy(&handle, e, sizeof handle);
-    const Function *function = function_of(handle);
+    Function *function = function_of(handle);
+    if (mode_apply) {
+        if (function && winner_for(function)) count_launch(function->winner, 1);
+        return status;
+    }
     if (function) display_name(function, name, sizeof name);
     if (mode_record && !cu_named(name, function)) return status;
     say_launch(name, function && function->module ? function->module->hash : 0, 0, 0.0, in_graph);
@@ -227,6 +231,7 @@ static CuStatus cu_watched(CuLaunch *launch)
 {
     char name[512] = "?";
     cu_resolve();
+    if (mode_apply && !inside) return applied(launch);
     if (inside || !(mode_list || mode_record) || !cu.cuCtxSynchronize) return go(launch);
     const Function *function = function_of(launch->function);
     if (function) display_name(function, name, sizeof name);

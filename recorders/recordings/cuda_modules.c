@@ -21,7 +21,24 @@ typedef struct {
     int global_count;
 } Module;
 
-typedef struct { Module *module; char *symbol; int kernel; } Function;
+/* What stands beside a kernel in one context: the winner's, and constants that it gets before each launch. */
+typedef struct { CuPointer from, to; size_t size; } Constant;
+typedef struct Placed {
+    void *context, *function; /* NULL where it cannot be put there */
+    unsigned shared;          /* dynamic shared memory that it was allowed */
+    Constant *constants;
+    int constant_count;
+    struct Placed *next;
+} Placed;
+
+typedef struct {
+    Module *module;
+    char *symbol;
+    int kernel;
+    int looked;               /* whether it is known which winner is for it */
+    const Winner *winner;
+    Placed *placed;
+} Function;
 
 static Table nvrtc_programs, nvrtc_outputs, modules, functions;
 
@@ -251,12 +268,19 @@ EXPORT CuStatus cuLibraryGetModule(void **a, void *b)
 
 /* ---- kernels and variables ---- */
 
+static void put_ready(void *handle);
+
 static void function_made(void *handle, Module *module, const char *symbol, int kernel)
 {
+    Function *known = inside ? NULL : get(&functions, handle);
+    if (known && known->module == module && !strcmp(known->symbol, symbol)) return;
     Function *function = inside ? NULL : calloc(1, sizeof *function);
     if (!function) return;
-    *function = (Function){module, copy_of(symbol, strlen(symbol)), kernel};
+    function->module = module;
+    function->symbol = copy_of(symbol, strlen(symbol));
+    function->kernel = kernel;
     put(&functions, handle, function);
+    if (mode_apply) put_ready(handle);
 }
 
 EXPORT CuStatus cuModuleGetFunction(void **a, void *b, const char *c)

@@ -120,7 +120,7 @@ __attribute__((constructor)) static void stand_before(void)
     dl_iterate_phdr(is_first, &base);
     unsigned char *function = (unsigned char *)base + OWN_ADDRESS;
     const char *why = memcmp(function, own_first, sizeof own_first) ? "it is another one than was looked at" : redirect(function);
-    if (why) say("problem\t%s of the executable cannot be stood before: %s", ENTRY, why);
+    if (why) say("problem\t%s\tits code in the executable cannot be stood before: %s", ENTRY, why);
 }
 #endif
 
@@ -170,5 +170,5 @@ EXPORT void *dlsym(void *handle, const char *name)
             return WRAPPER;
         return found;
     }
-    __attribute__((musttail)) return real_dlsym(handle, name);
+    __attribute__((musttail)) return next_dlsym(handle, name);
 }

@@ -24,5 +24,5 @@ EXPORT void *dlsym(void *handle, const char *name)
         if (found && found != known->wrapper && !*known->slot) *known->slot = found;
         return found ? known->wrapper : NULL;
     }
-    __attribute__((musttail)) return real_dlsym(handle, name);
+    __attribute__((musttail)) return next_dlsym(handle, name);
 }

@@ -1,7 +1,6 @@
 /* OpenCL: its functions, those of the application's own loader, and what is remembered of the application's objects.
  *
- * Follows common.c, whose words it uses. Modes are list, record, and apply, for which TUNER_RECORD_PLAN names the folder
- * with what is put in place.
+ * Follows plan.c. Modes are list, record, and apply.
  */
 
 typedef void *Handle;
@@ -99,7 +98,7 @@ typedef struct {
     char form[8];    /* "source", "il", "binary", "" where it was made in a way that is not followed */
     char *options;
     int parts;       /* compiled apart and linked */
-    Handle other;    /* the program put in its place */
+    Handle *others;  /* by winner: the program that holds it, where this one is the recorded */
 } Program;
 
 /* held: the memory object, which the application may give back while the kernel still has it */
@@ -111,65 +110,12 @@ typedef struct {
     Count count;
     int indirect;    /* clSetKernelExecInfo was called */
     Handle other;    /* the kernel put in its place, with the same arguments */
+    Winner *winner;  /* whose kernel that is, or would be */
 } Kernel;
 
 enum { BUFFER = 1, IMAGE, PIPE, SAMPLER };
 
 static Table programs, kernels, objects, queues, pending;
-static int mode_apply;
-static uint64_t *counters; /* replaced, left as they were */
-
-static char *read_file(const char *folder, const char *name, size_t *size)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    int file = open(path, READ_ONLY | CLOEXEC);
-    size_t room = 1 << 16, used = 0;
-    char *data = file < 0 ? NULL : malloc(room);
-    while (data) {
-        ssize_t got = read(file, data + used, room - used - 1);
-        if (got <= 0) break;
-        used += (size_t)got;
-        if (used + 1 == room) {
-            char *bigger = malloc(2 * room);
-            if (bigger) memcpy(bigger, data, used);
-            free(data);
-            data = bigger;
-            room *= 2;
-        }
-    }
-    if (file >= 0) close(file);
-    if (data) data[used] = 0;
-    if (size) *size = used;
-    return data;
-}
-
-static struct { char *kernel, *old_text, *old_options, *new_text, *new_options; size_t old_size, new_size, local[3]; } plan;
-
-static void read_plan(const char *folder)
-{
-    plan.kernel = read_file(folder, "kernel", NULL);
-    plan.old_text = read_file(folder, "original.cl", &plan.old_size);
-    plan.old_options = read_file(folder, "original.options", NULL);
-    plan.new_text = read_file(folder, "winner.cl", &plan.new_size);
-    plan.new_options = read_file(folder, "winner.options", NULL);
-    char *local = read_file(folder, "winner.local", NULL), *end = local;
-    for (int i = 0; end && i < 3; i++) plan.local[i] = strtoul(end, &end, 10);
-    free(local);
-    mode_apply = plan.kernel && plan.old_text && plan.old_options && plan.new_text && plan.new_options && local;
-}
-
-static void begin_more(const char *mode)
-{
-    char path[4096];
-    if (strcmp(mode, "apply") || !getenv("TUNER_RECORD_PLAN")) return;
-    read_plan(getenv("TUNER_RECORD_PLAN"));
-    snprintf(path, sizeof path, "%s/counters-%d", out_folder, getpid());
-    int file = open(path, READ_WRITE | CREATE | CLOEXEC, 0600);
-    if (file >= 0 && !ftruncate(file, 4096)) counters = mmap(NULL, 4096, 3, 1, file, 0);
-    if (file >= 0) close(file);
-    if (counters == (void *)-1L) counters = NULL;
-}
 
 static int is_loader(struct loaded *object, size_t size, void *found)
 {

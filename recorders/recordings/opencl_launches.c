@@ -280,24 +280,21 @@ static Status watched(const Launch *launch, Count waits, const Handle *events, H
 static Status replaced(const Launch *launch, Count waits, const Handle *events, Handle *event)
 {
     Kernel *kernel = get(&kernels, launch->kernel);
-    const size_t *local = plan.local[0] ? plan.local : launch->local;
-    int fits = kernel && kernel->other;
-    for (Count i = 0; fits && plan.local[0] && i < 3; i++)
-        fits = i < launch->axes ? launch->global[i] % plan.local[i] == 0 : plan.local[i] == 1;
+    const Winner *winner = kernel ? kernel->winner : NULL;
+    int fits = winner && kernel->other;
+    for (Count i = 0; fits && winner->local[0] && i < 3; i++)
+        fits = i < launch->axes ? launch->global[i] % winner->local[i] == 0 : winner->local[i] == 1;
     if (fits) {
+        const size_t *local = winner->local[0] ? winner->local : launch->local;
         Status status = real.clEnqueueNDRangeKernel(
             launch->queue, kernel->other, launch->axes, launch->offset, launch->global, local, waits, events, event);
         if (status == SUCCESS) {
-            if (counters) __atomic_add_fetch(&counters[0], 1, __ATOMIC_RELAXED);
+            count_launch(winner, 0);
             return status;
         }
-        say("problem\tthe winner cannot be launched (OpenCL error %d)", status);
+        say("problem\t%s\tthe winner cannot be launched (OpenCL error %d)", winner->kernel, status);
     }
-    if (counters && kernel && kernel->program && is_replaced(kernel->program)) {
-        char name[512] = "";
-        real.clGetKernelInfo(launch->kernel, KERNEL_NAME, sizeof name, name, NULL);
-        if (!strcmp(name, plan.kernel)) __atomic_add_fetch(&counters[1], 1, __ATOMIC_RELAXED);
-    }
+    if (winner) count_launch(winner, 1);
     return real.clEnqueueNDRangeKernel(
         launch->queue, launch->kernel, launch->axes, launch->offset, launch->global, launch->local, waits, events, event);
 }

@@ -1,5 +1,5 @@
 /* OpenCL: programs, kernels, arguments and memory objects as the application makes them. Every call is passed on as it
- * came; a kernel put in place gets the same arguments. Follows opencl_api.c.
+ * came; a kernel put in place gets the same arguments. Follows opencl_apply.c.
  */
 
 #define PASS(NAME, ...) (resolve(), real.NAME(__VA_ARGS__))
@@ -115,41 +115,13 @@ EXPORT Handle clCreateProgramWithBinary(
     return handle;
 }
 
-static int is_replaced(const Program *program)
-{
-    return mode_apply && !strcmp(program->form, "source") && !program->parts && program->size == plan.old_size &&
-           !memcmp(program->text, plan.old_text, plan.old_size) &&
-           !strcmp(program->options ? program->options : "", plan.old_options);
-}
-
-/* The winner's program in the context of the one that the application has built, for the same devices. */
-static void build_other(Handle handle, Program *program, Count count, const Handle *devices)
-{
-    Handle context = NULL;
-    Status status = -1;
-    if (!is_replaced(program) || program->other) return;
-    inside++;
-    if (real.clGetProgramInfo(handle, PROGRAM_CONTEXT, sizeof context, &context, NULL) == SUCCESS) {
-        const char *text = plan.new_text;
-        Handle other = real.clCreateProgramWithSource(context, 1, &text, &plan.new_size, &status);
-        if (other) {
-            status = real.clBuildProgram(other, count, devices, plan.new_options, NULL, NULL);
-            if (status == SUCCESS) program->other = other;
-            else real.clReleaseProgram(other);
-        }
-    }
-    inside--;
-    if (!program->other) say("problem\tthe winner does not build here (OpenCL error %d)", status);
-    else say("built");
-}
-
 EXPORT Status clBuildProgram(Handle a, Count b, const Handle *c, const char *d, void (*e)(Handle, void *), void *f)
 {
     resolve();
     Program *program = inside ? NULL : get(&programs, a);
     if (program) program->options = copy_of(d ? d : "", strlen(d ? d : ""));
     Status status = real.clBuildProgram(a, b, c, d, e, f);
-    if (program && mode_apply && (status == SUCCESS || e)) build_other(a, program, b, c);
+    if (program && mode_apply && (status == SUCCESS || e)) build_others(a, program, b, c);
     return status;
 }
 
@@ -177,12 +149,8 @@ static void kernel_made(Handle handle, Program *program)
     kernel->arguments = calloc(kernel->count + 1, sizeof(Argument));
     if (!kernel->arguments) kernel->count = 0;
     char name[512] = "";
-    if (program && program->other && real.clGetKernelInfo(handle, KERNEL_NAME, sizeof name, name, NULL) == SUCCESS &&
-        !strcmp(name, plan.kernel)) {
-        Status status;
-        kernel->other = real.clCreateKernel(program->other, name, &status);
-        if (!kernel->other) say("problem\tthe winner has no kernel %s (OpenCL error %d)", name, status);
-    }
+    if (mode_apply && real.clGetKernelInfo(handle, KERNEL_NAME, sizeof name, name, NULL) == SUCCESS)
+        put_beside(kernel, program, name);
     put(&kernels, handle, kernel);
 }
 
@@ -341,7 +309,7 @@ EXPORT Status clSetKernelArg(Handle a, Count b, size_t c, const void *d)
     if (kernel->other) {
         Status other = real.clSetKernelArg(kernel->other, b, c, d);
         if (other != SUCCESS) {
-            say("problem\tthe winner does not take argument %u (OpenCL error %d)", b, other);
+            say("problem\t%s\tthe winner does not take argument %u (OpenCL error %d)", kernel->winner->kernel, b, other);
             kernel->other = NULL;
         }
     }

@@ -134,12 +134,8 @@ static void begin_more(const char *mode)
         loaded = dlopen(path, 0x2);
     }}
     *(void **)&winner = loaded ? real_dlsym(loaded, ENTRY) : NULL;
-    if (!winner) say("problem\\tthe winner cannot be loaded: %s", dlerror());
-    snprintf(path, sizeof path, "%s/counters-%d-%s", out_folder, getpid(), {winner});
-    int file = open(path, READ_WRITE | CREATE | CLOEXEC, 0600);
-    if (file >= 0 && !ftruncate(file, 4096)) counters = mmap(NULL, 4096, 3, 1, file, 0);
-    if (file >= 0) close(file);
-    if (counters == (void *)-1L) counters = NULL;
+    if (!winner) say("problem\\t%s\\tthe winner cannot be loaded: %s", ENTRY, dlerror());
+    counters = open_counters({winner});
 }}
 
 static void count(int which)

@@ -74,7 +74,7 @@ the complete new text of region 1
 ```
 Tunables are declared as before."""
 
-TEMPLATE = f"1-{digest((_RULES + ''.join(_NUMERICS.values()) + _REPAIR + _REWRITE).encode())[:12]}"
+TEMPLATE = f"2-{digest((_RULES + ''.join(_NUMERICS.values()) + _REPAIR + _REWRITE).encode())[:12]}"
 """Version of the prompts: changes with their text."""
 
 
@@ -115,6 +115,7 @@ class Facts:
         tunables: the parent's with the best values known.
         machine: facts about the hardware.
         features: of the parent's best build.
+        counters: of the processor while the parent's best was timed; empty where it counts nothing.
         remarks: of the compiler.
         relatives: better ones first.
         failures: the latest first.
@@ -128,6 +129,7 @@ class Facts:
     tunables: Mapping[str, object] = field(default_factory=dict)
     machine: Mapping[str, object] = field(default_factory=dict)
     features: Mapping[str, float] = field(default_factory=dict)
+    counters: Mapping[str, float] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
     relatives: Sequence[Relative] = ()
     failures: Sequence[Failure] = ()
@@ -194,6 +196,9 @@ def _numbers(facts: Facts) -> str:
     if facts.features:
         shown = sorted(facts.features.items())[:_MOST_FEATURES]
         lines.append(_line("Of its compiled code: " + ", ".join(f"{n} {v:.4g}" for n, v in shown)))
+    if facts.counters:
+        shown = sorted(facts.counters.items())
+        lines.append(_line("While it ran: " + ", ".join(f"{n.replace('_', ' ')} {v:.3g}" for n, v in shown)))
     lines += [_line(f"Compiler, {name}: {text}") for name, text in sorted(facts.remarks.items())]
     return "\n".join(lines)
 

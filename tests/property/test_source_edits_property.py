@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.core.types import Kernel, Source, Variant
-from tuner.search.recipes import Attempt, try_operator
+from tuner.search.cooking import Attempt, try_operator
 from tuner.spaces.source.edits import apply_edits, crossover, without
 from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.printer import expression_text

@@ -2,7 +2,10 @@
 // int name(void **arguments, const unsigned *grid, const unsigned *block, unsigned shared_bytes), called at once.
 // A kernel that returns a number other than 0 leaves that as a sticky error, as a fault on a device does.
 // A module may export `double clock_scale`: what events say is multiplied by it, as if the clock had been tampered with,
-// and `const unsigned long NAME_layout[]`: the sizes of a kernel's parameters, with 0 at the end.
+// and `const unsigned long NAME_layout[]`: the sizes of a kernel's parameters, with 0 at the end. What it exports as
+// `void stand_in_synchronize(void)` is work in other streams, which only a wait for the whole context waits for;
+// `double stand_in_worked` is the device's clock, in seconds, where the module keeps one instead of this machine's;
+// `int stand_in_persisting` is whether lines of the cache that were set aside are still there.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -50,10 +53,21 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     }
 }
 int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) { return 0; }
+static void *current;
 int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)1; return 0; }
-int cuCtxSetCurrent(void *context) { return 0; }
-int cuCtxSynchronize(void) { return sticky; }
-int cuCtxResetPersistingL2Cache(void) { return sticky ? sticky : 801; }
+int cuCtxSetCurrent(void *context) { current = context; return 0; }
+int cuCtxGetCurrent(void **context) { *context = current; return 0; }
+static void (*elsewhere)(void);
+static int *persisting;
+static double *worked;
+int cuCtxSynchronize(void) {
+    if (elsewhere) elsewhere();
+    return sticky;
+}
+int cuCtxResetPersistingL2Cache(void) {
+    if (persisting) *persisting = 0;
+    return sticky ? sticky : 801;
+}
 int cuStreamCreate(void **stream, unsigned flags) { *stream = (void *)1; return 0; }
 int cuStreamSynchronize(void *stream) { return sticky; }
 int cuGetErrorName(int code, const char **name) {
@@ -77,12 +91,21 @@ int cuModuleLoadData(void **module, const void *image) {
     if (!library) return 209;
     double *given = dlsym(library, "clock_scale");
     scale = given ? *given : 1.0;
+    *(void **)&elsewhere = dlsym(library, "stand_in_synchronize");
+    persisting = dlsym(library, "stand_in_persisting");
+    worked = dlsym(library, "stand_in_worked");
     Module *made = malloc(sizeof *made);
     made->library = library;
     *module = made;
     return 0;
 }
-int cuModuleUnload(Module *module) { CHECK; dlclose(module->library); free(module); return 0; }
+int cuModuleUnload(Module *module) {
+    CHECK;
+    elsewhere = NULL, persisting = NULL, worked = NULL;
+    dlclose(module->library);
+    free(module);
+    return 0;
+}
 int cuModuleGetFunction(void **function, Module *module, const char *name) {
     CHECK;
     void *found = dlsym(module->library, name);
@@ -174,7 +197,7 @@ int cuEventRecord(Event *event, void *stream) {
     CHECK;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    event->at = now.tv_sec + now.tv_nsec * 1e-9;
+    event->at = worked ? *worked : now.tv_sec + now.tv_nsec * 1e-9;
     return 0;
 }
 int cuEventElapsedTime(float *ms, Event *start, Event *end) {

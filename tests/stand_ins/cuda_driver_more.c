@@ -37,7 +37,11 @@ int cuFuncGetModule(void **module, Function *function) { *module = function->mod
 
 static int device_now;
 int cuCtxGetDevice(int *device) { *device = device_now; return 0; }
-int cuCtxCreate_v2(void **context, unsigned flags, int device) { device_now = device; *context = (void *)(2l + device); return 0; }
+int cuCtxCreate_v2(void **context, unsigned flags, int device) {
+    device_now = device;
+    *context = current = (void *)(2l + device);
+    return 0;
+}
 int cuPointerGetAttribute(void *value, int attribute, uint64_t at) {
     // Memory of this driver lies in a part of the address space of its own.
     if (attribute != 2 || at >> 44 != 3) return 1;

@@ -34,6 +34,7 @@ from tuner.evaluators.cuda.compiler import Made
 from tuner.evaluators.cuda.device import WorkerPool, describe_device
 from tuner.evaluators.cuda.limits import Usage
 from tuner.evaluators.cuda.measured import DeviceRuns
+from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.host.frontend import macro_flags
 
 CC = shutil.which("cc")
@@ -62,6 +63,11 @@ def build_driver(folder: Path) -> str:
 def build_nvrtc(folder: Path) -> str:
     """The stand-in for NVRTC, built; its path."""
     return compile_shared(folder / "libnvrtc.so", Path(__file__).with_name("nvrtc.c").read_text())
+
+
+def build_nvml(folder: Path) -> str:
+    """The stand-in for NVML, built; its path."""
+    return compile_shared(folder / "libnvml.so", Path(__file__).with_name("nvml.c").read_text())
 
 
 def compile_shared(path: Path, text: str, *flags: str) -> str:
@@ -108,7 +114,16 @@ class HostCompiled:
         """Nothing is held."""
 
 
-def make_task(text: str = GOOD, *, cache: str = "warm", shared: str | None = None) -> Task:
+PROBLEMS = (Problem(sizes={"n": 30_000}), Problem(sizes={"n": 5_000}, weight=2.0))
+
+
+def make_task(
+    text: str = GOOD,
+    *,
+    cache: str = "warm",
+    shared: str | None = None,
+    problems: tuple[Problem, ...] = PROBLEMS,
+) -> Task:
     """One kernel with an input, an inout, an output."""
     n = (parse("n"),)
     return Task(
@@ -128,7 +143,7 @@ def make_task(text: str = GOOD, *, cache: str = "warm", shared: str | None = Non
             Argument(name="z", dtype="float32", shape=n, role=ArgumentRole.OUTPUT),
             Argument(name="n", dtype="int32", value=parse("n")),
         ),
-        problems=(Problem(sizes={"n": 30_000}), Problem(sizes={"n": 5_000}, weight=2.0)),
+        problems=problems,
         verify=VerifyPolicy(assume=(parse("n >= 1"),)),
         measure=MeasurePolicy(cache=cache),
         launch=Launch(
@@ -154,8 +169,9 @@ class StandInBackend:
 
     name = "cuda"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, nvml: str | None = None) -> None:
         self._folder = folder
+        self._nvml = nvml
         self.driver = build_driver(folder)
 
     def environment(self, target: str) -> Mapping[str, Any]:
@@ -177,5 +193,6 @@ class StandInBackend:
         """Ready at once."""
         compiler: Any = HostCompiled(self._folder)
         device = describe_device(self.driver)
-        runs = DeviceRuns(task, compiler, device=device, pool=WorkerPool(self.driver))
+        watch = None if self._nvml is None else Watch(device.uuid, library=self._nvml)
+        runs = DeviceRuns(task, compiler, device=device, pool=WorkerPool(self.driver), watch=watch)
         return CudaEvaluation(task, compiler=compiler, runs=runs)

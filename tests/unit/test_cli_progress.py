@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,16 @@ import made_runs as made
 import pytest
 from rich.console import Console
 
+from tuner.api import load
 from tuner.cli.figures import Figures, clock, sparkline
 from tuner.cli.progress import LiveProgress, PlainProgress, panel
+from tuner.cli.text import print_result
+from tuner.driver.options import Options
+from tuner.driver.runs import begin, resume
+from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
+from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
 
 
 @pytest.fixture(scope="module")
@@ -130,12 +138,6 @@ def test_sparklines() -> None:
 
 def test_a_resumed_run_shows_what_it_had(tmp_path: Path) -> None:
     """The best and the counts of before the interruption are there from the first moment on."""
-    from tuner.driver.options import Options
-    from tuner.driver.runs import begin, resume
-    from tuner.driver.work.engine import Interruption
-    from tuner.spec.load import load_spec
-    from tuner.testing import SimulatedBackend
-
     (tmp_path / "product.c").write_text(made.KERNEL)
     text = made.SPEC.replace("EVOLVE", "false").replace(
         'passes: {base: "default<O3>", max_edits: 10}', "passes: off"
@@ -165,3 +167,22 @@ def test_a_resumed_run_shows_what_it_had(tmp_path: Path) -> None:
     assert second.figures.total == trials > first.figures.total
     assert second.totals[: len(first.totals)] == first.totals
     assert second.figures.best_score <= first.figures.best_score
+
+
+def test_a_run_that_ended_before_its_baseline_shows_no_time(
+    scale_spec: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (spec,) = load_spec(scale_spec())
+    stop = Interruption()
+    stop.set()
+    begin(
+        spec,
+        tmp_path / "early.run",
+        Options(seed=1),
+        backend=SimulatedBackend(seconds=lambda _: 1e-3),
+        interruption=stop,
+    )
+    print_result(load(tmp_path / "early.run"))
+    printed = capsys.readouterr().out
+    assert "interrupted" in printed
+    assert "nan" not in printed

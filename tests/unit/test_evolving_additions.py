@@ -108,7 +108,7 @@ def test_the_worth_of_the_edits_that_stay_is_told(spec: LoadedSpec, tmp_path: Pa
 
 
 def test_a_variant_far_behind_ends_its_rung_at_once(spec: LoadedSpec, tmp_path: Path) -> None:
-    slow = backend(of_variant=only("tile", 9.0), process_noise=0.001, call_noise=0.001)
+    slow = backend(of_variant=only("restrict", 9.0), process_noise=0.001, call_noise=0.001)
     result = begin(spec, tmp_path / "a.run", Options(seed=3, workers=1, evaluations=60), backend=slow)
     with RunRecord.read(result.path) as record:
         state, _, _ = open_state(record)

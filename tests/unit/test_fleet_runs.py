@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tuner.core.executors import Executor, MakeExecutor
 from tuner.core.types import Resolved, Status, Task
@@ -217,3 +218,68 @@ def test_a_budget_in_time_is_kept(spec: LoadedSpec, tmp_path: Path) -> None:
     assert result.summary.stopped_by == "minutes"
     report = audit(path, backend=backend())
     assert report.clean, report.differences
+
+
+def wide(scale_spec: SpecWriter, extra: str = "", evaluations: int = 110) -> LoadedSpec:
+    """A spec with 4,096 configurations, enough for the cost model to have something to say."""
+    path = scale_spec(strategy="random", evaluations=evaluations)
+    (path.parent / "scale.c").write_text(
+        "void scale(const float *a, float *b, int n) { for (int i = 0; i < n; i++) b[i] = 2.0f * a[i]; }\n"
+    )
+    document = yaml.safe_load(path.read_text())
+    values = [1, 2, 4, 8, 16, 32, 64, 128]
+    document["space"] = {"parameters": dict.fromkeys(("ALPHA", "BETA", "GAMMA", "DELTA"), values)}
+    path.write_text(yaml.safe_dump(document) + extra)
+    (loaded,) = load_spec(path)
+    return loaded
+
+
+def wide_seconds(resolved: Resolved) -> float:
+    a, b, c = (math.log2(int(resolved.macros[name])) for name in ("ALPHA", "BETA", "GAMMA"))
+    return 1e-3 * math.exp(0.4 * abs(a - 5) + 0.3 * abs(b - 2) + 0.05 * c)
+
+
+def wide_features(resolved: Resolved) -> dict[str, float]:
+    return {"loads_count": 1000 * wide_seconds(resolved), "text_bytes": float(resolved.macros["BETA"])}
+
+
+def test_the_cost_model_is_asked_over_several_devices(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    more = {"seconds": wide_seconds, "outcome": lambda _: Status.OK, "features": wide_features}
+    path = tmp_path / "a.run"
+    result = begin(
+        wide(scale_spec), path, Options(seed=3), backend=backend(**more), executor=devices(4, **more)
+    )
+    counts = result.summary.trials
+    assert counts["total"] - counts["duplicate"] - counts["pruned"] == 110
+    with RunRecord.read(path) as record:
+        stages = Counter(e.body["stage"] for e in record.events(kind="judge"))
+    assert set(stages) == {"ask", "build"}
+    report = audit(path, backend=backend(**more))
+    assert report.clean, report.differences
+
+
+def test_a_quick_device_is_given_the_next_trial_ahead(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    """A trial is placed before the one before it on that device has ended; a slow device gets one at a time."""
+    for step_s, ahead in ((1e-4, True), (1.0, False)):
+        now = 0.0
+
+        def clock(step_s: float = step_s) -> float:
+            nonlocal now
+            now += step_s
+            return now
+
+        (spec,) = load_spec(scale_spec(strategy="exhaustive", evaluations=24))
+        path = tmp_path / f"{ahead}.run"
+        given = Options(seed=3, evaluations=12, settings={"choose_processes": 1, "confirm_processes": 4})
+        begin(spec, path, given, backend=backend(), executor=devices(1), clock=clock)
+        on_device: list[int] = []
+        most = 0
+        with RunRecord.read(path) as record:
+            for event in record.events():
+                if event.kind == "place" and event.trial is not None:
+                    on_device.append(event.trial)
+                if event.kind == "trial" and event.trial in on_device:
+                    on_device.remove(event.trial)
+                most = max(most, len(on_device))
+        assert most == (2 if ahead else 1)
+        assert audit(path, backend=backend()).clean

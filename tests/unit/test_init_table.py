@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from tuner.cli.main import main
 from tuner.core.errors import MachineError, UsageError
 from tuner.driver.check import check_spec
 from tuner.spec.init import init_spec
 from tuner.spec.load import load_spec
 from tuner.spec.macros import macros_of
+from tuner.spec.models import schema
 
 KERNELS = {
     "saxpy.c": "void saxpy(float a, const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] += a * x[i]; }",
@@ -153,6 +156,71 @@ __global__ void add(const T *a, const T *b, T *c, int nx, int ny)
     if (x < nx && y < ny) c[y * nx + x] = a[y * nx + x] + b[y * nx + x];
 }
 """,
+    "spmv.cu": """
+__global__ void spmv(int rows, const int *row_ptr, const int *cols, const float *vals, const float *x, float *y)
+{
+    int r = blockIdx.x * blockDim.x + threadIdx.x;
+    if (r < rows) {
+        float s = 0.f;
+        for (int k = row_ptr[r]; k < row_ptr[r + 1]; ++k) s += vals[k] * x[cols[k]];
+        y[r] = s;
+    }
+}
+""",
+    "bounds.cu": """
+#define TILE 16
+extern "C" __global__ void __launch_bounds__(TILE * TILE) product(const float *A, const float *B, float *C, int N)
+{
+    __shared__ float As[TILE][TILE], Bs[TILE][TILE];
+    int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
+    float sum = 0.0f;
+    for (int t = 0; t < (N + TILE - 1) / TILE; ++t) {
+        int a = t * TILE + threadIdx.x, b = t * TILE + threadIdx.y;
+        As[threadIdx.y][threadIdx.x] = row < N && a < N ? A[row * N + a] : 0.0f;
+        Bs[threadIdx.y][threadIdx.x] = b < N && col < N ? B[b * N + col] : 0.0f;
+        __syncthreads();
+        for (int k = 0; k < TILE; ++k) sum += As[threadIdx.y][k] * Bs[k][threadIdx.x];
+        __syncthreads();
+    }
+    if (row < N && col < N) C[row * N + col] = sum;
+}
+""",
+    "instance.cu": """
+template <typename T, int BLOCK>
+__global__ void scale(T *data, T factor, size_t n)
+{
+    size_t i = (size_t)blockIdx.x * BLOCK + threadIdx.x;
+    if (i < n) data[i] *= factor;
+}
+template __global__ void scale<float, 128>(float *, float, size_t);
+""",
+    "nbody.cl": """
+__kernel void nbody(__global const float4 *pos, __global float4 *acc, int n)
+{
+    int gid = get_global_id(0);
+    if (gid >= n) return;
+    float3 a = (float3)(0.0f), p = pos[gid].xyz;
+    for (int j = 0; j < n; j++) {
+        float3 d = pos[j].xyz - p;
+        float r = rsqrt(dot(d, d) + 1e-3f);
+        a += d * (pos[j].w * r * r * r);
+    }
+    acc[gid] = (float4)(a, 0.0f);
+}
+""",
+    "local.cl": """
+__kernel void reduce(__global const float *in, __global float *partial, __local float *scratch, const uint n)
+{
+    uint gid = get_global_id(0), lid = get_local_id(0);
+    scratch[lid] = gid < n ? in[gid] : 0.0f;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint s = get_local_size(0) / 2; s > 0; s >>= 1) {
+        if (lid < s) scratch[lid] += scratch[lid + s];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (lid == 0) partial[get_group_id(0)] = scratch[0];
+}
+""",
 }
 QUICK = {"saxpy.c", "blocked.c", "ended.c", "sum.c", "steps.c", "grid.c"}
 
@@ -169,6 +237,16 @@ def test_a_first_spec_passes_the_check_unedited(name: str, tmp_path: Path) -> No
     except MachineError as error:
         pytest.skip(f"no device or toolchain: {error}")
     assert report.ok, report.lines
+
+
+def test_sizes_of_work_that_grows_with_the_square(tmp_path: Path) -> None:
+    """A million bodies would keep a device busy for minutes."""
+    (tmp_path / "nbody.cl").write_text(KERNELS["nbody.cl"])
+    assert "problem: {n: 4096}" in init_spec(tmp_path / "nbody.cl")
+    (tmp_path / "saxpy.cl").write_text(KERNELS["saxpy.cl"])
+    assert "problem: {n: 1048576}" in init_spec(tmp_path / "saxpy.cl")
+    (tmp_path / "spmv.cu").write_text(KERNELS["spmv.cu"])
+    assert "name: row_ptr, dtype: int32, shape: [rows + 1]" in init_spec(tmp_path / "spmv.cu")
 
 
 def test_macros_under_ifndef_become_parameters(tmp_path: Path) -> None:
@@ -233,3 +311,21 @@ def test_functions_of_the_file_alone_are_no_entries(tmp_path: Path) -> None:
         init_spec(tmp_path / "k.c")
     with pytest.raises(UsageError, match=r"it has first, second$"):
         init_spec(tmp_path / "k.c", entry="zzz")
+
+
+def test_editors_find_the_schema_beside_a_first_spec(tmp_path: Path) -> None:
+    """By a relative path: no registry is asked, and the schema is this version's."""
+    (tmp_path / "saxpy.c").write_text(KERNELS["saxpy.c"])
+    main_of(["init", str(tmp_path / "saxpy.c")])
+    first, second = (tmp_path / "saxpy.yaml").read_text().splitlines()[:2]
+    prefix = "# yaml-language-server: $schema="
+    assert first.startswith(prefix)
+    assert second.startswith("# A first spec")
+    assert json.loads((tmp_path / first.removeprefix(prefix)).read_text()) == schema()
+    assert load_spec(tmp_path / "saxpy.yaml")
+
+
+def main_of(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0

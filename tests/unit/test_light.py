@@ -31,13 +31,18 @@ TRAFFIC = 2 * 4 * 4096
 
 @pytest.fixture
 def run(scale_spec: Callable[..., Path], tmp_path: Path) -> Callable[..., Outcome]:
-    def make(at_best: Peaks, seconds: Callable[[Resolved], float], **measure: Any) -> Outcome:
+    def make(
+        at_best: Peaks,
+        seconds: Callable[[Resolved], float],
+        notes: dict[str, Any] | None = None,
+        **measure: Any,
+    ) -> Outcome:
         path = scale_spec(evaluations=40)
         document = yaml.safe_load(path.read_text())
         document["measure"] = measure
         path.write_text(yaml.safe_dump(document))
         (spec,) = load_spec(path)
-        backend = SimulatedBackend(seconds=seconds, at_best=at_best)
+        backend = SimulatedBackend(seconds=seconds, at_best=at_best, notes=notes or {})
         outcome = begin(spec, tmp_path / "a.run", Options(seed=1, workers=1), backend=backend)
         assert outcome.path is not None
         assert audit(outcome.path, backend=backend).clean
@@ -78,6 +83,33 @@ def test_a_time_below_what_the_user_vouches_for_is_refused(run: Callable[..., Ou
     assert found.summary.best_s[0] >= 0.85 * 3e-6
 
 
+WHOLE = {"partly_written": []}
+
+
+def test_a_time_below_what_filling_the_outputs_takes_is_refused(run: Callable[..., Outcome]) -> None:
+    found = run(at(4e-6), stepped, WHOLE)
+    assert found.summary.trials["refused"] > 0
+    # Half of the traffic is that of the output.
+    assert found.summary.best_s[0] >= 0.85 * 2e-6
+
+
+def test_an_honest_time_above_it_is_not(run: Callable[..., Outcome]) -> None:
+    found = run(at(2e-6), stepped, WHOLE)
+    assert found.summary.trials["refused"] == 0
+    assert found.summary.best_s[0] < 1.1e-6
+
+
+@pytest.mark.parametrize("notes", [{}, {"partly_written": ["b"]}])
+def test_outputs_that_need_not_be_filled_refuse_nothing(
+    run: Callable[..., Outcome], notes: dict[str, Any]
+) -> None:
+    assert run(at(4e-6), stepped, notes).summary.trials["refused"] == 0
+
+
+def test_a_baseline_faster_than_filling_its_outputs_disproves_it(run: Callable[..., Outcome]) -> None:
+    assert run(at(1e-4), stepped, WHOLE).summary.trials["refused"] == 0
+
+
 def test_a_baseline_below_the_bound_shows_that_it_is_wrong(run: Callable[..., Outcome]) -> None:
     peaks = Peaks(bandwidths=((1 << 10, 1e10),), operations={"float32": 1e9})
     found = run(peaks, stepped, operations="1e6")
@@ -88,7 +120,15 @@ def test_a_baseline_below_the_bound_shows_that_it_is_wrong(run: Callable[..., Ou
 def test_bounds_take_the_bandwidth_of_what_fits(scale_spec: Callable[..., Path]) -> None:
     (spec,) = load_spec(scale_spec())
     (found,) = bounds(spec.task, PEAKS)
-    assert found == {"bytes": TRAFFIC, "operations": 0.0, "bound_s": pytest.approx(TRAFFIC / 100e9)}
+    assert found == {
+        "bytes": TRAFFIC,
+        "operations": 0.0,
+        "bound_s": pytest.approx(TRAFFIC / 100e9),
+        "bandwidth_bytes_per_s": 100e9,
+        "operations_per_s": 64e9,
+        "written_bytes": TRAFFIC / 2,
+        "written_s": pytest.approx(TRAFFIC / 2 / 100e9),
+    }
 
 
 def test_the_larger_of_traffic_and_operations_counts(scale_spec: Callable[..., Path]) -> None:

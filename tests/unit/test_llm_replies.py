@@ -196,6 +196,7 @@ def test_the_prompt_has_what_is_known_and_stays_within_bounds() -> None:
         tunables={"STEP": 4},
         machine={"device": "a processor"},
         features={"instructions": 42.0},
+        counters={"instructions_per_cycle": 2.5},
         remarks={"clang": "loop not vectorized"},
         failures=[Failure(files=wrong.variant.files, status="wrong_result", message="b[3] is 2, expected 1")],
     )
@@ -206,6 +207,7 @@ def test_the_prompt_has_what_is_known_and_stays_within_bounds() -> None:
         "STEP = 4",
         "a processor",
         "instructions 42",
+        "While it ran: instructions per cycle 2.5",
         "not vectorized",
         "b[3] is 2",
         "+        b[i] = a[i] + 2.0f;",

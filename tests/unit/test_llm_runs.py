@@ -19,13 +19,15 @@ import pytest
 from product_runs import KERNEL, TASK
 
 from tuner.core.errors import MachineError, RecordError, SpecError, UsageError
-from tuner.core.types import Resolved, Status, Variant
+from tuner.core.executors import Executor
+from tuner.core.types import Resolved, Status, Task, Variant
 from tuner.driver.audit import audit
 from tuner.driver.opening import open_lineup
 from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.run import RunState
+from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.recorders.record import Event, RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 from tuner.testing import SimulatedBackend
@@ -145,6 +147,23 @@ def test_a_models_variant_wins_and_all_of_it_is_replayed(tmp_path: Path) -> None
     assert "+#define BY" in patch
 
 
+def test_a_model_is_asked_over_several_devices(tmp_path: Path) -> None:
+    def many(task: Task) -> Executor:
+        return ThreadExecutor(lambda: backend().prepare(task, workers=1), ["simulated"] * 3, builders=2)
+
+    with server.serving(server.always(GOOD)) as running:
+        spec = write(tmp_path, running.url)
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend(), executor=many)
+        asked = len(running.requests)
+    assert result.summary.improved
+    value = result.to_json()
+    assert value["evolution"]["by"]["llm/local"] >= 1
+    assert value["llm"]["calls"] == asked
+    assert len({t.lane for t in state_of(result.path).trials.values() if t.rounds}) >= 2
+    report = audit(result.path, backend=backend())
+    assert report.differences == []
+
+
 def test_a_failed_try_is_shown_to_the_model(tmp_path: Path) -> None:
     """The model alone makes variants here, so the next prompt is for the same parent."""
 
@@ -200,7 +219,7 @@ def test_a_budget_is_never_passed_and_ends_the_search(tmp_path: Path, budget: st
     llm = "model: local, max_tokens: 1000, prices: {prompt: 1.0, completion: 2.0}"
     usage = {"prompt_tokens": 3000, "completion_tokens": 1000}
     with server.serving(server.always(NO_MATCH, usage=usage)) as running:
-        spec = write(tmp_path, running.url, budget=f"evaluations: 2000, {budget}", llm=llm)
+        spec = write(tmp_path, running.url, budget=f"evaluations: 20_000, {budget}", llm=llm)
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
         asked = len(running.requests)
     value = result.to_json()

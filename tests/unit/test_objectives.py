@@ -17,6 +17,10 @@ from tuner.core.protocols import Observation
 from tuner.core.streams import stream
 from tuner.core.types import Status
 from tuner.driver.imports import import_file
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
+from tuner.evaluators.executors.threads import ThreadExecutor
+from tuner.evaluators.recorded.backend import RecordedBackend
 from tuner.evaluators.recorded.formats import read_space
 from tuner.evaluators.recorded.spaces import RecordedSpace, Row, key_of
 from tuner.search.registry import create
@@ -91,6 +95,20 @@ def test_energies_are_read_and_written():
     }
     rows = read_space(json.dumps(cache)).rows
     assert [row.energy_j for row in rows.values()] == [0.5, None]
+
+
+def test_over_several_devices_a_run_gives_the_front_as_well(tmp_path):
+    (spec,) = load_spec(spec_of(tmp_path, "[time, energy]"))
+
+    def many(task):
+        return ThreadExecutor(lambda: RecordedBackend().prepare(task, workers=1), ["A card"] * 4, builders=1)
+
+    given = Options(evaluations=len(CLOCKS) * len(TILES), seed=1, workers=1)
+    result = begin(spec, tmp_path / "a.run", given, executor=many)
+    found = {(p.configuration["CLOCK"], p.configuration["TILE"]) for p in result.summary.pareto}
+    assert found == true_front()
+    report = tuner.replay(result.path)
+    assert report.clean, report.differences
 
 
 def test_a_run_gives_the_front_and_its_claim_stays_about_time(tmp_path, capsys):

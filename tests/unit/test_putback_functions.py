@@ -14,8 +14,8 @@ from tuner.core.expressions import parse
 from tuner.core.types import BuildRequest, Problem, Status, Task
 from tuner.driver.applications.applying import check_applied, compare, run_with
 from tuner.driver.applications.functions import function_of
+from tuner.driver.applications.in_place import FunctionWinner
 from tuner.driver.applications.recording import record_spec
-from tuner.driver.applications.winners import FunctionWinner
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.recorders.recordings.format import RecordingFile
@@ -141,10 +141,10 @@ def test_calls_that_the_winner_was_verified_on_go_to_it(
     winner = shop.winner(shop.spec(language))
     subprocess.run(command, check=True)
     assert printed(capfd) == "0 40"
-    ran = run_with(winner, command)
+    ran, placed = run_with([winner], command)
     assert (ran.status, ran.replaced, ran.left) == (0, 1, 1)
     assert printed(capfd) == "100 140"
-    check_applied(winner, ran)
+    check_applied(placed)
 
 
 @pytest.mark.parametrize(
@@ -159,10 +159,10 @@ def test_calls_that_the_winner_was_verified_on_go_to_it(
 def test_other_calls_stay_with_the_application(shop: Shop, body: str, why: str) -> None:
     command = shop.application(body)
     winner = shop.winner(shop.spec())
-    ran = run_with(winner, command)
+    ran, placed = run_with([winner], command)
     assert (ran.status, ran.replaced) == (0, 0)
     with pytest.raises(MachineError, match=why):
-        check_applied(winner, ran)
+        check_applied(placed)
 
 
 def test_sizes_within_what_is_assumed_and_verified(shop: Shop, capfd: pytest.CaptureFixture[str]) -> None:
@@ -175,7 +175,7 @@ def test_sizes_within_what_is_assumed_and_verified(shop: Shop, capfd: pytest.Cap
         assumed=(parse("n >= 3"), parse("n % 4 == 0")),
         slower=(Problem(sizes={"n": 12}),),
     )
-    ran = run_with(shop.winner(spec, verified=verified), command)
+    ran, _ = run_with([shop.winner(spec, verified=verified)], command)
     # 64 alone: 12 is slower, 13 against the bounds, 128 larger than anything verified, 2 too small.
     assert (ran.replaced, ran.left) == (1, 4)
     assert printed(capfd) == "100 140"
@@ -199,16 +199,16 @@ def test_a_winner_that_cannot_be_loaded_leaves_the_application_as_it_is(
     spec = shop.spec()
     source = "void nowhere(void);" + WINNER.replace("{\n", "{ nowhere();\n", 1)
     winner = shop.winner(spec, source=source)
-    ran = run_with(winner, command)
+    ran, placed = run_with([winner], command)
     assert (ran.status, ran.replaced, ran.left) == (0, 0, 1)
     assert printed(capfd) == "0 20"
     with pytest.raises(MachineError, match=r"cannot be loaded.*nowhere"):
-        check_applied(winner, ran)
+        check_applied(placed)
 
 
 def test_both_ways_are_run_in_pairs(shop: Shop) -> None:
     command = shop.application("for (int i = 0; i < 1000; i++) axpy(64, 2, x, y);")
-    found = compare(shop.winner(shop.spec()), command, pairs=4)
+    found = compare([shop.winner(shop.spec())], command, pairs=4)
     assert len(found.plain_s) == len(found.applied_s) == 4
     assert (found.replaced, found.left) == (1000, 0)
 
@@ -235,7 +235,7 @@ def test_a_library_that_the_application_loads_for_itself(
     assert printed(capfd) == "0.0 20.0"
     with RecordingFile(report.recordings[0]) as file:
         assert file.recording.entry == "axpy"
-    ran = run_with(shop.winner(spec), command)
+    ran, _ = run_with([shop.winner(spec)], command)
     assert (ran.status, ran.replaced, ran.left) == (0, 1, 0)
     assert printed(capfd) == "100.0 120.0"
 
@@ -271,7 +271,7 @@ def test_plugins_with_a_function_of_the_same_name_keep_their_own(
     assert printed(capfd) == "1 2"
     record_spec(command, shop.spec(), instances=2)
     assert printed(capfd) == "1 2"
-    ran = run_with(shop.winner(shop.spec()), command)
+    ran, _ = run_with([shop.winner(shop.spec())], command)
     # The winner stands for the first one's function only.
     assert printed(capfd) == "100 2"
     assert (ran.replaced, ran.left) == (1, 1)
@@ -318,7 +318,7 @@ def test_a_function_of_the_executable_itself(
         with RecordingFile(path) as file:
             sizes.add(int.from_bytes(file.recording.arguments[0].value, "little"))
     assert sizes == {64, 11}
-    ran = run_with(shop.winner(spec), command)
+    ran, _ = run_with([shop.winner(spec)], command)
     assert (ran.status, ran.replaced, ran.left) == (0, 1, 2)
     assert printed(capfd) == "100 140"
 

@@ -83,7 +83,8 @@ def test_two_nodes_give_the_result_of_one_machine(cluster: Any, spec: LoadedSpec
     assert many.summary.trials == alone.summary.trials
     with RunRecord.read(path) as record:
         state, _, _ = open_state(record)
-    assert len({t.lane for t in state.trials.values() if t.rounds}) == 4
+    # One that comes up late on a busy machine may find nothing left to do.
+    assert len({t.lane for t in state.trials.values() if t.rounds}) >= 2
     report = audit(path, backend=backend())
     assert report.clean, report.differences
 

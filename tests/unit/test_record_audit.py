@@ -229,3 +229,32 @@ def test_what_is_no_file_cannot_be_audited(tmp_path: Path) -> None:
     other = tmp_path / "other.run"
     other.write_text("kernel: {}\n" * 100)
     assert checks(other) == {"format"}
+
+
+@pytest.mark.parametrize("content", [b"", b"not a record\n", b"\x7fELF" + bytes(200)])
+def test_a_file_that_was_never_a_record_is_a_mistake_and_no_difference(
+    tmp_path: Path, content: bytes
+) -> None:
+    """Status 4 is for a record that differs; a wrong path is the user's mistake."""
+    from tuner.driver.audit import audit
+
+    (tmp_path / "notes.txt").write_bytes(content)
+    with pytest.raises(RecordError, match="not a run record") as caught:
+        audit(tmp_path / "notes.txt")
+    assert caught.value.exit_status == 2
+
+
+def test_a_record_that_lost_its_beginning_differs(path: Path) -> None:
+    """With the digest of a closed record beside it, it is a damaged one."""
+    from tuner.driver.audit import audit
+
+    path.write_bytes(bytes(100) + path.read_bytes()[100:])
+    report = audit(path)
+    assert not report.clean
+
+
+@pytest.mark.parametrize("given", ["", ".", "/"])
+def test_a_path_without_a_name_is_no_record(given: str) -> None:
+    for use in (RunRecord.read, RunRecord.open, RunRecord.create):
+        with pytest.raises(RecordError, match="it names no file"):
+            use(Path(given))

@@ -12,8 +12,9 @@ import pytest
 
 from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.driver.applications.applying import check_applied, compare, run_with
+from tuner.driver.applications.in_place import Winner
 from tuner.driver.applications.recording import list_launches, record_kernel
-from tuner.driver.applications.winners import Winner, winner_of
+from tuner.driver.applications.winners import winner_of
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordedArgument, Recording
@@ -126,21 +127,21 @@ def test_the_winner_runs_where_its_work_groups_divide_the_grid(
 ) -> None:
     subprocess.run(command, check=True)
     plain = total(capfd)
-    ran = run_with(winner, command)
+    ran, placed = run_with([winner], command)
     # 960 is a multiple of 16; 1000 is not, and that launch overwrites what the first one gave.
     assert (ran.status, ran.replaced, ran.left) == (0, 1, 1)
     assert total(capfd) == plain
-    ran = run_with(replace(winner, local=()), command)
+    ran, placed = run_with([replace(winner, local=())], command)
     assert (ran.replaced, ran.left) == (2, 0)
     assert total(capfd) == plain + 1000
-    check_applied(winner, ran)
+    check_applied(placed)
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
         ({"source": "this is no program"}, "does not build here"),
-        ({"source": SOURCE.replace("scale", "other")}, "has no kernel scale"),
+        ({"source": SOURCE.replace("scale", "other")}, "has no such kernel"),
         ({"source": SOURCE.replace(", float f", "").replace("f *", "2 *")}, "does not take argument 2"),
     ],
     ids=["no build", "no kernel", "other arguments"],
@@ -152,31 +153,31 @@ def test_a_winner_that_does_not_fit_leaves_the_application_as_it_is(
     change: dict[str, str],
     why: str,
 ) -> None:
-    ran = run_with(replace(winner, **change), command)  # type: ignore[arg-type]
+    ran, placed = run_with([replace(winner, **change)], command)  # type: ignore[arg-type]
     assert (ran.status, ran.replaced) == (0, 0)
     assert total(capfd) == 2.0 * sum(range(1000))
     with pytest.raises(MachineError, match=why):
-        check_applied(winner, ran)
+        check_applied(placed)
 
 
 def test_another_program_with_a_kernel_of_that_name_is_left_alone(
     winner: Winner, command: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     other = replace(winner, recording=replace(winner.recording, text=SOURCE + " "))
-    ran = run_with(other, command)
+    ran, placed = run_with([other], command)
     assert (ran.replaced, ran.left) == (0, 0)
     with pytest.raises(MachineError, match="no kernel of the recorded program"):
-        check_applied(winner, ran)
+        check_applied(placed)
 
 
 def test_both_ways_are_run_in_pairs(winner: Winner, command: list[str]) -> None:
-    found = compare(winner, command, pairs=4)
+    found = compare([winner], command, pairs=4)
     assert len(found.plain_s) == len(found.applied_s) == 4
     value, low, high = found.speedup
     assert low <= value <= high
     assert (found.replaced, found.left) == (1, 1)
     with pytest.raises(UsageError, match="say nothing"):
-        compare(winner, command, pairs=2)
+        compare([winner], command, pairs=2)
 
 
 def test_an_application_that_loads_opencl_for_itself(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -48,62 +47,12 @@ stand_in = load(STAND_INS / "cuda_stand_in.py")
 
 pytestmark = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
 
-KERNEL = """
-#ifdef __CUDACC__
-extern "C" __global__ void axpy(float a, const float *x, float *y, float *z, int n)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) { z[i] = a * x[i] + y[i]; y[i] = 2 * z[i]; }
-}
-#else
-int usleep(unsigned);
-const unsigned long axpy_layout[] = {4, 8, 8, 8, 4, 0};
-int axpy(void **args, const unsigned *grid, const unsigned *block, unsigned shared)
-{
-    float a = *(float *)args[0];
-    const float *x = *(const float **)args[1];
-    float *y = *(float **)args[2], *z = *(float **)args[3];
-    int n = *(int *)args[4];
-    usleep(500);
-    for (int i = 0; i < n; i++) { z[i] = a * x[i] + y[i]; y[i] = 2 * z[i]; }
-    return 0;
-}
-#endif
-"""
-
-LAUNCH = """
-    module = compiled(kernel, 1, options);
-    CU(cuModuleGetFunction, &function, module, "axpy");
-    float a = 0.5f;
-    int n = 1000;
-    uint64_t x = floats(1024, 0, 1), y = floats(1024, 3, 0.5f), z = floats(1024, 7, 0);
-    void *arguments[] = {&a, &x, &y, &z, &n};
-    CU(cuLaunchKernel, function, 8, 1, 1, 128, 1, 1, 96, stream, arguments, NULL);
-    CU(cuStreamSynchronize, stream);
-"""
-
-
-class Applications:
-    """Builds and runs applications over the stand-ins."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.libraries = [stand_in.build_driver(folder), stand_in.build_nvrtc(folder)]
-        self._made = 0
-
-    def command(self, body: str, kernel: str = KERNEL, first: str = "") -> list[str]:
-        """A command that runs an application with this body."""
-        self._made += 1
-        source, program = self.folder / f"app{self._made}.c", self.folder / f"app{self._made}"
-        text = (STAND_INS / "cuda_application.c").read_text()
-        source.write_text(first + text.replace("BODY", body.replace("\n", "\n ")))
-        subprocess.run([stand_in.CC, "-w", "-o", program, source, "-ldl"], check=True)
-        (self.folder / f"kernel{self._made}.cu").write_text(kernel)
-        return [str(program), *self.libraries, str(self.folder / f"kernel{self._made}.cu")]
+shop = load(STAND_INS / "cuda_applications.py")
+KERNEL, LAUNCH, Applications = shop.KERNEL, shop.LAUNCH, shop.Applications
 
 
 @pytest.fixture(scope="module")
-def applications(tmp_path_factory: pytest.TempPathFactory) -> Applications:
+def applications(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """With the stand-ins built once."""
     return Applications(tmp_path_factory.mktemp("cuda"))
 
@@ -112,7 +61,7 @@ Record = Callable[..., RecordReport]
 
 
 @pytest.fixture
-def record(applications: Applications, tmp_path: Path) -> Record:
+def record(applications: Any, tmp_path: Path) -> Record:
     """Records one kernel of an application."""
 
     def run(body: str, kernel: str = KERNEL, name: str = "axpy", instances: int = 1) -> RecordReport:
@@ -160,7 +109,7 @@ def test_the_same_launch_recorded_again_is_the_same_recording(record: Record) ->
     assert first.recordings == again.recordings
 
 
-def test_the_list_names_kernels_with_their_share(applications: Applications) -> None:
+def test_the_list_names_kernels_with_their_share(applications: Any) -> None:
     data = list_launches(applications.command(LAUNCH)).to_json()
     (kernel,) = data["kernels"]
     assert (kernel["name"], kernel["launches"], kernel["recordable"]) == ("axpy", 1, 1)
@@ -463,9 +412,7 @@ IMAGE = """
 """
 
 
-def test_a_statically_linked_runtime_is_recorded_and_not_tuned(
-    applications: Applications, tmp_path: Path
-) -> None:
+def test_a_statically_linked_runtime_is_recorded_and_not_tuned(applications: Any, tmp_path: Path) -> None:
     stand_in.compile_shared(tmp_path / "kernel.so", KERNEL)
     body = IMAGE + LAUNCH[LAUNCH.index("    float a") :]
     command = [*applications.command(body)[:-1], str(tmp_path / "kernel.so")]
@@ -479,7 +426,7 @@ def test_a_statically_linked_runtime_is_recorded_and_not_tuned(
         assert (tmp_path / "kernel.so").read_bytes() in bytes.fromhex(file.recording.text)
 
 
-def test_a_module_from_a_file_is_recorded(applications: Applications, tmp_path: Path) -> None:
+def test_a_module_from_a_file_is_recorded(applications: Any, tmp_path: Path) -> None:
     image = stand_in.compile_shared(tmp_path / "kernel.so", KERNEL)
     body = LAUNCH.replace("module = compiled(kernel, 1, options);", "CU(cuModuleLoad, &module, kernel);")
     command = [*applications.command(body)[:-1], image]
@@ -488,7 +435,7 @@ def test_a_module_from_a_file_is_recorded(applications: Applications, tmp_path: 
         assert bytes.fromhex(file.recording.text) == Path(image).read_bytes()
 
 
-def test_launches_are_recorded_for_a_spec(record: Record, applications: Applications) -> None:
+def test_launches_are_recorded_for_a_spec(record: Record, applications: Any) -> None:
     (spec,) = load_spec(record(LAUNCH).specs[0])
     changed = LAUNCH.replace("float a = 0.5f", "float a = 0.25f")
     report = record_spec(applications.command(changed), spec, instances=1)
@@ -531,9 +478,7 @@ def test_options_as_nvrtc_takes_them_become_the_specs(record: Record) -> None:
     assert spec.tunables.flags["recorded"] == ("--std=c++17 '-DNAME=a b' -use_fast_math",)
 
 
-def test_a_kernel_of_a_template_is_known_by_its_expression(
-    applications: Applications, tmp_path: Path
-) -> None:
+def test_a_kernel_of_a_template_is_known_by_its_expression(applications: Any, tmp_path: Path) -> None:
     kernel = KERNEL.replace('extern "C" __global__', "template <typename T, int N> __global__")
     kernel = kernel.replace("const float *x", "const T *x", 1)
     command = applications.command('    expression = "axpy<float, 4>";' + LAUNCH, kernel)
@@ -553,9 +498,7 @@ SECOND = """
 
 
 @pytest.mark.parametrize("second", ["fill", "_Z4fillPf"])
-def test_several_kernels_are_recorded_in_one_run(
-    applications: Applications, tmp_path: Path, second: str
-) -> None:
+def test_several_kernels_are_recorded_in_one_run(applications: Any, tmp_path: Path, second: str) -> None:
     command = applications.command(LAUNCH + SECOND, TWO_KERNELS)
     report = record_kernels(command, ["axpy", second, "never"], tmp_path / "out", instances=1)
     assert {p.name for p in report.specs} <= {"axpy.yaml", f"{second.strip('_')}.yaml"}
@@ -571,7 +514,7 @@ def test_several_kernels_are_recorded_in_one_run(
         assert file.recording.entry == "fill"
 
 
-def test_recordings_with_other_data_are_held_out(applications: Applications, tmp_path: Path) -> None:
+def test_recordings_with_other_data_are_held_out(applications: Any, tmp_path: Path) -> None:
     again = "    CU(cuLaunchKernel, function, 8, 1, 1, 128, 1, 1, 96, stream, arguments, NULL);\n"
     body = LAUNCH + again + "    CU(cuStreamSynchronize, stream);\n"
     report = record_kernel(applications.command(body), "axpy", tmp_path / "out", instances=2)

@@ -225,6 +225,7 @@ def test_what_only_some_runs_have(browser: Any, run: Path, tmp_path: Path) -> No
     data = collect(follower)
     speedup = {"value": 1.2, "ci95": [1.1, 1.3]}
     rival = {"claim": "improved", "speedup": speedup, "trials": {"total": 60}, "wall_s": 3.0}
+    rival["curve"] = {"done": [0, 9, 80], "clock_s": [0, 1, 2], "speed": [1, 1.2, 1.2], "spread": [0.1] * 3}
     light = {"bytes": 1e6, "operations": 4e6, "bound_s": 1e-4}
     rates = {"bandwidth_bytes_per_s": 1e10, "operations_per_s": 1e11}
     edits = next(r for r in data["variants"]["rows"] if r["number"] == data["variants"]["winner"])["edits"]

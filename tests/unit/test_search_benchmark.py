@@ -71,10 +71,58 @@ def test_strategies_needles_and_the_cache(folder):
     assert (folder / "p.svg").read_text().startswith("<svg")
 
 
-def test_a_part_that_is_not_there_is_named(folder):
-    done = run("search.py", folder, "--strategies", "surrogate-without-luck", "--cache", str(folder / "c"))
-    assert done.returncode != 0
-    assert "no part 'luck'" in done.stderr
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        ("surrogate-without-luck", "no part 'luck'"),
+        ("surogate", "did you mean 'surrogate'"),
+        ("best:effort", "unknown family 'best'"),
+    ],
+)
+def test_a_strategy_that_is_not_there_is_named_before_anything_runs(folder, strategy, said):
+    strategies = f"surrogate,{strategy}"
+    done = run("search.py", folder, "--strategies", strategies, "--cache", str(folder / "c"))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_is_kept_of_longer_searches_serves_and_slow_ones_may_be_given_less(folder):
+    arguments = ["--cache", str(folder / "c"), "--no-score", "--match", "plain"]
+    run("search.py", folder, *arguments, "--seeds", "2", "--budgets", "12", "--strategies", "random")
+    (kept,) = (folder / "c").glob("*.json")
+    first = json.loads(kept.read_text())
+    arguments += ["--slow-seeds", "2", "--slow-budget", "4", "--json"]
+    few = [*arguments, "--seeds", "7", "--budgets", "4,8", "--strategies", "random,skopt-gp"]
+    result = json.loads(run("search.py", folder, *few).stdout)
+    more = json.loads(kept.read_text())
+    assert len(more) == 7
+    assert {seed: more[seed] for seed in first} == first
+    slow = result["strategies"]["skopt-gp"]
+    assert list(slow["fraction"]) == ["4"]
+    assert slow["spaces"]["k__plain"]["seeds"] == 2
+    assert list(result["paired"]["skopt-gp"]) == ["4"]
+    assert (folder / "c" / "search.svg").is_file()
+    many = [*arguments, "--seeds", "3", "--budgets", "12", "--strategies", "random"]
+    assert run("search.py", folder, *many).returncode == 0
+    last = json.loads(kept.read_text())
+    assert {seed: last[seed] for seed in ("0", "1", "6")} == {seed: more[seed] for seed in ("0", "1", "6")}
+    assert last["2"][0][: len(more["2"][0])] == more["2"][0]
+
+
+def test_made_up_spaces_need_no_data_and_come_out_the_same(folder):
+    arguments = ["--spaces", "made", "--match", "reduction__wide", "--no-score", "--seeds", "1"]
+    arguments += ["--budgets", "10", "--strategies", "random", "--json"]
+    texts = []
+    for name in "ab":
+        done = run("search.py", folder, *arguments, "--cache", str(folder / name))
+        assert done.returncode == 0, done.stderr
+        (path,) = (folder / name / "made").iterdir()
+        texts.append(path.read_text())
+        assert list(json.loads(done.stdout)["strategies"]["random"]["spaces"]) == ["made-reduction__wide"]
+    assert texts[0] == texts[1]
+    status = json.loads(texts[0])["status"]
+    assert 0.02 < 1 - status.count("o") / len(status) < 0.3
 
 
 def test_warm_starts_are_compared_with_cold_ones_and_with_copying(folder):

@@ -77,12 +77,14 @@ SUBJECTS = {
     "jacobi": ("jacobi-2d", ""),
     "floyd_warshall": ("floyd-warshall", ""),
     "seidel": ("seidel-2d", ""),
+    "lu": ("lu", ""),
 }
 PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     # Local arrays and accumulators in memory come from other operators.
     "pack": ("update", [{"op": "tile", "loops": ["i", "j", "k"]}]),
     "pad": ("in_place", [{"op": "tile", "loops": ["i", "j"]}, {"op": "register_block", "loops": ["i", "j"]}]),
     "align": ("in_place", [{"op": "register_block", "loops": ["i", "j"]}]),
+    "square": ("trmm", [{"op": "strip_mine", "loops": ["i"]}]),
     "swap_layout": ("in_place", [{"op": "register_block", "loops": ["i", "j"]}]),
 }
 

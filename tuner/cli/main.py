@@ -8,18 +8,14 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from tuner.cli import building, looking, recording
 from tuner.core.errors import TunerError, UsageError
-
-if TYPE_CHECKING:
-    from tuner.spec.load import LoadedSpec
 
 __all__ = ["main", "main_tune"]
 
@@ -89,19 +85,19 @@ def tune(
     ray_address: Annotated[
         str | None, typer.Option(help="Of the Ray cluster; without it one of this machine alone.")
     ] = None,
+    share: Annotated[
+        bool,
+        typer.Option(help="Let several kernels share their budgets by expected gain, or keep each its own."),
+    ] = True,
     t4: Annotated[Path | None, typer.Option("--t4", help="Also write the run in the T4 format.")] = None,
     as_json: Json = False,
 ) -> None:
     """Tune the kernels of SPECS; progress goes to stderr."""
-    from tuner.api import tune_spec
-    from tuner.cli import text
-    from tuner.cli.progress import LiveProgress, PlainProgress
+    from tuner.cli.tuning import tune_all
     from tuner.cost_models.library import library_folder
-    from tuner.driver.imports import write_t4
     from tuner.driver.options import Options
     from tuner.driver.outcome.export import check_writable
     from tuner.driver.work.engine import Interruption
-    from tuner.driver.work.fleets import fleets
     from tuner.spec.load import load_spec
 
     options = Options(
@@ -125,36 +121,21 @@ def tune(
         )
     interruption = Interruption()
     _stop_cleanly(interruption)
-    results = []
-    places = ((spec, fleet) for spec in loaded for fleet in fleets(spec, executor, ray_address))
-    for spec, fleet in places:
-        for notice in spec.notices:
-            print(f"note: {notice}", file=sys.stderr)
-        sources = [] if go_on else _sources(warm_start or (), spec, out)
-        display = LiveProgress() if sys.stderr.isatty() else PlainProgress()
-        result = tune_spec(
-            spec,
-            replace(options, warm_start=tuple(sources)),
-            out=out,
-            go_on=go_on,
-            force=force,
-            observers=[display],
-            interruption=interruption,
-            display=display,
-            baselines=baselines,
-            executor=fleet,
-        )
-        results.append(result)
-        if result.outcome.failed:
-            message = result.outcome.summary.message
-            print(f"error: {spec.path}: {message}; tuner check {spec.path} says more", file=sys.stderr)
-        else:
-            if t4 is not None:
-                write_t4(result.path, t4)
-            if not as_json:
-                text.print_result(result)
-        if result.outcome.interrupted:
-            break
+    results = tune_all(
+        loaded,
+        options,
+        out=out,
+        go_on=go_on,
+        force=force,
+        interruption=interruption,
+        warm_start=warm_start or (),
+        baselines=baselines,
+        executor=executor,
+        ray_address=ray_address,
+        share=share,
+        t4=t4,
+        quiet=as_json,
+    )
     if as_json:
         objects = [r.to_json() for r in results]
         print(json.dumps(objects[0] if len(objects) == 1 == len(loaded) else {"runs": objects}))
@@ -162,18 +143,6 @@ def tune(
         raise typer.Exit(EXIT_INTERRUPTED)
     if any(r.outcome.failed for r in results):
         raise typer.Exit(EXIT_BASELINE)
-
-
-def _sources(given: Sequence[Path], spec: LoadedSpec, out: Path) -> list[str]:
-    """What a warm start learns from, said aloud."""
-    from tuner.driver.earlier import with_earlier
-    from tuner.driver.imports import read_sources
-
-    paths = with_earlier(given, spec, [out])
-    if given:
-        named = ", ".join(map(str, paths)) or f"nothing: no earlier run of {spec.name} in {out}"
-        print(f"note: warm start from {named}", file=sys.stderr)
-    return read_sources(paths)
 
 
 @app.command()
@@ -208,9 +177,10 @@ def init(
         Path | None, typer.Option("-o", "--output", help="Where to write; - for stdout.")
     ] = None,
 ) -> None:
-    """Write a first spec from a kernel's signature."""
+    """Write a first spec from a kernel's signature, with its schema beside it for editors."""
     from tuner.core.files import write_atomically
     from tuner.spec.init import init_spec
+    from tuner.spec.schema_file import SCHEMA_FILE, SCHEMA_LINE, schema_text
 
     written = init_spec(kernel_file, entry=entry)
     if output == Path("-"):
@@ -219,8 +189,10 @@ def init(
     target = output or kernel_file.with_suffix(".yaml")
     if target.exists():
         raise UsageError(f"{target} exists already", "name another file with -o, or -o - to see it")
-    write_atomically(target, written.encode())
-    print(f"wrote {target}; look through it, then: tuner check {target}")
+    write_atomically(target, (SCHEMA_LINE + written).encode())
+    # Made anew each time, so that it is this version's.
+    write_atomically(target.with_name(SCHEMA_FILE), schema_text().encode())
+    print(f"wrote {target} (and {SCHEMA_FILE} for editors); look through it, then: tuner check {target}")
 
 
 @app.command(name="import")
@@ -342,9 +314,9 @@ def doctor(as_json: Json = False) -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of specs, for editors."""
-    from tuner.spec.models import schema as spec_schema
+    from tuner.spec.schema_file import schema_text
 
-    print(json.dumps(spec_schema(), indent=2))
+    print(schema_text(), end="")
 
 
 def _stop_cleanly(interruption: Any) -> None:

@@ -4,29 +4,61 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.core import TyperCommand
 
 if TYPE_CHECKING:
-    from tuner.driver.applications.applying import Comparison
+    from tuner.driver.applications.applying import Applied, Comparison
     from tuner.driver.applications.recording import Listing, RecordReport
 
 __all__ = ["add_commands"]
 
-Words = Annotated[list[str], typer.Argument(help="What to run, after --.", show_default=False)]
-Run = Annotated[Path, typer.Argument(help="A run record.", show_default=False)]
+Runs = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Run records, or the folder of an application's recorded kernels.",
+        metavar="RUN",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else.")]
 
 NAME_SHOWN = 40
+_COMMAND = "tuner.command"
 
 
 def add_commands(app: typer.Typer) -> None:
     """Adds the commands to the program's."""
     app.command()(record)
-    app.command()(apply)
-    app.command()(ab)
+    app.command(cls=_BeforeCommand)(apply)
+    app.command(cls=_BeforeCommand)(ab)
+
+
+class _BeforeCommand(TyperCommand):
+    """Its own words end at ``--``; those after it are an application's, kept in the context's ``meta``."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Takes the application's words off."""
+        if "--" in args:
+            cut = args.index("--")
+            ctx.meta[_COMMAND] = args[cut + 1 :]
+            args = args[:cut]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Shows where the application's words go."""
+        return [*super().collect_usage_pieces(ctx), "-- COMMAND..."]
+
+
+def _parted(ctx: typer.Context, runs: list[Path]) -> tuple[list[Path], list[str]]:
+    """Runs and command; without ``--`` the first word alone is a run."""
+    if _COMMAND in ctx.meta:
+        return runs, ctx.meta[_COMMAND]
+    return runs[:1], [str(word) for word in runs[1:]]
 
 
 def record(
@@ -70,36 +102,54 @@ def record(
     _print_report(record_spec(words[1:], specs[0], instances=instances, aside=as_json), as_json)
 
 
-def apply(run: Run, command: Words) -> None:
-    """Run an unmodified application with a run's winner in place."""
+def apply(ctx: typer.Context, runs: Runs) -> None:
+    """Run an unmodified application with runs' winners in place."""
     from tuner.driver.applications.applying import check_applied, run_with
-    from tuner.driver.applications.winners import winner_of
+    from tuner.driver.applications.chosen_runs import chosen_runs
+    from tuner.driver.applications.winners import winners_of
 
-    winner = winner_of(run)
-    ran = run_with(winner, command)
-    check_applied(winner, ran)
-    for problem in ran.problems:
-        print(f"note: {problem}", file=sys.stderr)
-    left = f", {ran.left} left as they were" if ran.left else ""
-    print(f"tuner: {ran.replaced} calls with the winner in place{left}", file=sys.stderr)
+    named, command = _parted(ctx, runs)
+    winners = winners_of(chosen_runs(named, note=_note))
+    ran, placed = run_with(winners, command)
+    check_applied(placed)
+    for kernel, problem in ran.problems:
+        _note(f"{kernel}: {problem}")
+    _print_placed(placed)
     raise typer.Exit(ran.status if ran.status >= 0 else 128 - ran.status)
 
 
 def ab(
-    run: Run,
-    command: Words,
+    ctx: typer.Context,
+    runs: Runs,
     pairs: Annotated[int, typer.Option(min=1, help="Runs of each way.")] = 10,
     as_json: Json = False,
 ) -> None:
-    """Run an application as it is and with a run's winner, interleaved; say what it gains as a whole."""
+    """Run an application as it is and with runs' winners, interleaved; say what it gains as a whole."""
     from tuner.driver.applications.applying import compare
-    from tuner.driver.applications.winners import winner_of
+    from tuner.driver.applications.chosen_runs import chosen_runs
+    from tuner.driver.applications.winners import winners_of
 
-    found = compare(winner_of(run), command, pairs=pairs, note=lambda line: print(line, file=sys.stderr))
+    named, command = _parted(ctx, runs)
+    winners = winners_of(chosen_runs(named, note=_note))
+    found = compare(winners, command, pairs=pairs, note=lambda line: print(line, file=sys.stderr))
     if as_json:
         print(json.dumps(found.to_json()))
     else:
         _print_comparison(found)
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
+
+
+def _print_placed(placed: Sequence[Applied]) -> None:
+    for one in placed:
+        if not one.replaced:
+            _note(f"{one.kernel} was not put in place: {one.why}")
+            continue
+        name = f" of {one.kernel}" if len(placed) > 1 else ""
+        left = f", {one.left} left as they were" if one.left else ""
+        print(f"tuner: {one.replaced} calls{name} with the winner in place{left}", file=sys.stderr)
 
 
 def _print_listing(listing: Listing, as_json: bool) -> None:
@@ -147,4 +197,9 @@ def _print_comparison(found: Comparison) -> None:
     print(f"{answer}, 95% interval {low:.3f} to {high:.3f}")
     middle = len(plain) // 2
     print(f"  as it is         {plain[middle]:.3f} s (median of {len(plain)} runs)")
-    print(f"  with the winner  {applied[middle]:.3f} s ({found.replaced} calls replaced, {found.left} left)")
+    several = len(found.winners) > 1
+    way = "with the winners" if several else "with the winner "
+    print(f"  {way} {applied[middle]:.3f} s ({found.replaced} calls replaced, {found.left} left)")
+    for one in found.winners if several else ():
+        why = f" ({one.why})" if one.why else ""
+        print(f"    {one.kernel}: {one.replaced} calls replaced, {one.left} left{why}")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tuner.driver.doctor import Finding
     from tuner.driver.outcome.result import Correspondence, Lineage
     from tuner.driver.outcome.savings import Savings
+    from tuner.driver.plan.ablation import Worth
     from tuner.driver.plan.comparison import Comparison
     from tuner.driver.state.objectives import FrontPoint
 
@@ -31,7 +32,8 @@ def print_result(result: Result) -> None:
     summary = outcome.summary
     print(f"{outcome.kernel}: {_answer(result)}")
     unit, scale = _unit(summary.baseline_s[0])
-    print(f"  baseline   {_time(summary.baseline_s, unit, scale)}")
+    if not math.isnan(summary.baseline_s[0]):
+        print(f"  baseline   {_time(summary.baseline_s, unit, scale)}")
     if summary.improved:
         print(f"  best       {_time(summary.best_s, unit, scale)}  (trial {summary.best.number})")
         _print_edits(result)
@@ -145,16 +147,19 @@ def _print_edits(result: Result) -> None:
     if lineage is None or not lineage.edits:
         return
     taken = f"; {lineage.left_out} that did not pay were left out" if lineage.left_out else ""
-    gains = lineage.gains or (None,) * len(lineage.edits)
-    ops = ", ".join(f"{_edit(e)}{_worth(g)}" for e, g in zip(lineage.edits, gains, strict=True))
+    nothing = (None,) * len(lineage.edits)
+    worth = zip(lineage.edits, lineage.gains or nothing, lineage.intervals or nothing, strict=True)
+    ops = ", ".join(f"{_edit(e)}{_worth(g, i)}" for e, g, i in worth)
     print(f"  source     variant {lineage.variant}: {ops}{taken}")
 
 
-def _worth(gain: float | None) -> str:
+def _worth(gain: float | None, interval: tuple[float, float] | None) -> str:
     """What an edit of the winner is worth: how many times as long a call takes without it."""
     if gain is None:
         return ""
-    return " (needed)" if math.isinf(gain) else f" ({gain:.2f}x)"
+    if math.isinf(gain):
+        return " (needed)"
+    return f" ({gain:.2f}x)" if interval is None else f" ({gain:.2f}x [{interval[0]:.2f}, {interval[1]:.2f}])"
 
 
 def _edit(edit: Mapping[str, Any]) -> str:
@@ -163,11 +168,22 @@ def _edit(edit: Mapping[str, Any]) -> str:
 
 
 def _print_changes(result: Result) -> None:
+    worths = {w.item["name"]: w for w in result.outcome.summary.ablation if w.item["kind"] != "pass"}
     for name, value in result.outcome.summary.changes.items():
         shown = repr(value) if isinstance(value, str) else str(value)
         if len(shown) > PIPELINE_SHOWN:
             shown = f"{len(shown)} characters; tuner export writes it out"
-        print(f"  {name:10} {shown}")
+        print(f"  {name:10} {shown}{_without(worths.get(name))}")
+
+
+def _without(worth: Worth | None) -> str:
+    """How many times as long a call takes with this alone as it was before."""
+    if worth is None or worth.ratio is None:
+        return ""
+    if worth.same_code:
+        return "  (the same code without it)"
+    value, low, high = worth.ratio
+    return f"  (without it {value:.2f} times as long [{low:.2f}, {high:.2f}])"
 
 
 def _unit(seconds: float) -> tuple[str, float]:

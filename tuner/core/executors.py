@@ -154,7 +154,7 @@ class Executor(Protocol):
         ...
 
     def submit(self, job: Job) -> None:
-        """Starts a job; a device gets one at a time."""
+        """Starts a job; a device does what it gets one after the other, in order."""
         ...
 
     def wait(self, timeout_s: float) -> list[Happening]:

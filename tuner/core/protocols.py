@@ -20,6 +20,7 @@ from tuner.core.types import (
     Resolved,
     Status,
     Task,
+    Variant,
     Verdict,
 )
 
@@ -31,6 +32,7 @@ __all__ = [
     "Guess",
     "Known",
     "KnowsPeaks",
+    "LoadedImage",
     "NamesFunctions",
     "Observation",
     "Observer",
@@ -114,8 +116,14 @@ class Evaluation(Protocol):
         """Fixes what is expected: runs the baseline and the reference on every workload."""
         ...
 
-    def remarks(self, build: Build, resolved: Resolved) -> Mapping[str, str]:
-        """Facts about the baseline for ``tuner check``, by a label of one word; may compile, runs nothing."""
+    def remarks(self, build: Build, resolved: Resolved, variant: Variant | None = None) -> Mapping[str, str]:
+        """Facts about a build for ``tuner check`` and for models, by a label of one word; may compile, runs nothing.
+
+        Args:
+            build: of the baseline, or of the variant.
+            resolved: that it was built with.
+            variant: whose build it is; ``None`` for the source as given.
+        """
         ...
 
     def open(self, build: Build, resolved: Resolved, *, purpose: str, number: int) -> Session:
@@ -210,6 +218,23 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedImage:
+    """Machine code that a device's driver loads beside an application's own.
+
+    Attributes:
+        code: the image.
+        symbol: of the kernel in it.
+        constants: names of the variables in it that only the host writes; they take the application's values.
+        geometries: of a launch on each of the task's problems, as :attr:`Replacement.geometries`.
+    """
+
+    code: bytes
+    symbol: str
+    constants: tuple[str, ...]
+    geometries: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Substitute:
     """A function that takes the place of one of an application's own.
 
@@ -228,7 +253,9 @@ class Substitute:
 class Replaces(Protocol):
     """A backend whose winners can be put into an application's process from outside."""
 
-    def replacement(self, task: Task, code: bytes, resolved: Resolved) -> Replacement | Substitute:
+    def replacement(
+        self, task: Task, code: bytes, resolved: Resolved
+    ) -> Replacement | LoadedImage | Substitute:
         """What takes the place of the recorded program, or of a function.
 
         Raises:

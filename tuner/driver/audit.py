@@ -17,11 +17,12 @@ from tuner.core.types import BASELINE, BuildRequest, Status
 from tuner.driver.opening import catalogue_of, make_lineup, spec_of
 from tuner.driver.replay import Replay, replay_events
 from tuner.driver.state.run import RunState
+from tuner.driver.state.strangers import holding_together
 from tuner.driver.work.environment import toolchain
 from tuner.driver.work.lineup import Lineup
 from tuner.evaluators import registry as backends
 from tuner.recorders import signature as signatures
-from tuner.recorders.audit import audit_file
+from tuner.recorders.audit import audit_file, is_meant_as_record
 from tuner.recorders.record import Head, RunRecord
 from tuner.spec.load import LoadedSpec
 
@@ -91,10 +92,12 @@ def audit(
         backend: instead of the record's own by name.
 
     Raises:
-        RecordError: the file is no run record.
+        RecordError: the file is no run record, or says nothing that could begin a run.
         UsageError: the key cannot be used, or the record is not one to sign.
         MachineError: there is a signature to check or to make, and no package for it.
     """
+    if path.is_file() and not is_meant_as_record(path):
+        raise RecordError(f"{path} cannot be audited: it is not a run record", "check the path")
     report = AuditReport(path=path)
     for finding in audit_file(path):
         (report.differences if finding.error else report.notes).append(finding.message)
@@ -106,13 +109,15 @@ def audit(
         first = next(iter(record.events()), None)
         if first is None or first.kind != "start":
             raise RecordError(f"{path} holds no run", "it was killed before it began")
-        spec = spec_of(record, first.body)
-        catalogue = catalogue_of(record, first.body)
-        space = spec.space(catalogue)
-        lineup = make_lineup(record, state, spec, space, first.body)
+        with holding_together(f"the first event of {path}"):
+            spec = spec_of(record, first.body)
+            catalogue = catalogue_of(record, first.body)
+            space = spec.space(catalogue)
+            lineup = make_lineup(record, state, spec, space, first.body)
         found = replay_events(state, lineup, record.events(), record.blob)
         head, closed = record.head, record.closed
-    _describe(report, found, state)
+    with holding_together(str(path)):
+        _describe(report, found, state)
     if sign is None:
         _check_signature(report, head)
     if (rebuild or remeasure) and report.clean:

@@ -6,11 +6,11 @@ import importlib.util
 import os
 import platform
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import TunerError
 from tuner.evaluators import registry as backends
+from tuner.evaluators.host import counters
 from tuner.evaluators.sandbox.support import probe
 
 __all__ = ["Finding", "examine"]
@@ -121,18 +121,12 @@ def _sandbox() -> list[Finding]:
 
 
 def _counters() -> Finding:
-    try:
-        level = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
-    except (OSError, ValueError):
-        return Finding(part="counters", ok=False, text="no perf events on this machine")
-    allowed = level <= 2
+    why = counters.missing()
     return Finding(
         part="counters",
-        ok=allowed,
-        text=f"perf_event_paranoid is {level}",
-        cure=""
-        if allowed
-        else "sysctl kernel.perf_event_paranoid=2 lets programs count their own instructions",
+        ok=not why,
+        text=f"no hardware counters: {why}" if why else "hardware counters of a candidate can be read",
+        cure="where they are forbidden: sysctl kernel.perf_event_paranoid=2" if why else "",
     )
 
 

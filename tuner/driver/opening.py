@@ -10,6 +10,7 @@ from tuner.core.errors import RecordError
 from tuner.core.protocols import Searcher
 from tuner.driver.state.fold import apply
 from tuner.driver.state.run import RunState
+from tuner.driver.state.strangers import holding_together
 from tuner.driver.warm import begin_searcher
 from tuner.driver.work.lineup import Lineup
 from tuner.recorders.record import RunRecord
@@ -24,17 +25,19 @@ def open_state(record: RunRecord) -> tuple[RunState, LoadedSpec, Space]:
     """State, spec and space of a record, with nothing from outside the record.
 
     Raises:
-        RecordError: the record holds no run.
+        RecordError: the record holds no run, or nothing that holds together.
     """
     state = RunState(record.blob)
     for event in record.events():
-        apply(state, event)
+        with holding_together(f"event {event.seq} ({event.kind})"):
+            apply(state, event)
     if state.start is None:
         raise RecordError(
             "the record holds no run", "it was killed before it began: delete it and start anew"
         )
-    spec = spec_of(record, state.start)
-    return state, spec, spec.space(catalogue_of(record, state.start))
+    with holding_together():
+        spec = spec_of(record, state.start)
+        return state, spec, spec.space(catalogue_of(record, state.start))
 
 
 def make_lineup(

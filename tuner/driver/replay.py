@@ -8,19 +8,22 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.canonical import canonical_json, digest, from_json
+from tuner.core.errors import RecordError
 from tuner.core.streams import stream
 from tuner.core.types import Proposal, Status
-from tuner.driver.plan import fleet
+from tuner.driver.plan import fleet, sharing
 from tuner.driver.plan.actions import (
     Action,
     Ask,
     Await,
     BuildOther,
     BuildTrials,
+    BuildWithout,
     Compare,
     Consult,
     Control,
     Decide,
+    Dissect,
     Examine,
     Final,
     Finished,
@@ -31,13 +34,16 @@ from tuner.driver.plan.actions import (
     Receive,
     Reduce,
     SetBaseline,
+    Share,
     Verify,
+    Weigh,
 )
 from tuner.driver.plan.upcoming import next_action
 from tuner.driver.state.fold import apply
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.observations import untold
 from tuner.driver.state.run import RunState
+from tuner.driver.state.strangers import holding_together
 from tuner.driver.state.trials import proposal_from_json, proposal_to_json
 from tuner.driver.work.correspondence import expected_reply, waits_for
 from tuner.driver.work.lineup import Lineup
@@ -81,37 +87,57 @@ def replay_events(state: RunState, lineup: Lineup, events: Iterable[Recorded], b
         lineup: fresh, over the same state.
         events: all of the record, in order.
         blob: reads a blob by digest.
+
+    Returns:
+        What was found; an event that cannot belong to any run is a difference, and the last one looked at.
     """
     found = Replay()
     for event in events:
         found.events += 1
-        if event.kind == "start" or event.kind in FREE:
-            apply(state, event)
-            continue
-        if event.kind == "reply":
-            problem = expected_reply(state, event.body)
-            if problem:
-                found.differences.append(Difference(seq=event.seq, kind=event.kind, message=problem))
-            if waits_for(state, event.body["call"]):
-                apply(state, event)
-            continue
-        action = _called_for(state, event)
-        if isinstance(action, Consult) and event.kind == "consult":
-            _replay_consult(state, lineup, action, event, found)
-        elif isinstance(action, Ask) and event.kind == "ask":
-            _replay_ask(state, lineup, action, event, found, blob)
-        elif isinstance(action, Propose | Receive | Reduce) and event.kind == "variant":
-            _replay_variant(state, lineup, action, event, found)
-        elif isinstance(action, Judge) and event.kind == "judge":
-            _replay_judge(state, lineup, action, event, found)
-        else:
-            problem = _mismatch(action, event)
-            if isinstance(action, Decide):
-                found.decisions += 1
-            if problem:
-                found.differences.append(Difference(seq=event.seq, kind=event.kind, message=problem))
-        apply(state, event)
+        try:
+            with holding_together("what it says"):
+                _replay_event(state, lineup, event, found, blob)
+        except RecordError as error:
+            found.differences.append(Difference(seq=event.seq, kind=event.kind, message=error.message))
+            break
     return found
+
+
+def _replay_event(state: RunState, lineup: Lineup, event: Recorded, found: Replay, blob: Any) -> None:
+    if event.kind == "start" and state.start is not None:
+        message = "a run begins once"
+        found.differences.append(Difference(seq=event.seq, kind=event.kind, message=message))
+        return
+    if event.kind == "start" or event.kind in FREE:
+        apply(state, event)
+        return
+    if event.kind == "reply":
+        problem = expected_reply(state, event.body)
+        if problem:
+            found.differences.append(Difference(seq=event.seq, kind=event.kind, message=problem))
+        if waits_for(state, event.body["call"]):
+            apply(state, event)
+        return
+    action = _called_for(state, event)
+    if isinstance(action, Share) and event.kind == "share":
+        _replay_share(state, event, found)
+    elif isinstance(action, Consult) and event.kind == "consult":
+        _replay_consult(state, lineup, action, event, found)
+    elif isinstance(action, Ask) and event.kind == "ask":
+        _replay_ask(state, lineup, action, event, found, blob)
+    elif isinstance(action, Propose | Receive | Reduce) and event.kind == "variant":
+        _replay_variant(state, lineup, action, event, found)
+    elif isinstance(action, Judge) and event.kind == "judge":
+        _replay_judge(state, lineup, action, event, found)
+    elif isinstance(action, Dissect) and event.kind == "dissect":
+        _replay_dissect(state, lineup, event, found)
+    else:
+        problem = _mismatch(action, event)
+        if isinstance(action, Decide):
+            found.decisions += 1
+        if problem:
+            found.differences.append(Difference(seq=event.seq, kind=event.kind, message=problem))
+    apply(state, event)
 
 
 def _called_for(state: RunState, event: Recorded) -> Action:
@@ -175,6 +201,21 @@ def _replay_consult(state: RunState, lineup: Lineup, action: Consult, event: Rec
         found.differences.append(Difference(seq=event.seq, kind="consult", message=message))
 
 
+def _replay_share(state: RunState, event: Recorded, found: Replay) -> None:
+    """What other runs said of themselves comes from outside; that it was this run's turn follows from it."""
+    found.decisions += 1
+    shared = state.settings.shared
+    assert shared is not None
+    body = event.body
+    own = from_json(canonical_json(sharing.standing(state)))
+    if body["standings"][shared.number] != own:
+        message = "what it says of this run does not follow from its events"
+        found.differences.append(Difference(seq=event.seq, kind="share", message=message))
+    if not body["last"] and sharing.chosen(body["standings"]) != shared.number:
+        message = "by what it says another run's turn had come"
+        found.differences.append(Difference(seq=event.seq, kind="share", message=message))
+
+
 def _replay_variant(
     state: RunState, lineup: Lineup, action: Propose | Receive | Reduce, event: Recorded, found: Replay
 ) -> None:
@@ -205,6 +246,15 @@ def _replay_judge(state: RunState, lineup: Lineup, action: Judge, event: Recorde
     message = "the cost model judges otherwise from the same trials"
     difference = Difference(seq=event.seq, kind="judge", message=message)
     (found.ties if near(derived, recorded, TIE) else found.differences).append(difference)
+
+
+def _replay_dissect(state: RunState, lineup: Lineup, event: Recorded, found: Replay) -> None:
+    _check_seen(state, event, found)
+    found.decisions += 1
+    derived = from_json(canonical_json(lineup.dissect()))
+    if event.body["items"] != derived["items"]:
+        message = "other things of the winner can be taken back"
+        found.differences.append(Difference(seq=event.seq, kind="dissect", message=message))
 
 
 def _plain(proposals: list[Proposal]) -> list[Any]:
@@ -250,15 +300,26 @@ def _mismatch(action: Action, event: Recorded) -> str:
         case BuildOther():
             wanted_event = ("other", None, {"index": action.index})
         case Examine():
-            wanted_event = ("remarks", None, {})
+            of_variant = {} if action.variant == ORIGINAL else {"variant": action.variant}
+            wanted_event = ("remarks", None, of_variant)
         case Await():
             wanted_event = ("waited", None, {})
+        case Share():
+            wanted_event = ("share", None, {})
         case Compare():
             wanted_event = ("compared", None, {"other": action.other, "number": action.number})
+        case BuildWithout():
+            wanted_event = ("without", None, {"item": action.items[0]})
+        case Weigh():
+            wanted_event = ("weighed", None, {"item": action.item, "number": action.number})
         case _:
             return f"the plan calls for {type(action).__name__}"
     kind, trial, fields = wanted_event
-    if event.kind == kind and kind in ("final", "compared") and body["medians_s"] != final_medians(body):
+    if (
+        event.kind == kind
+        and kind in ("final", "compared", "weighed")
+        and body["medians_s"] != final_medians(body)
+    ):
         return "its medians are not those of its samples"
     same = event.kind == kind and event.trial == trial and all(body.get(k) == v for k, v in fields.items())
     return "" if same else f"the plan calls for {_short({'kind': kind, 'trial': trial, **fields})}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tuner.driver.outcome.outcome import Outcome, outcome
 from tuner.driver.state import objectives
 from tuner.driver.state.fold import apply
 from tuner.driver.state.run import RunState
+from tuner.driver.state.settings import Shared
 from tuner.driver.work.correspondence import Correspondent
 from tuner.driver.work.engine import Engine, Interruption
 from tuner.driver.work.environment import changed, require_sandbox, toolchain
@@ -34,7 +35,7 @@ from tuner.evaluators import registry as backends
 from tuner.recorders.record import Event, RunRecord
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["begin", "resume"]
+__all__ = ["Running", "begin", "beginning", "resume", "resuming"]
 
 
 def begin(
@@ -67,57 +68,18 @@ def begin(
             written.
         RecordError: the record cannot be written.
     """
-    backend = backend or backends.create(spec.task.backend)
-    if options.require_sandbox:
-        require_sandbox(backend, spec.task.target)
-    llm, cassette = models_of(spec, options.llm)
-    if llm is not None and executor is not None:
-        raise UsageError("a run over several devices asks no model", "use --llm off, or one device")
-    if llm is None:
-        executor = executor or beside(backend, spec.task.target, workers_of(options))
-    settings = replace(settings_of(spec, options, llm), fleet=executor is not None)
-    first = first_event(spec, options, settings, backend, cassette=cassette)
-    library = None if options.library is None else Library(options.library)
-    memory = Memory(library, first.task.kernel, first.space)
-    correspondent = correspondent_of(llm, first.body, first.text)
-    evaluation = backend.prepare(first.task, workers=workers_of(options))
-    try:
-        if executor is None:
-            _require_times(evaluation, backend)
-        objectives.require(first.settings.objectives, evaluation, backend.name)
-        path = place() if callable(place) else place
-        with RunRecord.create(path) as record, _executing(executor, first.task) as devices:
-            state = RunState(record.blob)
-            for recorded in record.append([Event(kind="start", body=first.body)], first.blobs):
-                apply(state, recorded)
-            engine = _engine(
-                devices,
-                record=record,
-                state=state,
-                evaluation=evaluation,
-                lineup=make_lineup(record, state, spec, first.space, first.body),
-                observers=observers,
-                clock=clock,
-                interruption=interruption,
-                memory=memory,
-                correspondent=correspondent,
-            )
-            for observer in observers:
-                observer.event("start", first.body)
-            with _resumable():
-                engine.run()
-            memory.keep(state)
-    finally:
-        if correspondent is not None:
-            correspondent.close()
-        evaluation.close()
-    result = outcome(path, state)
-    if result.failed and not result.interrupted:
-        # A baseline that fails leaves nothing behind: there is nothing to resume, replay or compare with.
-        for leftover in (path, Path(f"{path}.sha256")):
-            leftover.unlink(missing_ok=True)
-        return replace(result, path=None)
-    return result
+    with beginning(
+        spec,
+        place,
+        options,
+        backend=backend,
+        observers=observers,
+        interruption=interruption,
+        clock=clock,
+        executor=executor,
+    ) as running:
+        running.go()
+    return running.ended()
 
 
 def resume(
@@ -147,22 +109,159 @@ def resume(
         MachineError: a sandbox is required and incomplete here.
         UsageError: the environment differs from the one in the record and ``force`` is not set.
     """
+    with resuming(
+        path,
+        backend=backend,
+        observers=observers,
+        interruption=interruption,
+        clock=clock,
+        force=force,
+        workers=workers,
+        sandboxed=sandboxed,
+        executor=executor,
+    ) as running:
+        running.go()
+    return running.outcome()
+
+
+@dataclass(slots=True, kw_only=True)
+class Running:
+    """A run that is open: its processes are there and its record is written to.
+
+    Attributes:
+        path: of the record.
+        state: follows the record.
+        engine: ``None`` where the run has ended before.
+        memory: the library, where one is learnt from.
+    """
+
+    path: Path
+    state: RunState
+    engine: Engine | None
+    memory: Memory | None = None
+
+    def go(self) -> None:
+        """Goes on until the run has ended, is interrupted, or waits for its share of a budget.
+
+        Raises:
+            MachineError: a fault of the machine; the run can be resumed.
+        """
+        if self.engine is None or self.state.end is not None:
+            return
+        with _resumable():
+            self.engine.run()
+        if self.memory is not None and self.state.end is not None:
+            self.memory.keep(self.state)
+
+    def outcome(self) -> Outcome:
+        """What it has come to."""
+        return outcome(self.path, self.state)
+
+    def ended(self) -> Outcome:
+        """What a run that was begun came to, once it is closed."""
+        result = self.outcome()
+        if result.failed and not result.interrupted:
+            # A baseline that fails leaves nothing behind: there is nothing to resume, replay or compare with.
+            for leftover in (self.path, Path(f"{self.path}.sha256")):
+                leftover.unlink(missing_ok=True)
+            return replace(result, path=None)
+        return result
+
+
+@contextmanager
+def beginning(
+    spec: LoadedSpec,
+    place: Path | Callable[[], Path],
+    options: Options,
+    *,
+    backend: Backend | None,
+    observers: Sequence[Observer],
+    interruption: Interruption | None,
+    clock: Callable[[], float],
+    executor: MakeExecutor | None,
+    shared: Shared | None = None,
+) -> Iterator[Running]:
+    """A new run while it is open; arguments as :func:`begin` takes them.
+
+    Args:
+        shared: of a budget that other runs share.
+    """
+    backend = backend or backends.create(spec.task.backend)
+    if options.require_sandbox:
+        require_sandbox(backend, spec.task.target)
+    llm, cassette = models_of(spec, options.llm)
+    if llm is None:
+        executor = executor or beside(backend, spec.task.target, workers_of(options))
+    settings = replace(settings_of(spec, options, llm), fleet=executor is not None)
+    if shared is not None:
+        settings = replace(settings, shared=shared, evaluations=shared.evaluations)
+    first = first_event(spec, options, settings, backend, cassette=cassette)
+    library = None if options.library is None else Library(options.library)
+    memory = Memory(library, first.task.kernel, first.space)
+    correspondent = correspondent_of(llm, first.body, first.text)
+    evaluation = backend.prepare(first.task, workers=workers_of(options))
+    with contextlib.closing(evaluation), _carrying(correspondent):
+        if executor is None:
+            _require_times(evaluation, backend)
+        objectives.require(first.settings.objectives, evaluation, backend.name)
+        path = place() if callable(place) else place
+        with RunRecord.create(path) as record, _executing(executor, first.task) as devices:
+            state = RunState(record.blob)
+            for recorded in record.append([Event(kind="start", body=first.body)], first.blobs):
+                apply(state, recorded)
+            engine = _engine(
+                devices,
+                record=record,
+                state=state,
+                evaluation=evaluation,
+                lineup=make_lineup(record, state, spec, first.space, first.body),
+                observers=observers,
+                clock=clock,
+                interruption=interruption,
+                memory=memory,
+                correspondent=correspondent,
+            )
+            for observer in observers:
+                observer.event("start", first.body)
+            yield Running(path=path, state=state, engine=engine, memory=memory)
+
+
+@contextmanager
+def resuming(
+    path: Path,
+    *,
+    backend: Backend | None,
+    observers: Sequence[Observer],
+    interruption: Interruption | None,
+    clock: Callable[[], float],
+    force: bool,
+    workers: int | None,
+    sandboxed: bool,
+    executor: MakeExecutor | None,
+    together: bool = False,
+) -> Iterator[Running]:
+    """A run that was interrupted, ready to go on, while it is open; arguments as :func:`resume` takes them.
+
+    Args:
+        together: with the others that share its budget, where it has such.
+    """
     with RunRecord.open(path) as record:
         state, spec, space = open_state(record)
         start = state.start
         assert start is not None
         if state.end is not None:
-            return outcome(path, state)
+            yield Running(path=path, state=state, engine=None)
+            return
+        shared = state.settings.shared
+        if shared is not None and not together:
+            raise UsageError(
+                f"{path} shares its budget with {', '.join(shared.members)}",
+                "resume all of them in this order",
+            )
         backend = backend or backends.create(start["backend"])
         if sandboxed:
             require_sandbox(backend, spec.task.target)
-        now = from_json(canonical_json(toolchain(backend, spec.task.target)))
-        if now != start["environment"] and not force:
-            differing = ", ".join(changed(start["environment"], now))
-            raise UsageError(
-                f"{path} was begun in another environment ({differing})",
-                "resume it where it was begun, or force it with --force, which the record will show",
-            )
+        now = _environment(path, start, backend, spec, force=force)
         task = spec.task_with(seed=state.settings.seed)
         if state.settings.fleet:
             executor = executor or beside(backend, spec.task.target, workers or state.settings.batch)
@@ -194,8 +293,21 @@ def resume(
                     observer.event(event.kind, {**event.body, "trial": event.trial})
             with _resumable():
                 engine.go_on(now)
-                engine.run()
-            return outcome(path, state)
+            yield Running(path=path, state=state, engine=engine)
+
+
+def _environment(
+    path: Path, start: Mapping[str, Any], backend: Backend, spec: LoadedSpec, *, force: bool
+) -> Mapping[str, Any]:
+    """The environment there is now, which has to be the one that the run was begun in unless forced."""
+    now: Mapping[str, Any] = from_json(canonical_json(toolchain(backend, spec.task.target)))
+    if now != start["environment"] and not force:
+        differing = ", ".join(changed(start["environment"], now))
+        raise UsageError(
+            f"{path} was begun in another environment ({differing})",
+            "resume it where it was begun, or force it with --force, which the record will show",
+        )
+    return now
 
 
 @contextmanager

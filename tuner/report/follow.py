@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner.core import statistics
 from tuner.core.errors import RecordError
-from tuner.core.types import BASELINE, Status
+from tuner.core.types import BASELINE
 from tuner.driver.opening import catalogue_of, spec_of
+from tuner.driver.outcome.curves import spread
 from tuner.driver.outcome.outcome import Outcome, outcome
 from tuner.driver.state.fold import apply
 from tuner.driver.state.run import RunState
+from tuner.driver.state.strangers import holding_together
 from tuner.driver.state.trials import FinalSample, TrialState
 from tuner.recorders.record import Recorded, RunRecord
 from tuner.spaces.space import Space
@@ -80,7 +80,8 @@ class Follower:
         if before and self._record.head.seq == before:
             return False
         for event in self._record.events(after=before):
-            self._take(event)
+            with holding_together(f"event {event.seq} ({event.kind})"):
+                self._take(event)
         return self.state.seq > before
 
     @property
@@ -127,7 +128,7 @@ class Follower:
         return Finished(
             clock_s=self.state.clock_s,
             order=len(self.finished),
-            spread=_spread(trial, self.state.settings.weights),
+            spread=spread(trial, self.state.settings.weights),
             compile_s=sum(build.get("seconds", {}).values()),
             verify_s=float((trial.verify or {}).get("wall_s") or 0.0),
             timed_s=sum(float(m["wall_s"]) for m in timed),
@@ -184,16 +185,3 @@ class Follower:
     def closed(self) -> bool:
         """Whether its writer has ended it."""
         return self._record.closed
-
-
-def _spread(trial: TrialState, weights: Sequence[float]) -> float | None:
-    if trial.status is not Status.OK or not trial.rounds:
-        return None
-    total = 0.0
-    for problem, weight in enumerate(weights):
-        times = trial.times_s(problem)
-        if not times:
-            return None
-        interval = statistics.median_interval(times)
-        total += weight * math.log(interval.high / interval.low) / 2
-    return total

@@ -29,6 +29,7 @@ SCRIPTS = (
     "charts.js",
     "answer.js",
     "progress.js",
+    "worth.js",
     "parameters.js",
     "source.js",
     "trials.js",

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.core.errors import UsageError
+from tuner.spec.init_device import LOOPED_ALONE, loops_over, reads_next
 from tuner.spec.yaml_places import closest
 
 __all__ = ["CudaKernel", "Parameter", "init_cuda", "kernels_of"]
@@ -249,6 +250,8 @@ class _Writer:
         ]
         if self._sizes:
             size = _SIZES[min(max(len(self._sizes), self._dimensions), 3)]
+            if self._dimensions == 1 and loops_over(self._sizes[:1], self._kernel.body):
+                size = min(size, LOOPED_ALONE)
             sizes = ", ".join(f"{n}: {size}" for n in self._sizes)
             lines.append(f"problem: {{{sizes}}}  # check: sizes as in your application")
         lines.append("arguments:                              # in call order")
@@ -284,6 +287,8 @@ class _Writer:
             note = "" if p.name in self._sizes else "  # check: the value"
             return f"{{name: {p.name}, dtype: {p.dtype}, value: {value}}}{note}"
         shape = ", ".join(self._extents()) or "1024"
+        if self._dimensions == 1 and reads_next(p.name, self._kernel.body):
+            shape += " + 1"
         shape += f", {p.lanes}" if p.lanes > 1 else ""
         parts = [f"name: {p.name}", f"dtype: {p.dtype}", f"shape: [{shape}]"]
         role = self._role(p)

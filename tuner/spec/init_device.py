@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tuner.spec.macros import macros_of, spread
 from tuner.spec.signature import CType, Function
 
-__all__ = ["MISSING_BLOCK", "device_spec"]
+__all__ = ["LOOPED_ALONE", "MISSING_BLOCK", "device_spec", "loops_over", "reads_next"]
 
 MISSING_BLOCK = 16
 """A value for macros that only a build defines: right for the side of a work-group."""
@@ -21,6 +21,8 @@ _ONE = 1 << 20
 _TWO = 1024
 _THREE = 96
 _LOOPED = 256
+LOOPED_ALONE = 4096
+"""The size of a kernel whose work-items each go over all elements."""
 _ODD = (1027, 67, 37)
 _BLOCKS = {1: (64,), 2: (16, 16), 3: (8, 8, 4)}
 _NAMES = "XYZ"
@@ -59,6 +61,9 @@ def device_spec(file: str, function: Function, text: str, *, missing: Sequence[s
     if len(guess.sizes) > guess.axes > 1:
         # A size beside those of the grid is a loop in every work-item.
         size = _LOOPED
+    elif guess.axes == 1 and loops_over(guess.sizes[:1], _without_comments(text)):
+        # Work that grows with the square of the size.
+        size = LOOPED_ALONE
     lines = ["# A first spec, guessed from the source: look through what says `check`, then run tuner check."]
     lines.append(f"kernel: {{source: {_quoted(file)}, entry: {function.name}}}")
     if guess.sizes:
@@ -168,6 +173,8 @@ def _argument(name: str, kind: CType, guess: _Guess, text: str) -> str:
             notes.append("check: the value")
         return _noted(f"  - {{name: {name}, dtype: {dtype}, value: {value}}}", "; ".join(notes))
     shape = ", ".join(reversed(guess.sizes[: guess.axes])) or "1024"
+    if guess.axes == 1 and reads_next(name, text):
+        shape += " + 1"
     if kind.width > 1:
         shape += f", {4 if kind.width == 3 else kind.width}"
     notes.append("check: the shape")
@@ -180,6 +187,25 @@ def _argument(name: str, kind: CType, guess: _Guess, text: str) -> str:
     if role != "output":
         parts.append("init: normal" if dtype.startswith("float") else "init: {randint: [0, 100]}")
     return _noted(f"  - {{{', '.join(parts)}}}", "; ".join(notes))
+
+
+def reads_next(name: str, text: str) -> bool:
+    """Whether an element and the one after it are read, as the row pointers of a sparse matrix are."""
+    element = rf"\b{re.escape(name)}\s*\[\s*(\w+)\s*"
+    after = {m[1] for m in re.finditer(element + r"\+\s*1\s*\]", text)}
+    return any(m[1] in after for m in re.finditer(element + r"\]", text))
+
+
+def loops_over(sizes: Sequence[str], text: str) -> bool:
+    """Whether a work-item goes in a loop over as many elements as there are work-items, not in strides of them all."""
+    for found in re.finditer(r"\bfor\s*\(([^;]*);([^;]*);([^{;]*)", text):
+        start, condition, step = found.groups()
+        all_of_them = r"get_global_(?:id|size)|gridDim|blockIdx"
+        if re.search(all_of_them, start + step) or re.search(r"=\s*(?:i|gid|idx|tid|index)\b", start):
+            continue
+        if any(re.search(rf"<=?\s*{re.escape(size)}\b", condition) for size in sizes):
+            return True
+    return False
 
 
 def _role(name: str, kind: CType, text: str) -> str:

@@ -69,6 +69,7 @@ class SearchSettings:
         minutes: of active time.
         usd, tokens, calls: for LLM calls; nothing else spends them.
         cost_model: ``auto`` or ``off``.
+        ablate: ``auto``, ``full`` or ``off``.
         proposers: of variants, by name.
         llm: models to ask for variants; ``None`` where none is.
     """
@@ -81,6 +82,7 @@ class SearchSettings:
     tokens: int | None = None
     calls: int | None = None
     cost_model: str = "auto"
+    ablate: str = "auto"
     proposers: tuple[str, ...] = ("remix",)
     llm: LlmModel | None = None
 
@@ -295,6 +297,7 @@ class _Loader:
                 strategy=model.search.strategy,
                 seed=model.search.seed,
                 cost_model=model.search.cost_model,
+                ablate=model.search.ablate,
                 proposers=tuple(model.search.proposers),
                 llm=model.search.llm,
                 **model.search.budget.model_dump(),

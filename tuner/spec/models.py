@@ -324,6 +324,9 @@ class SearchModel(_Model):
     """Of every random stream of the run."""
     cost_model: Literal["auto", "off"] = "auto"
     """Whether a model learnt from the trials so far may prune candidates before they are built or run."""
+    ablate: Literal["auto", "full", "off"] = "auto"
+    """Whether each setting and pass of a confirmed winner is taken back by itself, to see what it is worth: `auto` with
+    at most one process for three evaluations, `full` for as long as there is time."""
     proposers: list[Annotated[str, Field(min_length=1)]] = ["remix"]
     """Who makes variants of the source without a model, by name."""
     budget: BudgetModel = BudgetModel()

@@ -71,8 +71,8 @@ def check_cuda(name: str, recording: Recording, function: Function, view: View) 
     def refuse(what: str, hint: str) -> SpecError:
         return view.error(("workload",), f"{name}: {what}", hint)
 
-    if recording.form != "source":
-        raise refuse("its module was captured without its source", "only what NVRTC compiled can be tuned")
+    if recording.form not in ("source", "image"):
+        raise refuse("it holds neither the source nor the image of its module", "record it again")
     if recording.driver == "":
         raise refuse("it does not say where it ran", "record it again")
     taken = len(function.parameters)

@@ -15,15 +15,17 @@ from tuner.spaces.source.operators import (
     hints,
     lanes,
     nests,
+    ranges,
     scalars,
     staging,
+    sweeps,
     waves,
 )
 from tuner.spaces.source.operators.base import Operator, Refused
 
 __all__ = ["OPERATORS", "Operator", "Refused"]
 
-_HOST = (nests, blocking, scalars, arrays, hints, branches, waves)
+_HOST = (nests, ranges, sweeps, blocking, scalars, arrays, hints, branches, waves)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(

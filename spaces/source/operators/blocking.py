@@ -358,7 +358,7 @@ def _vector_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
             lanes = LANES[element]
             found: list[dict[str, Any]] = []
             if count == 2:
-                found.append(parameter(function, f"ROWS_{loops[0].var}", _ROWS, 6))
+                found.append(parameter(function, f"ROWS_{loops[0].var}", _ROWS, 4))
             found.append(parameter(function, f"VECTORS_{loops[-1].var}", _VECTORS, 4 if count == 2 else 2))
             found.append(parameter(function, f"LANES_{loops[-1].var}", lanes, lanes[-1]))
             yield {"loops": [f.key for f in loops], "vector": True, "parameters": found}

@@ -45,6 +45,8 @@ from tuner.spaces.source.syntax import (
 
 __all__ = ["OPERATORS"]
 
+_FREE = "#pragma clang fp reassociate(on)"
+
 
 def unroll(function: Function, args: Args) -> Function:
     """Asks the compiler to unroll a loop so many times.
@@ -201,6 +203,30 @@ def const(function: Function, args: Args) -> Function:
     return replace(function, params=params, signature="")
 
 
+def free_sums(function: Function, args: Args) -> Function:
+    """Lets the compiler add up and multiply in any order, in the whole function.
+
+    What no dependence analysis sees through, such as sums over elements found by an index, gets vectors and several
+    partial sums that way. Source: clang language extensions, "#pragma clang fp reassociate".
+
+    Args:
+        function: to change.
+        args: ``reassociate``, which has to be true.
+    """
+    if args.get("reassociate") is not True:
+        raise Refused("the edit adds in another order and has no leave to")
+    if not function.whole:
+        raise Refused("the beginning of the function lies outside the region")
+    if any(isinstance(s, OpaqueStmt) and s.text == _FREE for s in function.body):
+        raise Refused("the function's sums are free already")
+    return replace(function, body=(OpaqueStmt(_FREE), *function.body))
+
+
+def _free_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+    if reassociate and function.whole:
+        yield {"reassociate": True}
+
+
 def _returns(stmt: Stmt) -> bool:
     """Whether a statement is a bare return, or holds one and is looked into by itself."""
     if is_return(stmt):
@@ -226,6 +252,13 @@ OPERATORS: Iterable[Operator] = (
         summary="asks for vectors of a width",
         apply=vectorize,
         sites=_vectorize_sites,
+        languages=HOST,
+    ),
+    Operator(
+        name="free_sums",
+        summary="lets the compiler add up in any order",
+        apply=free_sums,
+        sites=_free_sites,
         languages=HOST,
     ),
     Operator(name="restrict", summary="promises separate buffers", apply=restrict, sites=_once),

@@ -1,4 +1,4 @@
-"""``tuner apply`` and ``tuner ab``: an unmodified application with a run's winner in the place of its own kernel.
+"""``tuner apply`` and ``tuner ab``: an unmodified application with runs' winners in the place of its own kernels.
 
 May not tune, and may not measure anything but whole runs of the application.
 """
@@ -14,14 +14,34 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.errors import MachineError, UsageError
-from tuner.driver.applications.winners import WinnerInPlace
+from tuner.driver.applications.in_place import WinnerInPlace
 from tuner.evaluators.lane import TimingLane
-from tuner.recorders.recordings.capture import Application, Ran
+from tuner.recorders.recordings.capture import Application, InPlace, Ran
 
-__all__ = ["Comparison", "check_applied", "compare", "run_with"]
+__all__ = ["Applied", "Comparison", "check_applied", "compare", "run_with"]
 
 LEAST_PAIRS = statistics.MIN_PROCESSES
 _HINT = "record the application as it is now, and tune that"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """One winner in one run of an application.
+
+    Attributes:
+        kernel: its name.
+        replaced, left: launches with the winner in place, and those left as they were.
+        why: why there are none with it; empty where there are some.
+    """
+
+    kernel: str
+    replaced: int
+    left: int
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"kernel": self.kernel, "replaced": self.replaced, "left": self.left, "why": self.why}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,14 +51,23 @@ class Comparison:
     Attributes:
         plain_s, applied_s: wall time of each run, in pairs.
         speedup: of the application, plain over applied, with its 95% interval.
-        replaced, left: launches of one run with the winner in place, and those left as they were.
+        winners: what became of each winner in one run with all of them in place.
     """
 
     plain_s: tuple[float, ...]
     applied_s: tuple[float, ...]
     speedup: tuple[float, float, float]
-    replaced: int
-    left: int
+    winners: tuple[Applied, ...]
+
+    @property
+    def replaced(self) -> int:
+        """Launches of one run with a winner in place."""
+        return sum(one.replaced for one in self.winners)
+
+    @property
+    def left(self) -> int:
+        """Launches of one run that were left as they were."""
+        return sum(one.left for one in self.winners)
 
     def to_json(self) -> dict[str, Any]:
         """The object behind ``--json``."""
@@ -51,15 +80,18 @@ class Comparison:
             "faster": low > 1.0,
             "replaced": self.replaced,
             "left": self.left,
+            "winners": [one.to_json() for one in self.winners],
         }
 
 
-def run_with(winner: WinnerInPlace, command: Sequence[str], *, silent: bool = False) -> Ran:
-    """Runs a command with a winner in place.
+def run_with(
+    winners: Sequence[WinnerInPlace], command: Sequence[str], *, silent: bool = False
+) -> tuple[Ran, tuple[Applied, ...]]:
+    """Runs a command with winners in place; also what became of each.
 
     Raises:
         UsageError: there is no such command.
-        MachineError: the library cannot be made.
+        MachineError: a library cannot be made.
     """
     if not command:
         raise UsageError("no command is given", "write it after --, for example -- ./app --size 10")
@@ -67,13 +99,31 @@ def run_with(winner: WinnerInPlace, command: Sequence[str], *, silent: bool = Fa
         out, plan = Path(name, "out"), Path(name, "plan")
         out.mkdir()
         plan.mkdir()
-        winner.write(plan)
-        application = Application(command=tuple(command), library=winner.library(command), silent=silent)
-        return application.run(out, {"TUNER_RECORD_MODE": "apply", "TUNER_RECORD_PLAN": str(plan)})
+        libraries = [winner.library(command) for winner in winners]
+        counters, number = [], 0
+        for winner in winners:
+            counters.append(winner.write(plan, number))
+            # Those that one library holds are numbered from 0 without a gap.
+            number += counters[-1] == str(number)
+        application = Application(
+            command=tuple(command), libraries=tuple(dict.fromkeys(libraries)), silent=silent
+        )
+        ran = application.run(out, {"TUNER_RECORD_MODE": "apply", "TUNER_RECORD_PLAN": str(plan)})
+    return ran, tuple(_applied(w, ran, name) for w, name in zip(winners, counters, strict=True))
+
+
+def _applied(winner: WinnerInPlace, ran: Ran, counters: str) -> Applied:
+    counted = ran.in_place.get(counters, InPlace())
+    why = ""
+    if not counted.replaced:
+        said = [text for kernel, text in ran.problems if kernel == winner.kernel]
+        unknown = f"all {counted.left} calls of {winner.kernel} are such as it was not verified on"
+        why = said[0] if said else unknown if counted.left else winner.absent
+    return Applied(kernel=winner.kernel, replaced=counted.replaced, left=counted.left, why=why)
 
 
 def compare(
-    winner: WinnerInPlace,
+    winners: Sequence[WinnerInPlace],
     command: Sequence[str],
     *,
     pairs: int,
@@ -83,29 +133,29 @@ def compare(
     """Runs a command both ways, interleaved in random order, after one run of each that does not count.
 
     Args:
-        winner: what is put in place.
+        winners: what is put in place, all at once.
         command: the application; its standard output is thrown away.
         pairs: how many runs of each.
         seed: of the order.
         note: told of the progress.
 
     Raises:
-        UsageError: too few pairs, no such command, or a run that ends badly or does not launch the winner.
+        UsageError: too few pairs, no such command, a run that ends badly, or one that launches no winner.
         MachineError: the library cannot be made.
     """
     if pairs < LEAST_PAIRS:
         raise UsageError(f"{pairs} pairs of runs say nothing", f"at least {LEAST_PAIRS}")
     plain = Application(command=tuple(command), silent=True)
-    ran = run_with(winner, command, silent=True)
-    if not ran.replaced:
-        raise UsageError(f"the winner was not put in place: {_why(winner, ran)}", _HINT)
+    _, placed = run_with(winners, command, silent=True)
+    if not any(one.replaced for one in placed):
+        raise UsageError(_nothing(placed), _HINT)
     times: dict[bool, list[float]] = {False: [], True: []}
     order = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="tuner-ab-") as scratch, TimingLane("cpu", note=note):
         status = plain.run(Path(scratch), {}).status
         for number in range(pairs):
             for applied in order.sample((False, True), 2):
-                one = run_with(winner, command, silent=True) if applied else plain.run(Path(scratch), {})
+                one = run_with(winners, command, silent=True)[0] if applied else plain.run(Path(scratch), {})
                 if one.status != status:
                     way = "with the winner" if applied else "as it is"
                     raise UsageError(
@@ -122,8 +172,7 @@ def compare(
         plain_s=tuple(times[False]),
         applied_s=tuple(times[True]),
         speedup=_speedup(ratios),
-        replaced=ran.replaced,
-        left=ran.left,
+        winners=placed,
     )
 
 
@@ -133,15 +182,13 @@ def _speedup(ratios: Sequence[float]) -> tuple[float, float, float]:
     return interval.value, interval.low, interval.high
 
 
-def check_applied(winner: WinnerInPlace, ran: Ran) -> None:
+def check_applied(placed: Sequence[Applied]) -> None:
     """Raises ``MachineError`` where nothing was put in place."""
-    if not ran.replaced:
-        raise MachineError(f"the winner was not put in place: {_why(winner, ran)}", _HINT)
+    if not any(one.replaced for one in placed):
+        raise MachineError(_nothing(placed), _HINT)
 
 
-def _why(winner: WinnerInPlace, ran: Ran) -> str:
-    if ran.problems:
-        return ran.problems[0]
-    if ran.left:
-        return f"all {ran.left} calls of {winner.kernel} are such as it was not verified on"
-    return winner.absent
+def _nothing(placed: Sequence[Applied]) -> str:
+    if len(placed) == 1:
+        return f"the winner was not put in place: {placed[0].why}"
+    return "no winner was put in place: " + "; ".join(f"{one.kernel}: {one.why}" for one in placed)

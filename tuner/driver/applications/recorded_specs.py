@@ -165,8 +165,11 @@ def _write_kernel(
     first = group[0].recording
     one = replace(one, recordings=paths)
     if first.form != "source":
+        image = "write a spec that names the source, with these recordings as its workload"
+        cure = image if first.form == "image" else "it cannot be tuned"
         return replace(
-            one, notes=(f"{name} was captured without its source ({first.form}): it cannot be tuned",)
+            one,
+            notes=(f"{name} was captured without its source ({first.form}): {cure}",),
         )
     evaluations = EVALUATIONS if alone else max(LEAST_EVALUATIONS, round(2 * EVALUATIONS * one.share))
     write, suffix = _WRITERS[first.api]

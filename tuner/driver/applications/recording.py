@@ -44,9 +44,9 @@ __all__ = [
 ]
 
 _PARTS = (
-    "common.c",
-    *("opencl_api.c", "opencl_objects.c", "opencl_launches.c"),
-    *("cuda_api.c", "cuda_memory.c", "cuda_modules.c", "cuda_reach.c", "cuda_launches.c"),
+    *("common.c", "plan.c"),
+    *("opencl_api.c", "opencl_apply.c", "opencl_objects.c", "opencl_launches.c"),
+    *("cuda_api.c", "cuda_memory.c", "cuda_modules.c", "cuda_reach.c", "cuda_apply.c", "cuda_launches.c"),
     *("lookup.c", "embedded.c"),
 )
 
@@ -165,7 +165,7 @@ def record_spec(
 def _application(command: Sequence[str], *, aside: bool, library: Path | None = None) -> Application:
     if not command:
         raise UsageError("no command is given", "write it after --, for example -- ./app --size 10")
-    return Application(command=tuple(command), library=library or interposer(), aside=aside)
+    return Application(command=tuple(command), libraries=(library or interposer(),), aside=aside)
 
 
 def _must_have_run(ran: Ran, command: Sequence[str]) -> None:

@@ -1,138 +1,55 @@
-"""What a run's record puts in the place of an application's own kernel or function.
+"""What runs' records put in the place of an application's own kernels and functions.
 
 May not run the application.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from tuner.core.errors import UsageError
-from tuner.core.protocols import Replacement, Replaces, Substitute
-from tuner.core.types import Problem, Task
-from tuner.driver.applications.functions import function_library, function_of
-from tuner.driver.applications.recording import interposer
+from tuner.core.protocols import LoadedImage, Replacement, Replaces, Substitute
+from tuner.core.types import BASELINE, Problem
+from tuner.driver.applications.in_place import FunctionWinner, ImageWinner, LaunchPlan, Winner, WinnerInPlace
 from tuner.driver.opening import open_lineup
 from tuner.driver.outcome.by_problem import gains
 from tuner.driver.outcome.export import best_object
 from tuner.driver.outcome.outcome import outcome
 from tuner.driver.state.run import RunState
+from tuner.driver.work.lineup import Lineup
 from tuner.evaluators import registry as backends
-from tuner.evaluators.host.shared import link_object
 from tuner.recorders.record import RunRecord
 from tuner.recorders.recordings.format import Recording
-from tuner.recorders.recordings.substitute import Verified, substituting_library
+from tuner.recorders.recordings.substitute import Verified
 from tuner.spec.load import LoadedSpec
 from tuner.spec.workload import DERIVED, INDEX, from_text
 
-__all__ = ["FunctionWinner", "Winner", "WinnerInPlace", "winner_of"]
+__all__ = ["MOST_WINNERS", "winner_of", "winners_of"]
+
+MOST_WINNERS = 64
+"""What the library that stands before a device's driver has room for."""
 
 
-class WinnerInPlace(Protocol):
-    """What :mod:`tuner.driver.applications.applying` needs of a winner."""
+def winners_of(paths: Sequence[Path]) -> tuple[WinnerInPlace, ...]:
+    """What several runs' records put in place at once.
 
-    @property
-    def kernel(self) -> str:
-        """The name of what is replaced."""
-        ...
-
-    @property
-    def absent(self) -> str:
-        """Why it may never have been called, where nothing else is known."""
-        ...
-
-    def library(self, command: Sequence[str]) -> Path:
-        """What is loaded before the application's own libraries.
-
-        Raises:
-            UsageError: the application is such that nothing can be put in place.
-            MachineError: it cannot be made.
-        """
-        ...
-
-    def write(self, folder: Path) -> None:
-        """Writes what the library reads into a folder of its own."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Winner:
-    """A kernel of a program that the device's compiler makes.
-
-    Attributes:
-        kernel: its name.
-        recording: of the kernel that it replaces; its program has to be the application's to the last byte.
-        source, options: of the winner.
-        local: its work-group along each axis; empty where it stays as the application has it.
+    Raises:
+        UsageError: no run, too many, two that want the same place, or one that has nothing to put in place.
+        RecordError: a record cannot be read.
     """
-
-    kernel: str
-    recording: Recording
-    source: str
-    options: str
-    local: tuple[int, ...]
-    absent: str = "the application launches no kernel of the recorded program"
-
-    def library(self, command: Sequence[str]) -> Path:
-        """The library that stands before the device's driver, whatever the application."""
-        return interposer()
-
-    def write(self, folder: Path) -> None:
-        """Writes what the library reads."""
-        texts = {
-            "kernel": self.kernel,
-            "original.cl": self.recording.text,
-            "original.options": self.recording.options,
-            "winner.cl": self.source,
-            "winner.options": self.options,
-            "winner.local": " ".join(map(str, (*self.local, 1, 1, 1)[:3] if self.local else (0, 0, 0))),
-        }
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8", newline="")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionWinner:
-    """A function of the processor's own code.
-
-    Attributes:
-        task: that was tuned.
-        verified: the calls that the winner takes.
-        found: the winner.
-    """
-
-    task: Task
-    verified: Verified
-    found: Substitute
-
-    @property
-    def kernel(self) -> str:
-        """Its name in the spec."""
-        return self.task.kernel.entry
-
-    @property
-    def file(self) -> str:
-        """What the library loads."""
-        return f"winner-{self.task.kernel.name}.so"
-
-    @property
-    def absent(self) -> str:
-        """Why it was never called."""
-        return f"the application never called {self.kernel}"
-
-    def library(self, command: Sequence[str]) -> Path:
-        """The library that stands before the function."""
-        function = function_of(self.task, self.found.symbol, command)
-        libraries = self.found.libraries
-        text = substituting_library(function, self.verified, winner=self.file, libraries=libraries)
-        return function_library(text, f"apply-{self.kernel}")
-
-    def write(self, folder: Path) -> None:
-        """Writes the winner as a library."""
-        link_object(self.found.code, folder / self.file)
+    paths = list(dict.fromkeys(paths))
+    if not paths:
+        raise UsageError("no run is named", "name one or several before --")
+    if len(paths) > MOST_WINNERS:
+        raise UsageError(f"{len(paths)} runs are too many at once", f"at most {MOST_WINNERS}")
+    winners = tuple(winner_of(path) for path in paths)
+    known: dict[Hashable, Path] = {}
+    for path, winner in zip(paths, winners, strict=True):
+        other = known.setdefault(winner.replaces, path)
+        if other is not path:
+            raise UsageError(f"{other} and {path} both replace {winner.kernel}", "name one of them")
+    return winners
 
 
 def winner_of(path: Path) -> WinnerInPlace:
@@ -150,7 +67,8 @@ def winner_of(path: Path) -> WinnerInPlace:
                 f"{path} claims nothing better than the kernel as given", "there is nothing to apply"
             )
         code = best_object(record, state, result)
-        _, resolved = lineup.of_trial(result.summary.best.number)
+        best = result.summary.best.number
+        _, resolved = lineup.of_trial(best)
     backend = backends.create(spec.task.backend)
     if not isinstance(backend, Replaces):
         raise UsageError(
@@ -159,7 +77,16 @@ def winner_of(path: Path) -> WinnerInPlace:
     found = backend.replacement(spec.task, code, resolved)
     if isinstance(found, Substitute):
         return _function(found, state, spec)
-    return _kernel(found, spec, path)
+    recordings = _recordings(spec, path)
+    if isinstance(found, LoadedImage):
+        return _image(found, state, spec, recordings, path, as_given=_as_given(lineup, best))
+    return Winner(
+        kernel=spec.task.kernel.entry,
+        recording=recordings[0],
+        source=found.source,
+        options=found.options,
+        local=_local(found, spec.task.problems, recordings, path),
+    )
 
 
 def _function(found: Substitute, state: RunState, spec: LoadedSpec) -> FunctionWinner:
@@ -169,17 +96,6 @@ def _function(found: Substitute, state: RunState, spec: LoadedSpec) -> FunctionW
         sizes=(*task.problems, *task.verify.problems), assumed=task.verify.assume, slower=tuple(slower)
     )
     return FunctionWinner(task=task, verified=verified, found=found)
-
-
-def _kernel(found: Replacement, spec: LoadedSpec, path: Path) -> Winner:
-    recordings = _recordings(spec, path)
-    return Winner(
-        kernel=spec.task.kernel.entry,
-        recording=recordings[0],
-        source=found.source,
-        options=found.options,
-        local=_local(found, spec.task.problems, recordings, path),
-    )
 
 
 def _recordings(spec: LoadedSpec, path: Path) -> tuple[Recording, ...]:
@@ -192,6 +108,48 @@ def _recordings(spec: LoadedSpec, path: Path) -> tuple[Recording, ...]:
     if len({(r.text, r.options) for r in recordings}) > 1:
         raise UsageError(f"{path} was tuned on recordings of several programs", "tune each by itself")
     return recordings
+
+
+def _as_given(lineup: Lineup, best: int) -> bool:
+    """Whether the winner has the source and the parameters of the kernel as given: it is right wherever that is."""
+    (given, own), (variant, resolved) = lineup.of_trial(BASELINE), lineup.of_trial(best)
+    return variant.digest == given.digest and resolved.macros == own.macros
+
+
+def _image(
+    found: LoadedImage,
+    state: RunState,
+    spec: LoadedSpec,
+    recordings: Sequence[Recording],
+    path: Path,
+    *,
+    as_given: bool,
+) -> ImageWinner:
+    problems = spec.task.problems
+    faster = [gain.faster for gain in gains(state)] or [True] * len(problems)
+    plans: dict[tuple[int, ...], LaunchPlan] = {}
+    for geometry, problem, gained in zip(found.geometries, problems, faster, strict=True):
+        recording = recordings[problem.sizes[INDEX] - 1]
+        blocks = (g // b for g, b in zip(recording.global_size, recording.local_size, strict=True))
+        own = (*blocks, *recording.local_size, recording.shared_bytes)
+        other = (*geometry.grid, *geometry.block, geometry.shared_bytes)
+        plan = LaunchPlan(own=own, other=other, taken=gained)
+        before = plans.setdefault(own, plan)
+        if before.other != other:
+            raise UsageError(
+                f"the winner of {path} has several launches for one of the application's",
+                "tune those recordings one by one",
+            )
+        if gained and not before.taken:
+            plans[own] = plan
+    same = all(plan.own == plan.other for plan in plans.values())
+    return ImageWinner(
+        kernel=recordings[0].entry,
+        recording=recordings[0],
+        image=found,
+        launches=tuple(plans.values()),
+        any_launch=as_given and same,
+    )
 
 
 def _local(

@@ -15,6 +15,7 @@ from tuner.driver.outcome.export import check_writable
 from tuner.driver.outcome.result import search_times_s
 from tuner.driver.state.fold import apply
 from tuner.driver.state.run import RunState
+from tuner.driver.state.strangers import holding_together
 from tuner.driver.state.trials import TrialState
 from tuner.recorders.record import RunRecord
 
@@ -38,10 +39,12 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     with RunRecord.read(path) as record:
         state = RunState(record.blob)
         for event in record.events():
-            apply(state, event)
+            with holding_together(f"event {event.seq} ({event.kind})"):
+                apply(state, event)
             if event.kind == "trial" and event.trial is not None:
                 clocks[event.trial] = state.clock_s
-    return [_row(state, trial, clocks.get(trial.number)) for trial in state.trials.values()]
+    with holding_together(str(path)):
+        return [_row(state, trial, clocks.get(trial.number)) for trial in state.trials.values()]
 
 
 def _row(state: RunState, trial: TrialState, clock_s: float | None) -> dict[str, Any]:

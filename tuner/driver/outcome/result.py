@@ -12,6 +12,7 @@ from tuner.core import statistics
 from tuner.core.canonical import canonical_json
 from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.outcome.savings import Savings, savings
+from tuner.driver.plan.ablation import Worth, worths
 from tuner.driver.plan.comparison import Comparison, comparisons
 from tuner.driver.plan.light import ratio_to_light
 from tuner.driver.state.lineage import Reduction
@@ -23,6 +24,9 @@ from tuner.driver.state.trials import TrialState
 __all__ = ["SCHEMA_VERSION", "Summary", "search_times_s", "summarise"]
 
 SCHEMA_VERSION = 1
+
+_FEWEST_CALLS = 3
+"""Timed calls under which there is no interval."""
 
 CLAIMS = ("improved", "negligible", "none", "not_confirmed")
 
@@ -40,6 +44,8 @@ class Lineage:
         by: variants that each proposer or model has made.
         gains: of each edit: how many times as long a call takes without it, infinite where nothing works without it;
             ``None`` where that was not tried.
+        intervals: of those ratios, 95% over the timed calls of one process each; ``None`` where there is none. Where
+            the buffers lie, which differs between processes, is not in them.
     """
 
     total: int
@@ -49,6 +55,7 @@ class Lineage:
     edits: tuple[Mapping[str, Any], ...]
     by: Mapping[str, int]
     gains: tuple[float | None, ...] = ()
+    intervals: tuple[tuple[float, float] | None, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -61,8 +68,14 @@ class Lineage:
             "variant": self.variant,
             "edits": [dict(e) for e in self.edits],
             "gains": [
-                None if g is None else {"ratio": None if math.isinf(g) else g, "needed": math.isinf(g)}
-                for g in self.gains
+                None
+                if g is None
+                else {
+                    "ratio": None if math.isinf(g) else g,
+                    "ci95": None if i is None else list(i),
+                    "needed": math.isinf(g),
+                }
+                for g, i in zip(self.gains, self.intervals or (None,) * len(self.gains), strict=True)
             ],
         }
 
@@ -118,6 +131,7 @@ class Summary:
         savings: what the cost model saved; ``None`` where it was not asked.
         pareto: where there are several objectives the trials that nothing beats in all of them, fastest first; their
             values are the search's, unlike the claim, which is about time and confirmed.
+        ablation: what each setting and each pass of the winner is worth, where that was measured.
         rivals: what simpler searches reached with the same budget, where they were asked for.
         baseline_s, best_s: seconds of one call with 95% interval (weighted geometric mean over problems).
     """
@@ -144,6 +158,7 @@ class Summary:
     llm: Correspondence = field(default_factory=Correspondence)
     pareto: tuple[FrontPoint, ...] = ()
     rivals: tuple[Mapping[str, Any], ...] = ()
+    ablation: tuple[Worth, ...] = ()
 
     @property
     def configuration(self) -> Configuration:
@@ -190,6 +205,7 @@ class Summary:
             "light": self._light_json(),
             "library": None if self.recalled is None else [dict(source) for source in self.recalled],
             "cost_model": None if self.savings is None else self.savings.to_json(),
+            **({"ablation": [w.to_json() for w in self.ablation]} if self.ablation else {}),
             **({"baselines": [dict(r) for r in self.rivals]} if self.rivals else {}),
         }
 
@@ -262,6 +278,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         llm=_correspondence(state),
         pareto=pareto(state),
         rivals=tuple((state.start or {}).get("rivals", ())),
+        ablation=worths(state),
     )
 
 
@@ -288,6 +305,7 @@ def _lineage(state: RunState, best: TrialState) -> Lineage:
         edits=own.edits,
         by=Counter(state.exchanges.arm_of[v.number] for v in searched if v.number in state.exchanges.arm_of),
         gains=tuple(_gain(reduction, edit) for edit in own.edits),
+        intervals=tuple(_gain_interval(state, edit) for edit in own.edits),
     )
 
 
@@ -314,6 +332,27 @@ def _gain(reduction: Reduction | None, edit: Mapping[str, Any]) -> float | None:
     """What an edit of the winner is worth, as a ratio of times."""
     lost = None if reduction is None else reduction.worth.get(canonical_json(dict(edit)))
     return None if lost is None else math.exp(lost)
+
+
+def _gain_interval(state: RunState, edit: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The interval of what an edit is worth, around the ratio that the run decided by."""
+    reduction = state.reduction
+    gain = _gain(reduction, edit)
+    if reduction is None or gain is None or math.isinf(gain):
+        return None
+    number = reduction.without.get(canonical_json(dict(edit)))
+    without = None if number is None else state.trials[number]
+    kept = state.trials[reduction.trial]
+    halves = []
+    for problem, weight in enumerate(state.settings.weights):
+        times = [] if without is None else without.times_s(problem)
+        own = kept.times_s(problem)
+        if min(len(times), len(own)) < _FEWEST_CALLS:
+            return None
+        found = statistics.log_ratio_interval(times, own)
+        halves.append(weight * math.log(found.high / found.value))
+    half = math.hypot(*halves)
+    return gain * math.exp(-half), gain * math.exp(half)
 
 
 def _message(state: RunState, baseline: TrialState) -> str:

@@ -12,10 +12,12 @@ __all__ = [
     "Await",
     "BuildOther",
     "BuildTrials",
+    "BuildWithout",
     "Compare",
     "Consult",
     "Control",
     "Decide",
+    "Dissect",
     "Examine",
     "Final",
     "Finished",
@@ -26,7 +28,9 @@ __all__ = [
     "Receive",
     "Reduce",
     "SetBaseline",
+    "Share",
     "Verify",
+    "Weigh",
 ]
 
 
@@ -49,7 +53,13 @@ class Propose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examine:
-    """Ask the backend for its remarks on the source as given; leads to ``remarks``."""
+    """Ask the backend for its remarks on a variant at its best configuration; leads to ``remarks``.
+
+    Attributes:
+        variant: whose.
+    """
+
+    variant: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +111,19 @@ class BuildTrials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """Ask the cost model about these trials at a stage, ``ask`` or ``build``; leads to ``judge``."""
+    """Ask the cost model about these trials at a stage, ``ask`` or ``build``; leads to ``judge``.
+
+    ``keep`` is how many of a pool go on at most; ``None``: a batch.
+    """
 
     stage: str
     trials: tuple[int, ...]
+    keep: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Wait for a slice of the budget that several runs share; leads to ``share``, which comes from outside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +190,27 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Dissect:
+    """List what of the confirmed winner can be taken back; leads to ``dissect``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildWithout:
+    """Compile the winner with each of these items taken back; leads to one ``without`` for each, in order."""
+
+    items: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weigh:
+    """Verify and time the winner without an item (``None``: the winner) in a fresh process; leads to ``weighed``."""
+
+    item: int | None
+    number: int
+    calls: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decide:
     """A decision: the event to append, whole."""
 
@@ -195,6 +235,7 @@ Action = (
     | BuildTrials
     | Judge
     | Recall
+    | Share
     | SetBaseline
     | Verify
     | Measure
@@ -202,6 +243,9 @@ Action = (
     | Final
     | BuildOther
     | Compare
+    | Dissect
+    | BuildWithout
+    | Weigh
     | Decide
     | Finished
 )

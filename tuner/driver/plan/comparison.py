@@ -114,4 +114,4 @@ def _logs(state: RunState, other: int | None) -> dict[int, float]:
 def _time_left(state: RunState, processes: int) -> bool:
     costs = [s["cost_s"] for s in state.compared] or [s.cost_s for r in state.finals.values() for s in r]
     cost = statistics.median(costs) if costs else 0.1
-    return state.clock_s + processes * cost <= state.settings.deadline_s
+    return state.clock_s + processes * cost <= state.deadline_s

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tuner.driver.plan.actions import Action, Await, Consult, Examine, Propose, Receive
+from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
 from tuner.search.llm.exchange import Model
 from tuner.search.llm.offspring import origin
@@ -37,9 +38,19 @@ def breeding_action(state: RunState) -> Action | None:
     arm = exchanges.arms.choose(arms, running) if len(arms) > 1 else arms[0]
     if arm not in models:
         return Propose(number=state.proposed, proposer=arm)
-    if exchanges.remarks is None:
-        return Examine()
+    unexamined = _unexamined(state)
+    if unexamined is not None:
+        return Examine(variant=unexamined)
     return Consult(number=len(exchanges.calls), model=models[arm])
+
+
+def _unexamined(state: RunState) -> int | None:
+    """A variant that may be shown to a model and of which the compiler's remarks are not known yet."""
+    for number, variant in state.variants.items():
+        ready = number == ORIGINAL or (variant.reached and variant.best is not None)
+        if ready and variant.purpose == "propose" and number not in state.exchanges.remarks:
+            return number
+    return None
 
 
 def waiting_action(state: RunState, until_s: float) -> Action | None:

@@ -56,8 +56,8 @@ def search_end_s(state: RunState) -> float:
     if math.isinf(settings.deadline_s):
         return settings.deadline_s
     needed_s = FINAL_PROCESSES * settings.confirm_least * state.control_cost_s
-    kept_s = max(settings.deadline_s - settings.search_deadline_s, needed_s)
-    return settings.deadline_s - min(kept_s, MOST_KEPT * settings.deadline_s)
+    kept_s = max(settings.claim_deadline_s - settings.search_deadline_s, needed_s)
+    return settings.claim_deadline_s - min(kept_s, MOST_KEPT * settings.deadline_s)
 
 
 def search_action(state: RunState) -> Action | None:

@@ -13,7 +13,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Status
-from tuner.driver.plan import comparison, evolving
+from tuner.driver.plan import ablation, comparison, evolving
 from tuner.driver.plan.actions import Action, Decide, Final, Finished
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
@@ -29,6 +29,9 @@ CHOOSE_TIME_SHARE = 0.6
 
 FAR_AHEAD = math.log(4)
 """Log time by which all finalists have to be ahead of the baseline for it to sit out the choosing."""
+
+FEWEST = 3
+"""Finalists that are kept however far behind the best they are."""
 
 CALLS_BETWEEN = (7, 512)
 
@@ -46,6 +49,12 @@ def finalists(state: RunState) -> list[int]:
         if trial.status is Status.OK and not trial.raced and trial.score is not None and trial.score < 0
         if trial.variant not in replaced or trial.variant == ORIGINAL
     ]
+    evolution = state.settings.evolution
+    if evolution is not None and evolution.near is not None and scored:
+        # What is far behind would only take the time of those that may win; but the best may owe its score to luck,
+        # or fail on inputs that the search has not seen.
+        bound = min(scored)[0] + evolution.near
+        scored = [one for place, one in enumerate(sorted(scored)) if place < FEWEST or one[0] <= bound]
     found = [number for _, number in sorted(scored)[: state.settings.finalists]]
     if reduction is not None and reduction.replaced and reduction.trial not in found:
         found = [*found[: state.settings.finalists - 1], reduction.trial]
@@ -143,6 +152,8 @@ def _end(state: RunState, message: str) -> Action:
         return Finished()
     if BASELINE not in state.out_of_final:
         action = comparison.next_action(state, _calls(state, BASELINE))
+        if action is None and state.chosen is not None:
+            action = ablation.next_action(state, _calls(state, state.chosen))
         if action is not None:
             return action
     return Decide(kind="end", body={"stopped_by": state.search_stop, "message": message})
@@ -181,18 +192,18 @@ def _cost_s(state: RunState) -> float:
 
 
 def _time_for_choosing(state: RunState, processes: int) -> bool:
-    start = state.settings.search_deadline_s
+    start = state.search_deadline_s
     if math.isinf(start):
         return True
-    start = min(start, state.settings.deadline_s)
+    start = min(start, state.claim_deadline_s)
     evolution = state.settings.evolution
     if evolution is not None:
         start = evolving.search_end_s(state)
     # The source as given may take many times as long as the finalists, so confirming costs more than choosing.
     share = CHOOSE_TIME_SHARE if evolution is None else evolution.choose
-    end = start + (state.settings.deadline_s - start) * share
+    end = start + (state.claim_deadline_s - start) * share
     return state.clock_s + processes * _cost_s(state) <= end
 
 
 def _time_for_pair(state: RunState) -> bool:
-    return state.clock_s + 2 * _cost_s(state) <= state.settings.deadline_s
+    return state.clock_s + 2 * _cost_s(state) <= state.claim_deadline_s

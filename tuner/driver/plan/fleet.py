@@ -8,10 +8,23 @@ is taken over the baseline's time on that device, so equal devices need not be q
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tuner.core.types import BASELINE, Status
-from tuner.driver.plan import evolving, final
-from tuner.driver.plan.actions import Action, Ask, BuildTrials, Control, Decide, Finished
-from tuner.driver.plan.upcoming import control_calls, end_body, stop_reason, trial_action
+from tuner.driver.plan import evolving, final, light, pruning, sharing
+from tuner.driver.plan.actions import (
+    Action,
+    Ask,
+    Await,
+    BuildTrials,
+    Control,
+    Decide,
+    Dissect,
+    Finished,
+    Judge,
+    Recall,
+)
+from tuner.driver.plan.upcoming import control_calls, end_body, not_built, stop_reason, trial_action
 from tuner.driver.state.lanes import Lane
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
@@ -26,10 +39,17 @@ def decision(state: RunState) -> Action | None:
     """What is to be decided or proposed now; ``None`` where only something from outside leads on."""
     if state.end is not None:
         return Finished()
+    # Before what is beyond the budget is closed: of a pool the best are to be kept, not the first.
+    asked = pruning.judge_asked(state)
+    if asked is not None:
+        return replace(asked, keep=max(1, _demand(state, len(asked.trials))))
     for number in state.queue:
         ended = _verdict(state, state.trials[number])
         if ended is not None:
             return ended
+    built = _judge_built(state)
+    if built is not None:
+        return built
     placement = _placement(state)
     if placement is not None:
         return placement
@@ -38,7 +58,7 @@ def decision(state: RunState) -> Action | None:
     if state.queue:
         return None
     action = final.next_action(state)
-    if isinstance(action, Decide):
+    if isinstance(action, Decide | Dissect):
         return action
     if state.final_lane is None:
         lane = _free_lanes(state, calibrated=True)[:1]
@@ -63,8 +83,14 @@ def effects(state: RunState) -> list[Action]:
         found += [
             Control(number=len(lane.controls) + lane.failed, calls=control_calls(state), lane=lane.number)
             for lane in state.lanes.values()
-            if lane.usable and lane.trial is None and _wants_control(state, lane)
+            if lane.usable and not lane.trials and _wants_control(state, lane)
         ]
+    waits = _waits_for_models(state)
+    if waits is not None:
+        found.append(waits)
+    if state.trials[BASELINE].status is Status.OK and not state.queue:
+        shared = sharing.share_action(state)
+        found += [] if shared is None else [shared]
     if state.search_stop is not None and not state.queue and state.final_lane is not None:
         action = final.next_action(state)
         if not isinstance(action, Decide | Finished):
@@ -75,7 +101,7 @@ def effects(state: RunState) -> list[Action]:
 def _verdict(state: RunState, trial: TrialState) -> Decide | None:
     """The end of a trial; while it is on a device only what came from there can end it."""
     if trial.build is None:
-        return None
+        return not_built(state, trial)
     failed = trial.number == BASELINE and state.baseline is not None and state.baseline["status"] != Status.OK
     if trial.lane is not None and trial.verify is None and not failed:
         return None
@@ -83,8 +109,27 @@ def _verdict(state: RunState, trial: TrialState) -> Decide | None:
     return action if isinstance(action, Decide) else None
 
 
+def _judge_built(state: RunState) -> Judge | None:
+    """Builds that the cost model has to look at, when a device has room for one."""
+    built = pruning.judge_built(state)
+    if built is None or not _free_lanes(state, calibrated=True):
+        return None
+    trials = tuple(n for n in built.trials if state.trials[n].lane is None)
+    return replace(built, trials=trials) if trials else None
+
+
+def _waits_for_models(state: RunState) -> Await | None:
+    """What a search that has nothing to do until a model has replied waits for."""
+    if state.settings.evolution is None or state.queue or state.search_stop is not None:
+        return None
+    if state.trials[BASELINE].status is not Status.OK or evolving.search_over(state) is not None:
+        return None
+    action = evolving.search_action(state)
+    return action if isinstance(action, Await) else None
+
+
 def _placement(state: RunState) -> Decide | None:
-    """A built candidate for a free device, in the order of their numbers."""
+    """A built candidate for the free device with the least to do."""
     waiting = [state.trials[n] for n in state.queue if state.trials[n].lane is None]
     waiting = [t for t in waiting if t.build is not None]
     if not waiting:
@@ -104,16 +149,18 @@ def _placement(state: RunState) -> Decide | None:
 
 
 def _free_lanes(state: RunState, *, calibrated: bool) -> list[Lane]:
-    return [
+    """Devices that can be given a trial, those that stand idle first."""
+    free = [
         lane
         for lane in state.lanes.values()
-        if lane.usable and lane.trial is None
+        if lane.usable and lane.room
         if not calibrated or (lane.calibrated and not _wants_control(state, lane))
     ]
+    return sorted(free, key=lambda lane: (len(lane.trials), lane.number))
 
 
 def _wants_control(state: RunState, lane: Lane) -> bool:
-    return not lane.calibrated or lane.since_control >= state.settings.control_every
+    return not lane.calibrated or lane.since_control + len(lane.trials) >= state.settings.control_every
 
 
 def _search(state: RunState) -> Action | None:
@@ -125,28 +172,44 @@ def _search(state: RunState) -> Action | None:
     if evolves and state.queue:
         # A variant's rung is judged whole.
         return None
+    shared = sharing.share_action(state)
+    if shared is not None:
+        return None
+    if state.settings.recall and state.recalled is None:
+        return Recall(first=state.next_trial)
     reason = evolving.search_over(state) if evolves else stop_reason(state)
+    if reason is None and light.reached(state):
+        reason = "speed_of_light"
     if reason is not None:
         if state.queue:
             return None
         last = evolving.minimise_action(state, reason) if evolves else None
         return last or Decide(kind="stop", body={"reason": reason, "finalists": final.finalists(state)})
     if evolves:
-        return evolving.search_action(state)
+        action = evolving.search_action(state)
+        return None if isinstance(action, Await) else action
     return _ask(state)
 
 
 def _ask(state: RunState) -> Ask | None:
-    """As many proposals as devices are idle, and a few to be ready for those that come free."""
+    """As many proposals as devices have room for, and a few to be ready for those that come free."""
+    wanted = _demand(state)
+    if state.limit is not None:
+        wanted = min(wanted, state.limit - state.evaluations - len(state.queue))
+    wanted = int(min(wanted, state.settings.proposals - state.next_trial))
+    return Ask(first=state.next_trial, count=pruning.pool_size(state, wanted)) if wanted > 0 else None
+
+
+def _demand(state: RunState, beside: int = 0) -> int:
+    """How many candidates are wanted more than there are; 0 while enough are ready.
+
+    Args:
+        state: of the run.
+        beside: of the queue, proposals that do not count yet.
+    """
     lanes = [lane for lane in state.lanes.values() if lane.usable]
-    ready = sum(state.trials[n].lane is None for n in state.queue)
+    ready = sum(state.trials[n].lane is None for n in state.queue) - beside
     spare = -(-len(lanes) // SPARE)
     if ready > spare // 2:
-        return None
-    idle = sum(lane.trial is None for lane in lanes)
-    settings = state.settings
-    wanted = idle + spare - ready
-    if settings.evaluations is not None:
-        wanted = min(wanted, settings.evaluations - state.evaluations - len(state.queue))
-    wanted = int(min(wanted, settings.proposals - state.next_trial))
-    return Ask(first=state.next_trial, count=wanted) if wanted > 0 else None
+        return 0
+    return sum(lane.room for lane in lanes) + spare - ready

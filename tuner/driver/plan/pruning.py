@@ -80,7 +80,7 @@ def why_not_built(state: RunState, trial: TrialState) -> str:
     if trial.number == BASELINE:
         return ""
     against = _against(trial, Stage.ASK)
-    limit = state.settings.evaluations
+    limit = state.limit
     if against or limit is None:
         return against
     # Those before it in the queue come first, built or not.

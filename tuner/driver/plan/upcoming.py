@@ -14,7 +14,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.racing import Race, composite
 from tuner.core.types import BASELINE, Stage, Status
-from tuner.driver.plan import evolving, final, light, pruning
+from tuner.driver.plan import evolving, final, light, pruning, sharing
 from tuner.driver.plan.actions import (
     Action,
     Ask,
@@ -30,7 +30,7 @@ from tuner.driver.plan.actions import (
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
 
-__all__ = ["control_calls", "end_body", "next_action", "race_of", "stop_reason", "trial_action"]
+__all__ = ["control_calls", "end_body", "next_action", "not_built", "race_of", "stop_reason", "trial_action"]
 
 CONTROL_WINDOW = 3
 """How many of the last control measurements the drift is taken from (their median)."""
@@ -53,9 +53,9 @@ def _queue_action(state: RunState) -> Action:
         return judge
     unbuilt = tuple(n for n in state.queue if state.trials[n].build is None)
     for number in unbuilt:
-        message = pruning.why_not_built(state, state.trials[number])
-        if message:
-            return _close(state, state.trials[number], Status.PRUNED, message=message)
+        closed = not_built(state, state.trials[number])
+        if closed is not None:
+            return closed
     # A batch is built whole before its first trial goes on: builds run in parallel, timing does not.
     if unbuilt:
         return BuildTrials(trials=unbuilt)
@@ -68,6 +68,9 @@ def _queue_action(state: RunState) -> Action:
 def _search_action(state: RunState) -> Action:
     if state.trials[BASELINE].status is not Status.OK:
         return Decide(kind="end", body=end_body(state, "baseline"))
+    shared = sharing.share_action(state)
+    if shared is not None:
+        return shared
     if state.settings.recall and state.recalled is None:
         return Recall(first=state.next_trial)
     evolves = state.settings.evolution is not None
@@ -83,17 +86,23 @@ def _search_action(state: RunState) -> Action:
         action = evolving.search_action(state)
         assert action is not None
         return action
-    left = math.inf if state.settings.evaluations is None else state.settings.evaluations - state.evaluations
+    left = math.inf if state.limit is None else state.limit - state.evaluations
     count = int(min(state.settings.batch, left, state.settings.proposals - state.next_trial))
     return Ask(first=state.next_trial, count=pruning.pool_size(state, count))
+
+
+def not_built(state: RunState, trial: TrialState) -> Decide | None:
+    """The end of a trial that is not worth its build; ``None`` where it is built."""
+    message = pruning.why_not_built(state, trial)
+    return _close(state, trial, Status.PRUNED, message=message) if message else None
 
 
 def stop_reason(state: RunState) -> str | None:
     """Why the search is over; ``None`` where it is not."""
     settings = state.settings
-    if settings.evaluations is not None and state.evaluations >= settings.evaluations:
+    if state.limit is not None and state.evaluations >= state.limit and not state.open_share:
         return "evaluations"
-    if state.clock_s >= settings.search_deadline_s:
+    if state.clock_s >= state.search_deadline_s and not state.open_share:
         return "minutes"
     if state.exhausted or state.next_trial >= settings.proposals:
         return "exhausted"
@@ -114,7 +123,8 @@ def trial_action(state: RunState, trial: TrialState) -> Action:
     if trial.number == BASELINE and state.baseline is not None and state.baseline["status"] != Status.OK:
         return _close(state, trial, Status(state.baseline["status"]), message=state.baseline["message"])
     if (
-        state.clock_s >= state.settings.search_deadline_s
+        state.clock_s >= state.search_deadline_s
+        and not state.open_share
         and trial.number != BASELINE
         and trial.verify is None
         and trial.lane is None
@@ -162,9 +172,11 @@ def race_of(state: RunState, trial: TrialState) -> Race:
     best = state.trials[BASELINE if rival is None else rival]
     score = best.score
     assert score is not None
-    own = composite(_times(state, best), settings.weights)
-    middle = math.log(statistics.median(own))
-    incumbent = tuple(value * math.exp(score - middle) for value in own)
+    if best.series is None:
+        own = composite(_times(state, best), settings.weights)
+        middle = math.log(statistics.median(own))
+        best.series = tuple(value * math.exp(score - middle) for value in own)
+    incumbent = best.series
     return replace(race, base_log=_control_log(state, trial.lane), incumbent=incumbent)
 
 

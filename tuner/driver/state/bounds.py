@@ -3,6 +3,10 @@
 Bytes and operations that the spec gives under ``measure`` are taken at their word: a candidate clearly faster than they
 allow cannot have done the work. Without them every element of every array counts once, which a kernel need not touch:
 that bound may end a search but never refuses anything, and the first candidate below it shows that it does not hold.
+
+One part of it is proven, where the kernel as given has been seen to write every element of its outputs: each call finds
+them spoiled, and what is not written again is a wrong result. A candidate faster than that traffic allows is refused.
+Of inputs nothing follows: which of them a result needs depends on their values (docs/decisions/bounds-that-refuse.md).
 May not know a run's state.
 """
 
@@ -16,12 +20,12 @@ import numpy as np
 
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.protocols import Backend, KnowsPeaks, Peaks
-from tuner.core.types import BASELINE, Status, Task
+from tuner.core.types import BASELINE, ArgumentRole, Status, Task
 
 __all__ = ["IMPOSSIBLE", "bounds", "disproves", "light_of", "ratios"]
 
 IMPOSSIBLE = 0.85
-"""A time below this part of a bound that the user vouches for is no noise."""
+"""A time below this part of a bound that the user vouches for, or that is proven, is no noise."""
 
 
 def light_of(task: Task, backend: Backend, *, measure: bool = False) -> dict[str, Any] | None:
@@ -43,7 +47,9 @@ def light_of(task: Task, backend: Backend, *, measure: bool = False) -> dict[str
 
 
 def bounds(task: Task, peaks: Peaks) -> list[dict[str, float]]:
-    """For each problem ``bytes``, ``operations`` and ``bound_s``.
+    """For each problem ``bytes``, ``operations``, ``bound_s`` and the two rates that the bound rests on.
+
+    ``written_bytes`` and ``written_s`` are of the outputs alone.
 
     Traffic goes at the bandwidth of the largest measured footprint that is no larger than the arrays: the next larger
     one is slower, so this is never too slow. With cold caches the largest footprint counts.
@@ -54,11 +60,13 @@ def bounds(task: Task, peaks: Peaks) -> list[dict[str, float]]:
     made = []
     for problem in task.problems:
         env = dict(problem.sizes)
-        footprint = 0
+        footprint = written = 0
         for argument in task.arguments:
             if argument.shape is not None:
                 count = math.prod(part.integer(env) for part in argument.shape)
                 footprint += count * np.dtype(argument.dtype).itemsize
+                if argument.role is ArgumentRole.OUTPUT:
+                    written += count * np.dtype(argument.dtype).itemsize
         given = task.measure
         declared = given.bytes is not None or given.operations is not None
         operations = 0.0 if given.operations is None else float(given.operations.evaluate(env))
@@ -67,8 +75,21 @@ def bounds(task: Task, peaks: Peaks) -> list[dict[str, float]]:
             moved = float(given.bytes.evaluate(env))
         bandwidth = _bandwidth(peaks, footprint, cold=given.cache == "cold")
         # The faster of the dtypes, unless all floats are wide: a bound has to hold.
-        bound_s = max(moved / bandwidth, operations / _peak(task, peaks))
-        made.append({"bytes": moved, "operations": operations, "bound_s": bound_s})
+        peak = _peak(task, peaks)
+        bound_s = max(moved / bandwidth, operations / peak)
+        # Stores may stay in a cache that is cold for loads, so no less than the rate of so small a footprint holds.
+        written_s = written / _bandwidth(peaks, written, cold=False)
+        made.append(
+            {
+                "bytes": moved,
+                "operations": operations,
+                "bound_s": bound_s,
+                "bandwidth_bytes_per_s": bandwidth,
+                "operations_per_s": peak,
+                "written_bytes": float(written),
+                "written_s": written_s,
+            }
+        )
     return made
 
 

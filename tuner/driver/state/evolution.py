@@ -124,7 +124,7 @@ def reduced(state: RunState, trial: TrialState, reduction: Reduction) -> None:
     if good and (trial.score or 0.0) <= reduction.score + state.settings.evolution.pays:
         reduction.accept(trial.number, len(state.variants[trial.variant].edits))
     else:
-        reduction.refuse(edit, lost)
+        reduction.refuse(edit, lost, trial.number)
 
 
 APPLY = {"variant": _apply_variant, "promote": _apply_promote, "minimise": _apply_minimise}

@@ -89,7 +89,7 @@ class Exchanges:
         calls: all of them.
         over: models whose next call no budget pays for, with the budget's name.
         steps: of the search so far.
-        remarks: of the compiler on the source as given, once they were asked for.
+        remarks: of the compiler, by variant, once they were asked for.
         correct: the call whose reply has to be corrected next.
         arms: what proposers and models were worth.
         arm_of: who made a variant.
@@ -103,7 +103,7 @@ class Exchanges:
     calls: list[Call] = field(default_factory=list)
     over: dict[str, str] = field(default_factory=dict)
     steps: int = 0
-    remarks: Mapping[str, str] | None = None
+    remarks: dict[int, Mapping[str, str]] = field(default_factory=dict)
     correct: int | None = None
     arms: CostBandit = field(init=False)
     arm_of: dict[int, str] = field(default_factory=dict)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from tuner.core.types import BASELINE, Stage, Status
 from tuner.driver.state import evolution
 from tuner.driver.state.bounds import disproves
+from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.evolution import judge, outclassed, reduced
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.judged import KEEP, PASS, Judged
@@ -48,7 +50,7 @@ def _apply_start(state: RunState, _: int | None, body: Mapping[str, Any]) -> Non
     if evolution is not None:
         original.digest, original.structure = body["variant"]["digest"], body["variant"]["structure"]
         original.cell = tuple(body["variant"]["cell"])
-        original.rung, original.target = 1, evolution.rung(1)
+        original.rung, original.target = evolution.given, evolution.rung(evolution.given)
         original.patience = evolution.dull
     state.variants = {ORIGINAL: original}
     state.exchanges = Exchanges(
@@ -85,7 +87,7 @@ def _apply_recall(state: RunState, _: int | None, body: Mapping[str, Any]) -> No
 
 
 def _apply_remarks(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    state.exchanges.remarks = body["remarks"]
+    state.exchanges.remarks[body.get("variant", ORIGINAL)] = body["remarks"]
 
 
 def _apply_consult(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
@@ -159,22 +161,24 @@ def _apply_lane(state: RunState, _: int | None, body: Mapping[str, Any]) -> None
 def _apply_lane_lost(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     lane = state.lanes[body["lane"]]
     lane.alive = False
-    if lane.trial is not None:
-        state.trials[lane.trial].set_back()
-        lane.trial = None
+    for number in lane.trials:
+        state.trials[number].set_back()
+    lane.trials = []
     if state.final_lane == lane.number:
         # Samples of two devices do not go together: what was begun on this one begins anew on another.
         state.final_lane = None
         purpose = "choose" if state.chosen is None else "confirm"
         state.finals[purpose], state.verdict, state.verdicts = [], None, 0
         state.compared = []
+        if state.dissection is not None:
+            state.dissection.weighed.clear()
 
 
 def _apply_place(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
-    state.lanes[body["lane"]].trial = number
+    state.lanes[body["lane"]].trials.append(number)
     trial = state.trials[number]
-    trial.lane, trial.rival = body["lane"], body["rival"]
+    trial.lane, trial.rival, trial.placed_s = body["lane"], body["rival"], state.clock_s
 
 
 def _apply_settle(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
@@ -196,7 +200,7 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
         state.light_disproved = True
     lane = None if trial.lane is None else state.lanes[trial.lane]
     if lane is not None:
-        lane.trial = None
+        lane.ended(number, trial.placed_s, state.clock_s)
     if body["again"]:
         trial.forget()
         return
@@ -225,8 +229,21 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
             state.best = number
 
 
+def _apply_share(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
+    best = None if state.best is None else state.trials[state.best].score
+    if body["last"]:
+        state.last_share = True
+        state.granted = state.evaluations
+        return
+    state.marks.append(0.0 if best is None else best)
+    state.granted = state.evaluations + int(body["evaluations"] or 0)
+    state.granted_trials = math.inf if body["proposals"] is None else state.next_trial + body["proposals"]
+    state.granted_s = state.clock_s + float(body["search_s"] or 0.0)
+
+
 def _apply_stop(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.search_stop = body["reason"]
+    state.searched_s = state.clock_s
     state.finalists = tuple(body["finalists"])
 
 
@@ -262,6 +279,20 @@ def _apply_other(state: RunState, _: int | None, body: Mapping[str, Any]) -> Non
 
 def _apply_compared(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.compared.append(body)
+
+
+def _apply_dissect(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
+    state.dissection = Dissection(items=body["items"], begun_s=state.clock_s, built_s=state.clock_s)
+
+
+def _apply_without(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
+    assert state.dissection is not None
+    state.dissection.take_build(body)
+
+
+def _apply_weighed(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
+    assert state.dissection is not None
+    state.dissection.weighed.append(body)
 
 
 def _apply_end(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
@@ -301,6 +332,7 @@ _APPLY = {
     "lane_lost": _apply_lane_lost,
     "place": _apply_place,
     "settle": _apply_settle,
+    "share": _apply_share,
     "trial": _apply_trial,
     "stop": _apply_stop,
     "final": _apply_final,
@@ -308,6 +340,9 @@ _APPLY = {
     "verdict": _apply_verdict,
     "other": _apply_other,
     "compared": _apply_compared,
+    "dissect": _apply_dissect,
+    "without": _apply_without,
+    "weighed": _apply_weighed,
     "end": _apply_end,
     "interrupt": _apply_interrupt,
     "resume": _apply_resume,

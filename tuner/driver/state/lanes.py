@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tuner.core import statistics
+
 __all__ = ["Lane"]
 
 HOPELESS = 3
 """Control measurements that fail in a row after which a device is not used."""
+
+QUICK_S = 0.3
+"""A device whose evaluations take less than this is given the next one ahead, so that it never waits for the driver."""
+
+_WINDOW = 8
+"""How many of the last evaluations say how long one takes."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -19,19 +27,23 @@ class Lane:
         number: of the run; none is given twice.
         device: its name; devices of one name are taken for equal but for what the baseline says.
         alive: whether it is still there.
-        trial: what is being evaluated on it.
+        trials: what it was given: the first is being evaluated, a second waits for it.
         controls: the baseline's times on it by problem, in order: what its trials are normalised by.
         since_control: trials measured since the last of them.
         failed: control measurements in a row that failed.
+        took_s: of the last evaluations, from when it could begin to when its result was taken in.
+        ended_s: when the last of them ended.
     """
 
     number: int
     device: str
     alive: bool = True
-    trial: int | None = None
+    trials: list[int] = field(default_factory=list)
     controls: list[tuple[float, ...]] = field(default_factory=list)
     since_control: int = 0
     failed: int = 0
+    took_s: list[float] = field(default_factory=list)
+    ended_s: float = 0.0
 
     @property
     def usable(self) -> bool:
@@ -42,6 +54,18 @@ class Lane:
     def calibrated(self) -> bool:
         """Whether the baseline was timed on it."""
         return bool(self.controls)
+
+    @property
+    def room(self) -> int:
+        """How many more trials it can be given now."""
+        ahead = bool(self.took_s) and statistics.median(self.took_s) < QUICK_S
+        return max(0, 1 + ahead - len(self.trials))
+
+    def ended(self, trial: int, placed_s: float, clock_s: float) -> None:
+        """Takes in that a trial which was placed on it has ended."""
+        self.trials.remove(trial)
+        self.took_s = [*self.took_s, clock_s - max(placed_s, self.ended_s)][-_WINDOW:]
+        self.ended_s = clock_s
 
     def controlled(self, medians_s: Sequence[float] | None) -> None:
         """Takes in a control measurement; ``None`` where it failed."""

@@ -153,6 +153,7 @@ class Reduction:
         trying: the variant that is being looked at.
         replaced: variants that a shorter one stands for.
         worth: of edits that stay, by their JSON: log time that is lost without each; infinite where nothing works then.
+        without: the trials that showed it, by the same key.
     """
 
     reason: str
@@ -163,6 +164,7 @@ class Reduction:
     trying: int | None = None
     replaced: set[int] = field(default_factory=set)
     worth: dict[str, float] = field(default_factory=dict)
+    without: dict[str, int] = field(default_factory=dict)
 
     def accept(self, trial: int, edits: int) -> None:
         """The shorter one stands."""
@@ -171,9 +173,14 @@ class Reduction:
         self.variant, self.trial, self.trying = self.trying, trial, None
         self.edit = min(self.edit, edits) - 1
 
-    def refuse(self, edit: Mapping[str, Any] | None = None, loss: float | None = None) -> None:
-        """The edit stays; ``loss`` is what leaving it out costs in log time, where it was found out."""
+    def refuse(
+        self, edit: Mapping[str, Any] | None = None, loss: float | None = None, trial: int | None = None
+    ) -> None:
+        """The edit stays; ``loss`` is what leaving it out costs in log time, where a ``trial`` found it out."""
         if edit is not None and loss is not None:
-            self.worth[canonical_json(dict(edit))] = loss
+            key = canonical_json(dict(edit))
+            self.worth[key] = loss
+            if trial is not None:
+                self.without[key] = trial
         self.trying = None
         self.edit -= 1

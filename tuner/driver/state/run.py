@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.lanes import Lane
 from tuner.driver.state.lineage import Judgement, Reduction, VariantState
@@ -43,6 +45,7 @@ class RunState:
         self.verdicts = 0
         self.others: list[Mapping[str, Any]] = []
         self.compared: list[Mapping[str, Any]] = []
+        self.dissection: Dissection | None = None
         self.end: Mapping[str, Any] | None = None
         self.interrupted = False
         self.finished: list[int] = []
@@ -61,10 +64,45 @@ class RunState:
         self.exchanges: Exchanges
         self.lanes: dict[int, Lane] = {}
         self.final_lane: int | None = None
+        self.granted = 0
+        self.granted_s = 0.0
+        self.granted_trials = math.inf
+        self.marks: list[float] = []
+        self.last_share = False
+        self.searched_s = 0.0
 
     def controls_of(self, lane: int | None) -> list[tuple[float, ...]]:
         """The times of the baseline on a device, in order; without several devices there is one list."""
         return self.controls if lane is None else self.lanes[lane].controls
+
+    @property
+    def open_share(self) -> bool:
+        """Whether more of a budget that other runs share may come."""
+        return self.settings.shared is not None and not self.last_share
+
+    @property
+    def limit(self) -> int | None:
+        """Builds or runs that may be started by now; ``None`` without limit."""
+        own = self.settings.evaluations
+        return own if self.settings.shared is None or own is None else self.granted
+
+    @property
+    def search_deadline_s(self) -> float:
+        """Active seconds at which searching has to end, or to wait for more."""
+        own = self.settings.search_deadline_s
+        return own if self.settings.shared is None or math.isinf(own) else self.granted_s
+
+    @property
+    def deadline_s(self) -> float:
+        """Active seconds at which the run has to end; what is kept for choosing and confirming is never shared."""
+        kept_s = self.settings.deadline_s - self.settings.search_deadline_s
+        own = self.settings.deadline_s
+        return own if self.settings.shared is None or math.isinf(own) else self.searched_s + kept_s
+
+    @property
+    def claim_deadline_s(self) -> float:
+        """Active seconds at which choosing and confirming have to end."""
+        return self.deadline_s - self.settings.ablate_s
 
     @property
     def next_trial(self) -> int:

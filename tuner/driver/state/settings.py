@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.search.llm.exchange import Model
 
-__all__ = ["EVOLVING_CALLS", "Evolution", "Llm", "RunSettings"]
+__all__ = ["EVOLVING", "EVOLVING_CALLS", "Evolution", "Llm", "RunSettings", "Shared"]
 
 
 REMIX = "remix"
@@ -37,6 +37,9 @@ class Evolution:
             evolution is compared with.
         hopeless: log time by which a variant's first trial may be behind the best of all for its search to go on.
         pays: log time that an edit has to be worth to stay in the winner.
+        given: rung that the source as given has from the start; with 0 it has to earn more trials like any variant.
+        near: log time within which of the best a trial has to be to take part in the choice, the best few apart;
+            ``None``: any may.
     """
 
     first: int = 4
@@ -54,6 +57,8 @@ class Evolution:
     independent: bool = False
     hopeless: float = 1.1
     pays: float = 0.01
+    given: int = 1
+    near: float | None = None
 
     def rung(self, number: int) -> int:
         """Trials of a variant up to the end of a rung."""
@@ -100,8 +105,36 @@ class Llm:
         return cls(**{**value, "models": tuple(Model(**m) for m in value["models"])})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """A budget that several runs share, slice by slice.
+
+    Attributes:
+        members: names of their kernels, in order.
+        number: of this run among them.
+        weight: the kernel's part of the application's time, over all members 1.
+        evaluations: of all together; ``None`` without limit.
+        search_s: active seconds of searching of all together; ``None`` without limit.
+    """
+
+    members: tuple[str, ...]
+    number: int
+    weight: float
+    evaluations: int | None
+    search_s: float | None
+
+
+EVOLVING = Evolution(given=0, near=0.25)
+"""How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
+
 EVOLVING_CALLS = (3, 4, 5)
 """Least timed calls of each racing round where variants are searched: the source as given may be very slow."""
+
+
+ABLATE_SHARES: Mapping[str, float] = {"auto": 0.05, "full": 0.1}
+"""Parts of the time that are kept for taking the winner apart."""
+
+ABLATE_MOST_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +169,9 @@ class RunSettings:
         proposers: that make variants without a model, by name.
         llm: models that make variants; ``None`` where none is asked.
         fleet: whether several devices time candidates at once.
+        ablate: whether a confirmed winner is taken apart at the end: ``auto`` with at most one process for three
+            evaluations, ``full`` for as long as there is time, ``off``.
+        shared: a budget that other runs share; ``evaluations`` is then all of it.
     """
 
     strategy: str
@@ -165,6 +201,8 @@ class RunSettings:
     proposers: tuple[str, ...] = (REMIX,)
     llm: Llm | None = None
     fleet: bool = False
+    ablate: str = "off"
+    shared: Shared | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; what has its default and was not there at first is there only where it is set."""
@@ -175,6 +213,8 @@ class RunSettings:
             ("proposers", (REMIX,)),
             ("llm", None),
             ("fleet", False),
+            ("ablate", "off"),
+            ("shared", None),
         )
         for name, default in unset:
             if getattr(self, name) == default:
@@ -189,12 +229,27 @@ class RunSettings:
             fields["evolution"] = Evolution(**fields["evolution"])
         if fields.get("llm") is not None:
             fields["llm"] = Llm.from_json(fields["llm"])
+        if fields.get("shared") is not None:
+            fields["shared"] = Shared(**{**fields["shared"], "members": tuple(fields["shared"]["members"])})
         return cls(**fields)
 
     @property
     def search_deadline_s(self) -> float:
         """Active seconds at which the search has to end."""
-        return math.inf if self.minutes is None else self.minutes * 60 * (1 - self.confirm_share)
+        if self.minutes is None:
+            return math.inf
+        return self.minutes * 60 * (1 - self.confirm_share) - self.ablate_s
+
+    @property
+    def ablate_s(self) -> float:
+        """Seconds kept at the end for taking the winner apart."""
+        share = ABLATE_SHARES.get(self.ablate, 0.0)
+        return 0.0 if self.minutes is None else min(share * self.minutes * 60, ABLATE_MOST_S)
+
+    @property
+    def claim_deadline_s(self) -> float:
+        """Active seconds at which choosing and confirming have to end."""
+        return self.deadline_s - self.ablate_s
 
     @property
     def deadline_s(self) -> float:

@@ -61,7 +61,11 @@ def proposal_from_json(value: Mapping[str, Any], blob: Any) -> Proposal:
 
 @dataclass(slots=True, kw_only=True)
 class TrialState:
-    """What is known of one trial. ``rounds`` holds for each racing round the ``samples`` event's measurements."""
+    """What is known of one trial.
+
+    ``rounds`` holds for each racing round the ``samples`` event's measurements; ``series`` is what others are raced
+    against once it has ended, kept since it follows from them.
+    """
 
     number: int
     proposal: Proposal
@@ -80,6 +84,8 @@ class TrialState:
     medians_s: tuple[float, ...] | None = None
     lane: int | None = None
     rival: int | None = None
+    placed_s: float = 0.0
+    series: tuple[float, ...] | None = None
 
     def forget(self) -> None:
         """Starts over: what an unfinished attempt found does not count."""
@@ -88,7 +94,7 @@ class TrialState:
         self.rounds = []
         self.status = None
         self.stage = Stage.ASK
-        self.lane = self.rival = None
+        self.lane = self.rival = self.series = None
         self.attempt += 1
 
     def set_back(self) -> None:

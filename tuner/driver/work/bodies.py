@@ -9,7 +9,7 @@ from tuner.core import statistics
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import Build, Measurement, Status, Verdict
 
-__all__ = ["baseline", "built", "fresh", "measurement", "medians", "samples", "verdict"]
+__all__ = ["baseline", "built", "fresh", "lesser", "measurement", "medians", "samples", "verdict"]
 
 
 def built(build: Build, code: str | None, clock_s: float) -> dict[str, Any]:
@@ -22,6 +22,17 @@ def built(build: Build, code: str | None, clock_s: float) -> dict[str, Any]:
         "code": code,
         "features": dict(build.features),
         "seconds": dict(build.seconds),
+        "clock_s": clock_s,
+    }
+
+
+def lesser(build: Build, clock_s: float) -> dict[str, Any]:
+    """Of ``without``: what tells the code, which is not kept."""
+    return {
+        "status": build.status.value,
+        "message": build.message,
+        "digest": build.digest,
+        "key": build.key,
         "clock_s": clock_s,
     }
 

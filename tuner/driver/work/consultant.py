@@ -17,6 +17,7 @@ from tuner.driver.plan.actions import Consult
 from tuner.driver.state.exchanges import Call
 from tuner.driver.state.lineage import ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
+from tuner.driver.state.trials import TrialState
 from tuner.search.evolution import Bred, Evolution
 from tuner.search.llm.exchange import Message, Turn, bound_tokens, cassette_key
 from tuner.search.llm.offspring import Unusable, variant_of
@@ -165,10 +166,20 @@ def _facts(state: RunState, evolution: Evolution, task: Task, parent: int, other
         tunables=values,
         machine={k: str(environment[k])[:_MOST_TEXT] for k in _MACHINE if environment.get(k)},
         features=features,
-        remarks={n: _without_folders(t) for n, t in (state.exchanges.remarks or {}).items()},
+        counters=_counters(best),
+        remarks={n: _without_folders(t) for n, t in state.exchanges.remarks.get(parent, {}).items()},
         relatives=[_relative(state, evolution, n) for n in others],
         failures=_failures(state, parent),
     )
+
+
+def _counters(trial: TrialState) -> dict[str, float]:
+    """The mean over a trial's batches of what the processor counted; empty where it counts nothing."""
+    found: dict[str, list[float]] = {}
+    for measured in (m for one in trial.rounds for m in one):
+        for name, value in measured["notes"].get("counters", {}).items():
+            found.setdefault(name, []).append(float(value))
+    return {name: sum(values) / len(values) for name, values in found.items()}
 
 
 def _relative(state: RunState, evolution: Evolution, number: int) -> Relative:

@@ -18,6 +18,7 @@ from tuner.driver.state.exchanges import Call, Exchanges
 from tuner.driver.state.fold import apply
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import Llm
+from tuner.driver.state.strangers import holding_together
 from tuner.recorders.record import Event, RunRecord
 from tuner.search.llm.client import Client
 from tuner.search.llm.exchange import Answer, Request
@@ -156,7 +157,8 @@ def read_cassette(path: Path) -> tuple[Llm, list[dict[str, Any]]]:
     with RunRecord.read(path) as record:
         state = RunState(record.blob)
         for event in record.events():
-            apply(state, event)
+            with holding_together(f"event {event.seq} ({event.kind})"):
+                apply(state, event)
         if state.start is None or state.settings.llm is None or not state.exchanges.calls:
             raise UsageError(
                 f"{path} holds no exchange with a model", "name the record of a run that has asked one"

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tuner.core.canonical import digest
-from tuner.core.errors import BaselineError, RecordError
+from tuner.core.errors import BaselineError
 from tuner.core.protocols import Evaluation, Observer, Session
 from tuner.core.streams import stream
-from tuner.core.types import BASELINE, Build, BuildRequest, Measurement, Resolved, Status
+from tuner.core.types import BASELINE, Build, Measurement, Resolved, Status
 from tuner.driver.plan.actions import (
     Action,
     Ask,
     Await,
     BuildOther,
     BuildTrials,
+    BuildWithout,
     Compare,
     Consult,
     Control,
     Decide,
+    Dissect,
     Examine,
     Final,
     Finished,
@@ -33,24 +34,28 @@ from tuner.driver.plan.actions import (
     Receive,
     Reduce,
     SetBaseline,
+    Share,
     Verify,
+    Weigh,
 )
 from tuner.driver.plan.upcoming import next_action
 from tuner.driver.state.fold import apply
+from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.observations import untold
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import proposal_to_json
 from tuner.driver.work import bodies
+from tuner.driver.work.builds import Builds
 from tuner.driver.work.correspondence import Correspondent
 from tuner.driver.work.desk import Desk
 from tuner.driver.work.lineup import Lineup
 from tuner.driver.work.remembering import Memory
+from tuner.driver.work.weighing import Lesser
 from tuner.evaluators.executors.worker import fresh_process, measure_problems
-from tuner.recorders.record import Event, RunRecord
+from tuner.recorders.record import Event, Recorded, RunRecord
 
 __all__ = ["Engine", "Interruption"]
 
-BUILDS_KEPT = 64
 
 CONTROL_PURPOSE = "search"
 
@@ -98,13 +103,18 @@ class Engine:
         self._interruption = interruption or Interruption()
         self._base_s = state.clock_s
         self._start_s = clock()
-        self._builds: dict[int, Build] = {}
-        self._others: dict[int, Build] = {}
+        self._paused = False
+        self._builds = Builds(state, lineup, evaluation)
+        self._lesser = Lesser(state, lineup, evaluation)
         self._open: _Open | None = None
         self._desk = Desk(state, lineup, correspondent, self._now_s, lambda: self._interruption.wanted)
 
     def run(self) -> None:
-        """Goes on until the run has ended or is interrupted; safe to call on a resumed state."""
+        """Goes on until the run has ended, is interrupted, or waits for a share of a budget.
+
+        Safe to call on a resumed state, and again after :meth:`share`. The run's clock stands still in between.
+        """
+        self._unpause()
         try:
             while True:
                 if self._interruption.wanted:
@@ -115,12 +125,13 @@ class Engine:
                     self._commit(events, blobs)
                     continue
                 action = next_action(self.state)
-                if isinstance(action, Finished):
+                if isinstance(action, Finished | Share):
                     return
                 events, blobs = self._perform(action)
                 self._commit(events, blobs)
         finally:
             self._close_session()
+            self._pause()
 
     def go_on(self, environment: Mapping[str, Any]) -> None:
         """Makes a restored run ready to go on: the evaluation knows the baseline, unfinished trials start over.
@@ -131,7 +142,7 @@ class Engine:
         """
         baseline = self.state.baseline
         if baseline is not None and baseline["status"] == Status.OK:
-            report = self._evaluation.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
+            report = self._evaluation.set_baseline(self._builds.of(BASELINE), self._resolved(BASELINE))
             if report.status is not Status.OK:
                 raise BaselineError(
                     f"the baseline does not verify any more: {report.message}",
@@ -143,6 +154,17 @@ class Engine:
         lost, blobs = self._desk.go_on()
         self._commit([*events, *lost], blobs)
 
+    def share(self, body: Mapping[str, Any]) -> None:
+        """A slice of a budget that several runs share, or that no more will come; between two calls of :meth:`run`."""
+        self._commit([Event(kind="share", body={**body, "clock_s": self._base_s})])
+
+    def _pause(self) -> None:
+        self._base_s, self._paused = self._now_s(), True
+
+    def _unpause(self) -> None:
+        if self._paused:
+            self._start_s, self._paused = self._clock(), False
+
     def _now_s(self) -> float:
         return self._base_s + self._clock() - self._start_s
 
@@ -150,19 +172,20 @@ class Engine:
         # The state is fed what the record gives back, so it sees exactly what a later reader will see.
         for recorded in self._record.append(events, blobs or {}):
             apply(self.state, recorded)
-            self._desk.committed(recorded)
-            self._tell(recorded.kind, {**recorded.body, "trial": recorded.trial})
+            self._committed(recorded)
 
-    def _tell(self, kind: str, body: Mapping[str, Any]) -> None:
+    def _committed(self, recorded: Recorded) -> None:
+        """What an event that is in the record now leads to outside."""
+        self._desk.committed(recorded)
         for observer in self._observers:
-            observer.event(kind, body)
+            observer.event(recorded.kind, {**recorded.body, "trial": recorded.trial})
 
     def _perform(self, action: Action) -> tuple[list[Event], dict[str, bytes]]:
         match action:
             case Decide():
                 if action.kind == "trial":
                     self._close_session()
-                    self._forget_builds()
+                    self._builds.forget()
                 return [Event(kind=action.kind, body=action.body, trial=action.trial)], {}
             case Ask():
                 return self._ask(action)
@@ -177,7 +200,7 @@ class Engine:
             case Await():
                 return self._desk.wait(action)
             case Examine():
-                return self._examine(), {}
+                return self._examine(action), {}
             case BuildTrials():
                 return self._build(action)
             case SetBaseline():
@@ -194,7 +217,14 @@ class Engine:
                 return self._build_other(action)
             case Compare():
                 return self._compare(action), {}
-            case Finished():
+            case Dissect():
+                body = {"seen": self.state.seq, **self._lineup.dissect(), "clock_s": self._now_s()}
+                return [Event(kind="dissect", body=body)], {}
+            case BuildWithout():
+                return self._build_without(action), {}
+            case Weigh():
+                return self._weigh(action), {}
+            case Finished() | Share():
                 return [], {}
 
     def _ask(self, action: Ask) -> tuple[list[Event], dict[str, bytes]]:
@@ -225,9 +255,17 @@ class Engine:
         body |= {"ask_s": self._clock() - started, "clock_s": self._now_s()}
         return [Event(kind="variant", body=body)], blobs if body["made"] is not None else {}
 
-    def _examine(self) -> list[Event]:
-        remarks = self._evaluation.remarks(self._build_of(BASELINE), self._resolved(BASELINE))
-        body = {"remarks": dict(remarks), "clock_s": self._now_s()}
+    def _examine(self, action: Examine) -> list[Event]:
+        best = self.state.variants[action.variant].best
+        if action.variant == ORIGINAL:
+            remarks = self._evaluation.remarks(self._builds.of(BASELINE), self._resolved(BASELINE))
+        else:
+            assert best is not None
+            variant, resolved = self._lineup.of_trial(best)
+            remarks = self._evaluation.remarks(self._builds.of(best), resolved, variant)
+        body: dict[str, Any] = {"remarks": dict(remarks), "clock_s": self._now_s()}
+        if action.variant != ORIGINAL:
+            body |= {"variant": action.variant, "of": best}
         return [Event(kind="remarks", body=body)]
 
     def _recall(self, action: Recall) -> tuple[list[Event], dict[str, bytes]]:
@@ -248,7 +286,7 @@ class Engine:
         return [Event(kind="judge", body=body)]
 
     def _build(self, action: BuildTrials) -> tuple[list[Event], dict[str, bytes]]:
-        builds = self._compile(action.trials)
+        builds = self._builds.compile(action.trials)
         blobs: dict[str, bytes] = {}
         events = []
         for number, build in zip(action.trials, builds, strict=True):
@@ -259,49 +297,24 @@ class Engine:
 
     def _built(self, number: int, build: Build) -> tuple[list[Event], dict[str, bytes]]:
         """The event of a build, with its code where that is new."""
-        self._builds[number] = build
+        self._builds.keep(number, build)
         new = build.key not in self.state.keys or self.state.variant_of(number).purpose == "reduce"
         kept = build.status is Status.OK and new
         body = bodies.built(build, f"blob:{build.digest}" if kept else None, self._now_s())
         blobs = {build.digest: build.code} if kept else {}
         return [Event(kind="build", body=body, trial=number)], blobs
 
-    def _compile(self, trials: Sequence[int]) -> list[Build]:
-        candidates = [(n, *self._lineup.of_trial(n)) for n in trials]
-        requests = [BuildRequest(trial=n, variant=variant, resolved=r) for n, variant, r in candidates]
-        return self._evaluation.build(requests)
-
-    def _build_of(self, number: int) -> Build:
-        """The build of a trial whose ``build`` event is in the record, compiled again where it is not at hand."""
-        build = self._builds.get(number)
-        if build is None:
-            recorded = self.state.trials[number].build
-            assert recorded is not None
-            (build,) = self._compile([number])
-            if build.key != recorded["key"]:
-                raise RecordError(
-                    f"trial {number} builds to other code than the record says",
-                    "resume with the toolchain that the run was begun with",
-                )
-            self._builds[number] = build
-        return build
-
-    def _forget_builds(self) -> None:
-        keep = {BASELINE, self.state.best, *self.state.queue, *self.state.finalists}
-        for number in [n for n in self._builds if n not in keep][: -BUILDS_KEPT or None]:
-            del self._builds[number]
-
     def _resolved(self, number: int) -> Resolved:
         return self._lineup.of_trial(number)[1]
 
     def _set_baseline(self) -> list[Event]:
-        report = self._evaluation.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
+        report = self._evaluation.set_baseline(self._builds.of(BASELINE), self._resolved(BASELINE))
         return [Event(kind="baseline", body=bodies.baseline(report, self._now_s()))]
 
     def _verify(self, action: Verify) -> list[Event]:
         self._close_session()
         session = self._evaluation.open(
-            self._build_of(action.trial), self._resolved(action.trial), purpose="search", number=0
+            self._builds.of(action.trial), self._resolved(action.trial), purpose="search", number=0
         )
         self._open = _Open(trial=action.trial, session=session)
         verdict = session.verify()
@@ -317,7 +330,7 @@ class Engine:
 
     def _control(self, action: Control) -> list[Event]:
         started = self._clock()
-        build = self._build_of(BASELINE)
+        build = self._builds.of(BASELINE)
         status, measurements, message = self._fresh(CONTROL_PURPOSE, 0, build, BASELINE, action.calls)
         body = {
             "number": action.number,
@@ -327,7 +340,7 @@ class Engine:
 
     def _final(self, action: Final) -> list[Event]:
         started = self._clock()
-        build = self._build_of(action.trial)
+        build = self._builds.of(action.trial)
         status, measurements, message = self._fresh(
             "confirm", action.number, build, action.trial, action.calls
         )
@@ -340,7 +353,7 @@ class Engine:
         return [Event(kind="final", body=body, trial=action.trial)]
 
     def _build_other(self, action: BuildOther) -> tuple[list[Event], dict[str, bytes]]:
-        build = self._other(action.index)
+        build = self._builds.other(action.index)
         body = {
             "index": action.index,
             "command": self.state.settings.compare[action.index],
@@ -354,15 +367,9 @@ class Engine:
         blobs = {build.digest: build.code} if build.status is Status.OK else {}
         return [Event(kind="other", body=body)], blobs
 
-    def _other(self, index: int) -> Build:
-        if index not in self._others:
-            words = shlex.split(self.state.settings.compare[index])
-            self._others[index] = self._evaluation.build_with(words, self._resolved(BASELINE))
-        return self._others[index]
-
     def _compare(self, action: Compare) -> list[Event]:
         started = self._clock()
-        build = self._build_of(BASELINE) if action.other is None else self._other(action.other)
+        build = self._builds.of(BASELINE) if action.other is None else self._builds.other(action.other)
         status, measurements, message = self._fresh("confirm", action.number, build, BASELINE, action.calls)
         body = {
             "other": action.other,
@@ -372,12 +379,45 @@ class Engine:
         }
         return [Event(kind="compared", body=body)]
 
+    def _build_without(self, action: BuildWithout) -> list[Event]:
+        builds = self._lesser.compile(action.items)
+        now_s = self._now_s()
+        return [
+            Event(kind="without", body={"item": item, **bodies.lesser(build, now_s)})
+            for item, build in zip(action.items, builds, strict=True)
+        ]
+
+    def _weigh(self, action: Weigh) -> list[Event]:
+        started = self._clock()
+        trial, item = self._lesser.chosen, action.item
+        build = self._builds.of(trial) if item is None else self._lesser.build(item)
+        resolved = None if item is None else self._lesser.resolved(item)
+        done = self._fresh("confirm", action.number, build, trial, action.calls, resolved)
+        status, measurements, message = done
+        body = {
+            "item": item,
+            "number": action.number,
+            **bodies.fresh(status, measurements, message, self._clock() - started, self._now_s()),
+            "measurements": [bodies.measurement(m) for m in measurements],
+        }
+        return [Event(kind="weighed", body=body)]
+
     def _fresh(
-        self, purpose: str, number: int, build: Build, trial: int, calls: Sequence[int]
+        self,
+        purpose: str,
+        number: int,
+        build: Build,
+        trial: int,
+        calls: Sequence[int],
+        resolved: Resolved | None = None,
     ) -> tuple[Status, list[Measurement], str]:
-        """Verifies and times a trial in a process of its own, a machine's fault tried again."""
+        """Verifies and times a trial, or what has other values, in a process of its own.
+
+        A machine's fault is tried again.
+        """
         retries = self.state.settings.lost_retries
-        return fresh_process(self._evaluation, build, self._resolved(trial), purpose, number, calls, retries)
+        resolved = resolved or self._resolved(trial)
+        return fresh_process(self._evaluation, build, resolved, purpose, number, calls, retries)
 
     def _close_session(self) -> None:
         if self._open is not None:

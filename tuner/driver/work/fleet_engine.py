@@ -26,30 +26,37 @@ from tuner.core.executors import (
     LaneLost,
 )
 from tuner.core.protocols import BaselineReport
-from tuner.core.types import BASELINE, Build, BuildRequest, Measurement, Status
+from tuner.core.types import BASELINE, Build, BuildRequest, Measurement, Resolved, Status
 from tuner.driver.plan.actions import (
     Action,
+    Await,
     BuildOther,
     BuildTrials,
+    BuildWithout,
     Compare,
     Control,
     Final,
     Finished,
     Measure,
     SetBaseline,
+    Share,
     Verify,
+    Weigh,
 )
 from tuner.driver.plan.fleet import decision, effects
 from tuner.driver.plan.upcoming import race_of, trial_action
 from tuner.driver.work import bodies
 from tuner.driver.work.engine import CONTROL_PURPOSE, Engine
-from tuner.recorders.record import Event
+from tuner.recorders.record import Event, Recorded
 
 __all__ = ["FleetEngine"]
 
 WAIT_S = 0.5
 ALONE_S = 120.0
 """How long a run without any device waits for one."""
+
+LOOK_S = 0.1
+"""How often a model's reply is looked for while nothing else is to be done."""
 
 CHUNK = 8
 """Candidates of one compile job."""
@@ -69,31 +76,46 @@ class FleetEngine(Engine):
         self._happened: deque[Happening] = deque()
         self._building: set[int] = set()
         self._alone_since: float | None = None
-        self._grouped: list[tuple[str, Mapping[str, Any]]] | None = None
+        self._grouped: list[Recorded] | None = None
         self._offset = max(self.state.lanes, default=-1) + 1
         """Devices of an executor count from 0; those of a run go on counting when it is resumed."""
-        self._lane_jobs: dict[int, Job] = {}
+        self._lane_jobs: dict[int, deque[Job]] = {}
+        """What each device was given and has not answered, in order."""
 
     def run(self) -> None:
-        """Goes on until the run has ended or is interrupted.
+        """As for one device. A run that waits for a share has nothing under way.
 
         Raises:
             MachineError: there is no device for too long.
         """
+        self._unpause()
+        try:
+            self._run()
+        finally:
+            self._pause()
+
+    def _run(self) -> None:
         while True:
             with self._together():
                 while self._happened:
                     self._take(self._happened.popleft())
                     self._decide()
                 self._decide()
+                while self._take_reply():
+                    self._decide()
             if self.state.end is not None:
                 return
             if self._interruption.wanted:
                 self._commit([Event(kind="interrupt", body={"clock_s": self._now_s()})])
                 return
-            for action in effects(self.state):
+            wanted = effects(self.state)
+            if wanted == [Share()]:
+                return
+            awaited = False
+            for action in wanted:
+                awaited = awaited or isinstance(action, Await)
                 self._start(action)
-            self._happened.extend(self._executor.wait(WAIT_S))
+            self._happened.extend(self._executor.wait(LOOK_S if awaited else WAIT_S))
             self._check_alone()
 
     def go_on(self, environment: Mapping[str, Any]) -> None:
@@ -110,27 +132,37 @@ class FleetEngine(Engine):
         ]
         unfinished = [n for n in self.state.queue if self.state.trials[n].build is not None]
         events += [Event(kind="abandoned", body={}, trial=n) for n in unfinished]
-        self._commit(events)
+        lost, blobs = self._desk.go_on()
+        self._commit([*events, *lost], blobs)
         baseline = self.state.baseline
         if baseline is not None and baseline["status"] == Status.OK:
-            self._executor.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
+            self._executor.set_baseline(self._builds.of(BASELINE), self._resolved(BASELINE))
 
     @contextlib.contextmanager
     def _together(self) -> Iterator[None]:
-        """One transaction for a round, and observers told after it."""
+        """One transaction for a round; models are asked and observers told after it."""
         self._grouped = []
         with self._record.together():
             yield
         told, self._grouped = self._grouped, None
-        for kind, body in told:
-            for observer in self._observers:
-                observer.event(kind, body)
+        for recorded in told:
+            super()._committed(recorded)
 
-    def _tell(self, kind: str, body: Mapping[str, Any]) -> None:
+    def _committed(self, recorded: Recorded) -> None:
         if self._grouped is None:
-            super()._tell(kind, body)
+            super()._committed(recorded)
         else:
-            self._grouped.append((kind, body))
+            self._grouped.append(recorded)
+
+    def _take_reply(self) -> bool:
+        """Takes in a model's reply, or that the time for one is over; false where neither is so."""
+        events, blobs = self._desk.arrived()
+        if not events:
+            awaited = [action for action in effects(self.state) if isinstance(action, Await)]
+            if awaited and self._now_s() >= awaited[0].until_s:
+                events = [Event(kind="waited", body={"clock_s": self._now_s()})]
+        self._commit(events, blobs)
+        return bool(events)
 
     def _decide(self) -> None:
         while True:
@@ -160,7 +192,7 @@ class FleetEngine(Engine):
             case SetBaseline():
                 trial = self.state.trials[BASELINE]
                 assert trial.lane is not None
-                self._executor.set_baseline(self._build_of(BASELINE), self._resolved(BASELINE))
+                self._executor.set_baseline(self._builds.of(BASELINE), self._resolved(BASELINE))
                 self._submit(BaselineJob(lane=trial.lane))
             case Verify():
                 self._start_evaluation(action.trial)
@@ -175,7 +207,7 @@ class FleetEngine(Engine):
                     lane, ("final", action.purpose), action.trial, "confirm", action.number, action.calls
                 )
             case Compare():
-                other = None if action.other is None else self._other(action.other)
+                other = None if action.other is None else self._builds.other(action.other)
                 self._start_fresh(
                     self._final_lane(),
                     ("compare", action.other),
@@ -185,8 +217,23 @@ class FleetEngine(Engine):
                     action.calls,
                     other,
                 )
+            case Weigh():
+                self._start_fresh(
+                    self._final_lane(),
+                    ("weigh", action.item),
+                    self._lesser.chosen,
+                    "confirm",
+                    action.number,
+                    action.calls,
+                    None if action.item is None else self._lesser.build(action.item),
+                    None if action.item is None else self._lesser.resolved(action.item),
+                )
             case BuildOther():
                 self._commit(*self._build_other(action))
+            case BuildWithout():
+                self._commit(self._build_without(action))
+            case Await() | Share():
+                """Comes from outside: the loop looks for a reply, or ends when nothing else is under way."""
             case _:
                 raise AssertionError(f"nothing begins with {action}")
 
@@ -203,12 +250,13 @@ class FleetEngine(Engine):
     def _start_evaluation(self, number: int) -> None:
         trial = self.state.trials[number]
         assert trial.lane is not None
-        if trial.lane in self._lane_jobs:
+        given = self._lane_jobs.get(trial.lane, ())
+        if any(isinstance(job, EvaluateJob) and job.trial == number for job in given):
             return
         job = EvaluateJob(
             lane=trial.lane,
             trial=number,
-            build=self._build_of(number),
+            build=self._builds.of(number),
             resolved=self._resolved(number),
             race=race_of(self.state, trial),
         )
@@ -223,14 +271,15 @@ class FleetEngine(Engine):
         number: int,
         calls: tuple[int, ...],
         build: Build | None = None,
+        resolved: Resolved | None = None,
     ) -> None:
-        if lane in self._lane_jobs:
+        if self._lane_jobs.get(lane):
             return
         job = FreshJob(
             lane=lane,
             label=(*label, trial),
-            build=build or (None if trial == BASELINE else self._build_of(trial)),
-            resolved=self._resolved(trial),
+            build=build or (None if trial == BASELINE else self._builds.of(trial)),
+            resolved=resolved or self._resolved(trial),
             purpose=purpose,
             number=number,
             calls=calls,
@@ -239,9 +288,10 @@ class FleetEngine(Engine):
         self._submit(job)
 
     def _submit(self, job: BaselineJob | EvaluateJob | FreshJob) -> None:
-        if job.lane in self._lane_jobs:
+        # Only candidates are given ahead of time; anything else has a device for itself.
+        if self._lane_jobs.get(job.lane) and not isinstance(job, EvaluateJob):
             return
-        self._lane_jobs[job.lane] = job
+        self._lane_jobs.setdefault(job.lane, deque()).append(job)
         self._executor.submit(_renumbered(job, job.lane - self._offset))
 
     # What has happened.
@@ -268,16 +318,17 @@ class FleetEngine(Engine):
             case JobDone(job=BuildJob() as job):
                 self._take_builds(job, happening.result)
             case JobDone(job=LaneJob() as job):
-                own = self._lane_jobs.pop(job.lane + self._offset, None)
-                if own is not None:
-                    self._take_result(own, happening.result)
+                given = self._lane_jobs.get(job.lane + self._offset)
+                if given:
+                    self._take_result(given.popleft(), happening.result)
 
     def _take_builds(self, job: BuildJob, result: object) -> None:
         assert isinstance(result, list)
         for request, build in zip(job.requests, result, strict=True):
             self._building.discard(request.trial)
             # One that was abandoned meanwhile is built again under its number.
-            if self.state.trials[request.trial].build is None:
+            trial = self.state.trials[request.trial]
+            if trial.build is None and trial.status is None:
                 self._commit(*self._built(request.trial, build))
                 self._decide()
 
@@ -302,7 +353,7 @@ class FleetEngine(Engine):
             self._commit([Event(kind="samples", body=body, trial=job.trial)])
             self._decide()
         if trial.status is not None:
-            self._forget_builds()
+            self._builds.forget()
 
     def _take_fresh(self, job: FreshJob, result: Fresh) -> None:
         measured: list[Measurement] = list(result.measurements)
@@ -317,6 +368,10 @@ class FleetEngine(Engine):
         if job.label[0] == "final":
             body = {"purpose": job.label[1], "number": job.number, "lane": job.lane, **common, **samples}
             self._commit([Event(kind="final", body=body, trial=trial)])
+            return
+        if job.label[0] == "weigh":
+            body = {"item": job.label[1], "number": job.number, "lane": job.lane, **common, **samples}
+            self._commit([Event(kind="weighed", body=body)])
             return
         body = {"other": job.label[1], "number": job.number, "lane": job.lane, **common, **samples}
         self._commit([Event(kind="compared", body=body)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tuner.core.errors import UsageError
 from tuner.core.executors import Executor, MakeExecutor
@@ -13,7 +13,7 @@ from tuner.evaluators.executors import over_ray
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["EXECUTORS", "beside", "fleets", "over_cluster"]
+__all__ = ["EXECUTORS", "beside", "fleets", "over_cluster", "several_at_once"]
 
 EXECUTORS = ("local", "ray")
 
@@ -40,6 +40,13 @@ def fleets(spec: LoadedSpec, name: str, address: str | None = None) -> Iterator[
     backend = backends.create(spec.task.backend)
     for kind in over_ray.device_kinds(backend, spec.task, address):
         yield over_cluster(backend, address, kind)
+
+
+def several_at_once(specs: Sequence[LoadedSpec], name: str) -> bool:
+    """Whether runs of these specs can be open at once: over Ray a GPU belongs to one run as long as that is open."""
+    if name != "ray":
+        return True
+    return not any(over_ray.holds_devices(backends.create(spec.task.backend)) for spec in specs)
 
 
 def over_cluster(backend: Backend, address: str | None, kind: str | None = None) -> MakeExecutor:

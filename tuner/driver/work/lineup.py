@@ -15,7 +15,7 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.core.protocols import Observation, Searcher
 from tuner.core.streams import stream
-from tuner.core.types import Configuration, Resolved, Task, Variant
+from tuner.core.types import BASELINE, Configuration, Resolved, Task, Variant
 from tuner.driver.plan.actions import Consult, Judge, Propose, Receive, Reduce
 from tuner.driver.state.lineage import ORIGINAL, Judgement, VariantState
 from tuner.driver.state.observations import observations
@@ -24,6 +24,7 @@ from tuner.driver.state.settings import REMIX, RunSettings
 from tuner.driver.state.trials import pack_text
 from tuner.driver.work import consultant
 from tuner.driver.work.screening import Screener
+from tuner.driver.work.taking_back import Item, items_of
 from tuner.search import proposers
 from tuner.search.evolution import Bred, Evolution, Judged
 from tuner.search.inheriting import InheritingSearcher, inherited
@@ -63,6 +64,7 @@ class Lineup:
         self._evolution: Evolution | None = None
         self._told = 0
         self._screener = Screener(state, space, task.launch)
+        self._items: tuple[int, tuple[Item, ...]] | None = None
 
     def variant(self, number: int) -> Variant:
         """A variant's texts and edits."""
@@ -86,6 +88,33 @@ class Lineup:
         variant = self.variant(trial.variant)
         resolved = self.space(trial.variant).resolve(trial.proposal.configuration)
         return variant, replace(resolved, launch=variant.launch)
+
+    def dissect(self) -> dict[str, Any]:
+        """What of the winner can be taken back, as a ``dissect`` event holds it."""
+        return {"items": [item.to_json() for item in self._taken_back()]}
+
+    def without(self, item: int) -> tuple[Variant, Resolved]:
+        """What the winner with an item taken back is built from."""
+        chosen = self._state.chosen
+        assert chosen is not None
+        trial = self._state.trials[chosen]
+        configuration = self._taken_back()[item].configuration
+        assert configuration is not None
+        variant = self.variant(trial.variant)
+        resolved = self.space(trial.variant).resolve(configuration)
+        return variant, replace(resolved, launch=variant.launch)
+
+    def _taken_back(self) -> tuple[Item, ...]:
+        chosen = self._state.chosen
+        assert chosen is not None
+        if self._items is None or self._items[0] != chosen:
+            trial = self._state.trials[chosen]
+            # A tunable that an edit brought goes back to the value that the edit began with.
+            own = {p.name: p.default for p in self._state.variants[trial.variant].parameters}
+            before = {**own, **self._state.trials[BASELINE].proposal.configuration}
+            items = items_of(self.space(trial.variant), trial.proposal.configuration, before)
+            self._items = chosen, items
+        return self._items[1]
 
     def judge(self, action: Judge) -> dict[str, Any]:
         """What the cost model thinks of trials, as a ``judge`` event holds it without its clocks."""

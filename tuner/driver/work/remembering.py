@@ -37,8 +37,8 @@ class Memory:
             return [], []
         near = self._library.nearest(self._entry(state))
         most = TRIED
-        if state.settings.evaluations is not None:
-            most = min(most, int(state.settings.evaluations * SHARE))
+        if state.limit is not None:
+            most = min(most, int(state.limit * SHARE))
         found = adapted(self._space, [entry for entry, _ in near], most)
         sources = [
             {"kernel": entry.kernel, "device": entry.device, "distance": apart, "speedup": entry.speedup}

@@ -47,6 +47,8 @@ class Screener:
         self._models: dict[str, CostModel] = {Stage.ASK.value: Screen(), Stage.BUILD.value: Screen()}
         self._made: dict[tuple[str, int], Mapping[str, float]] = {}
         self._pool: list[Mapping[str, float]] | None = None
+        self._known: dict[str, list[Known]] = {Stage.ASK.value: [], Stage.BUILD.value: []}
+        self._looked: dict[str, int] = dict.fromkeys(self._known, 0)
 
     def judge(self, action: Judge) -> dict[str, Any]:
         """The body of a ``judge`` event, without its clocks."""
@@ -59,13 +61,14 @@ class Screener:
         guesses = found.guesses or (Guess(place=0.0),) * len(trials)
         seed, role = self._state.settings.seed, f"audit/{action.stage}"
         # A pool stands for as many proposals as will be tried of it.
-        share = min(1.0, self._state.settings.batch / len(trials))
+        keep = self._state.settings.batch if action.keep is None else action.keep
+        share = min(1.0, keep / len(trials))
         judged = [
             verdict_of(guess, found, stream(seed, role, n).random() / share)
             for n, guess in zip(action.trials, guesses, strict=True)
         ]
         if action.stage == Stage.ASK:
-            for i in passed_over(judged, self._state.settings.batch):
+            for i in passed_over(judged, keep):
                 judged[i] = replace(judged[i], verdict=PASS, why="better ones of the same pool are tried")
         return {
             "stage": action.stage,
@@ -80,8 +83,9 @@ class Screener:
 
     def known(self, stage: str) -> list[Known]:
         """Every finished trial that says something at a stage, in the order of completion."""
-        found = []
-        for number in self._state.finished:
+        found, finished = self._known[stage], self._state.finished
+        # A trial that has ended does not change, and a run over many devices asks after every few.
+        for number in finished[self._looked[stage] :]:
             trial = self._state.trials[number]
             built = trial.build is not None and trial.build["status"] == Status.OK
             if stage == Stage.BUILD and (not built or trial.status is Status.DUPLICATE):
@@ -98,6 +102,7 @@ class Screener:
                     raced=trial.raced,
                 )
             )
+        self._looked[stage] = len(finished)
         return found
 
     def _features(self, trial: TrialState, stage: str) -> Mapping[str, float]:

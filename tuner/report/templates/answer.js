@@ -46,18 +46,22 @@ const hero = (data) => {
     ].filter(Boolean)));
 };
 
+const worthCell = (w) => (!w ? "–" : w.ratio ? (w.same_code ? "same code" : sure(w) ? factor(w.ratio.value) : `${factor(w.ratio.value)} (unsure)`) : w.status === "pruned" ? "not timed" : said(w.status));
+
 const changedCard = (data) => {
   const a = data.answer;
   const title = a.improved ? "What changed" : a.trial ? `What trial ${a.trial} changes (not claimed)` : "What changed";
   if (!a.changes.length && !a.edits.length) return card(title, soft(data.ended ? "Nothing: the baseline is the best." : "Nothing so far."));
+  const worths = a.improved ? new Map((data.result.ablation || []).filter((w) => w.kind !== "pass" && w.ratio).map((w) => [w.name, w])) : new Map();
   const long = (value) => typeof value === "string" && value.length > 120
     ? el("details", {}, el("summary", {}, `${value.length.toLocaleString("en")} characters; the tab Passes takes it apart`), code(value)) : code(shown(value));
   return card(title,
     a.edits.length > 0 && [soft(`Source: variant ${a.variant}, ${count(a.edits.length, "edit")}; the tab Source shows the difference.`),
       el("ol", { class: "list" }, a.edits.map((e) => el("li", {}, code(e.op || "edit"), " ", [].concat(e.loops || e.loop || []).join(", "))))],
     a.changes.length > 0 && table("Settings that differ from the baseline's",
-      [{ label: "Setting" }, { label: "Baseline" }, { label: a.improved ? "Best" : "Candidate" }],
-      a.changes.map((c) => [c.name, long(c.from), long(c.to)])));
+      [{ label: "Setting" }, { label: "Baseline" }, { label: a.improved ? "Best" : "Candidate" }, ...(worths.size ? [{ label: "Without it", number: true }] : [])],
+      a.changes.map((c) => [c.name, long(c.from), long(c.to), ...(worths.size ? [worthCell(worths.get(c.name))] : [])])),
+    worths.size > 0 && soft("Without it: how many times as long a call takes with that setting alone back at the baseline's value, in fresh processes; the tabs Parameters and Passes have the intervals."));
 };
 
 const sureCard = (data) => {

@@ -49,7 +49,7 @@ const table = (caption, columns, rows, attributes = {}) =>
   el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     el("table", attributes,
       el("caption", {}, caption),
-      el("thead", {}, el("tr", {}, columns.map((c) => el("th", { scope: "col", class: c.number && "n" }, c.label)))),
+      el("thead", {}, el("tr", {}, columns.map((c) => el("th", { scope: "col", class: c.number && "n" }, c.label || el("span", { class: "visually-hidden" }, c.class === "meterbox" ? "as a bar" : "what"))))),
       el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, i) =>
         el(i === 0 ? "th" : "td", { scope: i === 0 ? "row" : null, class: columns[i].number ? "n" : columns[i].class || "wide" }, cell)))))));
 

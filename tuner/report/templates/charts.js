@@ -157,7 +157,7 @@ const chart = ({ title, description, axes, series, height = 300, say, pick, colu
     });
   }
   attend(canvas, draw);
-  return el("figure", {}, el("figcaption", {}, el("h3", {}, title), description && soft(description)), canvas, legendOf(series), say && readout,
+  return el("figure", {}, el("figcaption", {}, el("h2", {}, title), description && soft(description)), canvas, legendOf(series), say && readout,
     rows && lazyTable(`${title} as a table`, columns, rows));
 };
 
@@ -180,4 +180,11 @@ const heat = (share) => {
   const stops = [[69, 93, 201], [36, 145, 170], [90, 170, 90], [222, 165, 40], [226, 87, 40]];
   const at = Math.min(stops.length - 2, Math.floor(t * (stops.length - 1))), part = t * (stops.length - 1) - at;
   return `rgb(${stops[at].map((v, i) => Math.round(v + (stops[at + 1][i] - v) * part)).join(",")})`;
+};
+
+// Black or white on a colour, whichever stands out more (relative luminance of WCAG 2).
+const inkOn = (colour) => {
+  const linear = (v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+  const [r, g, b] = colour.match(/\d+/g).map((v) => linear(Number(v)));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
 };

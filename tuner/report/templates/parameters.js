@@ -26,7 +26,7 @@ const pairsCard = (found) => {
       el("thead", {}, el("tr", {}, el("td"), pair.columns.map((v) => el("th", { scope: "col" }, shown(v))))),
       el("tbody", {}, pair.rows.map((v, i) => el("tr", {}, el("th", { scope: "row" }, shown(v)), pair.speed[i].map((s) => {
         const share = (s - low) / (high - low || 1);
-        return el("td", { style: { background: heat(share), color: share > 0.45 && share < 0.88 ? "#111" : "#fff" } }, times(s));
+        return el("td", { style: { background: heat(share), color: inkOn(heat(share)) } }, times(s));
       }))))));
   };
   const choice = el("select", { on: { change: () => show(found.pairs[Number(choice.value)]) } }, found.pairs.map((p, i) => el("option", { value: i }, `${p.names.join(" × ")} · ${percent(p.share, 2)}`)));
@@ -116,4 +116,4 @@ const label = (pen, text, x, y) => {
   pen.globalAlpha = 1; pen.fillStyle = ink; pen.fillText(short, x, y);
 };
 
-const parametersView = (data) => [importanceView(data), parallelCard(data)];
+const parametersView = (data) => [settingsWorthCard(data), importanceView(data), parallelCard(data)];

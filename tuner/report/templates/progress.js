@@ -38,13 +38,21 @@ const progressChart = (data, by, height = 400) => {
     series.push({ kind: "band", colour: "--warn", x, low: x.map(() => data.answer.speed[1]), high: x.map(() => data.answer.speed[2]) });
     series.push({ kind: "line", colour: "--warn", label: "confirmed, with 95% interval", dash: [6, 4], x, y: x.map(() => data.answer.speed[0]) });
   }
-  for (const other of baselinesOf(data)) {
-    const speed = other.claim === "improved" ? other.speedup.value : 1;
-    series.push({ kind: "line", colour: "--teal", dash: [2, 4], label: `${other.name}: ${times(speed)} confirmed`, x: [0, last], y: [speed, speed] });
+  const colours = ["--teal", "--ink", "--grey"];
+  let end = last;
+  for (const [k, other] of baselinesOf(data).entries()) {
+    const speed = other.claim === "improved" ? other.speedup.value : 1, curve = other.curve, colour = colours[k % colours.length];
+    const said = `${other.name}: ${times(speed)} confirmed, the same budget`;
+    if (curve && curve.speed.length) {
+      const x = by === "clock" ? curve.clock_s : curve.done;
+      end = Math.max(end, x.at(-1));
+      series.push({ kind: "band", colour, step: true, x, low: curve.speed.map((v, i) => v * Math.exp(-curve.spread[i])), high: curve.speed.map((v, i) => v * Math.exp(curve.spread[i])) });
+      series.push({ kind: "line", colour, step: true, label: said, x, y: curve.speed });
+    } else series.push({ kind: "line", colour: "--teal", dash: [2, 4], label: `${other.name}: ${times(speed)} confirmed`, x: [0, last], y: [speed, speed] });
   }
   return chart({
     title: "Every trial", description: "Speed over the baseline as the search saw it; choosing and confirming come after. Failures stand at the bottom.",
-    height, axes: { x: { label: by === "clock" ? "active seconds" : "trials done", range: [0, Math.max(last, 1)] }, y: { label: "times as fast as the baseline", log: true } }, series,
+    height, axes: { x: { label: by === "clock" ? "active seconds" : "trials done", range: [0, Math.max(end, 1)] }, y: { label: "times as fast as the baseline", log: true } }, series,
     say: (s, i) => describeTrial(data, s.list[i]), pick: (s, i) => openTrial(data.trials.number[s.list[i]]),
     columns: [{ label: "Trial" }, { label: "Best so far", number: true }, { label: "After", number: true }, { label: "By" }, { label: "Variant", number: true }],
     rows: () => best.map((i) => [t.number[i], factor(t.speed[i]), span(t.clock_s[i]), t.origins[t.origin[i]], t.variant[i]]),

@@ -87,25 +87,28 @@ const leftOutCard = (found) => {
 const passesView = (data) => {
   const p = data.passes;
   if (!p) return [card("Passes", soft("Computed when more trials are done."))];
-  const steps = [];
-  let kept = [];
+  const steps = [], worths = worthByPlace(data);
+  let kept = [], at = 0;
   const flush = () => {
     if (kept.length > 6) steps.push(el("li", { class: "kept" }, `${kept[0].name} … ${kept.at(-1).name} (${kept.length} unchanged)`));
     else kept.forEach((s) => steps.push(el("li", { class: "kept" }, s.name)));
     kept = [];
   };
   for (const s of p.steps) {
-    if (s.state === "kept") { kept.push(s); continue; }
+    const own = s.state === "removed" ? null : worths.get(at), told = own && sure(own) ? own.ratio.value : s.worth;
+    at += s.state === "removed" ? 0 : 1;
+    if (s.state === "kept" && !(own && sure(own))) { kept.push(s); continue; }
     flush();
     const around = s.around && s.around.length ? ` in ${s.around.join(" / ")}` : "";
-    steps.push(el("li", { class: s.state, title: around || null }, el("span", { class: "visually-hidden" }, `${s.state}: `), s.name, s.worth ? el("small", {}, ` ${factor(s.worth)}`) : null));
+    steps.push(el("li", { class: s.state, title: around || null }, el("span", { class: "visually-hidden" }, `${s.state}: `), s.name, told ? el("small", {}, ` ${factor(told)}`) : null));
   }
   flush();
   const against = p.spelt_out ? "the baseline's pipeline spelt out pass by pass" : "the baseline's";
   const changed = p.steps.some((s) => s.state !== "kept");
   return [card(data.answer.improved ? `The winner's pipeline (trial ${p.best.trial})` : `The pipeline of trial ${p.best.trial}`,
-    soft(changed ? `Against ${against} (${p.base}): green was put in, struck out is gone. A figure is what the pass was worth where two trials differ by it alone.` : `It is the baseline's: ${p.base}.`),
+    soft(changed ? `Against ${against} (${p.base}): green was put in, struck out is gone. A figure is what the pass is worth: in fresh processes where that is sure, else where two trials of the search differ by it alone.` : `It is the baseline's: ${p.base}.`),
     el("ol", { class: "steps", "aria-label": "Passes in order" }, steps), el("details", {}, el("summary", {}, "As LLVM reads it"), el("pre", {}, p.best.text))),
+  passesWorthCard(data),
   el("div", { class: "grid" }, card("What single passes did",
     soft("Pairs of trials with the same source and settings whose pipelines differ by this pass alone: how many times as fast with it. One pair is one measurement; its noise is that of two trials."),
     p.pairs.length ? table("Passes by measured effect", [{ label: "Pass" }, { label: "With it", number: true }, { label: "Range", number: true }, { label: "Pairs", number: true }],

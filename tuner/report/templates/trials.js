@@ -71,7 +71,7 @@ const failuresView = (data) => {
   const most = Math.max(...rows.map((r) => r.count));
   return [card("Failures by cause", soft(`${count(rows.reduce((n, r) => n + r.count, 0), "trial")} of ${total.toLocaleString("en")} failed. A failure costs its trial, never the run.`),
     table("By status and stage", [{ label: "Status" }, { label: "At" }, { label: "Trials", number: true }, { label: "", class: "meterbox" }], rows.map((r) => [said(r.status), r.stage, r.count, meter(r.count / most, "bad")]))),
-  rows.map((r) => card(`${said(r.status)} at ${r.stage}`, table("Commonest messages", [{ label: "Message" }, { label: "Trials", number: true }, { label: "First", number: true }],
+  rows.map((r) => card(`${said(r.status)} at ${r.stage}`, table(`Commonest messages: ${said(r.status)} at ${r.stage}`, [{ label: "Message" }, { label: "Trials", number: true }, { label: "First", number: true }],
     r.messages.map((m) => [code(m.text || "(no message)"), m.count, el("button", { type: "button", on: { click: () => openTrial(m.first) } }, `trial ${m.first}`)])),
   r.more > 0 && soft(`${count(r.more, "other message")} left out; the tab Trials has them.`)))];
 };

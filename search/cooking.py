@@ -1,0 +1,155 @@
+"""How a recipe is carried out: step by step, each at a random place where it applies.
+
+A step that does not apply anywhere is left out. May not judge speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tuner.spaces.source.edits import Edit, apply_edit, assumptions, names_elsewhere, renamed
+from tuner.spaces.source.operators import OPERATORS, Refused
+from tuner.spaces.source.regions import Program
+from tuner.spaces.source.syntax import Binary, For, Function, statements
+
+__all__ = ["Attempt", "Filter", "Step", "cook", "try_operator"]
+
+_SITES_TRIED = 12
+_REPEATS = 6
+_MOST_LOOPS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A program on its way.
+
+    Attributes:
+        program: as it is now.
+        edits: that were added.
+        rng: the only source of chance.
+        reassociate: whether floating-point sums may be added up in another order.
+    """
+
+    program: Program
+    edits: tuple[Edit, ...]
+    rng: np.random.Generator
+    reassociate: bool
+
+
+Filter = Callable[[Function, Mapping[str, Any]], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of a recipe.
+
+    Attributes:
+        operators: the first that applies is used.
+        wanted: which of its sites.
+        everywhere: repeat until it applies nowhere, else once.
+        most: repetitions at most.
+        chance: of being tried at all.
+        needed: whether the recipe is nothing without it.
+        rests: whether it is for loops over what whole blocks leave over.
+    """
+
+    operators: tuple[str, ...]
+    wanted: Filter = lambda function, site: True
+    everywhere: bool = False
+    most: int = _REPEATS
+    chance: float = 1.0
+    needed: bool = False
+    rests: bool = False
+
+
+def try_operator(
+    attempt: Attempt, name: str, wanted: Filter | None = None, *, rests: bool = False
+) -> Attempt | None:
+    """One operator at a random place where it applies; ``None`` where it applies nowhere.
+
+    Args:
+        attempt: so far.
+        name: of the operator.
+        wanted: which sites.
+        rests: at loops over what whole blocks leave over, where nothing else is done otherwise.
+    """
+    found: list[tuple[str, dict[str, Any]]] = []
+    operator = OPERATORS[name]
+    if attempt.program.language not in operator.languages:
+        return None
+    for label, function in attempt.program.functions.items():
+        if sum(isinstance(n, For) for n in statements(function.body)) > _MOST_LOOPS:
+            continue
+        over = _finished_keys(function)
+        left = _rest_keys(function)
+        for site in operator.sites(function, attempt.reassociate):
+            keys = {site.get("loop"), *site.get("loops", ())}
+            at_rest = not keys.isdisjoint(left)
+            if keys.isdisjoint(over) and at_rest == rests and (wanted is None or wanted(function, site)):
+                found.append((label, site))
+    for at in attempt.rng.permutation(len(found))[:_SITES_TRIED]:
+        label, site = found[int(at)]
+        edit: dict[str, Any] = {"op": name, "function": label, **site}
+        if attempt.program.language in ("c++", "cuda") and name == "restrict":
+            edit["language"] = "c++"
+        edit = dict(renamed(edit, names_elsewhere(attempt.program, label)))
+        assumed = assumptions(attempt.program, edit)
+        if assumed:
+            edit["assumes"] = assumed
+        try:
+            program = apply_edit(attempt.program, edit)
+        except Refused:
+            continue
+        return replace(attempt, program=program, edits=(*attempt.edits, edit))
+    return None
+
+
+def cook(steps: Sequence[Step], attempt: Attempt) -> Attempt | None:
+    """A recipe from its first step to its last; ``None`` where a step that it needs applies nowhere."""
+    for step in steps:
+        if step.chance < 1.0 and attempt.rng.random() >= step.chance:
+            continue
+        for number in range(step.most if step.everywhere else 1):
+            made = None
+            for name in step.operators:
+                made = try_operator(attempt, name, step.wanted, rests=step.rests)
+                if made is not None:
+                    break
+            if made is None:
+                if step.needed and not number:
+                    return None
+                break
+            attempt = made
+    return attempt
+
+
+def _finished_keys(function: Function) -> set[str]:
+    """Loops not worth an edit of their own, because they are unrolled to nothing."""
+    found: set[str] = set()
+    for node in statements(function.body):
+        if isinstance(node, For) and _is_unrolled(node):
+            found |= {n.key for n in statements((node,)) if isinstance(n, For)}
+    return found
+
+
+def _rest_keys(function: Function) -> set[str]:
+    """Loops over what whole blocks leave over, and those inside them."""
+    found: set[str] = set()
+    for node in statements(function.body):
+        if isinstance(node, For) and _is_rest(node):
+            found |= {n.key for n in statements((node,)) if isinstance(n, For)}
+    return found
+
+
+def _is_unrolled(loop: For) -> bool:
+    return any("unroll(full)" in p or p == "unroll" for p in loop.pragmas)
+
+
+def _is_rest(loop: For) -> bool:
+    return (
+        isinstance(loop.start, Binary) and isinstance(loop.start.right, Binary) and loop.start.right.op == "%"
+    )

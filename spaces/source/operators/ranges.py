@@ -1,0 +1,221 @@
+"""Loops cut into neighbouring ranges, so that one of them is simpler than the whole.
+
+Every iteration stays where it was in the order, so both operators are legal wherever their ranges cover the loop; they
+pay through what other operators can do with a part afterwards. May not move statements.
+
+Source: Griebl, Feautrier, Lengauer, "Index set splitting" (2000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.affine import polynomial
+from tuner.spaces.source.operators.base import (
+    Args,
+    Operator,
+    Refused,
+    all_loops,
+    argument,
+    counter_type,
+    find_loop,
+    loops_of,
+    rekeyed,
+    replace_statement,
+    require_simple_loop,
+)
+from tuner.spaces.source.operators.bounds import add, minimum, upper_end
+from tuner.spaces.source.syntax import (
+    Binary,
+    Block,
+    Decl,
+    Expr,
+    For,
+    Function,
+    Index,
+    Name,
+    Number,
+    Stmt,
+    Ternary,
+    index_chain,
+    names_in,
+    substitute,
+    subtrees,
+    written_names,
+)
+
+__all__ = ["OPERATORS"]
+
+_MOST_NODES = 3000
+
+
+def split_around(function: Function, args: Args) -> Function:
+    """Cuts a loop where it meets the counter of a loop around it: what is below, the meeting, what is above.
+
+    In the parts below and above no iteration touches what belongs to the meeting, which often unties them.
+
+    Args:
+        function: to change.
+        args: ``loop``; ``around``, the key of a loop around it over the same range.
+    """
+    loop = find_loop(function, argument(args, "loop"))
+    outer = find_loop(function, argument(args, "around"))
+    _require_inside(outer, loop)
+    require_simple_loop(function, loop)
+    if not (outer.upward and outer.by_one) or outer.var == loop.var:
+        raise Refused(f"loop {outer.key} does not count upwards by one with a name of its own")
+    if (outer.start, upper_end(outer)) != (loop.start, upper_end(loop)):
+        raise Refused(f"{outer.key} and {loop.key} do not run over the same range")
+    if counter_type(function, outer) != counter_type(function, loop):
+        raise Refused(f"{outer.key} and {loop.key} count in different types")
+    changed = written_names(outer.body)
+    if not changed.isdisjoint(names_in((loop.start, loop.limit))) or outer.var in changed:
+        raise Refused(f"the range of {loop.key} changes inside loop {outer.key}")
+    meeting = Name(outer.var)
+    above: Expr = add(meeting, Number("1"))
+    taken = {f.key for f in all_loops(function)}
+    middle = _once(function, loop, meeting, taken)
+    low = replace(loop, op="<", limit=meeting)
+    high = _copy(function, loop, taken, start=above, op="<", limit=upper_end(loop))
+    return _replaced(function, loop, (low, *middle, high))
+
+
+def square(function: Function, args: Args) -> Function:
+    """Cuts off the part of a triangular loop that all rows of a tile have in common: a rectangle.
+
+    Args:
+        function: to change.
+        args: ``loop``, whose start or end grows with the counter of ``row``; ``row``, over the rows of a tile;
+            ``tile``, over the tiles.
+    """
+    loop = find_loop(function, argument(args, "loop"))
+    row = find_loop(function, argument(args, "row"))
+    tile = find_loop(function, argument(args, "tile"))
+    _require_inside(tile, row)
+    _require_inside(row, loop)
+    require_simple_loop(function, loop)
+    require_simple_loop(function, row)
+    if row.start != Name(tile.var) or not isinstance(tile.step, Name):
+        raise Refused(f"loop {row.key} does not run over a tile of {tile.key}")
+    if not {row.var, tile.var}.isdisjoint(written_names(loop.body)):
+        raise Refused(f"{row.var} or {tile.var} changes inside loop {loop.key}")
+    end = upper_end(loop)
+    by_start, by_end = _growth(loop.start, row), _growth(end, row)
+    taken = {f.key for f in all_loops(function)}
+    if by_end and not by_start:
+        # The first row of a tile is the shortest.
+        common = substitute(end, row.var, Name(tile.var))
+        first = replace(loop, op="<", limit=common)
+        rest = _copy(function, loop, taken, start=_latest(common, loop.start, tile), op="<", limit=end)
+        return _replaced(function, loop, (first, rest))
+    if by_start and not by_end:
+        # The last row of a tile begins last.
+        behind = Binary("+", Name(tile.var), tile.step)
+        common = _shifted(loop.start, row, behind)
+        first = replace(loop, op="<", limit=minimum(common, end))
+        rest = _copy(function, loop, taken, start=common, op="<", limit=end)
+        return _replaced(function, loop, (first, rest))
+    raise Refused(f"the range of {loop.key} does not grow at one end with {row.var}")
+
+
+def _require_inside(outer: For, inner: For) -> None:
+    if not any(f is inner for f in loops_of(outer.body)):
+        raise Refused(f"loop {inner.key} is not inside loop {outer.key}")
+
+
+def _growth(bound: Expr, row: For) -> bool:
+    """Whether a bound grows by one with each row; refuses what moves with it in another way."""
+    if row.var not in names_in(bound):
+        return False
+    poly = polynomial(bound, {row.var})
+    if poly is None or {m: c for m, c in poly.items() if row.var in m} != {(row.var,): 1}:
+        raise Refused(f"a bound does not grow by one with {row.var}")
+    return True
+
+
+def _shifted(start: Expr, row: For, behind: Expr) -> Expr:
+    """Where the last row of a full tile starts; ``behind`` is the first row of the next tile."""
+    if start == add(Name(row.var), Number("1")):
+        return behind
+    made: Expr = substitute(start, row.var, Binary("-", behind, Number("1")))
+    return made
+
+
+def _latest(common: Expr, start: Expr, tile: For) -> Expr:
+    """The larger of both; ``common`` where the loop starts at 0 and tiles are counted from there."""
+    grown = common in (Name(tile.var), add(Name(tile.var), Number("1")))
+    if start == Number("0") and tile.start == Number("0") and grown:
+        return common
+    return Ternary(Binary(">", common, start), common, start)
+
+
+def _once(function: Function, loop: For, value: Expr, taken: set[str]) -> tuple[Stmt, ...]:
+    """One iteration of a loop."""
+    body: tuple[Stmt, ...] = rekeyed(function, substitute(loop.body, loop.var, value), taken)
+    return (Block(body),) if any(isinstance(s, Decl) for s in body) else body
+
+
+def _copy(function: Function, loop: For, taken: set[str], **changed: Any) -> For:
+    """The loop with keys of its own and another range."""
+    (made,) = rekeyed(function, (loop,), taken)
+    assert isinstance(made, For)
+    return replace(made, **changed)
+
+
+def _replaced(function: Function, loop: For, parts: tuple[Stmt, ...]) -> Function:
+    if len(list(subtrees(loop.body))) > _MOST_NODES:
+        raise Refused(f"loop {loop.key} is too long to be written more than once")
+    return replace_statement(function, loop, parts)
+
+
+def _around_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for outer in all_loops(function):
+        for loop in loops_of(outer.body):
+            same = (outer.start, upper_end(outer)) == (loop.start, upper_end(loop))
+            if same and _meets(outer, loop):
+                yield {"loop": loop.key, "around": outer.key}
+
+
+def _meets(outer: For, loop: For) -> bool:
+    """Whether a written array is used with each of both counters where it is used with the other elsewhere."""
+    written = written_names(loop.body)
+    uses: dict[str, set[tuple[bool, bool]]] = {}
+    for node in subtrees(loop.body):
+        if isinstance(node, Index):
+            base, subscripts = index_chain(node)
+            if isinstance(base, Name) and base.id in written:
+                names = names_in(tuple(subscripts))
+                uses.setdefault(base.id, set()).add((outer.var in names, loop.var in names))
+    return any(len(u) > 1 for u in uses.values())
+
+
+def _square_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for tile in all_loops(function):
+        if not isinstance(tile.step, Name):
+            continue
+        for row in loops_of(tile.body):
+            if row.start != Name(tile.var):
+                continue
+            for loop in loops_of(row.body):
+                bounds = names_in((loop.start, loop.limit))
+                # What is left of a loop that was cut before begins or ends with the tile.
+                if row.var in bounds and tile.var not in bounds:
+                    yield {"loop": loop.key, "row": row.key, "tile": tile.key}
+
+
+OPERATORS: Iterable[Operator] = (
+    Operator(
+        name="split_around",
+        summary="cuts a loop where it meets the counter of one around it",
+        apply=split_around,
+        sites=_around_sites,
+    ),
+    Operator(
+        name="square",
+        summary="cuts the rectangle of a tile off a triangular loop",
+        apply=square,
+        sites=_square_sites,
+    ),
+)

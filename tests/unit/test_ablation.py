@@ -1,0 +1,209 @@
+"""What each setting and pass of a winner is worth: found, timed beside the winner, replayed, resumed, never a claim."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tuner.core.executors import Executor
+from tuner.core.types import Resolved, Status, Task
+from tuner.driver.audit import audit
+from tuner.driver.options import Options
+from tuner.driver.outcome.outcome import Outcome
+from tuner.driver.plan.ablation import Worth
+from tuner.driver.runs import begin, resume
+from tuner.driver.work.engine import Interruption
+from tuner.evaluators.executors.threads import ThreadExecutor
+from tuner.recorders.record import RunRecord
+from tuner.spaces.passes import Catalogue
+from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
+
+SpecWriter = Callable[..., Path]
+
+STEPS = (1, 2, 4, 8, 16, 32, 64)
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def seconds(resolved: Resolved) -> float:
+    """STEP is worth a factor of two, WIDTH a fifth, the flag group nothing, a pass of some kind a tenth."""
+    time_s = 1e-3 * (1.0 if int(resolved.macros["STEP"]) == 1 else 0.5)
+    time_s *= 1.2 if int(resolved.macros["WIDTH"]) == 1 else 1.0
+    return time_s * (0.9 if "loop-" in (resolved.pipeline or "") else 1.0)
+
+
+def spec_with(spec: Path, **changes: Any) -> Path:
+    document = yaml.safe_load(spec.read_text())
+    for part, values in changes.items():
+        document[part] = {**document.get(part, {}), **values}
+    spec.write_text(yaml.safe_dump(document))
+    return spec
+
+
+def run_of(spec: Path, path: Path, **more: Any) -> Outcome:
+    (loaded,) = load_spec(spec)
+    backend = more.pop("backend", None) or SimulatedBackend(seconds=seconds)
+    return begin(loaded, path, Options(seed=3, workers=1), backend=backend, **more)
+
+
+def kinds(path: Path) -> Counter[str]:
+    with RunRecord.read(path) as record:
+        return Counter(event.kind for event in record.events())
+
+
+def by_name(found: Outcome) -> dict[str, Worth]:
+    return {w.item["name"]: w for w in found.summary.ablation}
+
+
+def test_settings_are_worth_what_they_do(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    found = run_of(scale_spec(evaluations=80), tmp_path / "a.run")
+    worths = by_name(found)
+    assert found.summary.improved
+    assert worths["STEP"].ratio is not None
+    assert worths["STEP"].ratio[1] < 2.0 < worths["STEP"].ratio[2] * 1.02
+    assert worths["STEP"].ratio[0] == pytest.approx(2.0, rel=0.03)
+    assert worths["WIDTH"].ratio is not None
+    assert worths["WIDTH"].ratio[0] == pytest.approx(1.2, rel=0.03)
+    assert worths["STEP"].processes >= 4
+    assert audit(tmp_path / "a.run", backend=SimulatedBackend(seconds=seconds)).clean
+    told = found.to_json()["ablation"]
+    assert {t["name"] for t in told} == set(worths)
+
+
+def test_equal_code_is_not_timed(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    """The flags change nothing in the code, so one build says that they are worth nothing."""
+
+    def code(resolved: Resolved) -> Any:
+        return dict(resolved.macros)
+
+    backend = SimulatedBackend(seconds=seconds, same_code=code)
+    spec = spec_with(scale_spec(evaluations=80), space={"flags": {"vector": ["", "-fno-vectorize"]}})
+    found = run_of(spec, tmp_path / "a.run", backend=backend)
+    changed = by_name(found)
+    assert set(changed) <= {"STEP", "WIDTH", "vector"}
+    if "vector" in changed:
+        assert changed["vector"].same_code
+        assert changed["vector"].processes == 0
+
+
+def test_off_and_short_runs_do_nothing(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    """Off means off; a run of a dozen evaluations has nothing to spare."""
+    short = run_of(scale_spec(evaluations=12), tmp_path / "short.run")
+    assert short.summary.ablation == ()
+    off = spec_with(scale_spec(evaluations=80), search={"ablate": "off"})
+    assert run_of(off, tmp_path / "off.run").summary.ablation == ()
+    assert not {"dissect", "without", "weighed"} & set(kinds(tmp_path / "off.run"))
+
+
+def test_it_costs_a_share_of_the_evaluations(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    found = run_of(scale_spec(evaluations=80), tmp_path / "auto.run")
+    assert 0 < kinds(tmp_path / "auto.run")["weighed"] <= 80 // 3
+    full = spec_with(scale_spec(evaluations=12), search={"ablate": "full"})
+    more = run_of(full, tmp_path / "full.run")
+    assert {w.processes for w in more.summary.ablation if w.ratio and not w.same_code} == {8}
+    assert found.summary.trials["total"] == 80
+
+
+@pytest.mark.parametrize("kind", ["dissect", "without", "weighed"])
+def test_interrupted_it_goes_on_and_ends_the_same(scale_spec: SpecWriter, tmp_path: Path, kind: str) -> None:
+    spec = spec_with(scale_spec(evaluations=20), search={"ablate": "full"})
+    interruption = Interruption()
+
+    class Watch:
+        def event(self, name: str, body: Mapping[str, Any]) -> None:
+            if name == kind:
+                interruption.set()
+
+    whole = run_of(spec, tmp_path / "whole.run")
+    begun = run_of(spec, tmp_path / "cut.run", observers=[Watch()], interruption=interruption)
+    assert begun.interrupted
+    backend = SimulatedBackend(seconds=seconds)
+    ended = resume(tmp_path / "cut.run", backend=backend)
+    assert [w.to_json() for w in ended.summary.ablation] == [w.to_json() for w in whole.summary.ablation]
+    assert audit(tmp_path / "cut.run", backend=backend).clean
+
+
+def test_what_does_not_work_without_it_is_said(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    """A setting without which outputs are wrong fails at the verification; the rest is timed all the same."""
+
+    def outcome(resolved: Resolved) -> Status:
+        wrong = int(resolved.macros["STEP"]) == 1 and int(resolved.macros["WIDTH"]) > 1
+        return Status.WRONG_RESULT if wrong else Status.OK
+
+    spec = spec_with(scale_spec(evaluations=40), search={"ablate": "full"})
+    backend = SimulatedBackend(seconds=seconds, outcome=outcome)
+    worths = by_name(run_of(spec, tmp_path / "a.run", backend=backend))
+    assert worths["STEP"].status is Status.WRONG_RESULT
+    assert worths["STEP"].ratio is None
+    assert worths["WIDTH"].ratio is not None
+    assert audit(tmp_path / "a.run", backend=backend).clean
+
+
+def test_settings_that_constraints_tie_go_back_together(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    spec = scale_spec(evaluations=60)
+    spec = spec_with(spec, space={"constraints": ["STEP > 1 or WIDTH == 1"]}, search={"ablate": "full"})
+    worths = by_name(run_of(spec, tmp_path / "a.run"))
+    assert worths["STEP"].item["also"] == "WIDTH"
+    assert worths["STEP"].ratio is not None
+    assert worths["STEP"].ratio[0] == pytest.approx(2.4, rel=0.03)
+
+
+def test_passes_of_the_winner(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    """The pipeline as a whole and each of its passes; what is worth something is what the formula says."""
+    listing = (GOLDEN / "llvm23_passes.txt").read_text()
+    o3 = (GOLDEN / "llvm23_o3.txt").read_text().strip()
+    backend = SimulatedBackend(
+        seconds=lambda r: 1e-3 * (0.8 if "gvn" in (r.pipeline or "").split("default")[0] else 1.0),
+        catalogue=Catalogue.from_listing(listing, o3, "23.1.4").to_json(),
+    )
+    spec = scale_spec(evaluations=60, passes="{base: 'default<O3>', max_edits: 10}", strategy="auto")
+    spec = spec_with(spec, search={"ablate": "full"})
+    found = run_of(spec, tmp_path / "a.run", backend=backend)
+    assert found.summary.improved
+    worths = [w for w in found.summary.ablation if w.item["kind"] in ("pipeline", "pass")]
+    assert worths[0].item["kind"] == "pipeline"
+    assert worths[0].ratio is not None
+    assert worths[0].ratio[0] == pytest.approx(1.25, rel=0.03)
+    assert audit(tmp_path / "a.run", backend=backend).clean
+
+
+def test_several_devices(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    def make(task: Task) -> Executor:
+        prepared = SimulatedBackend(seconds=seconds)
+        return ThreadExecutor(lambda: prepared.prepare(task, workers=1), ["simulated"] * 3, builders=2)
+
+    spec = spec_with(scale_spec(evaluations=30), search={"ablate": "full"})
+    found = run_of(spec, tmp_path / "a.run", executor=make)
+    worths = by_name(found)
+    assert worths["STEP"].ratio is not None
+    assert worths["STEP"].ratio[0] == pytest.approx(2.0, rel=0.05)
+    assert audit(tmp_path / "a.run", backend=SimulatedBackend(seconds=seconds)).clean
+
+
+REPEATED = """
+void scale(const float *restrict a, float *restrict b, int n) {
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < (STEP > 1 ? 1 : 16); k++)
+            ((volatile float *)b)[i] = 2.0f * a[i] + (float)(WIDTH - WIDTH);
+}
+"""
+
+
+@pytest.mark.slow
+def test_a_real_compiler_and_real_processes(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    """Whatever the search finds, each of its settings is either timed or has the same code, and the record stands."""
+    spec = scale_spec(evaluations=16)
+    (spec.parent / "scale.c").write_text(REPEATED)
+    (loaded,) = load_spec(spec_with(spec, search={"ablate": "full"}))
+    found = begin(loaded, tmp_path / "a.run", Options(seed=3, workers=2))
+    assert found.summary.improved
+    worths = by_name(found)
+    assert worths["STEP"].ratio is not None
+    assert worths["STEP"].ratio[1] > 1.0
+    assert all(w.same_code or w.processes == 8 for w in worths.values() if w.ratio)
+    assert audit(tmp_path / "a.run", rebuild=True).clean

@@ -1,0 +1,330 @@
+"""Whole sessions that are disturbed while they are timed: marked, and measured once more, on every backend.
+
+The disturbance is real for processes (a processor shared with others, moves between two), and set by the test for a
+device, through a stand-in for NVML.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.core.canonical import canonical_json
+from tuner.core.errors import MachineError, SpecError
+from tuner.core.expressions import parse
+from tuner.core.types import (
+    Argument,
+    ArgumentRole,
+    BuildRequest,
+    Kernel,
+    Launch,
+    Measurement,
+    MeasurePolicy,
+    Problem,
+    Resolved,
+    Source,
+    Status,
+    Task,
+    Variant,
+    VerifyPolicy,
+)
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
+from tuner.evaluators.cuda.nvml import Watch
+from tuner.evaluators.disturbance import undisturbed
+from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.opencl.backend import OpenClBackend
+from tuner.recorders.record import RunRecord
+from tuner.spec.load import load_spec
+
+TEXTS = {
+    "c": "void f(const float *x, float *z, int n) { for (int i = 0; i < n; i++) { float s = x[i];"
+    " for (int k = 0; k < 60; k++) s = s * 0.99f + 0.01f; z[i] = s; } }",
+    "opencl": "__kernel void f(__global const float *x, __global float *z, int n) { int i = get_global_id(0);"
+    " if (i < n) { float s = x[i]; for (int k = 0; k < 60; k++) s = s * 0.99f + 0.01f; z[i] = s; } }",
+}
+RESOLVED = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
+CALLS = 150
+
+
+def make_task(language: str) -> Task:
+    """A kernel that computes for about a millisecond."""
+    n = (parse("n"),)
+    return Task(
+        kernel=Kernel(
+            name="f",
+            entry="f",
+            language=language,
+            variant=Variant(files=(Source(name="f.c" if language == "c" else "f.cl", text=TEXTS[language]),)),
+            folder=".",
+        ),
+        backend="host" if language == "c" else "opencl",
+        target="native" if language == "c" else "pocl",
+        arguments=(
+            Argument(name="x", dtype="float32", shape=n),
+            Argument(name="z", dtype="float32", shape=n, role=ArgumentRole.OUTPUT),
+            Argument(name="n", dtype="int32", value=parse("n")),
+        ),
+        problems=(Problem(sizes={"n": 50_000}),),
+        verify=VerifyPolicy(),
+        measure=MeasurePolicy(),
+        launch=None if language == "c" else Launch(grid=(parse("ceil(n / 64)"),), block=(parse("64"),)),
+        seed=5,
+    )
+
+
+@contextmanager
+def session_of(language: str) -> Iterator[Any]:
+    """A session of the kernel as given, verified."""
+    backend: Any = HostBackend() if language == "c" else OpenClBackend()
+    if language == "opencl":
+        try:
+            backend.device("pocl")
+        except (MachineError, SpecError) as error:
+            pytest.skip(f"no PoCL: {error}")
+    task = make_task(language)
+    evaluation = backend.prepare(task, workers=1)
+    try:
+        (build,) = evaluation.build([BuildRequest(trial=0, variant=task.kernel.variant, resolved=RESOLVED)])
+        assert evaluation.set_baseline(build, RESOLVED).status is Status.OK
+        session = evaluation.open(build, RESOLVED, purpose="search", number=0)
+        assert session.verify().status is Status.OK
+        yield session
+        session.close()
+    finally:
+        evaluation.close()
+
+
+@contextmanager
+def on_one_processor() -> Iterator[None]:
+    """All that this process starts stays on one processor."""
+    mine = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(mine)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, mine)
+
+
+@contextmanager
+def crowd() -> Iterator[None]:
+    """Three processes that only compute."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def descendants() -> list[int]:
+    """Processes that this one has started, and theirs."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, left = list[int](), [os.getpid()]
+    while left:
+        children = parents.get(left.pop(), [])
+        found += children
+        left += children
+    return found
+
+
+@contextmanager
+def moved() -> Iterator[None]:
+    """All that this process has started goes back and forth between two processors."""
+    processors, done = sorted(os.sched_getaffinity(0))[:2], threading.Event()
+    pids = descendants()
+
+    def move() -> None:
+        turn = 0
+        while not done.wait(1e-3):
+            turn += 1
+            for pid in pids:
+                os.sched_setaffinity(pid, {processors[turn % 2]})
+
+    mover = threading.Thread(target=move)
+    mover.start()
+    try:
+        yield
+    finally:
+        done.set()
+        mover.join()
+
+
+def assert_marked(measured: Measurement, *words: str) -> None:
+    """It was measured twice, and both times something happened that begins with one of these words."""
+    assert measured.status is Status.OK, measured.message
+    assert measured.notes["measured_again"] is True
+    assert any(line.startswith(words) for line in measured.notes["disturbed"]), measured.notes
+    assert len(measured.times_s) >= CALLS
+    assert canonical_json(dict(measured.notes))
+
+
+@pytest.mark.parametrize("language", ["c", "opencl"])
+def test_other_load_is_marked_and_measured_again(language: str) -> None:
+    with on_one_processor(), session_of(language) as session, crowd():
+        assert_marked(session.measure(problem=0, calls=CALLS), "waited ", "pushed aside ")
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+@pytest.mark.skipif(not Path("/proc/self/sched").exists(), reason="the kernel does not count moves")
+def test_moves_are_marked_and_measured_again() -> None:
+    with session_of("c") as session, moved():
+        assert_marked(session.measure(problem=0, calls=CALLS), "moved ")
+
+
+class Says:
+    """A watcher that says what it is told to, look after look."""
+
+    def __init__(self, *looks: list[str]) -> None:
+        self._looks = list(looks)
+
+    def disturbances(self, wall_s: float) -> list[str]:
+        assert wall_s >= 0
+        return self._looks.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("looks", "kept", "marks"),
+    [
+        ([[]], 1, {}),
+        ([["moved"], []], 2, {"measured_again": True}),
+        ([["moved"], ["waited"]], 1, {"measured_again": True, "disturbed": ["moved"]}),
+        ([["moved", "waited"], ["waited"]], 2, {"measured_again": True, "disturbed": ["waited"]}),
+    ],
+)
+def test_the_less_disturbed_one_counts(looks: list[list[str]], kept: int, marks: dict[str, Any]) -> None:
+    made, watcher = iter([1, 2]), Says(*looks)
+    assert undisturbed(lambda: next(made), lambda: watcher) == (kept, marks)
+
+
+def load(path: Path) -> Any:
+    """A module of the tests, by its path."""
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[path.stem] = module
+    found.loader.exec_module(module)
+    return module
+
+
+stand_in = load(Path(__file__).parents[1] / "stand_ins" / "cuda_stand_in.py")
+needs_compiler = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
+HEAT, CAP = 0x40, 0x4
+ALWAYS = -1
+
+
+@pytest.fixture
+def nvml(tmp_path: Path) -> Iterator[Any]:
+    """The stand-in for NVML, throttling nothing; its path is ``nvml._name``."""
+    library = ctypes.CDLL(stand_in.build_nvml(tmp_path))
+    library.stand_in_throttle.argtypes = [ctypes.c_int, ctypes.c_ulonglong, ctypes.c_uint]
+    library.stand_in_hold.argtypes = [ctypes.c_ulonglong]
+    yield library
+    library.stand_in_throttle(0, 0, 0)
+    library.stand_in_hold(0)
+
+
+@contextmanager
+def cuda_session(folder: Path, nvml: Any) -> Iterator[Any]:
+    backend = stand_in.StandInBackend(folder, nvml=nvml._name)
+    task = replace(stand_in.make_task(), problems=(Problem(sizes={"n": 2000}),))
+    evaluation = backend.prepare(task, workers=1)
+    try:
+        (build,) = evaluation.build([stand_in.request(0, stand_in.GOOD)])
+        assert evaluation.set_baseline(build, stand_in.RESOLVED).status is Status.OK
+        session = evaluation.open(build, stand_in.RESOLVED, purpose="search", number=0)
+        assert session.verify().status is Status.OK
+        yield session
+        session.close()
+    finally:
+        evaluation.close()
+
+
+@needs_compiler
+def test_a_device_that_throttles_is_marked_and_measured_again(tmp_path: Path, nvml: Any) -> None:
+    with cuda_session(tmp_path, nvml) as session:
+        quiet = session.measure(problem=0, calls=5)
+        assert "measured_again" not in quiet.notes
+        # Before the batch, at its start and at its end; then it has cooled down.
+        nvml.stand_in_throttle(3, HEAT, 0)
+        once = session.measure(problem=0, calls=5)
+        assert once.notes["measured_again"] is True
+        assert "disturbed" not in once.notes
+        assert once.notes["before"]["throttled"] == ["hardware thermal slowdown"]
+        nvml.stand_in_throttle(ALWAYS, HEAT, 0)
+        found = session.measure(problem=0, calls=5)
+        assert found.status is Status.OK
+        assert found.notes["disturbed"] == ["the device throttles (hardware thermal slowdown)"]
+        assert len(found.times_s) == 5
+
+
+@needs_compiler
+def test_a_clock_that_falls_and_heat_that_has_passed_are_seen(tmp_path: Path, nvml: Any) -> None:
+    with cuda_session(tmp_path, nvml) as session:
+        watched = []
+        for reasons in (0, CAP):
+            watch = Watch("GPU-1", library=nvml._name)
+            spell = watch.begin()
+            nvml.stand_in_throttle(1, reasons, 1500)
+            watched.append(spell.disturbances(0.1))
+            watch.close()
+        # A kernel that meets the cap does so whenever it runs.
+        assert watched == [["the device went from 1980 to 1500 MHz"], []]
+        nvml.stand_in_hold(10**12)
+        found = session.measure(problem=0, calls=5)
+        assert "held down by heat for 1000.000 s" in found.notes["disturbed"][0]
+
+
+SPEC = """
+kernel: {source: axpy.cu, entry: axpy}
+problem: {n: 500}
+arguments:
+  - {name: a, dtype: float32, value: 0.5}
+  - {name: x, dtype: float32, shape: [n]}
+  - {name: y, dtype: float32, shape: [n], role: inout}
+  - {name: z, dtype: float32, shape: [n], role: output}
+  - {name: n, dtype: int32, value: n}
+launch: {grid: ["ceil(n / BLOCK)"], block: [BLOCK]}
+space: {parameters: {BLOCK: [128, 256]}}
+search: {strategy: random, budget: {evaluations: 2}}
+"""
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_the_record_of_a_run_holds_the_marks(tmp_path: Path, nvml: Any) -> None:
+    (tmp_path / "axpy.cu").write_text(stand_in.GOOD)
+    (tmp_path / "axpy.yaml").write_text(SPEC)
+    (spec,) = load_spec(tmp_path / "axpy.yaml")
+    nvml.stand_in_throttle(ALWAYS, HEAT, 0)
+    backend: Any = stand_in.StandInBackend(tmp_path, nvml=nvml._name)
+    outcome = begin(spec, tmp_path / "a.run", Options(workers=1), backend=backend)
+    assert not outcome.failed
+    with RunRecord.read(tmp_path / "a.run") as record:
+        kinds = {e.kind for e in record.events() for m in e.body.get("measurements", ()) if _marked(m)}
+    assert {"samples", "final"} <= kinds
+
+
+def _marked(measurement: Any) -> bool:
+    notes = measurement["notes"]
+    return notes.get("measured_again") is True and "throttles" in notes["disturbed"][0]

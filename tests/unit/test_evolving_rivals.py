@@ -1,0 +1,155 @@
+"""What stands beside a run that evolves the source, who takes part in its choice, and what it tells models."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from product_runs import KERNEL, SPEC, backend
+from run_events import events
+
+from tuner.core.types import Resolved, Variant
+from tuner.driver.audit import audit
+from tuner.driver.opening import open_state
+from tuner.driver.options import Options
+from tuner.driver.plan.actions import Consult, Examine
+from tuner.driver.plan.consulting import breeding_action
+from tuner.driver.rivals import RIVALS, altered, rivals_of
+from tuner.driver.runs import begin
+from tuner.driver.state.exchanges import Exchanges
+from tuner.driver.state.settings import EVOLVING, Evolution, Llm, RunSettings
+from tuner.recorders.record import RunRecord
+from tuner.search.llm.exchange import Model
+from tuner.spec.load import LoadedSpec, load_spec
+
+FEW = {"choose_processes": 2, "confirm_processes": 4}
+EDIT = "<<<<<<< SEARCH\n            float sum = 0.0f;\n=======\n            float sum = NUMBER.0f;\n>>>>>>> REPLACE\n"
+
+
+def serving() -> Any:
+    """A server on the loopback whose every reply is another edit."""
+    path = Path(__file__).parents[1] / "stand_ins" / "llm_server.py"
+    found = importlib.util.spec_from_file_location("llm_server_of_rivals", path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module
+    found.loader.exec_module(module)
+    return module.serving(lambda number, body: module.Reply(EDIT.replace("NUMBER", str(number))))
+
+
+def written(folder: Path, more: str = "") -> LoadedSpec:
+    (folder / "product.c").write_text(KERNEL)
+    (folder / "product.yaml").write_text(SPEC + more)
+    (loaded,) = load_spec(folder / "product.yaml")
+    return loaded
+
+
+@pytest.mark.parametrize(
+    ("llm", "names"),
+    [
+        (None, ["parameters", "samples"]),
+        ("off", ["parameters", "samples"]),
+        ("some-model", ["parameters", "samples", "remix"]),
+        ("cassette:x.run", ["parameters", "samples", "remix"]),
+    ],
+)
+def test_remix_stands_beside_runs_that_ask_models(tmp_path: Path, llm: str | None, names: list[str]) -> None:
+    assert list(rivals_of(written(tmp_path), llm)) == names
+
+
+def test_only_independent_samples_ask_models_too() -> None:
+    """And no rival asks a cassette, which knows one search alone."""
+    asked = {n: altered(Options(llm="some-model"), r).llm for n, r in RIVALS.items()}
+    assert asked == {"parameters": "off", "samples": "some-model", "remix": "off"}
+    assert {altered(Options(llm="cassette:x.run"), r).llm for r in RIVALS.values()} == {"off"}
+
+
+def test_only_what_is_near_the_best_takes_part_in_the_choice(tmp_path: Path) -> None:
+    """The source itself is at its best here with one value; nothing that is far slower is started again."""
+
+    def tenfold(variant: Variant, resolved: Resolved) -> float:
+        return 0.1 if any(e["op"] == "restrict" for e in variant.edits) else 0.9
+
+    quiet = backend(of_variant=tenfold, process_noise=0.001, call_noise=0.001)
+    options = Options(seed=4, workers=2, evaluations=60, settings=FEW)
+    result = begin(written(tmp_path), tmp_path / "a.run", options, backend=quiet)
+    assert result.summary.improved
+    (stop,) = [b for k, _, b in events(result.path) if k == "stop"]
+    scores = {n: b["score"] for k, n, b in events(result.path) if k == "trial" and b.get("score") is not None}
+    best = min(scores[n] for n in stop["finalists"])
+    near = [n for n in stop["finalists"] if scores[n] <= best + 0.25]
+    assert near
+    # A few are kept for the case that the best has only been lucky.
+    assert len(stop["finalists"]) <= max(3, len(near))
+    assert audit(result.path, backend=quiet).differences == []
+
+
+def test_the_worth_of_an_edit_has_an_interval(tmp_path: Path) -> None:
+    def halved(variant: Variant, resolved: Resolved) -> float:
+        return 0.5 if any(e["op"] == "restrict" for e in variant.edits) else 1.0
+
+    quiet = backend(of_variant=halved, process_noise=0.001, call_noise=0.001)
+    options = Options(seed=2, workers=2, evaluations=160, settings=FEW)
+    result = begin(written(tmp_path), tmp_path / "a.run", options, backend=quiet)
+    gains = result.to_json()["evolution"]["gains"]
+    told = [g for g in gains if g is not None and g["ci95"] is not None]
+    assert told
+    assert all(g["ci95"][0] < g["ratio"] < g["ci95"][1] for g in told)
+
+
+def test_every_possible_parent_is_examined_before_a_model_is_asked(tmp_path: Path) -> None:
+    """The source as given and each variant that was judged, once; then comes the question."""
+    options = Options(seed=3, workers=2, evaluations=40, settings=FEW)
+    result = begin(written(tmp_path), tmp_path / "a.run", options, backend=backend())
+    with RunRecord.read(result.path) as record:
+        state, _, _ = open_state(record)
+    settings = Llm(models=(Model(name="local"),))
+    state.exchanges = Exchanges(settings=settings, proposers=(), evaluations=40, first=4)
+    examined = []
+    while isinstance(action := breeding_action(state), Examine):
+        examined.append(action.variant)
+        state.exchanges.remarks[action.variant] = {}
+    assert isinstance(action, Consult)
+    judged = {one.variant for one in state.judgements if one.score is not None}
+    assert examined == sorted(judged | {0})
+    assert len(examined) > 3
+
+
+def test_models_are_told_what_the_compiler_says_of_the_parent(tmp_path: Path) -> None:
+    """What was found out of a variant stands in each question about it; a replay finds it where it was."""
+    with serving() as running:
+        llm = f'  llm: {{model: local, base_url: "{running.url}", timeout_s: 20}}\n  proposers: [remix]\n'
+        options = Options(seed=3, workers=2, evaluations=100, settings=FEW)
+        # Trials have to take a while, or the run is over before a model has answered twice.
+        slow = backend(on_event=lambda what: time.sleep(0.002))
+        result = begin(written(tmp_path, llm), tmp_path / "a.run", options, backend=slow)
+    remarks: dict[int, Any] = {}
+    with RunRecord.read(result.path) as record:
+        for event in list(record.events()):
+            body = event.body
+            if event.kind == "remarks":
+                remarks[body.get("variant", 0)] = body["remarks"]
+            if event.kind == "consult" and body["turn"] == "propose":
+                assert body["parent"] in remarks
+                prompt = record.blob(body["prompt"].removeprefix("blob:")).decode()
+                said = remarks[body["parent"]].get("edits")
+                assert said is None or f"Compiler, edits: {said}" in prompt
+    assert audit(result.path, backend=backend()).differences == []
+
+
+def test_records_of_older_runs_keep_their_rules() -> None:
+    """What they do not say was otherwise then."""
+    older = asdict(EVOLVING)
+    del older["given"], older["near"]
+    read = RunSettings.from_json(
+        {"strategy": "random", "seed": 0, "evaluations": 9, "minutes": None, "batch": 1, "weights": [1.0]}
+        | {"evolution": older}
+    ).evolution
+    assert read == Evolution()
+    assert (read.given, read.near) == (1, None)

@@ -1,0 +1,397 @@
+"""What other recorders and replayers are known to get wrong, and what breaks while one records: each gives the right
+result or a clear refusal here.
+
+``docs/decisions/faults-of-recorders.md`` lists them all with the tests that stand in other files.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tuner.api import tune_spec
+from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.types import Build, BuildRequest, Resolved, Source, Status
+from tuner.driver.applications.recording import RecordReport, record_kernel, record_spec
+from tuner.driver.options import Options
+from tuner.evaluators.cuda.backend import CudaEvaluation
+from tuner.evaluators.cuda.device import DeviceWorker
+from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.host.toolchain import find_toolchain
+from tuner.evaluators.opencl.backend import OpenClBackend
+from tuner.recorders.recordings.format import RecordingFile
+from tuner.spec.load import load_spec
+
+
+def load(path: Path) -> Any:
+    """A module of the tests, by its path."""
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[path.stem] = module
+    found.loader.exec_module(module)
+    return module
+
+
+shop = load(Path(__file__).parents[1] / "stand_ins" / "cuda_applications.py")
+stand_in, KERNEL, LAUNCH = shop.stand_in, shop.KERNEL, shop.LAUNCH
+PASS = re.compile(r"[a-z][a-z0-9-]+")
+needs_compiler = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
+
+# ---- candidates on recorded CUDA launches ----
+
+
+class Bench:
+    """Candidates on one recorded launch, over the stand-in for the driver."""
+
+    def __init__(self, folder: Path) -> None:
+        applications = shop.Applications(folder)
+        report = record_kernel(applications.command(LAUNCH), "axpy", folder / "out", instances=1)
+        self.spec = report.specs[0]
+        (loaded,) = load_spec(self.spec)
+        self.task = loaded.task
+        self.backend = stand_in.StandInBackend(folder)
+        self.evaluation: CudaEvaluation = self.backend.prepare(loaded.task, workers=1)
+        self.resolved: Resolved = loaded.space(None).resolve(loaded.space(None).default())
+        self.baseline = self.build(KERNEL)
+        known = self.evaluation.set_baseline(self.baseline, self.resolved)
+        assert known.status is Status.OK, known.message
+
+    def build(self, text: str) -> Build:
+        """A candidate of this text."""
+        variant = self.task.kernel.variant
+        changed = replace(variant, files=(Source(name=variant.files[0].name, text=text),))
+        request = BuildRequest(trial=1, variant=changed, resolved=self.resolved)
+        (build,) = self.evaluation.build([request])
+        assert build.status is Status.OK, build.message
+        return build
+
+    def judge(self, text: str) -> tuple[Status, str]:
+        """What the verification says of a candidate."""
+        session = self.evaluation.open(self.build(text), self.resolved, purpose="search", number=1)
+        try:
+            verdict = session.verify()
+            return verdict.status, verdict.message
+        finally:
+            session.close()
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """With the recorded kernel as its baseline."""
+    made = Bench(tmp_path_factory.mktemp("bench"))
+    try:
+        yield made
+    finally:
+        made.evaluation.close()
+
+
+@needs_compiler
+@pytest.mark.parametrize("value", ["0.0f / 0.0f", "1e30f * 1e30f", "-1e30f * 1e30f"])
+def test_a_value_that_is_not_finite_does_not_pass_for_a_small_error(bench: Bench, value: str) -> None:
+    status, message = bench.judge(KERNEL.replace("    return 0;", f"    z[n - 1] = {value};\n    return 0;"))
+    assert status is Status.WRONG_RESULT, message
+
+
+@needs_compiler
+def test_what_is_timed_is_what_was_verified_and_nothing_is_built_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = bench.build(KERNEL.replace("a * x[i] + y[i]", "y[i] + x[i] * a"))
+    monkeypatch.setattr(stand_in, "CC", "there-is-no-such-compiler")
+    loads: list[bytes] = []
+    ask = DeviceWorker.ask
+
+    def watched(worker: DeviceWorker, header: dict[str, Any], *given: Any, **named: Any) -> Any:
+        if header["op"] == "load":
+            loads.extend(given[0])
+        return ask(worker, header, *given, **named)
+
+    monkeypatch.setattr(DeviceWorker, "ask", watched)
+    session = bench.evaluation.open(build, bench.resolved, purpose="confirm", number=3)
+    try:
+        assert session.verify().status is Status.OK
+        assert session.measure(problem=0, calls=8).status is Status.OK
+    finally:
+        session.close()
+    # The other processes give what is expected of inputs that the search never saw.
+    assert [one == build.code for one in loads].count(True) == 1
+    assert {one for one in loads if one != build.code} <= {bench.baseline.code}
+
+
+@needs_compiler
+def test_buffers_are_filled_again_on_the_device_and_not_from_the_host(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: Counter[str] = Counter()
+    ask = DeviceWorker.ask
+
+    def watched(worker: DeviceWorker, header: dict[str, Any], *given: Any, **named: Any) -> Any:
+        asked[header["op"]] += 1
+        return ask(worker, header, *given, **named)
+
+    build = bench.build(KERNEL)
+    session = bench.evaluation.open(build, bench.resolved, purpose="search", number=4)
+    try:
+        assert session.verify().status is Status.OK
+        monkeypatch.setattr(DeviceWorker, "ask", watched)
+        copies = []
+        for calls in (8, 64):
+            asked.clear()
+            # y is written to, so a call on what the last one left would be found.
+            assert session.measure(problem=0, calls=calls).status is Status.OK
+            copies.append(asked["place"])
+    finally:
+        session.close()
+    assert copies[1] <= max(copies[0], 8)
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_a_hung_kernel_costs_one_candidate_and_no_worker(bench: Bench) -> None:
+    status, message = bench.judge(KERNEL.replace("usleep(500);", "for (;;) usleep(500);"))
+    assert status is Status.TIMED_OUT, message
+    status, message = bench.judge(KERNEL)
+    assert status is Status.OK, message
+
+
+@needs_compiler
+def test_a_candidate_that_failed_has_no_score(tmp_path: Path) -> None:
+    kernel = KERNEL.replace("    return 0;", "    z[0] += WRONG;\n    return 0;")
+    kernel = "#ifndef WRONG\n#define WRONG 0\n#endif\n" + kernel
+    command = shop.Applications(tmp_path).command(LAUNCH, kernel)
+    spec = record_kernel(command, "axpy", tmp_path / "out", instances=1).specs[0]
+    text = spec.read_text().split("space:")[0]
+    spec.write_text(
+        text
+        + "space: {parameters: {WRONG: [0, 1]}, passes: off}\nverify: {reference: recording}\n"
+        + "search: {strategy: exhaustive, budget: {evaluations: 2}}\n"
+    )
+    (loaded,) = load_spec(spec)
+    result = tune_spec(
+        loaded, Options(library=None), out=tmp_path / "runs", backend=stand_in.StandInBackend(tmp_path)
+    )
+    trials = {row["trial"]: row for row in result.trials.to_dict("records")}
+    assert trials[1]["status"] == "wrong_result"
+    assert all(trials[1][name] is None or math.isnan(trials[1][name]) for name in ("speedup", "time_s"))
+    assert not result.to_json()["improved"]
+
+
+def test_random_pipelines_reach_the_catalogue_and_are_not_empty(tmp_path: Path) -> None:
+    (tmp_path / "axpy.c").write_text(FUNCTION)
+    (tmp_path / "axpy.yaml").write_text(FUNCTION_SPEC.replace("passes: off", "passes: {}"))
+    (loaded,) = load_spec(tmp_path / "axpy.yaml")
+    passes = loaded.space(HostBackend().pass_catalogue()).passes
+    assert passes is not None
+    rng = np.random.default_rng(3)
+    drawn = [passes.random(rng) for _ in range(500)]
+    assert not [text for text in drawn if text in ("", passes.base)]
+    assert len(set(drawn)) > 450
+    assert len({name for text in drawn for name in PASS.findall(text)}) > 100
+
+
+# ---- what breaks while a C function is recorded ----
+
+FUNCTION = """
+void axpy(int n, float a, const float *x, float *y) {
+    for (int i = 0; i < n; i++) y[i] = a * x[i] + y[i];
+}
+"""
+FUNCTION_SPEC = """\
+kernel: {source: axpy.c, entry: axpy}
+problem: {n: 16}
+arguments:
+  - {name: n, dtype: int32, value: n}
+  - {name: a, dtype: float32, value: 1.0}
+  - {name: x, dtype: float32, shape: [n]}
+  - {name: y, dtype: float32, shape: [n], role: inout}
+space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
+"""
+CALLS = """
+#include <sys/resource.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <stdio.h>
+void axpy(int, float, const float *, float *);
+static float x[1 << 16], y[1 << 16];
+int main(int count, char **words) { for (int i = 0; i < 64; i++) x[i] = i; BODY return 0; }
+"""
+RecordCalls = Callable[..., RecordReport]
+
+
+@pytest.fixture
+def record_calls(tmp_path: Path) -> RecordCalls:
+    """Records calls of an application whose function is in a library."""
+
+    def run(body: str, function: str = FUNCTION) -> RecordReport:
+        (tmp_path / "axpy.c").write_text(FUNCTION)
+        (tmp_path / "own.c").write_text(function)
+        (tmp_path / "axpy.yaml").write_text(FUNCTION_SPEC)
+        (tmp_path / "main.c").write_text(CALLS.replace("BODY", body))
+        words = [find_toolchain().clang, "-w", "-O1", "-fno-builtin"]
+        library = str(tmp_path / "libaxpy.so")
+        for command in (
+            [*words, "-shared", "-fPIC", "-o", library, str(tmp_path / "own.c")],
+            [
+                *words,
+                "-o",
+                str(tmp_path / "app"),
+                str(tmp_path / "main.c"),
+                f"-Wl,-rpath,{tmp_path}",
+                library,
+            ],
+        ):
+            if subprocess.run(command, capture_output=True, check=False).returncode:
+                pytest.skip("no C library to link an application with")
+        (loaded,) = load_spec(tmp_path / "axpy.yaml")
+        return record_spec([str(tmp_path / "app")], loaded, instances=2)
+
+    return run
+
+
+def test_an_array_that_is_read_and_written_is_recorded_before_the_call(record_calls: RecordCalls) -> None:
+    report = record_calls("for (int i = 0; i < 64; i++) y[i] = 5; axpy(64, 2, x, y);")
+    with RecordingFile(report.recordings[0]) as file:
+        before, after = np.frombuffer(file.before(3), "f4"), np.frombuffer(file.after(3), "f4")
+    np.testing.assert_array_equal(before, 5)
+    np.testing.assert_array_equal(after, 5 + 2 * np.arange(64))
+
+
+def test_nan_and_infinity_come_out_of_the_replay_of_a_function(
+    record_calls: RecordCalls, tmp_path: Path
+) -> None:
+    record_calls("y[3] = 0.0f / 0.0f; y[4] = 1 / 0.0f; axpy(64, 2, x, y);")
+    (tmp_path / "recorded.yaml").write_text(
+        FUNCTION_SPEC + "workload: recordings/*.rec\nverify: {reference: recording}\n"
+    )
+    (loaded,) = load_spec(tmp_path / "recorded.yaml")
+    found = {}
+    for name, text in (
+        ("same", FUNCTION),
+        ("zero", FUNCTION.replace("+ y[i];", "+ (y[i] == y[i] ? y[i] : 0);")),
+    ):
+        evaluation = HostBackend().prepare(loaded.task, workers=1)
+        try:
+            resolved = loaded.space(None).resolve(loaded.space(None).default())
+            own = replace(loaded.task.kernel.variant, files=(Source(name="axpy.c", text=text),))
+            (build,) = evaluation.build([BuildRequest(trial=0, variant=own, resolved=resolved)])
+            found[name] = evaluation.set_baseline(build, resolved).status
+        finally:
+            evaluation.close()
+    assert found == {"same": Status.OK, "zero": Status.WRONG_RESULT}
+
+
+def test_a_crash_in_the_middle_of_a_recorded_call_leaves_no_recording(
+    record_calls: RecordCalls, tmp_path: Path
+) -> None:
+    crashing = FUNCTION.replace("{\n", "{ __builtin_trap();\n", 1)
+    with pytest.raises(UsageError, match="ended in the launch that was being recorded"):
+        record_calls("axpy(64, 2, x, y);", crashing)
+    assert not [p for p in (tmp_path / "recordings").rglob("*") if p.is_file()]
+
+
+def test_a_full_disk_loses_the_recorded_call_and_not_the_application(
+    record_calls: RecordCalls, tmp_path: Path
+) -> None:
+    limit = "struct rlimit most = {9000, 9000}; signal(SIGXFSZ, SIG_IGN); setrlimit(RLIMIT_FSIZE, &most);"
+    done = f'if (y[3] != 6) abort(); fclose(fopen("{tmp_path}/done", "w"));'
+    with pytest.raises(UsageError, match="the recording cannot be written"):
+        record_calls(f"{limit} axpy(1 << 16, 2, x, y); {done}")
+    assert (tmp_path / "done").exists()
+    assert not list(tmp_path.rglob("*.rec"))
+
+
+# ---- what breaks while a recording is written or read ----
+
+WRITES = """
+import resource, signal, sys
+from pathlib import Path
+from tuner.core.errors import MachineError
+from tuner.recorders.recordings.format import Captured, RecordedArgument, Recording, write_recording
+import os
+import re
+data = memoryview(os.urandom(1 << 20))
+one = RecordedArgument(kind="buffer", size_bytes=len(data), root=0)
+recording = Recording(api="opencl", entry="k", arguments=(one,), form="source", text="", global_size=(1,), offset=(0,))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+try:
+    write_recording(Path(sys.argv[1]), recording, {0: Captured(before=data, after=data)})
+except MachineError as error:
+    print(error)
+"""
+
+
+def test_a_disk_that_is_full_when_the_recording_is_written_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "k.rec"
+    path.write_bytes(b"an older one")
+    done = subprocess.run(
+        [sys.executable, "-c", WRITES, str(path)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "cannot be written" in done.stdout, done.stderr
+    assert path.read_bytes() == b"an older one"
+    assert os.listdir(tmp_path) == ["k.rec"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_nothing_is_tuned_on_a_damaged_recording(
+    record_calls: RecordCalls, tmp_path: Path, damage: str
+) -> None:
+    (path,) = record_calls("axpy(64, 2, x, y);").recordings
+    data = bytearray(path.read_bytes())
+    if damage == "cut":
+        del data[len(data) // 2 :]
+    else:
+        data[-100] ^= 4
+    path.write_bytes(bytes(data))
+    (tmp_path / "recorded.yaml").write_text(
+        FUNCTION_SPEC + "workload: recordings/*.rec\nverify: {reference: recording}\n"
+    )
+    with pytest.raises(SpecError, match=path.name):
+        load_spec(tmp_path / "recorded.yaml")
+
+
+# ---- OpenCL ----
+
+CRASHING = """
+import numpy as np
+import pyopencl as cl
+
+devices = [d for p in cl.get_platforms() for d in p.get_devices() if "Portable" in p.name]
+context = cl.Context(devices[:1])
+queue = cl.CommandQueue(context)
+text = "__kernel void bad(__global int *x, ulong at) { *(__global int *)at = 1; x[get_global_id(0)] = 2; }"
+kernel = cl.Kernel(cl.Program(context, text).build(cache_dir=False), "bad")
+x = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=np.zeros(8, np.int32))
+kernel.set_args(x, np.uint64(8))
+cl.enqueue_nd_range_kernel(queue, kernel, (8,), (8,))
+queue.finish()
+"""
+
+
+def test_a_kernel_that_crashes_the_application_leaves_no_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        OpenClBackend().device("pocl")
+    except (MachineError, SpecError) as error:
+        pytest.skip(f"no PoCL: {error}")
+    if Path("/etc/OpenCL/vendors").is_dir() and "OCL_ICD_VENDORS" not in os.environ:
+        monkeypatch.setenv("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
+    (tmp_path / "crashing.py").write_text(CRASHING)
+    with pytest.raises(UsageError, match="ended in the launch that was being recorded"):
+        record_kernel([sys.executable, str(tmp_path / "crashing.py")], "bad", tmp_path / "out", instances=1)
+    assert not list((tmp_path / "out").rglob("*.rec"))
+    assert not list((tmp_path / "out").rglob("*.part"))

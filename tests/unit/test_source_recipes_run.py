@@ -1,0 +1,96 @@
+"""What recipes make of the benchmark kernels is right at odd sizes, with and without leave to add in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner.core.types import BuildRequest, Problem, Resolved, Status, Task
+from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.search.cooking import Attempt, cook
+from tuner.search.recipes import RECIPES
+from tuner.spaces.source.edits import Applied, applied
+from tuner.spaces.source.regions import read_program
+from tuner.spec.load import load_spec
+
+KERNELS = Path(__file__).resolve().parents[2] / "benchmarks" / "kernels"
+PLAIN = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
+FEW = {
+    "lu": ("swept", "outer_product"),
+    "floyd-warshall": ("untied",),
+    "trmm": ("triangle_product", "outer_product"),
+    "syrk": ("triangle_product", "inner_sums"),
+    "gemm": ("inner_product",),
+    "correlation": ("triangle_product",),
+    "atax": ("inner_sums", "loose"),
+}
+DRAWS = 3
+
+
+def task_of(name: str) -> Task:
+    """A kernel at the odd sizes that its spec verifies."""
+    task = load_spec(KERNELS / f"{name}.yaml")[0].task_with(seed=3)
+    return replace(task, problems=tuple(Problem(sizes=p.sizes) for p in task.verify.problems))
+
+
+@pytest.fixture
+def evaluation(request: pytest.FixtureRequest) -> Iterator[HostEvaluation]:
+    """Of the kernel that a test is about, its baseline set."""
+    task = task_of(request.getfixturevalue("name"))
+    with closing(HostBackend().prepare(task, workers=1)) as made:
+        build = made.build([BuildRequest(trial=0, variant=task.kernel.variant, resolved=PLAIN)])[0]
+        report = made.set_baseline(build, PLAIN)
+        assert report.status is Status.OK, report.message
+        yield made
+
+
+def made_of(name: str, recipe: str, *, reassociate: bool) -> list[Applied]:
+    """Different variants that a recipe makes of a kernel."""
+    program = read_program(task_of(name).kernel)
+    found: dict[str, Applied] = {}
+    for seed in range(DRAWS):
+        rng = np.random.default_rng(seed)
+        made = cook(RECIPES[recipe], Attempt(program=program, edits=(), rng=rng, reassociate=reassociate))
+        if made is not None and made.edits:
+            one = applied(made.program, made.edits)
+            found[one.variant.files[0].text] = one
+    return list(found.values())
+
+
+def wrong(evaluation: HostEvaluation, made: Applied, rng: np.random.Generator) -> str:
+    """What is wrong with a variant at drawn sizes of its tunables; empty when nothing is."""
+    values = {p.name: int(p.values[int(rng.integers(len(p.values)))]) for p in made.parameters}
+    resolved = replace(PLAIN, macros=values)
+    build = evaluation.build([BuildRequest(trial=1, variant=made.variant, resolved=resolved)])[0]
+    if build.status is not Status.OK:
+        return f"{build.status}: {build.message} {values}"
+    with closing(evaluation.open(build, resolved, purpose="search", number=0)) as session:
+        verdict = session.verify()
+    return "" if verdict.status is Status.OK else f"{verdict.status}: {verdict.message} {values}"
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_the_recipes_that_a_kernel_needs_are_right(name: str, evaluation: HostEvaluation) -> None:
+    """Each makes something of it, and that is right."""
+    rng = np.random.default_rng(7)
+    for recipe in FEW[name]:
+        variants = made_of(name, recipe, reassociate=True)
+        assert variants, recipe
+        for made in variants[:2]:
+            assert made.checked
+            assert not (text := wrong(evaluation, made, rng)), f"{text}\n{made.variant.files[0].text}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(p.stem for p in KERNELS.glob("*.yaml")))
+def test_every_recipe_is_right(name: str, evaluation: HostEvaluation) -> None:
+    """Of every kernel."""
+    rng = np.random.default_rng(11)
+    for recipe in RECIPES:
+        for made in made_of(name, recipe, reassociate=True)[:1]:
+            assert not (text := wrong(evaluation, made, rng)), f"{recipe}: {text}"

@@ -1,0 +1,129 @@
+"""Records made anew with a good chain around events that are no run's: one line wherever they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tuner
+from tuner.core.errors import RecordError, SpecError, TunerError
+from tuner.core.types import Resolved
+from tuner.driver.audit import audit
+from tuner.driver.options import Options
+from tuner.driver.outcome.frames import read_rows
+from tuner.driver.runs import begin
+from tuner.driver.state.strangers import holding_together
+from tuner.recorders.record import Event, RunRecord
+from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
+
+SPEC = """
+kernel: {source: scale.c, entry: scale}
+problem: {n: 256}
+arguments:
+  - {name: a, dtype: float32, shape: [n]}
+  - {name: b, dtype: float32, shape: [n], role: output}
+  - {name: n, dtype: int32, value: n}
+space: {parameters: {STEP: {low: 1, high: 64}}, passes: off}
+search: {strategy: random, budget: {evaluations: 12}}
+"""
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def seconds(resolved: Resolved) -> float:
+    return 1e-3 / int(resolved.macros["STEP"])
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The record of a run."""
+    folder = tmp_path_factory.mktemp("good")
+    (folder / "scale.c").write_text("void scale(const float *a, float *b, int n) { b[0] = a[0] * STEP; }\n")
+    (folder / "scale.yaml").write_text(SPEC)
+    (spec,) = load_spec(folder / "scale.yaml")
+    backend = SimulatedBackend(seconds=seconds)
+    begin(spec, folder / "good.run", Options(seed=1, workers=1), backend=backend)
+    return folder / "good.run"
+
+
+@pytest.fixture
+def forge(good: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Writes a run's record with one kind of event changed, the chain and the digest made anew."""
+
+    def make(kind: str, change: Change, *, twice: bool = False, name: str = "forged.run") -> Path:
+        path = tmp_path / name
+        changed = 0
+        with RunRecord.read(good) as source, RunRecord.create(path) as target:
+            blobs = {name: source.blob(name) for e in source.events() for name in _blobs(e.body)}
+            for event in source.events():
+                body = dict(event.body)
+                if event.kind == kind:
+                    body = change(body) or body
+                    changed += 1
+                for _ in range(2 if twice and event.kind == kind else 1):
+                    target.append([Event(event.kind, body, event.trial)], blobs)
+        assert changed, kind
+        return path
+
+    return make
+
+
+def _blobs(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value.removeprefix("blob:")] if value.startswith("blob:") else []
+    items: Any = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return [name for item in items for name in _blobs(item)]
+
+
+CHANGES: dict[str, tuple[str, Change]] = {
+    "a trial without a status": ("trial", lambda b: b.pop("status") and None),
+    "a trial of a status that there is not": ("trial", lambda b: b.update(status="splendid")),
+    "times that are words": ("samples", lambda b: b["measurements"][0].update(times_s=["x", "y"])),
+    "no measurements": ("samples", lambda b: b.update(measurements=7)),
+    "a clock that is a list": ("build", lambda b: b.update(clock_s=[])),
+    "a final of nothing": ("final", lambda b: {"clock_s": 1.0}),
+    "intervals of words": ("verdict", lambda b: b.update(speedup="much")),
+    "a choice of what is not there": ("choice", lambda b: dict.fromkeys(b, 10**9)),
+    "a baseline without a status": ("baseline", lambda b: b.pop("status") and None),
+    "a start without settings": ("start", lambda b: b.pop("settings") and None),
+    "a start with settings of words": ("start", lambda b: b.update(settings="fast")),
+    "a start of files that are none": ("start", lambda b: b.update(files=[1])),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_events_that_no_run_has_are_one_line(forge: Callable[..., Path], name: str) -> None:
+    path = forge(*CHANGES[name])
+    for read in (lambda: audit(path), lambda: tuner.load(path).to_json(), lambda: read_rows(path)):
+        complaint, report = "", None
+        try:
+            report = read()
+        except TunerError as error:
+            complaint = str(error)
+        assert "\n" not in complaint
+        # Whoever only looks may see less than the audit, which has to find it.
+        assert not getattr(report, "clean", False), name
+
+
+def test_a_second_start_is_found(forge: Callable[..., Path]) -> None:
+    report = audit(forge("start", lambda b: None, twice=True))
+    assert not report.clean
+    assert "a run begins once" in report.differences[0]
+
+
+def test_what_a_person_is_told(forge: Callable[..., Path]) -> None:
+    report = audit(forge("samples", CHANGES["no measurements"][1]))
+    assert "does not hold together" in report.differences[0]
+    path = forge("trial", CHANGES["a trial without a status"][1], name="other.run")
+    with pytest.raises(RecordError, match="does not hold together") as found:
+        tuner.load(path)
+    assert "tuner replay" in found.value.hint
+
+
+def test_the_users_own_mistakes_stay_what_they_are() -> None:
+    with pytest.raises(SpecError, match="mine"), holding_together():
+        raise SpecError("mine", "")
