@@ -321,10 +321,12 @@ def test_the_record_of_a_run_holds_the_marks(tmp_path: Path, nvml: Any) -> None:
     outcome = begin(spec, tmp_path / "a.run", Options(workers=1), backend=backend)
     assert not outcome.failed
     with RunRecord.read(tmp_path / "a.run") as record:
-        kinds = {e.kind for e in record.events() for m in e.body.get("measurements", ()) if _marked(m)}
-    assert {"samples", "final"} <= kinds
+        measured = [m for e in record.events() for m in e.body.get("measurements", ())]
+    # Whether anything is compared at the end is up to the times; what was timed is marked, wherever it was.
+    assert measured
+    assert all(_marked(m) for m in measured)
 
 
 def _marked(measurement: Any) -> bool:
     notes = measurement["notes"]
-    return notes.get("measured_again") is True and "throttles" in notes["disturbed"][0]
+    return notes.get("measured_again") is True and any("throttles" in d for d in notes["disturbed"])
