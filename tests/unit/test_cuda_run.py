@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cuda_stand_in as stand_in
 import pytest
 
 from tuner.core.errors import MachineError
@@ -20,19 +19,6 @@ from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
-
-def load(path: Path) -> Any:
-    """A module of the tests, by its path."""
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-stand_in = load(Path(__file__).parents[1] / "stand_ins" / "cuda_stand_in.py")
 needs_compiler = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
 needs_nvrtc = pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
 

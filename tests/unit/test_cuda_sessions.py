@@ -5,14 +5,13 @@ The stand-in (``tests/stand_ins/cuda_driver.c``) calls kernels on the host; ``te
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cuda_stand_in as stand_in
 import pytest
 
 from tuner.core.canonical import canonical_json
@@ -25,19 +24,6 @@ from tuner.evaluators.cuda.slabs import Slab
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.workloads import make_workload
 
-
-def load(path: Path) -> Any:
-    """A module of the tests, by its path."""
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-stand_in = load(Path(__file__).parents[1] / "stand_ins" / "cuda_stand_in.py")
 HEAD, GOOD, RESOLVED = stand_in.HEAD, stand_in.GOOD, stand_in.RESOLVED
 make_task, compile_shared = stand_in.make_task, stand_in.compile_shared
 pytestmark = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")

@@ -7,7 +7,6 @@ device, through a stand-in for NVML.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cuda_stand_in as stand_in
 import pytest
 
 from tuner.core.canonical import canonical_json
@@ -216,18 +216,6 @@ def test_the_less_disturbed_one_counts(looks: list[list[str]], kept: int, marks:
     assert undisturbed(lambda: next(made), lambda: watcher) == (kept, marks)
 
 
-def load(path: Path) -> Any:
-    """A module of the tests, by its path."""
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-stand_in = load(Path(__file__).parents[1] / "stand_ins" / "cuda_stand_in.py")
 needs_compiler = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
 HEAT, CAP = 0x40, 0x4
 ALWAYS = -1

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import llm_server as server
 import pytest
 
 from tuner.core.errors import MachineError
@@ -21,17 +19,6 @@ from tuner.search.llm.exchange import Answer, Model, Request, bound_tokens
 KEY = "sk-this-is-a-secret-0123456789"
 
 
-def _load(path: Path) -> ModuleType:
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-server = _load(Path(__file__).parents[1] / "stand_ins" / "llm_server.py")
 Reply = server.Reply
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import llm_server as server
 import pytest
 
 from tuner.driver.audit import audit
@@ -58,17 +57,6 @@ HOSTILE = {
 }
 
 
-def _load(path: Path) -> ModuleType:
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-server = _load(Path(__file__).parents[1] / "stand_ins" / "llm_server.py")
 Reply = server.Reply
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import llm_server as server
 import pytest
 from product_runs import KERNEL, TASK
 
@@ -57,17 +55,6 @@ BY: [2, 4, 8] = 4
 NO_MATCH = "<<<<<<< SEARCH\nfloat nothing;\n=======\nfloat x;\n>>>>>>> REPLACE\n"
 
 
-def _load(path: Path) -> ModuleType:
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-server = _load(Path(__file__).parents[1] / "stand_ins" / "llm_server.py")
 Reply = server.Reply
 
 

@@ -6,14 +6,13 @@ was launched with into its output, so that it can be told from the application's
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cuda_applications as shop
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -36,20 +35,6 @@ from tuner.recorders.recordings.format import Recording, RecordingFile
 from tuner.spaces.launch import geometry
 from tuner.spec.load import load_spec
 
-
-def load(path: Path) -> Any:
-    """A module of the tests, by its path."""
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-STAND_INS = Path(__file__).parents[1] / "stand_ins"
-shop = load(STAND_INS / "cuda_applications.py")
 stand_in, KERNEL, LAUNCH = shop.stand_in, shop.KERNEL, shop.LAUNCH
 
 pytestmark = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")

@@ -5,14 +5,14 @@ The applications are real processes that reach the driver as statically linked r
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cuda_applications as shop
+import cuda_stand_in as stand_in
 import numpy as np
 import pytest
 
@@ -30,24 +30,8 @@ from tuner.evaluators.cuda.backend import CudaBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec
 
-
-def load(path: Path) -> Any:
-    """A module of the tests, by its path."""
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-STAND_INS = Path(__file__).parents[1] / "stand_ins"
-stand_in = load(STAND_INS / "cuda_stand_in.py")
-
 pytestmark = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")
 
-shop = load(STAND_INS / "cuda_applications.py")
 KERNEL, LAUNCH, Applications = shop.KERNEL, shop.LAUNCH, shop.Applications
 
 

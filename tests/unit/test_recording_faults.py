@@ -6,7 +6,6 @@ result or a clear refusal here.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 import re
@@ -18,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cuda_applications as shop
 import numpy as np
 import pytest
 
@@ -34,19 +34,6 @@ from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec
 
-
-def load(path: Path) -> Any:
-    """A module of the tests, by its path."""
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-shop = load(Path(__file__).parents[1] / "stand_ins" / "cuda_applications.py")
 stand_in, KERNEL, LAUNCH = shop.stand_in, shop.KERNEL, shop.LAUNCH
 PASS = re.compile(r"[a-z][a-z0-9-]+")
 needs_compiler = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import json
 import os
 import subprocess
@@ -13,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cuda_stand_in as stand_in
 import numpy as np
 import pytest
 
@@ -21,20 +21,6 @@ from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec
-
-
-def load(path: Path) -> Any:
-    """A module of the tests, by its path."""
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module
-    found.loader.exec_module(module)
-    return module
-
-
-stand_in = load(Path(__file__).parents[1] / "stand_ins" / "cuda_stand_in.py")
 
 Script = Callable[[str], dict[str, Any]]
 
