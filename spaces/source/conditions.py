@@ -26,8 +26,8 @@ from tuner.spaces.source.syntax import Binary, Expr, For, Name, Number, Ternary
 __all__ = ["Conditions", "Order", "all_of", "any_of"]
 
 Order = tuple[int | str, ...]
-"""When an instance runs: places and loop keys, compared from the left; ``-key`` for a loop run backwards, ``2*i+j`` for
-a wavefront."""
+"""When an instance runs: places and loop keys, compared from the left; ``-key`` for a loop run backwards, ``2*i+j+1``
+for what leans or stays behind."""
 
 
 def all_of(conditions: Sequence[str]) -> str:
@@ -96,10 +96,13 @@ class Conditions:
         """One component of an order."""
         if isinstance(part, int):
             return str(part)
+        if "+" in part:
+            return f"({' + '.join(self.time(p, side) for p in part.split('+'))})"
+        if part.isdigit():
+            return part
         factor, star, skewed = part.partition("*")
         if star:
-            outer, _, inner = skewed.partition("+")
-            return f"({factor} {self.time(outer, side)} + {self.time(inner, side)})"
+            return f"{factor} {self.time(skewed, side)}"
         key = part.removeprefix("-")
         forward = self._loops[key].upward != part.startswith("-")
         return f"{'' if forward else '-'}{side}{self._numbers[key]}"
@@ -186,8 +189,9 @@ class Conditions:
 
     def _sides(self, bound: Expr, known: dict[str, str], *, smallest: bool) -> list[str]:
         extreme = _extreme(bound, smallest=smallest)
-        parts = [bound] if extreme is None else extreme
-        return [self._affine(e, known) for e in parts]
+        if extreme is None:
+            return [self._affine(bound, known)]
+        return [text for part in extreme for text in self._sides(part, known, smallest=smallest)]
 
     def _whole_tiles(self, loop: For, counter: str, size: str, known: dict[str, str]) -> list[str]:
         """A loop over whole tiles ends before what they leave over."""

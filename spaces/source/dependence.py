@@ -80,6 +80,24 @@ class Dependences:
                 if self._possible(pair, wrong):
                     raise Refused(f"{_reason(pair)} (backwards along loop {key})")
 
+    def backward(self, time: Callable[[Leaf], str], *, within: str = "") -> str:
+        """A dependence that goes backwards along a coordinate, or nothing.
+
+        Args:
+            time: a statement's coordinate, as one component of an order; empty for one that is not looked at.
+            within: a loop; only dependences within one iteration of it count.
+        """
+        for pair in self._relevant():
+            before, after = time(pair.first), time(pair.second)
+            if not before or not after:
+                continue
+            wrong = [f"{self._texts.time(after, 'y')} < {self._texts.time(before, 'x')}"]
+            if within:
+                wrong.append(f"{self._texts.time(within, 'x')} = {self._texts.time(within, 'y')}")
+            if self._possible(pair, all_of(wrong)):
+                return _reason(pair)
+        return ""
+
     def check_lanes(self, key: str) -> None:
         """Checks that successive iterations of a loop may run in lanes, statement by statement, reads before writes.
 

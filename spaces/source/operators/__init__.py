@@ -17,6 +17,7 @@ from tuner.spaces.source.operators import (
     nests,
     ranges,
     scalars,
+    skewing,
     staging,
     sweeps,
     waves,
@@ -25,7 +26,7 @@ from tuner.spaces.source.operators.base import Operator, Refused
 
 __all__ = ["OPERATORS", "Operator", "Refused"]
 
-_HOST = (nests, ranges, sweeps, blocking, scalars, arrays, hints, branches, waves)
+_HOST = (nests, ranges, sweeps, blocking, scalars, arrays, hints, branches, waves, skewing)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(

@@ -254,16 +254,17 @@ def _bodies(body: tuple[Stmt, ...]) -> Iterable[tuple[Stmt, ...]]:
 
 
 def replace_statement(
-    function: Function, old: Stmt, new: Sequence[Stmt], *, also: Stmt | None = None
+    function: Function, old: Stmt, new: Sequence[Stmt], *, also: Sequence[Stmt] = ()
 ) -> Function:
-    """The function with one statement (by identity) replaced by others; ``also`` is taken out."""
+    """The function with one statement (by identity) replaced by others; those in ``also`` are taken out."""
+    out = {id(s) for s in also}
 
     def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         made: list[Stmt] = []
         for stmt in body:
             if stmt is old:
                 made += new
-            elif stmt is also:
+            elif id(stmt) in out:
                 continue
             elif isinstance(stmt, For | Block):
                 made.append(replace(stmt, body=visit(stmt.body)))

@@ -122,7 +122,8 @@ def vectorize(function: Function, args: Args) -> Function:
 
     Args:
         function: to change.
-        args: ``loop``; ``parameters``: width, interleaving.
+        args: ``loop``; ``parameters``: width, interleaving; ``masked``: whether what vectors leave over is computed
+            by a vector with a mask, not one by one.
     """
     loop = find_loop(function, argument(args, "loop"))
     require_simple_loop(function, loop)
@@ -137,7 +138,8 @@ def vectorize(function: Function, args: Args) -> Function:
     names = [e.id if isinstance(e, Name) else "" for e in (width, count)]
     safe = "clang loop vectorize(assume_safety)"
     hint = f"clang loop vectorize_width({names[0]}) interleave_count({names[1]})"
-    pragmas = (*loop.pragmas, safe, hint)
+    masks = ("clang loop vectorize_predicate(enable)",) if args.get("masked") is True else ()
+    pragmas = (*loop.pragmas, safe, hint, *masks)
     return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
 
 
@@ -148,7 +150,9 @@ def _vectorize_sites(function: Function, reassociate: bool) -> Iterator[dict[str
             first = parameter(function, f"WIDTH_{loop.var}", (2, 4, 8, 16, 32), 8)
             second = parameter(function, f"INTERLEAVE_{loop.var}", (1, 2, 4, 8), 1)
             found = {"loop": loop.key, "parameters": [first, second]}
-            yield found | ({"reassociate": True} if reassociate else {})
+            found |= {"reassociate": True} if reassociate else {}
+            yield found
+            yield found | {"masked": True}
 
 
 def _pointers(function: Function) -> list[Param]:
