@@ -13,6 +13,8 @@ from tuner.search.sites import (
     all_axes,
     depth,
     in_rectangle,
+    longest,
+    masked,
     most_arrays,
     over_rows,
     over_tiles,
@@ -21,6 +23,7 @@ from tuner.search.sites import (
     sum_inwards,
     sum_outwards,
     two_points,
+    unmasked,
 )
 from tuner.spaces.source.operators.base import DEVICE
 
@@ -45,9 +48,18 @@ _BLOCKED = (
 )
 
 _ALONG = (
-    Step(operators=("vectorize",), everywhere=True, most=_MOST_HINTS, chance=0.8),
+    Step(operators=("vectorize",), wanted=unmasked, everywhere=True, most=_MOST_HINTS, chance=0.8),
     *_TOLD,
 )
+
+# Rows of a grid are seldom whole vectors long.
+_MASKED = (
+    Step(operators=("vectorize",), wanted=masked, everywhere=True, most=_MOST_HINTS),
+    Step(operators=("vectorize",), wanted=masked, everywhere=True, most=_MOST_HINTS, rests=True),
+    *_TOLD,
+)
+
+_SWEPT_ROWS = (Step(operators=("vector_block",), wanted=two_points, everywhere=True, chance=0.4), *_MASKED)
 
 RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
     {
@@ -75,7 +87,7 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("interchange",), needed=True),
             Step(operators=("interchange",), chance=0.5),
             Step(operators=("unroll_and_jam", "scalar_replace"), chance=0.7),
-            Step(operators=("vectorize",), chance=0.5),
+            Step(operators=("vectorize",), wanted=unmasked, chance=0.5),
             *_TOLD,
         ),
         # The sum innermost, its element in a register, then a block of such sums.
@@ -95,7 +107,7 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("interchange",), wanted=ragged_outwards, everywhere=True),
             Step(operators=("scalar_replace",), wanted=in_rectangle, everywhere=True),
             *_BLOCKED,
-            Step(operators=("vectorize",), everywhere=True, most=_MOST_HINTS, chance=0.5),
+            Step(operators=("vectorize",), wanted=unmasked, everywhere=True, most=_MOST_HINTS, chance=0.5),
         ),
         # No sum innermost: vectors run along the elements.
         "outer_product": (
@@ -144,8 +156,15 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
         "told": (
             Step(operators=("restrict",)),
             Step(operators=("if_convert",), everywhere=True),
-            Step(operators=("vectorize",), everywhere=True, chance=0.7),
+            Step(operators=("vectorize",), wanted=unmasked, everywhere=True, chance=0.7),
         ),
+        # Sweeps one behind the other, several steps of time while their rows are in cache.
+        "leaning": (Step(operators=("skew",), needed=True), *_SWEPT_ROWS),
+        "together": (
+            Step(operators=("fuse_shifted",), wanted=longest, everywhere=True, needed=True),
+            *_SWEPT_ROWS,
+        ),
+        "masked": (Step(operators=("vectorize",), wanted=masked, needed=True), *_MASKED),
         "tiled": (
             Step(operators=("tile",), needed=True),
             Step(operators=("pack",), chance=0.5),

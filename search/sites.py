@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tuner.search.cooking import Filter
+from tuner.spaces.source.operators.base import sibling_after
 from tuner.spaces.source.syntax import (
     Assign,
     Block,
@@ -25,6 +26,8 @@ __all__ = [
     "all_axes",
     "depth",
     "in_rectangle",
+    "longest",
+    "masked",
     "most_arrays",
     "not_over_tiles",
     "over_rows",
@@ -34,6 +37,7 @@ __all__ = [
     "sum_inwards",
     "sum_outwards",
     "two_points",
+    "unmasked",
 ]
 
 
@@ -135,3 +139,20 @@ def all_axes(function: Function, site: Mapping[str, Any]) -> bool:
 def most_arrays(function: Function, site: Mapping[str, Any]) -> bool:
     """Sites with more than one array."""
     return len(site.get("arrays", ())) > 1
+
+
+def masked(function: Function, site: Mapping[str, Any]) -> bool:
+    """Vectors with a mask for what they leave over."""
+    return site.get("masked") is True
+
+
+def unmasked(function: Function, site: Mapping[str, Any]) -> bool:
+    """Vectors without one."""
+    return not masked(function, site)
+
+
+def longest(function: Function, site: Mapping[str, Any]) -> bool:
+    """Loops together with the one that follows them, where one does."""
+    keys = site.get("loops", ())
+    last = next((n for n in statements(function.body) if isinstance(n, For) and n.key == keys[-1]), None)
+    return last is None or not isinstance(sibling_after(function, last), For)

@@ -107,7 +107,9 @@ def same(program: Program, name: str, variants: Sequence[Applied], folder: Path,
         for at, tunable in enumerate(made.parameters):
             text += [f"#undef {tunable.name}", f"#define {tunable.name} tunable[{at}]"]
         text.append(made.variant.files[0].text)
-    kinds = ", ".join("const float *" if "const" in p.text else "float *" if p.is_array else "int" for p in params)
+    kinds = ", ".join(
+        "const float *" if "const" in p.text else "float *" if p.is_array else "int" for p in params
+    )
     names = ", ".join(f"variant_{n}" for n in range(len(variants)))
     text.append(f"static void (*const variants[])({kinds}) = {{{names}}};")
     count = len(arrays)

@@ -48,6 +48,7 @@ from tuner.spaces.source.syntax import (
     Name,
     Number,
     Stmt,
+    Ternary,
     index_chain,
     names_in,
     subtrees,
@@ -326,7 +327,7 @@ def _fusion(function: Function, loops: Sequence[For]) -> Iterator[dict[str, Any]
 
 
 def _strip(function: Function, loop: For, taken: Iterable[str] = ()) -> dict[str, Any]:
-    values, default = (_STRIPS, 4) if _has_rows(loop) else (_LONG_STRIPS, 512)
+    values, default = (_STRIPS, 8) if _has_rows(loop) else (_LONG_STRIPS, 512)
     return parameter(function, f"STRIP_{loop.var}", values, default, taken)
 
 
@@ -337,7 +338,7 @@ def _runs(function: Function) -> list[list[For]]:
     for loop in all_loops(function):
         run: list[For] = []
         after: Stmt | None = loop
-        while isinstance(after, For) and id(after) not in seen and after.by_one and after.upward:
+        while isinstance(after, For) and id(after) not in seen and _is_whole(after):
             if run and _has_rows(after) != _has_rows(loop):
                 break
             run.append(after)
@@ -348,13 +349,18 @@ def _runs(function: Function) -> list[list[For]]:
     return found
 
 
+def _is_whole(loop: For) -> bool:
+    """Whether a loop counts upwards by one and is no part of a strip already."""
+    return loop.by_one and loop.upward and not isinstance(loop.start, Ternary)
+
+
 def _has_rows(loop: For) -> bool:
     return any(isinstance(s, For) for s in loop.body)
 
 
 def _skew_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     for time in all_loops(function):
-        loops = [s for s in time.body if isinstance(s, For) and s.by_one and s.upward]
+        loops = [s for s in time.body if isinstance(s, For) and _is_whole(s)]
         loops = [f for f in loops if _has_rows(f)] or loops
         if not loops or not time.by_one or _is_subscript(time):
             continue
