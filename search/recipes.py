@@ -153,6 +153,7 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             *_TOLD,
         ),
         "wavefront": (Step(operators=("wavefront",), everywhere=True, needed=True), *_TOLD),
+        "diagonal": (Step(operators=("diagonals",), needed=True), *_TOLD),
         "told": (
             Step(operators=("restrict",)),
             Step(operators=("if_convert",), everywhere=True),

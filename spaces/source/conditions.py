@@ -113,6 +113,10 @@ class Conditions:
         """Which instances of a statement there are."""
         return all_of([c for f, known in self._counters(leaf, side) for c in self._bounds(f, known, side)])
 
+    def place(self, access: Access) -> tuple[Poly, ...]:
+        """The subscripts of an array that is written, flat ones taken apart by their strides."""
+        return self._splits[access.variable, access.subscripts]
+
     def same_place(self, a: Access, b: Access, first: Leaf, second: Leaf) -> str:
         """When two references to one variable touch the same element."""
         one, two = (self._splits[p.variable, p.subscripts] for p in (a, b))

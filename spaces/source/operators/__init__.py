@@ -11,6 +11,7 @@ from tuner.spaces.source.operators import (
     branches,
     coarsen,
     device_hints,
+    diagonals,
     grids,
     hints,
     lanes,
@@ -26,7 +27,7 @@ from tuner.spaces.source.operators.base import Operator, Refused
 
 __all__ = ["OPERATORS", "Operator", "Refused"]
 
-_HOST = (nests, ranges, sweeps, blocking, scalars, arrays, hints, branches, waves, skewing)
+_HOST = (nests, ranges, sweeps, blocking, scalars, arrays, hints, branches, waves, skewing, diagonals)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(

@@ -387,7 +387,12 @@ def _skew_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 def _slope(found: Dependences, time: str, sweeps: Mapping[int | str, _Sweep]) -> int:
     """The smallest slope that keeps every dependence."""
     for slope in range(_MOST + 1):
-        if not found.backward(lambda leaf, by=slope: f"{by}*{time}+{_of(leaf, sweeps).row}"):
+        ahead = f"{slope}*{time}+"
+
+        def row(leaf: Leaf, ahead: str = ahead) -> str:
+            return f"{ahead}{_of(leaf, sweeps).row}"
+
+        if not found.backward(row):
             return slope
     raise Refused("no slope keeps the dependences")
 
