@@ -14,7 +14,6 @@ from tuner.search.sites import (
     depth,
     in_rectangle,
     longest,
-    masked,
     most_arrays,
     over_rows,
     over_tiles,
@@ -23,11 +22,11 @@ from tuner.search.sites import (
     sum_inwards,
     sum_outwards,
     two_points,
-    unmasked,
 )
+from tuner.spaces.source.operators import MOVES, OPERATORS
 from tuner.spaces.source.operators.base import DEVICE
 
-__all__ = ["DEVICE_RECIPES", "RECIPES", "recipes_for"]
+__all__ = ["DEVICE_RECIPES", "RECIPES", "SHAPED", "recipes_for"]
 
 _MOST_HINTS = 16
 
@@ -48,14 +47,14 @@ _BLOCKED = (
 )
 
 _ALONG = (
-    Step(operators=("vectorize",), wanted=unmasked, everywhere=True, most=_MOST_HINTS, chance=0.8),
+    Step(operators=("vectorize",), everywhere=True, most=_MOST_HINTS, chance=0.8),
     *_TOLD,
 )
 
 # Rows of a grid are seldom whole vectors long.
 _MASKED = (
-    Step(operators=("vectorize",), wanted=masked, everywhere=True, most=_MOST_HINTS),
-    Step(operators=("vectorize",), wanted=masked, everywhere=True, most=_MOST_HINTS, rests=True),
+    Step(operators=("vectorize_masked",), everywhere=True, most=_MOST_HINTS),
+    Step(operators=("vectorize_masked",), everywhere=True, most=_MOST_HINTS, rests=True),
     *_TOLD,
 )
 
@@ -87,7 +86,7 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("interchange",), needed=True),
             Step(operators=("interchange",), chance=0.5),
             Step(operators=("unroll_and_jam", "scalar_replace"), chance=0.7),
-            Step(operators=("vectorize",), wanted=unmasked, chance=0.5),
+            Step(operators=("vectorize",), chance=0.5),
             *_TOLD,
         ),
         # The sum innermost, its element in a register, then a block of such sums.
@@ -107,7 +106,7 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("interchange",), wanted=ragged_outwards, everywhere=True),
             Step(operators=("scalar_replace",), wanted=in_rectangle, everywhere=True),
             *_BLOCKED,
-            Step(operators=("vectorize",), wanted=unmasked, everywhere=True, most=_MOST_HINTS, chance=0.5),
+            Step(operators=("vectorize",), everywhere=True, most=_MOST_HINTS, chance=0.5),
         ),
         # No sum innermost: vectors run along the elements.
         "outer_product": (
@@ -157,7 +156,7 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
         "told": (
             Step(operators=("restrict",)),
             Step(operators=("if_convert",), everywhere=True),
-            Step(operators=("vectorize",), wanted=unmasked, everywhere=True, chance=0.7),
+            Step(operators=("vectorize",), everywhere=True, chance=0.7),
         ),
         # Sweeps one behind the other, several steps of time while their rows are in cache.
         "leaning": (Step(operators=("skew",), needed=True), *_SWEPT_ROWS),
@@ -165,7 +164,7 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("fuse_shifted",), wanted=longest, everywhere=True, needed=True),
             *_SWEPT_ROWS,
         ),
-        "masked": (Step(operators=("vectorize",), wanted=masked, needed=True), *_MASKED),
+        "masked": (Step(operators=("vectorize_masked",), needed=True), *_MASKED),
         "tiled": (
             Step(operators=("tile",), needed=True),
             Step(operators=("pack",), chance=0.5),
@@ -175,6 +174,9 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
 )
 """Recipes for functions on the host by name."""
 
+
+SHAPED = frozenset({"diagonal", "leaning", "together", "wavefront", "swept", "untied", "triangle_product"})
+"""Recipes for a shape of loops that few kernels have: where one applies at all, it is what the kernel needs."""
 
 _TOLD_DEVICE = (
     Step(operators=("restrict",), chance=0.7),
@@ -235,6 +237,11 @@ DEVICE_RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
 """Recipes for kernels that are launched by name."""
 
 
-def recipes_for(language: str) -> Mapping[str, Sequence[Step]]:
-    """Recipes by name for sources in a language."""
-    return DEVICE_RECIPES if language in DEVICE else RECIPES
+def recipes_for(language: str, moves: int = MOVES) -> Mapping[str, Sequence[Step]]:
+    """Recipes by name for sources in a language; those with later operators than ``moves`` left out."""
+    found = DEVICE_RECIPES if language in DEVICE else RECIPES
+    return {n: steps for n, steps in found.items() if all(_known(s, moves) for s in steps)}
+
+
+def _known(step: Step, moves: int) -> bool:
+    return all(OPERATORS[o].since <= moves for o in step.operators)

@@ -27,7 +27,6 @@ __all__ = [
     "depth",
     "in_rectangle",
     "longest",
-    "masked",
     "most_arrays",
     "not_over_tiles",
     "over_rows",
@@ -37,7 +36,6 @@ __all__ = [
     "sum_inwards",
     "sum_outwards",
     "two_points",
-    "unmasked",
 ]
 
 
@@ -139,16 +137,6 @@ def all_axes(function: Function, site: Mapping[str, Any]) -> bool:
 def most_arrays(function: Function, site: Mapping[str, Any]) -> bool:
     """Sites with more than one array."""
     return len(site.get("arrays", ())) > 1
-
-
-def masked(function: Function, site: Mapping[str, Any]) -> bool:
-    """Vectors with a mask for what they leave over."""
-    return site.get("masked") is True
-
-
-def unmasked(function: Function, site: Mapping[str, Any]) -> bool:
-    """Vectors without one."""
-    return not masked(function, site)
 
 
 def longest(function: Function, site: Mapping[str, Any]) -> bool:

@@ -193,9 +193,8 @@ class Conditions:
 
     def _sides(self, bound: Expr, known: dict[str, str], *, smallest: bool) -> list[str]:
         extreme = _extreme(bound, smallest=smallest)
-        if extreme is None:
-            return [self._affine(bound, known)]
-        return [text for part in extreme for text in self._sides(part, known, smallest=smallest)]
+        parts = [bound] if extreme is None else extreme
+        return [self._affine(e, known) for e in parts]
 
     def _whole_tiles(self, loop: For, counter: str, size: str, known: dict[str, str]) -> list[str]:
         """A loop over whole tiles ends before what they leave over."""

@@ -138,6 +138,32 @@ def test_the_sweeps_of_the_benchmarks_stay_the_same(name: str, tmp_path: Path) -
     assert not (text := same(program, entry, variants, tmp_path, trials=60)), text
 
 
+@pytest.mark.skipif(CC is None, reason="needs a C compiler")
+@given(
+    reads=st.lists(st.tuples(st.integers(-1, 1), st.integers(-2, 2)), min_size=1, max_size=4),
+    low=st.tuples(st.integers(1, 2), st.integers(2, 3)),
+    timed=st.booleans(),
+)
+@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_sweep_in_place_stays_the_same(
+    reads: list[tuple[int, int]], low: tuple[int, int], timed: bool, tmp_path: Path
+) -> None:
+    """Along its diagonals, wherever a sweep looks; sizes and steps from none on."""
+    value = " + ".join(f"a[(i + {i}) * m + j + {j}]" for i, j in [(0, -1), *reads])
+    text = (
+        "void f(float *a, int steps, int n, int m)\n{\n"
+        + "for (int t = 0; t < steps; t++)\n" * timed
+        + f"for (int i = {low[0]}; i < n - 1; i++) for (int j = {low[1]}; j < m - 2; j++)\n"
+        + f"a[i * m + j] = 0.25f * ({value});\n}}\n"
+    )
+    program = program_of(text, "f")
+    variants = [v for v in variants_of(program, 0) if v.variant.edits[0]["op"] == "diagonals"]
+    if variants:
+        folder = tmp_path / os.urandom(4).hex()
+        folder.mkdir()
+        assert not (found := same(program, "f", variants, folder, trials=60)), found
+
+
 @st.composite
 def sweeps(draw: st.DrawFn) -> str:
     """Sweeps over one or two dimensions that read some neighbours, in a loop over time or not."""
@@ -166,7 +192,7 @@ def sweeps(draw: st.DrawFn) -> str:
 
 @pytest.mark.skipif(CC is None, reason="needs a C compiler")
 @given(text=sweeps(), seed=st.integers(0, 1 << 20))
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_sweeps_stay_the_same(text: str, seed: int, tmp_path: Path) -> None:
     """What is not refused is right."""
     program = program_of(text, "f")

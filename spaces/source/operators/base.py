@@ -87,6 +87,7 @@ class Operator:
             else only the verification stands between a wrong candidate and the search.
         raw: whether it changes statements without any idea behind it, so that it is worth few tries.
         languages: that it writes.
+        since: the first set of moves that has it, so that what earlier runs proposed can be derived again.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Operator:
     checked: bool = True
     raw: bool = False
     languages: tuple[str, ...] = ("c", "c++", "opencl", "cuda")
+    since: int = 1
 
 
 def argument(args: Args, name: str, kind: type = str) -> Any:

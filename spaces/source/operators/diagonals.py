@@ -174,7 +174,7 @@ def _grid(function: Function, found: Dependences, nest: Sequence[For], lag: int)
     used = {s for s in used if s}
     if not used <= set(offsets) or offsets[subscripts] != (0, 0):
         raise Refused(f"the places in {array} cannot be told apart")
-    grid = _Grid(
+    return _Grid(
         nest=tuple(nest),
         assign=assign,
         array=array,
@@ -183,11 +183,6 @@ def _grid(function: Function, found: Dependences, nest: Sequence[For], lag: int)
         lag=lag,
         offsets=offsets,
     )
-    low, high = grid.columns(0)
-    for row in {row for row, _ in offsets.values()}:
-        if grid.columns(row)[0] < low or grid.columns(row)[1] > high:
-            raise Refused("other rows are used further than the row itself")
-    return grid
 
 
 def _offset(place: tuple[Poly, ...], nest: Sequence[For]) -> _Offset:
@@ -313,14 +308,14 @@ class _Build:
         if not inwards:
             yield self._copy((start, end), (inner.start, upper_end(inner)), inwards=False)
             return
+        widest = grid.columns(0)
         for row in sorted({row for row, _ in grid.offsets.values()}):
             low, high = grid.columns(row)
             columns = (_moved_by(inner.start, low), _moved_by(upper_end(inner), high))
-            rows = (start, end)
-            if row < 0:
-                rows = (_moved_by(start, row), minimum(start, _moved_by(end, row)))
-            elif row > 0:
-                rows = (maximum(end, _moved_by(start, row)), _moved_by(end, row))
+            rows = (_moved_by(start, row), _moved_by(end, row))
+            # Between the first row that is written and the last one, the row itself covers what others need of it.
+            if row and widest[0] <= low and high <= widest[1]:
+                rows = (rows[0], minimum(start, rows[1])) if row < 0 else (maximum(end, rows[0]), rows[1])
             yield self._copy(rows, columns, inwards=True)
 
     def _copy(self, rows: tuple[Expr, Expr], columns: tuple[Expr, Expr], *, inwards: bool) -> For:
@@ -374,5 +369,6 @@ OPERATORS: Iterable[Operator] = (
         apply=diagonals,
         sites=_sites,
         languages=HOST,
+        since=2,
     ),
 )

@@ -350,8 +350,8 @@ def _runs(function: Function) -> list[list[For]]:
 
 
 def _is_whole(loop: For) -> bool:
-    """Whether a loop counts upwards by one and is no part of a strip already."""
-    return loop.by_one and loop.upward and not isinstance(loop.start, Ternary)
+    """Whether a loop counts upwards by one and is no part of a strip or tile already."""
+    return loop.by_one and loop.upward and not any(isinstance(e, Ternary) for e in (loop.start, loop.limit))
 
 
 def _has_rows(loop: For) -> bool:
@@ -409,11 +409,13 @@ OPERATORS: Iterable[Operator] = (
         summary="runs neighbouring loops strip by strip, each some iterations behind",
         apply=fuse_shifted,
         sites=_fuse_sites,
+        since=2,
     ),
     Operator(
         name="skew",
         summary="takes leaning strips of rows through several steps of time",
         apply=skew,
         sites=_skew_sites,
+        since=2,
     ),
 )
