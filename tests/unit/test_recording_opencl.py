@@ -323,6 +323,20 @@ for n in range(3):
     assert first == [2.0, 4.0, 6.0]
 
 
+def test_a_kernel_that_leaves_nothing_else_to_tune_evolves(record: Record) -> None:
+    report = record(
+        """
+text = SCALE.replace("get_global_id(0)", "get_group_id(0) * get_local_size(0) + get_local_id(0)")
+p = program(text, ["-cl-mad-enable", "-cl-no-signed-zeros"])
+p.scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
+queue.finish()
+"""
+    )
+    assert not [note for note in report.notes if "does not tune" in note]
+    (loaded,) = load_spec(report.specs[0])
+    assert loaded.evolves
+
+
 def test_queues_given_back_with_work_under_way(record: Record) -> None:
     """As OpenCL's own C++ header does it, which makes a queue of its own to fill a buffer."""
     report = record(
