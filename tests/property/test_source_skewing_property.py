@@ -106,9 +106,9 @@ def same(program: Program, name: str, variants: Sequence[Applied], folder: Path,
     for number, made in enumerate(variants):
         text += [f"#undef {name}", f"#define {name} variant_{number}"]
         for at, tunable in enumerate(made.parameters):
-            if tunable.name.startswith(("CELLS", "WIDTH")):
-                continue
-            text += [f"#undef {tunable.name}", f"#define {tunable.name} tunable[{at}]"]
+            # Those have to be constants: vectors short enough to be filled, the buffer as it is.
+            fixed = {"WIDTH": "4", "CELLS": str(tunable.default)}.get(tunable.name.split("_")[0])
+            text += [f"#undef {tunable.name}", f"#define {tunable.name} {fixed or f'tunable[{at}]'}"]
         text.append(made.variant.files[0].text)
     kinds = ", ".join(
         "const float *" if "const" in p.text else "float *" if p.is_array else "int" for p in params
