@@ -10,11 +10,10 @@ parallelism and locality" (1997), for the shifts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tuner.spaces.source.dependence import Dependences
 from tuner.spaces.source.operators.base import (
     Args,
     Operator,
@@ -35,7 +34,14 @@ from tuner.spaces.source.operators.base import (
     sibling_after,
 )
 from tuner.spaces.source.operators.bounds import add, extreme, maximum, minimum, subtract, upper_end
-from tuner.spaces.source.scan import Leaf
+from tuner.spaces.source.operators.lags import (
+    MOST,
+    Sweep,
+    lagging,
+    require_forward,
+    slope_of,
+    sweeps_of,
+)
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -60,39 +66,7 @@ __all__ = ["OPERATORS"]
 _STRIPS = (1, 2, 4, 8, 16, 32, 64)
 _LONG_STRIPS = (64, 128, 256, 512, 1024, 2048, 4096)
 _STEPS = (1, 2, 3, 4, 6, 8, 16, 32)
-_MOST = 4
 _MOST_SWEEPS = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sweep:
-    """One statement among those that are run in strips.
-
-    Attributes:
-        stmt: itself.
-        loop: the same where it is a loop over rows; ``None`` where it runs once, at one row.
-        at: its place in the body that holds it.
-        shift: by how many rows it stays behind; of a statement that runs once, its row.
-    """
-
-    stmt: Stmt
-    loop: For | None
-    at: int
-    shift: int
-
-    @property
-    def range(self) -> tuple[Expr, Expr]:
-        """The first row and the one after the last, shifted."""
-        loop = self.loop
-        if loop is None:
-            return Number(str(self.shift)), Number(str(self.shift + 1))
-        shift = Number(str(self.shift))
-        return add(loop.start, shift), add(upper_end(loop), shift)
-
-    @property
-    def row(self) -> str:
-        """Its row, shifted, as part of an order."""
-        return str(self.shift) if self.loop is None else f"{self.loop.key}+{self.shift}"
 
 
 def fuse_shifted(function: Function, args: Args) -> Function:
@@ -103,9 +77,9 @@ def fuse_shifted(function: Function, args: Args) -> Function:
         args: ``loops``, neighbours from the first; as many ``shifts``; one of ``parameters``: iterations in a strip.
     """
     loops = _neighbours(function, argument_list(args, "loops"))
-    sweeps = _sweeps(loops, argument_list(args, "loops"), _shifts(args, len(loops)))
+    sweeps = sweeps_of(loops, argument_list(args, "loops"), _shifts(args, len(loops)))
     _require_alike(function, sweeps)
-    _require_forward(analyse(function, loops, args), {f.key: s for f, s in zip(loops, sweeps, strict=True)})
+    require_forward(analyse(function, loops, args), {f.key: s for f, s in zip(loops, sweeps, strict=True)})
     made, (strip,) = define(function, args, 1)
     cut = _Cut.of(made, sweeps, strip)
     strips = cut.over(cut.clipped(loops, Name(cut.front)), Number("0"))
@@ -124,11 +98,11 @@ def skew(function: Function, args: Args) -> Function:
     time = find_loop(function, argument(args, "loop"))
     require_simple_loop(function, time)
     slope = argument(args, "slope", int)
-    if not 0 <= slope <= _MOST:
+    if not 0 <= slope <= MOST:
         raise Refused(f"a slope of {slope} is too much")
-    sweeps = _sweeps(time.body, argument_list(args, "rows"), _shifts(args, len(body_of(time))))
+    sweeps = sweeps_of(time.body, argument_list(args, "rows"), _shifts(args, len(body_of(time))))
     _require_alike(function, sweeps, time)
-    _require_forward(analyse(function, [time], args), {s.at: s for s in sweeps}, f"{slope}*{time.key}+")
+    require_forward(analyse(function, [time], args), {s.at: s for s in sweeps}, f"{slope}*{time.key}+")
     made, (steps, strip) = define(function, args, 2)
     cut = _Cut.of(made, sweeps, strip)
     block = fresh_name(made, f"{time.var}_block")
@@ -163,7 +137,7 @@ class _Cut:
         once: a counter for what runs once, and its loops' keys.
     """
 
-    sweeps: tuple[_Sweep, ...]
+    sweeps: tuple[Sweep, ...]
     front: str
     key: str
     type: str
@@ -172,7 +146,7 @@ class _Cut:
     keys: tuple[str, ...]
 
     @classmethod
-    def of(cls, function: Function, sweeps: Sequence[_Sweep], strip: Expr) -> _Cut:
+    def of(cls, function: Function, sweeps: Sequence[Sweep], strip: Expr) -> _Cut:
         rows = [s.loop for s in sweeps if s.loop is not None]
         front, once = (fresh_name(function, f"{rows[0].var}_{what}") for what in ("front", "once"))
         keys: list[str] = []
@@ -199,7 +173,7 @@ class _Cut:
         rest = list(self.sweeps)
         return tuple(s if isinstance(s, Comment) else self._rows(rest.pop(0), front) for s in body)
 
-    def _rows(self, sweep: _Sweep, front: Expr) -> For:
+    def _rows(self, sweep: Sweep, front: Expr) -> For:
         loop = sweep.loop
         if loop is None:
             key = self.keys[sweep.at]
@@ -218,22 +192,11 @@ def _times(factor: int, value: Expr) -> Expr:
     return value if factor == 1 else Binary("*", Number(str(factor)), value)
 
 
-def _sweeps(body: Sequence[Stmt], rows: Sequence[str], shifts: Sequence[int]) -> tuple[_Sweep, ...]:
-    places = [(at, s) for at, s in enumerate(body) if not isinstance(s, Comment)]
-    loops = [s if isinstance(s, For) and s.key in rows else None for _, s in places]
-    if sorted(f.key for f in loops if f is not None) != sorted(rows):
-        raise Refused(f"{', '.join(rows)} are not all loops of one body")
-    return tuple(
-        _Sweep(stmt=s, loop=loop, at=at, shift=shift)
-        for (at, s), loop, shift in zip(places, loops, shifts, strict=True)
-    )
-
-
 def _shifts(args: Args, count: int) -> list[int]:
     found = args.get("shifts")
     if not isinstance(found, list) or len(found) != count or not all(type(s) is int for s in found):
         raise Refused(f"the edit's 'shifts' are {found!r} for {count} statements")
-    if not all(0 <= s <= _MOST for s in found):
+    if not all(0 <= s <= MOST for s in found):
         raise Refused(f"shifts of {found!r} are too much")
     return found
 
@@ -251,7 +214,7 @@ def _neighbours(function: Function, keys: Sequence[str]) -> list[For]:
     return found
 
 
-def _require_alike(function: Function, sweeps: Sequence[_Sweep], time: For | None = None) -> None:
+def _require_alike(function: Function, sweeps: Sequence[Sweep], time: For | None = None) -> None:
     """Refuses sweeps that do not count alike, or whose ranges change on the way."""
     loops = [s.loop for s in sweeps if s.loop is not None]
     if not loops or len(sweeps) > _MOST_SWEEPS:
@@ -271,43 +234,6 @@ def _require_alike(function: Function, sweeps: Sequence[_Sweep], time: For | Non
         raise Refused("the loops count in an unsigned type")
 
 
-def _require_forward(found: Dependences, sweeps: Mapping[int | str, _Sweep], before: str = "") -> None:
-    """Refuses an order in which a dependence goes from a later strip to an earlier one."""
-    reason = found.backward(lambda leaf: f"{before}{_of(leaf, sweeps).row}")
-    if reason:
-        raise Refused(f"{reason} (backwards along the rows)")
-
-
-def _of(leaf: Leaf, sweeps: Mapping[int | str, _Sweep]) -> _Sweep:
-    """The sweep that a statement lies in: by its place in the loop over time, else by the key of its own loop."""
-    at = leaf.position
-    return sweeps[at[1]] if at[1] in sweeps else sweeps[at[2]]
-
-
-def _lags(found: Dependences, sweeps: Sequence[_Sweep], time: str = "") -> list[_Sweep]:
-    """The sweeps with the smallest shifts that keep their dependences within one step of time.
-
-    Raises:
-        Refused: there are none.
-    """
-    kept: list[_Sweep] = []
-    for sweep in sweeps:
-        for shift in range(_MOST + 1):
-            tried = [*kept, replace(sweep, shift=shift)]
-            known = {s.loop.key if not time and s.loop is not None else s.at: s for s in tried}
-
-            def row(leaf: Leaf, known: Mapping[int | str, _Sweep] = known) -> str:
-                at = leaf.position[2] if time else leaf.position[1]
-                return known[at].row if at in known else ""
-
-            if not found.backward(row, within=time):
-                kept = tried
-                break
-        else:
-            raise Refused("no shift keeps the dependences")
-    return kept
-
-
 def _fuse_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     for run in _runs(function):
         for count in sorted({2, len(run)}):
@@ -318,9 +244,9 @@ def _fuse_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 def _fusion(function: Function, loops: Sequence[For]) -> Iterator[dict[str, Any]]:
     keys = [f.key for f in loops]
     try:
-        sweeps = _sweeps(loops, keys, [0] * len(keys))
+        sweeps = sweeps_of(loops, keys, [0] * len(keys))
         _require_alike(function, sweeps)
-        shifts = [s.shift for s in _lags(analyse(function, loops, {}), sweeps)]
+        shifts = [s.shift for s in lagging(analyse(function, loops, {}), sweeps)]
     except Refused:
         return
     yield {"loops": keys, "shifts": shifts, "parameters": [_strip(function, loops[0])]}
@@ -367,34 +293,21 @@ def _skew_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
         rows = [f.key for f in loops]
         try:
             require_simple_loop(function, time)
-            sweeps = _sweeps(time.body, rows, [0] * len(body_of(time)))
+            sweeps = sweeps_of(time.body, rows, [0] * len(body_of(time)))
             _require_alike(function, sweeps, time)
             found = analyse(function, [time], {})
-            lagging = _lags(found, sweeps, time.key)
-            slope = _slope(found, time.key, {s.at: s for s in lagging})
+            sweeps = tuple(lagging(found, sweeps, time.key))
+            slope = slope_of(found, time.key, {s.at: s for s in sweeps})
         except Refused:
             continue
         steps = parameter(function, f"STEPS_{time.var}", _STEPS, 4)
         yield {
             "loop": time.key,
             "rows": rows,
-            "shifts": [s.shift for s in lagging],
+            "shifts": [s.shift for s in sweeps],
             "slope": slope,
             "parameters": [steps, _strip(function, loops[0], [steps["name"]])],
         }
-
-
-def _slope(found: Dependences, time: str, sweeps: Mapping[int | str, _Sweep]) -> int:
-    """The smallest slope that keeps every dependence."""
-    for slope in range(_MOST + 1):
-        ahead = f"{slope}*{time}+"
-
-        def row(leaf: Leaf, ahead: str = ahead) -> str:
-            return f"{ahead}{_of(leaf, sweeps).row}"
-
-        if not found.backward(row):
-            return slope
-    raise Refused("no slope keeps the dependences")
 
 
 def _is_subscript(time: For) -> bool:
