@@ -52,7 +52,7 @@ def made(text: str, operator: str, **args: Any) -> str:
     return " ".join(found.variant.files[0].text.split())
 
 
-@pytest.mark.parametrize(("reach", "shift", "slope"), [(0, 0, 0), (1, 1, 2), (2, 2, 4)])
+@pytest.mark.parametrize(("reach", "shift", "slope"), [(1, 1, 2), (2, 2, 4)])
 def test_a_sweep_stays_behind_by_as_much_as_it_reaches(reach: int, shift: int, slope: int) -> None:
     """And a strip leans by what both reach together."""
     text = SWEEPS % ("", 2, 2, reach, reach)
@@ -85,6 +85,8 @@ def test_what_runs_once_gets_a_row() -> None:
     [
         # Every row needs the last one of the step before.
         SWEEPS % ("b[0] = a[n - 3];", 2, 2, 1, 1),
+        # Nothing leans: plain tiles would do.
+        SWEEPS % ("", 2, 2, 0, 0),
         # A variable of the step itself would leave its scope.
         SWEEPS % ("float x = a[0]; b[0] = x;", 2, 2, 1, 1),
         # A range that changes from step to step.

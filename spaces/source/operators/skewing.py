@@ -300,6 +300,9 @@ def _skew_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
             slope = slope_of(found, time.key, {s.at: s for s in sweeps})
         except Refused:
             continue
+        if not slope and not any(s.shift for s in sweeps):
+            # Plain tiles, which have an operator of their own.
+            continue
         steps = parameter(function, f"STEPS_{time.var}", _STEPS, 4)
         yield {
             "loop": time.key,
