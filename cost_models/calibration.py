@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LARGEST_CUT", "best_few", "cut_of", "cut_of_best", "failing_cut_of", "folds", "places"]
+__all__ = ["LARGEST_CUT", "cut_of", "failing_cut_of", "folds", "places"]
 
 Floats = NDArray[np.float64]
 
@@ -55,18 +55,9 @@ def cut_of(own_places: Floats, scores: Floats) -> float:
         own_places: out-of-sample places of measured rows ``[n]``.
         scores: of the same rows, low is good.
     """
-    best = np.argsort(scores, kind="stable")[: best_few(len(scores))]
-    return cut_of_best(own_places[best], len(scores))
-
-
-def best_few(count: int) -> int:
-    """How many of the best of ``count`` measured rows have to be placed well."""
-    return max(_BEST, math.ceil(_BEST_SHARE * count))
-
-
-def cut_of_best(own_places: Floats, count: int) -> float:
-    """The same from the places of the best few of ``count`` measured rows alone."""
-    return float(min(1.0, max(_SMALLEST, _MARGIN * own_places.max() + 1.0 / count)))
+    count = max(_BEST, math.ceil(_BEST_SHARE * len(scores)))
+    best = np.argsort(scores, kind="stable")[:count]
+    return float(min(1.0, max(_SMALLEST, _MARGIN * own_places[best].max() + 1.0 / len(scores))))
 
 
 def failing_cut_of(chances: Floats, failed: NDArray[np.bool_]) -> float | None:

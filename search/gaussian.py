@@ -228,17 +228,6 @@ class Posterior:
         mean = weights.astype(np.float32) @ self._half[: self.count]
         return middle + mean.astype(np.float64), self._deviation()
 
-    def left_out(self, targets: Floats) -> Floats:
-        """What would be expected of each observation without it, ``[n]``, the constant mean estimated anew.
-
-        Source: Dubrule, "Cross validation of kriging in a unique neighborhood", Mathematical Geology 15(6), 1983.
-        """
-        solved = self._solve(np.eye(self.count))
-        inverse = solved.T @ solved
-        sums = inverse.sum(axis=1)
-        projected = inverse - np.outer(sums, sums) / sums.sum()
-        return np.asarray(targets - (projected @ targets) / np.maximum(np.diag(projected), 1e-12))
-
     def predict_at(self, columns: Floats, targets: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation at other points, ``[n, columns]``."""
         weights, middle = self._weights(targets)

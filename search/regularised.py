@@ -87,7 +87,9 @@ class EvolutionSearcher(SearcherBase):
         for _ in range(_ATTEMPTS * count):
             if len(taken) == count:
                 break
-            made = self.domain.configuration(self.domain.start if point is None else point, passes.random(rng))
+            made = self.domain.configuration(
+                self.domain.start if point is None else point, passes.random(rng)
+            )
             if not self.history.knows(made):
                 proposal = Proposal(configuration=made, origin=self.name, note={"how": "random"})
                 taken.setdefault(configuration_key(made), proposal)

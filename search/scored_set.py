@@ -217,28 +217,6 @@ class ScoredSet:
         chances = self._feasibility.chances_at(self._positions(rows))
         return _worth(mean, deviation, float(targets.min()), chances)
 
-    def expected(self) -> Floats:
-        """The mean of the first objective at every candidate, low is good; no unit."""
-        targets, multiples = self._targets((1.0,))
-        mean, _ = self._posterior.predict(self._remaining(targets, multiples))
-        return mean + self._at @ multiples
-
-    def expected_at(self, points: Sequence[Point]) -> Floats:
-        """The same at other points."""
-        rows = self._domain.array(points)
-        targets, multiples = self._targets((1.0,))
-        mean, _ = self._posterior.predict_at(
-            self._features.encode(rows), self._remaining(targets, multiples)
-        )
-        return mean + self._sources.expected(rows) @ multiples
-
-    def expected_of_best(self, few: int) -> Floats:
-        """Of the best few observations, on the scale of :meth:`expected`: what each would be taken for unseen."""
-        targets, multiples = self._targets((1.0,))
-        given = np.array(self._given).reshape(len(targets), -1)
-        left_out = self._posterior.left_out(targets - given @ multiples) + given @ multiples
-        return np.asarray(left_out[np.argsort(targets, kind="stable")[:few]])
-
     def _targets(self, weighted: Sequence[float]) -> tuple[Floats, Floats]:
         scores = scalarised(self._known, weighted)
         if not self._sources.each:

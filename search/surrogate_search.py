@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from tuner.core.protocols import Observation
 from tuner.core.types import Configuration, Proposal, Value
-from tuner.cost_models.calibration import best_few, cut_of_best
 from tuner.search.base import SearcherBase
 from tuner.search.blas import one_thread
 from tuner.search.domain import Point
@@ -35,7 +34,6 @@ _VARIED = 96
 _LOCAL_FROM = 30
 _CENTRES = 3
 _STEPS = 2
-_CALIBRATED = 12
 
 Floats = NDArray[np.float64]
 
@@ -66,36 +64,11 @@ class SurrogateSearcher(SearcherBase):
             if source.usable:
                 self._fitter.learn_from(source)
 
-    def cut(self) -> float:
-        """The place in its ranking down to which candidates are worth trying, from 0 to 1.
-
-        It follows from where the best few observations would have stood unseen, as in
-        :func:`tuner.cost_models.calibration.cut_of`; 1 before the model has enough to learn from.
-        """
-        placed = self.history.placed
-        scored = sum(o.score is not None for o, _ in placed)
-        if scored < _CALIBRATED:
-            return 1.0
-        with one_thread():
-            model = self._fitter.at(placed)
-            # The best eight of twelve are not good ones.
-            few = min(best_few(scored), scored // 3)
-            unseen, expected = model.expected_of_best(few), model.expected()
-        return cut_of_best(np.array([np.mean(expected < one) for one in unseen]), scored)
-
-    def place(self, configuration: Configuration) -> float:
-        """Which part of the candidates the model likes better than a valid configuration, from 0 to 1."""
-        point = self.domain.point(configuration)
-        assert point is not None
-        with one_thread():
-            model = self._fitter.at(self.history.placed)
-            return float(np.mean(model.expected() < model.expected_at([point])[0]))
-
     def drawn(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         """Untried configurations drawn evenly; changes nothing."""
         pipeline = self.incumbent_pipeline
         points = self.pool.draw(rng, count, pipeline=pipeline)
-        return [self._proposal(p, pipeline, {"how": "uniform"}) for p in points]
+        return [self._proposal(p, pipeline, {"how": "even"}) for p in points]
 
     def _propose(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         pipeline = self.incumbent_pipeline

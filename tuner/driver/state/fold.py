@@ -71,6 +71,8 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
         state.trials[number] = TrialState(number=number, proposal=proposal, variant=own.number)
         state.queue.append(number)
         own.trials.append(number)
+    if state.settings.ranked:
+        state.fit_s += float(body["ask_s"])
     own.exhausted = not body["proposals"]
     state.exhausted = own.exhausted and state.settings.evolution is None
     judge(state, own)
