@@ -53,9 +53,9 @@ def pooled(space: Space) -> PooledSearcher:
 
 
 def until_good(
-    make: Callable[[Space], Any], seed: int, *, worth: Callable[..., float] = score
+    make: Callable[[Space], Any], seed: int, *, worth: Callable[..., float] = score, most: int = 200
 ) -> list[object]:
-    """How each proposal was made, up to the first good one or 200."""
+    """How each proposal was made, up to the first good one."""
     space = wide()
     searcher, made = make(space), []
     for trial in range(1, most + 1):
