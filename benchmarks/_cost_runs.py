@@ -12,7 +12,7 @@ from _search_runs import Case
 
 from tuner.core.protocols import Known, Observation, Searcher
 from tuner.core.streams import stream
-from tuner.core.types import Proposal, Stage, Status
+from tuner.core.types import Configuration, Proposal, Stage, Status
 from tuner.cost_models.configurations import configuration_features
 from tuner.cost_models.screen import FIRST, Screen
 from tuner.driver.opening import open_state
@@ -23,6 +23,7 @@ from tuner.evaluators.recorded.spaces import key_of
 from tuner.recorders.record import RunRecord
 from tuner.search import registry
 from tuner.search.pooled import PooledSearcher
+from tuner.search.recalling import RecallingSearcher
 from tuner.spaces.space import Space
 
 __all__ = ["Searched", "make_searcher", "recorded_runs", "search"]
@@ -65,25 +66,27 @@ def search(
     evaluations: int,
     *,
     model: bool,
-    first: Sequence[Mapping[str, object]] = (),
+    first: Sequence[Configuration] = (),
     enough: float = 1.0,
 ) -> Searched:
     """Runs a searcher one trial at a time until it has found what is within ``enough`` of the optimum.
 
     Args:
-        first: configurations that are tried before the searcher is asked.
+        first: configurations of an earlier run that may be tried, best first.
     """
     made = Searched()
     numbers = _numbers(case)
     searcher = make_searcher(strategy, space, model=model)
     # A model that ranks the whole space needs no other to filter what it proposes.
     model = model and not isinstance(searcher, PooledSearcher)
+    if first:
+        searcher = RecallingSearcher(searcher, first)
     screen, known = Screen(), list[Known]()
     pool = [configuration_features(c) for c in space.sample(stream(seed, "pool"), POOL)] if model else []
     kept: list[bool] = []
     screens, asked = False, 1
     goal = case.figures.optimum * enough
-    queue: list[Proposal] = [Proposal(configuration=dict(c), origin="library") for c in first]  # type: ignore[arg-type]
+    queue: list[Proposal] = []
     while len(made.rows) < evaluations:
         if not queue:
             started = time.process_time()

@@ -245,6 +245,7 @@ def _transfer(cases: list[Case], strategies: list[str], seeds: int, evaluations:
     from tuner.cost_models.library import TRIED
 
     made: dict[str, Any] = {}
+    made_before: dict[tuple[str, str, int, str], int] = {}
     by_kernel: dict[str, list[Case]] = {}
     for case in cases:
         by_kernel.setdefault(case.name.split("__")[0], []).append(case)
@@ -268,13 +269,18 @@ def _transfer(cases: list[Case], strategies: list[str], seeds: int, evaluations:
                     "misled": [known[i][0] for i in working[::-1][:TRIED]],
                 }
                 for name, first in firsts.items():
-                    done = search(
-                        target, space, strategy, seed, evaluations, model=False, first=first, enough=1.05
-                    )
-                    counts[name].append(len(done.rows))
+                    # Alone it is the same for every source.
+                    key = (strategy, target.name, seed, json.dumps(first))
+                    if key not in made_before:
+                        done = search(
+                            target, space, strategy, seed, evaluations, model=False, first=first, enough=1.05
+                        )
+                        made_before[key] = len(done.rows)
+                    counts[name].append(made_before[key])
             label = f"{source.name} to {target.name}"
             means = {name: float(np.mean(values)) for name, values in counts.items()}
             rows[label] = means
+            print(json.dumps({strategy: {label: means}}), file=sys.stderr, flush=True)
             for name in ("helped", "misled"):
                 total[name][label] = [means[name] / means["alone"]]
         made[strategy] = {

@@ -80,7 +80,11 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
 
 def _apply_recall(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.recalled = body["sources"]
+    state.firsts = tuple(
+        proposal_from_json(value, state._blob).configuration for value in body.get("firsts", ())
+    )
     own = state.variants[ORIGINAL]
+    # Of records of earlier versions, which tried all of them at once.
     for offset, value in enumerate(body["proposals"]):
         number = body["first"] + offset
         state.trials[number] = TrialState(number=number, proposal=proposal_from_json(value, state._blob))
