@@ -273,7 +273,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         compared=comparisons(state),
         light=_light(state),
         recalled=None if state.recalled is None else tuple(state.recalled),
-        savings=savings(state) if state.judgings else None,
+        savings=savings(state) if state.judgings or state.settings.ranked else None,
         evolution=_lineage(state, best) if state.settings.evolution is not None else None,
         llm=_correspondence(state),
         pareto=pareto(state),

@@ -128,7 +128,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
-    """Look what earlier runs of similar kernels found, numbered from ``first``; leads to ``recall``."""
+    """Look what earlier runs of similar kernels found, before trial ``first``; leads to ``recall``."""
 
     first: int
 

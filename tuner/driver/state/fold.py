@@ -71,6 +71,8 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
         state.trials[number] = TrialState(number=number, proposal=proposal, variant=own.number)
         state.queue.append(number)
         own.trials.append(number)
+    if state.settings.ranked:
+        state.fit_s += float(body["ask_s"])
     own.exhausted = not body["proposals"]
     state.exhausted = own.exhausted and state.settings.evolution is None
     judge(state, own)
@@ -78,7 +80,11 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
 
 def _apply_recall(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.recalled = body["sources"]
+    state.firsts = tuple(
+        proposal_from_json(value, state._blob).configuration for value in body.get("firsts", ())
+    )
     own = state.variants[ORIGINAL]
+    # Of records of earlier versions, which tried all of them at once.
     for offset, value in enumerate(body["proposals"]):
         number = body["first"] + offset
         state.trials[number] = TrialState(number=number, proposal=proposal_from_json(value, state._blob))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tuner.core.types import Configuration
 from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.lanes import Lane
@@ -61,6 +62,7 @@ class RunState:
         self.fit_s = 0.0
         self.light_disproved = False
         self.recalled: Sequence[Mapping[str, Any]] | None = None
+        self.firsts: tuple[Configuration, ...] = ()
         self.exchanges: Exchanges
         self.lanes: dict[int, Lane] = {}
         self.final_lane: int | None = None

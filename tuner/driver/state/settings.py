@@ -163,6 +163,7 @@ class RunSettings:
         compare_processes: fresh processes for each of them.
         lost_retries: how often a trial that the machine lost is tried again.
         cost_model: ``auto`` prunes what a learned model thinks little of, ``off`` tries everything.
+        ranked: whether a model ranks the whole space beside the searcher (:mod:`tuner.search.pooled`).
         recall: whether earlier runs of similar kernels are looked at before the search.
         pool: proposals asked for at most for each that is tried, where the searcher draws without a model of its own;
             with 1 the cost model does not look at proposals before they are built.
@@ -197,6 +198,7 @@ class RunSettings:
     compare_processes: int = 8
     cost_model: str = "off"
     pool: int = 1
+    ranked: bool = False
     recall: bool = False
     objectives: tuple[str, ...] = ("time",)
     evolution: Evolution | None = None
@@ -215,6 +217,7 @@ class RunSettings:
             ("proposers", (REMIX,)),
             ("llm", None),
             ("fleet", False),
+            ("ranked", False),
             ("ablate", "off"),
             ("shared", None),
         )

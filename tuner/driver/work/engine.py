@@ -269,12 +269,13 @@ class Engine:
         return [Event(kind="remarks", body=body)]
 
     def _recall(self, action: Recall) -> tuple[list[Event], dict[str, bytes]]:
-        sources, proposals = ([], []) if self._memory is None else self._memory.recall(self.state)
+        sources, firsts = ([], []) if self._memory is None else self._memory.recall(self.state)
         blobs: dict[str, bytes] = {}
         body = {
             "first": action.first,
             "sources": sources,
-            "proposals": [proposal_to_json(p, blobs, digest) for p in proposals],
+            "proposals": [],
+            "firsts": [proposal_to_json(p, blobs, digest) for p in firsts],
             "clock_s": self._now_s(),
         }
         return [Event(kind="recall", body=body)], blobs

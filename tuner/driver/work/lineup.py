@@ -28,6 +28,7 @@ from tuner.driver.work.taking_back import Item, items_of
 from tuner.search import proposers
 from tuner.search.evolution import Bred, Evolution, Judged
 from tuner.search.inheriting import InheritingSearcher, inherited
+from tuner.search.recalling import RecallingSearcher
 from tuner.search.remix import Offspring
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.space import Space
@@ -217,6 +218,8 @@ class Lineup:
         own = self._state.variants[number]
         if number == ORIGINAL:
             searcher = self._make(None)
+            if self._state.firsts:
+                searcher = RecallingSearcher(searcher, self._state.firsts)
         else:
             space = self.space(number)
             older = {p.name for n in own.parents for p in self._state.variants[n].parameters}
