@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tuner.core.errors import UsageError
 from tuner.spec.init_device import LOOPED_ALONE, loops_over, reads_next
+from tuner.spec.structures import structure
 from tuner.spec.yaml_places import closest
 
 __all__ = ["CudaKernel", "Parameter", "init_cuda", "kernels_of"]
@@ -106,7 +107,7 @@ def kernels_of(text: str, chosen: Sequence[str] = ()) -> list[CudaKernel]:
                 name=match["name"],
                 template=template,
                 parameters=tuple(
-                    _parameter(p, i, types) for i, p in enumerate(_split(plain[match.end() : close]))
+                    _parameter(p, i, types, plain) for i, p in enumerate(_split(plain[match.end() : close]))
                 ),
                 body=plain[brace : end + 1],
             )
@@ -176,7 +177,7 @@ def _split(text: str) -> list[str]:
     return [p.strip() for p in [*parts, text[start:]] if p.strip() and p.strip() != "void"]
 
 
-def _parameter(text: str, position: int, types: Mapping[str, str]) -> Parameter:
+def _parameter(text: str, position: int, types: Mapping[str, str], source: str) -> Parameter:
     text = " ".join(text.split("=")[0].split())
     array = re.search(r"\[[^\]]*\]$", text)
     bare = text[: array.start()] if array else text
@@ -190,6 +191,8 @@ def _parameter(text: str, position: int, types: Mapping[str, str]) -> Parameter:
     lanes = 1
     if vector and stars == 1:
         base, lanes = _ELEMENTS.get(vector[1], vector[1]), int(vector[2])
+    elif stars == 1 and base not in _DTYPES and (found := structure(base, source, "cuda")) is not None:
+        base, lanes = found.element, max(1, found.count)
     dtype = _DTYPES.get(base, "") if stars <= 1 and "&" not in before else ""
     return Parameter(
         name=name,
@@ -235,9 +238,14 @@ class _Writer:
         chosen = []
         for axis in "XYZ"[: self._dimensions]:
             pattern = rf"(BLOCK|THREADS|TILE|WG|BLOCK_SIZE|BLOCK_DIM)_?{axis}"
-            fits = [m for m in self._macros if re.fullmatch(pattern, m)]
+            template = list(self._template.items())
+            # A template's own name for the block: its shared arrays are as large as that.
+            own = [macro for name, macro in template if re.fullmatch(pattern, name, re.IGNORECASE)]
+            fits = own + [m for m in self._macros if re.fullmatch(pattern, m)]
             if not fits and self._dimensions == 1:
-                fits = [m for m in self._macros if re.fullmatch(r"(BLOCK|THREADS)(_?SIZE|_?DIM)?", m)]
+                alone = r"(BLOCK|THREADS)(_?SIZE|_?DIM)?"
+                fits = [macro for name, macro in template if re.fullmatch(alone, name, re.IGNORECASE)]
+                fits += [m for m in self._macros if re.fullmatch(alone, m)]
             chosen.append(fits[0] if fits else f"BLOCK_{axis}")
         return chosen
 

@@ -78,6 +78,16 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
 
 def _apply_recall(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.recalled = body["sources"]
+    _take_proposals(state, body)
+
+
+def _apply_simplify(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
+    state.simplified = body
+    _take_proposals(state, body)
+
+
+def _take_proposals(state: RunState, body: Mapping[str, Any]) -> None:
+    """Trials of the source as given that no searcher asked for."""
     own = state.variants[ORIGINAL]
     for offset, value in enumerate(body["proposals"]):
         number = body["first"] + offset
@@ -264,7 +274,7 @@ def _apply_final(state: RunState, number: int | None, body: Mapping[str, Any]) -
 
 
 def _apply_choice(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    state.chosen = body["chosen"]
+    state.chosen, state.choice = body["chosen"], body
     state.finals["confirm"] = []
 
 
@@ -322,6 +332,7 @@ _APPLY = {
     "reply": _apply_reply,
     "waited": _apply_waited,
     "recall": _apply_recall,
+    "simplify": _apply_simplify,
     "judge": _apply_judge,
     "build": _apply_build,
     "baseline": _apply_baseline,
