@@ -42,7 +42,7 @@ SHAPES = {
     "stencil_class.cpp": {"in": "ny, nx", "out": "ny, nx"},
     "particles.cl": {"p": "n, 8"},
     "particles.cu": {"particles": "n, 6"},
-    "jacobi_rows.c": {"a": "1024, 1024", "b": "1024, 1024"},
+    "jacobi_rows.c": {"a": "1024, 1024", "b": "1023, 1024"},
 }
 
 
