@@ -323,6 +323,42 @@ for n in range(3):
     assert first == [2.0, 4.0, 6.0]
 
 
+def test_a_kernel_that_leaves_nothing_else_to_tune_evolves(record: Record) -> None:
+    report = record(
+        """
+text = SCALE.replace("get_global_id(0)", "get_group_id(0) * get_local_size(0) + get_local_id(0)")
+p = program(text, ["-cl-mad-enable", "-cl-no-signed-zeros"])
+p.scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
+queue.finish()
+"""
+    )
+    assert not [note for note in report.notes if "does not tune" in note]
+    (loaded,) = load_spec(report.specs[0])
+    assert loaded.evolves
+
+
+def test_queues_given_back_with_work_under_way(record: Record) -> None:
+    """As OpenCL's own C++ header does it, which makes a queue of its own to fill a buffer."""
+    report = record(
+        """
+k = cl.Kernel(program(SCALE), "scale")
+new = np.full(1 << 18, 3, np.float32)
+for n in range(6):
+    a, y = buffer(np.zeros(1 << 18, np.float32)), buffer(np.zeros(1 << 18, np.float32))
+    under_way = [cl.enqueue_copy(cl.CommandQueue(context), a, new, is_blocking=False) for _ in range(4)]
+    under_way.clear()
+    k.set_args(a, y, np.float32(n), np.int32(1 << 18))
+    cl.enqueue_nd_range_kernel(queue, k, (1 << 18,), (64,))
+    queue.finish()
+    kept.clear()
+""",
+        instances=6,
+    )
+    assert len(report.recordings) == 6
+    for path in report.recordings:
+        assert (contents(path, 0)[0] == 3).all()
+
+
 def test_what_was_recorded_on_a_simulator_is_tuned_on_a_device() -> None:
     recording = Recording(
         api="opencl",

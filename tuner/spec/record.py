@@ -17,7 +17,10 @@ from tuner.recorders.recordings.format import Recording
 from tuner.spec.replayable import group_of
 from tuner.spec.workload import AXES
 
-__all__ = ["quoted", "write_spec"]
+__all__ = ["EVOLVED", "quoted", "write_spec"]
+
+EVOLVED = "  source: {evolve: true}     # nothing else can be tuned without knowing more of the kernel"
+"""The line under ``space`` where the application has already set all that could be tried."""
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"][^>\"\n]+[>\"])", re.MULTILINE)
 _GROUPED = re.compile(
@@ -41,7 +44,7 @@ def write_spec(
     """Source and spec of one kernel.
 
     Work-groups are tuned where the kernel cannot tell how large they are; build options where they keep to the
-    application's own numerics or nearly.
+    application's own numerics or nearly; the source where neither is left.
 
     Args:
         recordings: of one program.
@@ -71,10 +74,13 @@ def write_spec(
     ]
     space = _groups(recordings)
     lines += space[0]
-    lines += ["space:", *space[1], "  flags:"]
+    further = [option for option in _EXTRA if option not in options.split()]
+    lines += ["space:", *space[1]]
+    if not space[1] and not further:
+        lines.append(EVOLVED)
+    lines.append("  flags:")
     if options:
         lines.append(f"    recorded: [{quoted(options)}]            # as the application builds it")
-    further = [option for option in _EXTRA if option not in options.split()]
     lines.append(f"    extra: {['', *further]}")
     lines += [
         "  passes: off",

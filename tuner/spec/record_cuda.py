@@ -14,7 +14,7 @@ from tuner.core.errors import SpecError
 from tuner.evaluators.cuda.flags import check_flags
 from tuner.evaluators.cuda.nvrtc import find_headers
 from tuner.recorders.recordings.format import Recording
-from tuner.spec.record import quoted
+from tuner.spec.record import EVOLVED, quoted
 
 __all__ = ["write_cuda_spec"]
 
@@ -63,15 +63,19 @@ def write_cuda_spec(
         f"workload: {quoted(pattern)}",
         "# The launch stays as it was recorded: a kernel may know its blocks in ways that nobody can see.",
         "space:",
-        "  flags:",
     ]
+    used = [word for word in shlex.split(options) if word.startswith("-")]
+    free = {
+        group: choices
+        for group, choices in _GROUPS.items()
+        if not any(word.split("=")[0] in " ".join(choices) for word in used)
+    }
+    if not free:
+        lines.append(EVOLVED)
+    lines.append("  flags:")
     if options:
         lines.append(f"    recorded: [{quoted(options)}]            # as the application builds it")
-    used = shlex.split(options)
-    for group, choices in _GROUPS.items():
-        own = any(word.split("=")[0] in " ".join(choices) for word in used if word.startswith("-"))
-        if not own:
-            lines.append(f"    {group}: {choices}")
+    lines += [f"    {group}: {choices}" for group, choices in free.items()]
     lines += [
         "  passes: off              # {} tunes LLVM's passes as well, where clang takes the source",
         "verify: {reference: recording}",
