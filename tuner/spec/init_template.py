@@ -71,8 +71,8 @@ def instance_of(template: Function, text: str) -> Instance | None:
     name = f"{template.name}_instance"
     called = "::".join([*_namespaces(plain[: found.start()]), template.name])
     lines = []
-    for macro, value in macros.items():
-        lines += [f"#ifndef {macro}", f"#define {macro} {value}", "#endif"]
+    for macro, default in macros.items():
+        lines += [f"#ifndef {macro}", f"#define {macro} {default}", "#endif"]
     parameters = ", ".join(_declared(n, t.text, types) for n, t in template.parameters)
     result = "void" if template.returns is None else _with(template.returns.text, types)
     call = f"{called}<{', '.join(arguments)}>({', '.join(n for n, _ in template.parameters)})"
