@@ -15,7 +15,7 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.core.protocols import Observation, Searcher
 from tuner.core.streams import stream
-from tuner.core.types import BASELINE, Configuration, Proposal, Resolved, Task, Variant
+from tuner.core.types import BASELINE, Configuration, Proposal, Resolved, Status, Task, Variant
 from tuner.driver.plan.actions import Consult, Judge, Propose, Receive, Reduce
 from tuner.driver.plan.simplest import ORIGIN
 from tuner.driver.state.lineage import ORIGINAL, Judgement, VariantState
@@ -97,7 +97,10 @@ class Lineup:
         trial = self._state.trials[best]
         before = self._state.trials[BASELINE].proposal.configuration
         found = simpler(self.space(trial.variant), trial.proposal.configuration, before)
-        return [Proposal(configuration=c, origin=ORIGIN) for c in found[:count]]
+        # What was timed itself takes part in the choice anyhow; what only had the code of another does not.
+        timed = [t.proposal.configuration for t in self._state.trials.values() if t.status is Status.OK]
+        new = [configuration for configuration in found if configuration not in timed]
+        return [Proposal(configuration=c, origin=ORIGIN) for c in new[:count]]
 
     def dissect(self) -> dict[str, Any]:
         """What of the winner can be taken back, as a ``dissect`` event holds it."""
