@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,16 +26,16 @@ import pyopencl as cl
 SOURCE = '''
 #define KERNEL(name, factor) __kernel void name(__global const float *x, __global float *y, int n) \\\\
 {{ int i = get_global_id(0); if (i < n) y[i] = factor * x[i]; }}
-KERNEL(work, 2) KERNEL(blur, 3) KERNEL(sharpen, 4)
+KERNEL(work, 2) KERNEL(other, 3)
 '''
 devices = [d for p in cl.get_platforms() for d in p.get_devices() if "Portable" in p.name]
 context = cl.Context(devices[:1])
 queue = cl.CommandQueue(context)
 program = cl.Program(context, SOURCE).build(cache_dir=False)
-n = 1 << 13
+n = 1 << 16
 x = cl.Buffer(context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=np.ones(n, np.float32))
 y = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * n)
-for name in ("work", "blur", "sharpen"):
+for name in ("work", "other"):
     kernel = cl.Kernel(program, name)
     kernel.set_args(x, y, np.int32(n))
     # Work-groups of one: any other is many times as fast.
@@ -58,7 +57,7 @@ def run(line: str, folder: Path, **more: str) -> str:
     """What a command prints; it has to end well."""
     words = shlex.split(line)
     if words[0] == "tune":
-        line += " --evaluations 8 --strategy random"
+        line += " --evaluations 12 --strategy random"
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, **more}
     done = subprocess.run(
@@ -76,16 +75,15 @@ def run(line: str, folder: Path, **more: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the applications that the pages name."""
+    """A folder with the application that the pages name."""
     try:
         OpenClBackend().device("pocl")
     except (MachineError, SpecError) as error:
         pytest.skip(f"no PoCL: {error}")
     if Path("/etc/OpenCL/vendors").is_dir() and "OCL_ICD_VENDORS" not in os.environ:
         monkeypatch.setenv("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
-    for name in ("app", "application"):
-        (tmp_path / name).write_text(APPLICATION.format(python=sys.executable))
-        (tmp_path / name).chmod(0o755)
+    (tmp_path / "app").write_text(APPLICATION.format(python=sys.executable))
+    (tmp_path / "app").chmod(0o755)
     return tmp_path
 
 
@@ -93,18 +91,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_recording_and_putting_back(folder: Path) -> None:
     for line in block("recording.md", "tuner record --list"):
         run(line, folder)
-    runs = folder / "tuner-runs"
-    several = folder / "several"
-    several.mkdir()
-    shutil.copy(folder / "application", several)
-    for line in block("scaling.md", "tuner record --kernel blur"):
-        run(line, several)
-    shutil.copy(runs / "work-1.run", folder / "work.run")
-    shutil.copy(several / "tuner-runs" / "blur-1.run", folder / "a.run")
-    shutil.copy(several / "tuner-runs" / "sharpen-1.run", folder / "b.run")
-    for line in block("putting-back.md", "tuner apply a.run b.run"):
-        run(line, folder)
-    assert list((folder / "build").iterdir())
+    assert list((folder / "tuner-runs").glob("work-1.run"))
 
 
 def test_completion_is_put_into_a_home_of_its_own(tmp_path: Path) -> None:
