@@ -337,6 +337,42 @@ queue.finish()
     assert loaded.evolves
 
 
+def test_headers_of_the_application_come_with_the_source(record: Record, tmp_path: Path) -> None:
+    (tmp_path / "parts" / "deep").mkdir(parents=True)
+    (tmp_path / "parts" / "scale.h").write_text(
+        '#pragma once\n#include "deep/factor.h"\n#define FACTOR (TWO / 2)\n'
+    )
+    (tmp_path / "parts" / "deep" / "factor.h").write_text("#define TWO 2.0f\n")
+    report = record(
+        f"""
+text = '#include "scale.h"\\n# include <scale.h>\\n' + SCALE.replace("f * x[i]", "FACTOR * f * x[i]")
+p = program(text, ["-I", "{tmp_path}/parts"])
+p.scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
+queue.finish()
+"""
+    )
+    (spec,) = report.specs
+    for name in ("scale.h", "deep/factor.h"):
+        (tmp_path / "parts" / name).unlink()
+    assert "#include" not in spec.with_suffix(".cl").read_text()
+    assert replay(spec).status is Status.OK
+
+
+def test_a_header_that_is_gone_is_named(record: Record) -> None:
+    report = record(
+        """
+import tempfile
+with tempfile.TemporaryDirectory() as folder:
+    open(folder + "/gone.h", "w").write("#define ONE 1")
+    p = program('#include "gone.h"\\n' + SCALE, ["-I", folder])
+p.scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
+queue.finish()
+"""
+    )
+    assert not report.specs
+    assert any("includes gone.h, which is not captured" in note for note in report.notes)
+
+
 def test_queues_given_back_with_work_under_way(record: Record) -> None:
     """As OpenCL's own C++ header does it, which makes a queue of its own to fill a buffer."""
     report = record(
@@ -370,7 +406,7 @@ def test_what_was_recorded_on_a_simulator_is_tuned_on_a_device() -> None:
         platform="Oclgrind",
         device="Oclgrind Simulator",
     )
-    _, spec = write_spec([recording], name="k", pattern="*.rec")
+    _, spec = write_spec([recording], name="k", pattern="*.rec", base=Path())
     assert "target: 'native'" in spec
 
 
