@@ -22,6 +22,9 @@ _KERNEL = re.compile(
     r"(?:template\s*<(?P<template>[^{};]*?)>\s*)?(?:extern\s+\w*\s*|static\s+|inline\s+)*__global__\s+"
     r"(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(?P<name>\w+)\s*\("
 )
+_HOST = re.compile(
+    r"\bint\s+main\s*\(|<<<|#[ \t]*include[ \t]*<(?:iostream|cstdio|cstdlib|stdio\.h|stdlib\.h)>"
+)
 _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict|struct)\b|[*&]")
 _DTYPES = {
     "float": "float32",
@@ -127,6 +130,13 @@ def init_cuda(file: str, text: str, *, entry: str | None = None) -> str:
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
     """
     kernel = _choose(file, kernels_of(text), entry)
+    host = _HOST.search(_NOISE.sub(" ", text))
+    if host is not None and "__CUDACC_RTC__" not in text:
+        raise UsageError(
+            f"{file} has host code (`{' '.join(host[0].split())}`), which the compiler of kernels alone does not take",
+            "put the kernels into a file of their own and include it here, or put host code between "
+            "#ifndef __CUDACC_RTC__ and #endif",
+        )
     for parameter in kernel.parameters:
         if not parameter.dtype:
             raise UsageError(
