@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tuner.core.errors import UsageError
 from tuner.spec.init_device import LOOPED_ALONE, loops_over, reads_next
+from tuner.spec.init_template import namespaces
 from tuner.spec.structures import structure
 from tuner.spec.yaml_places import closest
 
@@ -76,12 +77,16 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaKernel:
-    """A ``__global__`` function: template parameters as written, parameters in order, the text of its body."""
+    """A ``__global__`` function: template parameters as written, parameters in order, the text of its body.
+
+    ``scope`` holds the namespaces that it is in.
+    """
 
     name: str
     template: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     body: str
+    scope: tuple[str, ...] = ()
 
 
 def kernels_of(text: str, chosen: Sequence[str] = ()) -> list[CudaKernel]:
@@ -113,6 +118,7 @@ def kernels_of(text: str, chosen: Sequence[str] = ()) -> list[CudaKernel]:
                     _parameter(p, i, types, plain) for i, p in enumerate(_split(plain[match.end() : close]))
                 ),
                 body=plain[brace : end + 1],
+                scope=tuple(namespaces(plain[: match.start()])),
             )
         )
     return found
@@ -291,13 +297,14 @@ class _Writer:
         return "\n".join(lines) + "\n"
 
     def _entry(self) -> str:
+        name = "::".join([*self._kernel.scope, self._kernel.name])
         if not self._kernel.template:
-            return self._kernel.name
+            return f'"{name}"' if self._kernel.scope else name
         parts = []
         for part in self._kernel.template:
-            name = part.split("=")[0].split()[-1].lstrip(".")
-            parts.append(self._template.get(name, "float"))
-        return f'"{self._kernel.name}<{", ".join(parts)}>"'
+            parameter = part.split("=")[0].split()[-1].lstrip(".")
+            parts.append(self._template.get(parameter, "float"))
+        return f'"{name}<{", ".join(parts)}>"'
 
     def _argument(self, p: Parameter) -> str:
         if not p.pointer:
