@@ -38,6 +38,7 @@ def print_result(result: Result) -> None:
         print(f"  best       {_time(summary.best_s, unit, scale)}  (trial {summary.best.number})")
         _print_edits(result)
         _print_changes(result)
+        _print_simplest(result)
     elif summary.candidate is not None and summary.measured is not None:
         value, low, high = summary.measured
         print(
@@ -175,6 +176,16 @@ def _print_changes(result: Result) -> None:
         if len(shown) > PIPELINE_SHOWN:
             shown = f"{len(shown)} characters; tuner export writes it out"
         print(f"  {name:10} {shown}{_without(worths.get(name))}")
+
+
+def _print_simplest(result: Result) -> None:
+    found = result.outcome.summary.simplest
+    if found is not None:
+        less, more = found["changes"]["best"], found["changes"]["fastest"]
+        print(
+            f"  simplest   {less} changed where trial {found['trial']} has {more}; the two cannot be told apart "
+            f"(it took {found['ratio']:.3f} times as long)"
+        )
 
 
 def _without(worth: Worth | None) -> str:

@@ -29,6 +29,7 @@ __all__ = [
     "Reduce",
     "SetBaseline",
     "Share",
+    "Simplify",
     "Verify",
     "Weigh",
 ]
@@ -134,6 +135,17 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Simplify:
+    """Propose at most ``count`` trials, numbered from ``first``, that are the best one with less changed; leads to
+    ``simplify``. The search ended for ``reason``.
+    """
+
+    first: int
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetBaseline:
     """Run baseline and reference on the workloads; leads to ``baseline``."""
 
@@ -235,6 +247,7 @@ Action = (
     | BuildTrials
     | Judge
     | Recall
+    | Simplify
     | Share
     | SetBaseline
     | Verify

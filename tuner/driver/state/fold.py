@@ -83,8 +83,18 @@ def _apply_recall(state: RunState, _: int | None, body: Mapping[str, Any]) -> No
     state.firsts = tuple(
         proposal_from_json(value, state._blob).configuration for value in body.get("firsts", ())
     )
-    own = state.variants[ORIGINAL]
     # Of records of earlier versions, which tried all of them at once.
+    _take_proposals(state, body)
+
+
+def _apply_simplify(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
+    state.simplified = body
+    _take_proposals(state, body)
+
+
+def _take_proposals(state: RunState, body: Mapping[str, Any]) -> None:
+    """Trials of the source as given that no searcher asked for."""
+    own = state.variants[ORIGINAL]
     for offset, value in enumerate(body["proposals"]):
         number = body["first"] + offset
         state.trials[number] = TrialState(number=number, proposal=proposal_from_json(value, state._blob))
@@ -270,7 +280,7 @@ def _apply_final(state: RunState, number: int | None, body: Mapping[str, Any]) -
 
 
 def _apply_choice(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    state.chosen = body["chosen"]
+    state.chosen, state.choice = body["chosen"], body
     state.finals["confirm"] = []
 
 
@@ -328,6 +338,7 @@ _APPLY = {
     "reply": _apply_reply,
     "waited": _apply_waited,
     "recall": _apply_recall,
+    "simplify": _apply_simplify,
     "judge": _apply_judge,
     "build": _apply_build,
     "baseline": _apply_baseline,

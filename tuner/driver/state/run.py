@@ -42,6 +42,7 @@ class RunState:
         self.finalists: tuple[int, ...] = ()
         self.out_of_final: set[int] = set()
         self.chosen: int | None = None
+        self.choice: Mapping[str, Any] = {}
         self.verdict: Mapping[str, Any] | None = None
         self.verdicts = 0
         self.others: list[Mapping[str, Any]] = []
@@ -61,6 +62,7 @@ class RunState:
         self.judgings: dict[str, Mapping[str, Any]] = {}
         self.fit_s = 0.0
         self.light_disproved = False
+        self.simplified: Mapping[str, Any] | None = None
         self.recalled: Sequence[Mapping[str, Any]] | None = None
         self.firsts: tuple[Configuration, ...] = ()
         self.exchanges: Exchanges

@@ -174,6 +174,8 @@ class RunSettings:
         fleet: whether several devices time candidates at once.
         ablate: whether a confirmed winner is taken apart at the end: ``auto`` with at most one process for three
             evaluations, ``full`` for as long as there is time, ``off``.
+        simplest: whether among finalists that cannot be told apart the one that changes least wins.
+        simpler: proposals at the end of the search, at most, that are the best candidate with less changed.
         shared: a budget that other runs share; ``evaluations`` is then all of it.
     """
 
@@ -200,6 +202,8 @@ class RunSettings:
     pool: int = 1
     ranked: bool = False
     recall: bool = False
+    simplest: bool = False
+    simpler: int = 0
     objectives: tuple[str, ...] = ("time",)
     evolution: Evolution | None = None
     proposers: tuple[str, ...] = (REMIX,)
