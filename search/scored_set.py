@@ -92,23 +92,25 @@ class Fitter:
         return max(size + 1, int(size * _GROWTH))
 
     def trusted(self, placed: Placed) -> Sources:
-        """The sources that these observations do not speak against; from some number on none.
+        """The sources that no observation so far has spoken against; from some number on none.
 
-        The target's own trials then say more than another's.
+        The target's own trials then say more than another's. A source that was left out is not taken back: what is
+        tried without it hardly tests it, so that it would come to look credible again.
         """
         if not self.sources.each or len(placed) >= _ALONE:
             return Sources()
         while len(self._trusted) <= len(placed):
-            self._trusted.append(self._credible(placed[: len(self._trusted)]))
+            before = self._trusted[-1] if self._trusted else self.sources
+            self._trusted.append(self._credible(placed[: len(self._trusted)], before))
         return self._trusted[len(placed)]
 
-    def _credible(self, placed: Placed) -> Sources:
+    def _credible(self, placed: Placed, sources: Sources) -> Sources:
         scored = [(o.score, point) for o, point in placed if o.score is not None]
-        if len(scored) < _COMPARED:
-            return self.sources
+        if not sources.each or len(scored) < _COMPARED:
+            return sources
         points = self._domain.array(point for _, point in scored)
         scores = np.array([score for score, _ in scored])
-        return self.sources.credible(self.features.encode(points), self.features.groups, points, scores)
+        return sources.credible(self.features.encode(points), self.features.groups, points, scores)
 
     def _models(self, number: int, placed: Placed) -> tuple[Hyper, ...]:
         """The fitted numbers, and while observations are few those expected before any as well.

@@ -29,7 +29,7 @@ _FITTED = 160
 _BLOCK = 1024
 _TRUST = 0.5
 _LEVEL = 10.0
-_DOUBT = -1.0
+_DOUBT = -2.0
 REMAINS = 0.25
 """Variance that is expected of what remains beside a source, in units of the source's own."""
 
