@@ -134,6 +134,16 @@ def test_of_two_sources_only_the_misleading_one_is_left():
     assert trusted(score, 8, [lambda c: -score(c), lambda c: 2.0 + score(c)]) == [1]
 
 
+def test_a_source_that_was_left_out_stays_out():
+    fitter = Fitter(Domain(space()), 6)
+    fitter.learn_from(Source(Domain(space()), everything(score, 3)))
+    bad, good = placed(lambda c: -score(c), 8), placed(score, 28)
+    assert fitter.trusted(good).each
+    again = Fitter(Domain(space()), 6)
+    again.learn_from(Source(Domain(space()), everything(score, 3)))
+    assert not again.trusted([*bad, *good[8:]]).each
+
+
 def test_from_the_thirtieth_trial_on_no_source_counts():
     assert trusted(score, 29, [score]) == [0]
     assert trusted(score, 30, [score]) == []
