@@ -78,9 +78,12 @@ class SurrogateSearcher(SearcherBase):
     def _propose(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         pipeline = self.incumbent_pipeline
         placed = self.history.placed
-        trusting = bool(self._fitter.trusted(placed).each)
+        sources = self._fitter.trusted(placed).each
+        trusting = bool(sources)
         number = len(placed) + len(self.history.pending)
-        if trusting and number < _STARTUP and number % 3 == _APART:
+        # Before all others but the baseline a source's best, which the model alone need not put first.
+        first = trusting and number < 2 and not self.pool.tried(sources[0].best[0], pipeline)
+        if first or (trusting and number < _STARTUP and number % 3 == _APART):
             return self._spread(count, rng, pipeline)
         startup, least = (1, 1) if trusting else (_STARTUP, _SCORED)
         if len(placed) < startup or sum(o.score is not None for o, _ in placed) < least:
