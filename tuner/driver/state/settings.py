@@ -40,6 +40,7 @@ class Evolution:
         given: rung that the source as given has from the start; with 0 it has to earn more trials like any variant.
         near: log time within which of the best a trial has to be to take part in the choice, the best few apart;
             ``None``: any may.
+        moves: set of operators and recipes that proposers of variants have.
     """
 
     first: int = 4
@@ -59,6 +60,7 @@ class Evolution:
     pays: float = 0.01
     given: int = 1
     near: float | None = None
+    moves: int = 1
 
     def rung(self, number: int) -> int:
         """Trials of a variant up to the end of a rung."""
@@ -124,7 +126,7 @@ class Shared:
     search_s: float | None
 
 
-EVOLVING = Evolution(given=0, near=0.25)
+EVOLVING = Evolution(given=0, near=0.25, moves=2)
 """How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
 
 EVOLVING_CALLS = (3, 4, 5)

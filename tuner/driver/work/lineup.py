@@ -297,7 +297,7 @@ def _evolution(task: Task, settings: RunSettings) -> Evolution:
         migration=own.migration,
         patience=own.patience,
         proposers={
-            n: proposers.create(n, task.kernel, task.verify.numerics, launch=task.launch)
+            n: proposers.create(n, task.kernel, task.verify.numerics, launch=task.launch, moves=own.moves)
             for n in settings.proposers
         },
     )
