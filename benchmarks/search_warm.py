@@ -32,7 +32,7 @@ def main() -> int:
         "--match", default="", help="only pairs whose name contains this, as in gemm__A->gemm__B"
     )
     made.add_argument("--budgets", default="5,10,25,50", help="unique evaluations, failures counted")
-    made.add_argument("--seeds", type=int, default=20, help="searches of each pair")
+    made.add_argument("--seeds", type=int, default=60, help="searches of each pair")
     arguments = made.parse_args()
     budgets = [int(b) for b in arguments.budgets.split(",")]
     paths = sorted(Path(arguments.spaces).glob("*.json*"))
@@ -81,6 +81,7 @@ def _figures(target: Case, traces: Sequence[Trace], budgets: list[int], longest:
     return {
         "fraction": {str(b): interval([e[i] for e in each])[0] for i, b in enumerate(budgets)},
         "evaluations_to_95": float(np.median(needed)),
+        "mean_evaluations_to_95": float(np.mean(needed)),
     }
 
 
@@ -108,11 +109,12 @@ def _copied(source: Case, target: Case, count: int) -> Trace:
 
 def _table(result: dict[str, Any]) -> str:
     budgets = [str(b) for b in result["budgets"]]
-    lines = [["pair", "how", *budgets, "to .95"]]
+    lines = [["pair", "how", *budgets, "to .95", "mean"]]
     for name, row in result["pairs"].items():
         for how, figures in row.items():
             cells = [f"{figures['fraction'][b]:.3f}" for b in budgets]
-            lines.append([name, how, *cells, f"{figures['evaluations_to_95']:.0f}"])
+            mean = f"{figures['mean_evaluations_to_95']:.1f}"
+            lines.append([name, how, *cells, f"{figures['evaluations_to_95']:.0f}", mean])
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     return "\n".join(
         "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines

@@ -20,7 +20,7 @@ _SPREAD = 0.2
 class Bandit:
     """Improvement of the best score per evaluation for each arm, older ones counting less.
 
-    An arm is the part of a proposal's origin after the last ``/``. Arms are compared by an upper confidence bound, so
+    Arms are compared by an upper confidence bound, so
     that one without luck is still tried now and then (Auer, Cesa-Bianchi, Fischer, Machine Learning 47, 2002).
 
     Args:
@@ -33,7 +33,11 @@ class Bandit:
         self._best: float | None = None
 
     def tell(self, observation: Observation) -> None:
-        """Credits the arm that proposed the trial; others' trials only move the best."""
+        """Credits the arm that the proposal's origin names after its last ``/``."""
+        self.credit(observation.proposal.origin.rpartition("/")[2], observation)
+
+    def credit(self, arm: str, observation: Observation) -> None:
+        """Credits an arm with what became of its trial; trials of other arms only move the best."""
         score = observation.score
         gain = 0.0
         if score is not None:
@@ -41,7 +45,6 @@ class Bandit:
                 # One lucky leap must not rule for hundreds of trials.
                 gain = min(1.0, max(0.0, self._best - score - _NOISE))
             self._best = score if self._best is None else min(self._best, score)
-        arm = observation.proposal.origin.rpartition("/")[2]
         if arm not in self._gains:
             return
         for name in self._gains:

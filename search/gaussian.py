@@ -18,7 +18,7 @@ from scipy.linalg import lapack, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri
 
-__all__ = ["Hyper", "Posterior", "fit", "log_improvement", "normal_scores"]
+__all__ = ["Hyper", "Posterior", "covariance", "fit", "log_improvement", "normal_scores"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -69,6 +69,13 @@ class Hyper:
     def size(self) -> float:
         """Variance of the function."""
         return float(np.exp(self.theta[-1]))
+
+
+def covariance(hyper: Hyper, groups: NDArray[np.intp], columns: Floats) -> Floats:
+    """Of observations at ``[n, columns]``, their noise included, ``[n, n]``."""
+    scaled = columns * hyper.rates[groups]
+    apart = ((scaled[:, None, :] - scaled[None, :, :]) ** 2).sum(axis=2)
+    return np.asarray(hyper.size * _matern(apart) + hyper.noise * np.eye(len(columns)))
 
 
 def normal_scores(scores: Floats) -> Floats:

@@ -20,7 +20,7 @@ from tuner.search.feasibility import Feasibility
 from tuner.search.features import Features
 from tuner.search.gaussian import Hyper, Posterior, fit, log_improvement, normal_scores
 from tuner.search.scalarise import scalarised
-from tuner.search.warm import Source, Sources
+from tuner.search.warm import REMAINS, Source, Sources
 
 __all__ = ["Fitter", "ScoredSet"]
 
@@ -38,7 +38,8 @@ _LEAST = 4
 _BELIEVED = 32
 _HOPELESS = 1e-3
 _ALONE = 30
-_REMAINS = 0.25
+_SURE = 100
+_COMPARED = 2
 
 
 class Fitter:
@@ -55,7 +56,8 @@ class Fitter:
         self.features = Features(domain)
         self.sources = Sources()
         self._sizes: list[int] = [startup]
-        self._hypers: list[Hyper] = []
+        self._hypers: list[tuple[bool, Hyper]] = []
+        self._trusted: list[Sources] = []
         self._latest: tuple[int, ScoredSet] | None = None
 
     def learn_from(self, source: Source) -> None:
@@ -73,10 +75,10 @@ class Fitter:
             made = ScoredSet(
                 self._domain,
                 self.features,
-                self._hyper(number, placed),
+                self._models(number, placed),
                 size,
                 self._next(size) - size,
-                self._sources(size),
+                self.trusted(placed[:size]),
             )
             made.begin(placed[:size])
             self._latest = (number, made)
@@ -89,22 +91,53 @@ class Fitter:
     def _next(size: int) -> int:
         return max(size + 1, int(size * _GROWTH))
 
-    def _sources(self, size: int) -> Sources:
-        """From some observations on the target's own say more than another's."""
-        return self.sources if size < _ALONE else Sources()
+    def trusted(self, placed: Placed) -> Sources:
+        """The sources that no observation so far has spoken against; from some number on none.
+
+        The target's own trials then say more than another's. A source that was left out is not taken back: what is
+        tried without it hardly tests it, so that it would come to look credible again.
+        """
+        if not self.sources.each or len(placed) >= _ALONE:
+            return Sources()
+        while len(self._trusted) <= len(placed):
+            before = self._trusted[-1] if self._trusted else self.sources
+            self._trusted.append(self._credible(placed[: len(self._trusted)], before))
+        return self._trusted[len(placed)]
+
+    def _credible(self, placed: Placed, sources: Sources) -> Sources:
+        scored = [(o.score, point) for o, point in placed if o.score is not None]
+        if not sources.each or len(scored) < _COMPARED:
+            return sources
+        points = self._domain.array(point for _, point in scored)
+        scores = np.array([score for score, _ in scored])
+        return sources.credible(self.features.encode(points), self.features.groups, points, scores)
+
+    def _models(self, number: int, placed: Placed) -> tuple[Hyper, ...]:
+        """The fitted numbers, and while observations are few those expected before any as well.
+
+        A few dozen observations leave many fits about as likely, and which is best differs from kernel to kernel.
+        Beside a source there is one: what is expected there is the source's own.
+        """
+        fitted, size = self._hyper(number, placed), self._sizes[number]
+        if size >= _SURE or self.trusted(placed[:size]).each:
+            return (fitted,)
+        return (fitted, Hyper.prior(self.features.width))
 
     def _hyper(self, number: int, placed: Placed) -> Hyper:
-        """Fitted numbers of each size follow from those of the size before, whether or not those were used."""
+        """Fitted numbers of each size follow from those of the size before, whether or not those were used.
+
+        Those with sources and those without are two sequences.
+        """
         while len(self._hypers) <= number:
-            first = Hyper.prior(
-                self.features.width, _REMAINS if self.sources.each else 1.0, self.sources.scales
-            )
-            before = self._hypers[-1] if self._hypers else first
             size = self._sizes[len(self._hypers)]
+            sources = self.trusted(placed[:size])
+            warm = bool(sources.each)
+            first = Hyper.prior(self.features.width, REMAINS if warm else 1.0, sources.scales)
+            before = next((h for was, h in reversed(self._hypers) if was == warm), first)
             used = [pair for pair in _chosen(placed[:size], _FITTED) if pair[0].score is not None]
             enough = len(used) >= _LEAST and self.features.width > 0
-            self._hypers.append(self._fitted(before, used, self._sources(size)) if enough else before)
-        return self._hypers[number]
+            self._hypers.append((warm, self._fitted(before, used, sources) if enough else before))
+        return self._hypers[number][1]
 
     def _fitted(self, before: Hyper, used: Placed, sources: Sources) -> Hyper:
         points = self._domain.array(point for _, point in used)
@@ -129,7 +162,7 @@ class ScoredSet:
     Args:
         domain: of the space.
         features: of the domain.
-        hyper: the fitted numbers.
+        hypers: of each model, the one that was fitted first.
         size: how many observations the fit was made on; seeds the sample of candidates of large spaces.
         room: how many observations will follow.
         sources: of a warm start; without any the model is of ranks, else of what remains beside theirs.
@@ -144,17 +177,17 @@ class ScoredSet:
         self,
         domain: Domain,
         features: Features,
-        hyper: Hyper,
+        hypers: tuple[Hyper, ...],
         size: int,
         room: int,
         sources: Sources,
     ) -> None:
-        self._domain, self._features, self._hyper = domain, features, hyper
+        self._domain, self._features, self._hypers = domain, features, hypers
         self._sources = sources
         self._given: list[Floats] = []
         self._room = room + _BELIEVED
         self.points, self.whole = _candidates(domain, size)
-        self._posterior: Posterior
+        self._posteriors: tuple[Posterior, ...] = ()
         self._feasibility: Feasibility
         self._known: list[tuple[float, ...]] = []
         self.told = 0
@@ -164,10 +197,13 @@ class ScoredSet:
         used = _chosen(placed, _TRAINED)
         scored = [pair for pair in used if pair[0].score is not None]
         columns = self._features.encode(self.points)
-        self._posterior = Posterior(self._hyper, self._features.groups, columns, len(scored) + self._room)
+        room = len(scored) + self._room
+        self._posteriors = tuple(Posterior(h, self._features.groups, columns, room) for h in self._hypers)
         if scored:
             known = self._features.encode(self._domain.array(point for _, point in scored))
-            self._posterior.begin(known, np.array([o.raced for o, _ in scored]))
+            rough = np.array([o.raced for o, _ in scored])
+            for posterior in self._posteriors:
+                posterior.begin(known, rough)
             self._known = [_objectives(o) for o, _ in scored]
             self._given = list(self._sources.expected(self._domain.array(point for _, point in scored)))
         self._at = self._sources.expected(self.points)
@@ -185,44 +221,52 @@ class ScoredSet:
         """One more observation."""
         rows = self._domain.array([point])
         if observation.score is not None:
-            self._posterior.add(self._features.encode(rows)[0], observation.raced)
+            column = self._features.encode(rows)[0]
+            for posterior in self._posteriors:
+                posterior.add(column, observation.raced)
             self._known.append(_objectives(observation))
             self._given.append(self._sources.expected(rows)[0])
         self._feasibility.add(self._positions(rows)[0], observation.score is None)
         self.told += 1
 
     def values(self, believed: Sequence[Point] = (), weighted: Sequence[float] = (1.0,)) -> Floats:
-        """Logarithm of expected improvement times chance at every candidate.
+        """Logarithm of expected improvement times chance at every candidate, averaged over the models.
 
         Args:
             believed: points on their way; others than these and those beside them are worth more now.
             weighted: of the objectives, time first.
         """
         targets, multiples = self._targets(weighted)
-        mean, deviation = self._posterior.predict(self._remaining(targets, multiples))
-        mean = mean + self._at @ multiples
-        if believed:
-            known = self._features.encode(self._domain.array(believed[-_BELIEVED:]))
-            deviation = self._posterior.believing(known)
-        return _worth(mean, deviation, float(targets.min()), self._feasibility.chances())
+        remaining, beside = self._remaining(targets, multiples), self._at @ multiples
+        chances, best = self._feasibility.chances(), float(targets.min())
+        known = self._features.encode(self._domain.array(believed[-_BELIEVED:])) if believed else None
+        each = []
+        for posterior in self._posteriors:
+            mean, deviation = posterior.predict(remaining)
+            if known is not None:
+                deviation = posterior.believing(known)
+            each.append(_worth(mean + beside, deviation, best, chances))
+        return _averaged(each)
 
     def values_at(self, points: Sequence[Point], weighted: Sequence[float] = (1.0,)) -> Floats:
         """The same at other points."""
         rows = self._domain.array(points)
         targets, multiples = self._targets(weighted)
-        mean, deviation = self._posterior.predict_at(
-            self._features.encode(rows), self._remaining(targets, multiples)
-        )
-        mean = mean + self._sources.expected(rows) @ multiples
-        chances = self._feasibility.chances_at(self._positions(rows))
-        return _worth(mean, deviation, float(targets.min()), chances)
+        remaining, beside = self._remaining(targets, multiples), self._sources.expected(rows) @ multiples
+        chances, best = self._feasibility.chances_at(self._positions(rows)), float(targets.min())
+        columns = self._features.encode(rows)
+        each = []
+        for posterior in self._posteriors:
+            mean, deviation = posterior.predict_at(columns, remaining)
+            each.append(_worth(mean + beside, deviation, best, chances))
+        return _averaged(each)
 
     def _targets(self, weighted: Sequence[float]) -> tuple[Floats, Floats]:
         scores = scalarised(self._known, weighted)
         if not self._sources.each:
             return normal_scores(scores), np.zeros(0)
         targets = self._sources.relative(scores)
-        return targets, self._sources.multiples(self._posterior, targets, np.array(self._given))
+        return targets, self._sources.multiples(self._posteriors[0], targets, np.array(self._given))
 
     def _remaining(self, targets: Floats, multiples: Floats) -> Floats:
         return targets - np.array(self._given).reshape(len(targets), -1) @ multiples
@@ -230,12 +274,13 @@ class ScoredSet:
     def _screen(self) -> None:
         """Keeps the better part of the candidates, so that what follows costs less."""
         targets, multiples = self._targets((1.0,))
-        mean, deviation = self._posterior.predict(self._remaining(targets, multiples))
+        mean, deviation = self._posteriors[0].predict(self._remaining(targets, multiples))
         mean = mean + self._at @ multiples
         worth = log_improvement(mean, deviation, float(targets.min()))
         kept = np.sort(np.argpartition(-worth, _KEPT)[:_KEPT])
         self.points = self.points[kept]
-        self._posterior.keep(kept)
+        for posterior in self._posteriors:
+            posterior.keep(kept)
         self._at = self._at[kept]
 
     def _positions(self, rows: NDArray[np.integer]) -> Floats:
@@ -272,6 +317,14 @@ def _value(observation: Observation) -> float:
 
 def _objectives(observation: Observation) -> tuple[float, ...]:
     return (_value(observation), *observation.others)
+
+
+def _averaged(logarithms: list[Floats]) -> Floats:
+    """Logarithm of the mean of what has these logarithms, element by element."""
+    first, *others = logarithms
+    for other in others:
+        first = np.logaddexp(first, other)
+    return first - math.log(len(logarithms))
 
 
 def _worth(mean: Floats, deviation: Floats, best: float, chances: Floats | None) -> Floats:

@@ -6,13 +6,15 @@ May not look at any clock or budget; pipelines stay the incumbent's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tuner.core.protocols import Observation
 from tuner.core.types import Configuration, Proposal, Value
+from tuner.search.bandit import Bandit
 from tuner.search.base import SearcherBase
 from tuner.search.blas import one_thread
 from tuner.search.domain import Point
@@ -25,6 +27,7 @@ __all__ = ["SurrogateSearcher", "make"]
 
 _STARTUP = 6
 _SCORED = 3
+_APART = 2
 _SPREAD = 60
 _PENDING = 32
 _RIVALS = 3
@@ -34,6 +37,7 @@ _VARIED = 96
 _LOCAL_FROM = 30
 _CENTRES = 3
 _STEPS = 2
+_EVERYWHERE, _BESIDE = "model", "local"
 
 Floats = NDArray[np.float64]
 
@@ -52,6 +56,7 @@ class SurrogateSearcher(SearcherBase):
         self.name = name
         self._origin = origin
         self._fitter = Fitter(self.domain, _STARTUP)
+        self._moves = Bandit((_EVERYWHERE, _BESIDE))
 
     def warm_start(self, observations: Sequence[Observation]) -> None:
         """Learns from a run of the same kernel elsewhere; before anything else.
@@ -70,14 +75,23 @@ class SurrogateSearcher(SearcherBase):
         points = self.pool.draw(rng, count, pipeline=pipeline)
         return [self._proposal(p, pipeline, {"how": "even"}) for p in points]
 
+    def tell(self, observations: Sequence[Observation]) -> None:
+        """Learns what became of trials, and which kind of move they were."""
+        super().tell(observations)
+        for observation in observations:
+            self._moves.credit(str(observation.proposal.note.get("how")), observation)
+
     def _propose(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         pipeline = self.incumbent_pipeline
         placed = self.history.placed
-        sources = self._fitter.sources.each
+        sources = self._fitter.trusted(placed).each
+        trusting = bool(sources)
         number = len(placed) + len(self.history.pending)
-        if sources and number < _STARTUP and number % 3 == 2:
+        # Before all others but the baseline a source's best, which the model alone need not put first.
+        first = trusting and number < 2 and not self.pool.tried(sources[0].best[0], pipeline)
+        if first or (trusting and number < _STARTUP and number % 3 == _APART):
             return self._spread(count, rng, pipeline)
-        startup, least = (1, 1) if sources else (_STARTUP, _SCORED)
+        startup, least = (1, 1) if trusting else (_STARTUP, _SCORED)
         if len(placed) < startup or sum(o.score is not None for o, _ in placed) < least:
             return self._spread(count, rng, pipeline)
         weighted = weights(rng, 1 + max(len(o.others) for o, _ in placed))
@@ -110,8 +124,8 @@ class SurrogateSearcher(SearcherBase):
 
     def _copied(self, number: int, pipeline: str | None, taken: list[Point]) -> Point | None:
         """The best point of a source that is untried, for all but every third of the first points."""
-        sources = self._fitter.sources.each
-        if not sources or number % 3 == 2:
+        sources = self._fitter.trusted(self.history.placed).each
+        if not sources or number % 3 == _APART:
             return None
         source = sources[number % len(sources)]
         for point in source.best:
@@ -133,14 +147,15 @@ class SurrogateSearcher(SearcherBase):
         beside = model.values_at(local, weighted) if local else np.zeros(0)
         proposals: list[Proposal] = []
         taken: set[Point] = set()
+        running = Counter(str(p.note.get("how")) for p in self.history.pending.values())
         while len(proposals) < count:
             values = np.concatenate([model.values(believed, weighted), beside])
-            how, ranked = "local", list[tuple[Point, float]]()
-            if len(self.history.placed) >= _LOCAL_FROM and (len(self.history.seen) + len(taken)) % 2:
+            how, ranked = self._move(running), list[tuple[Point, float]]()
+            if how == _BESIDE:
                 near = np.where(self._near(elite[:_CENTRES], model.points, local), values, -np.inf)
                 ranked = self._best(model.points, local, near, taken, pipeline)
             if not ranked:
-                how, ranked = "model", self._best(model.points, local, values, taken, pipeline)
+                how, ranked = _EVERYWHERE, self._best(model.points, local, values, taken, pipeline)
             if not ranked:
                 break
             point, value = ranked[0]
@@ -148,7 +163,14 @@ class SurrogateSearcher(SearcherBase):
             proposals.append(self._proposal(point, pipeline, {"how": how, "value": value}, rivals))
             taken.add(point)
             believed.append(point)
+            running[how] += 1
         return proposals
+
+    def _move(self, running: Mapping[str, int]) -> str:
+        """Anywhere at first, then anywhere or close to the best, by what has paid lately."""
+        if len(self.history.placed) < _LOCAL_FROM:
+            return _EVERYWHERE
+        return self._moves.choose((_EVERYWHERE, _BESIDE), running)
 
     def _best(
         self,

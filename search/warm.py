@@ -2,8 +2,8 @@
 
 One number for each point: the source's logarithm of time, measured where it was measured, from a Gaussian process
 elsewhere. The target's model is then of what remains beside a multiple of it (Kennedy and O'Hagan, Biometrika 87(1),
-2000), and the multiple is learnt, so that a source that misleads is left behind. May not hold a source's times to be
-the target's.
+2000), and the multiple is learnt. A source that misleads is told by the odds of the target's times with it and without
+it (:meth:`Source.odds`). May not hold a source's times to be the target's.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from tuner.core.protocols import Observation
 from tuner.search.domain import Domain, Point
 from tuner.search.features import Features
-from tuner.search.gaussian import Hyper, Posterior, fit
+from tuner.search.gaussian import Hyper, Posterior, covariance, fit
 
-__all__ = ["Source", "Sources", "squeezed"]
+__all__ = ["REMAINS", "Source", "Sources", "squeezed"]
 
 Floats = NDArray[np.float64]
 
@@ -27,6 +28,10 @@ _TRAINED = 256
 _FITTED = 160
 _BLOCK = 1024
 _TRUST = 0.5
+_LEVEL = 10.0
+_DOUBT = -2.0
+REMAINS = 0.25
+"""Variance that is expected of what remains beside a source, in units of the source's own."""
 
 
 class Source:
@@ -82,6 +87,22 @@ class Source:
     def scales(self) -> Floats:
         """Logarithms of the length scales of the source's own times, ``[width]``."""
         return self._fitted()[0].scales
+
+    def odds(
+        self, columns: Floats, groups: NDArray[np.intp], points: NDArray[np.int64], scores: Floats
+    ) -> float:
+        """Logarithm of how much likelier the target's times are with the source than without, their level unknown.
+
+        With it they are a multiple near one of what it says and a remainder of a quarter of its variance, without it a
+        function of all of that; both vary along the axes on which the source does. Arguments as of
+        :meth:`Sources.credible`.
+        """
+        given, targets = self.expected(points), squeezed(scores) / self.unit
+        width, level = self._features.width, _LEVEL * np.ones((len(targets), len(targets)))
+        beside = covariance(Hyper.prior(width, REMAINS, self.scales), groups, columns) + level
+        alone = covariance(Hyper.prior(width, 1.0, self.scales), groups, columns) + level
+        multiple = _TRUST**2 * np.outer(given, given)
+        return _density(targets - given, beside + multiple) - _density(targets, alone)
 
     def _predict(self, points: NDArray[np.int64]) -> Floats:
         _, posterior, targets = self._fitted()
@@ -151,6 +172,26 @@ class Sources:
             given: from :meth:`expected` at the observations, ``[n, sources]``.
         """
         return posterior.coefficients(targets, given, 1.0 / len(self.each), _TRUST)
+
+    def credible(
+        self, columns: Floats, groups: NDArray[np.intp], points: NDArray[np.int64], scores: Floats
+    ) -> Sources:
+        """Those that the target's times so far do not speak against, each by itself.
+
+        Args:
+            columns: of the observations, ``[n, columns]``.
+            groups: of the columns.
+            points: the observations, ``[n, axes]``.
+            scores: their logarithms of time, ``[n]``.
+        """
+        return Sources(tuple(s for s in self.each if s.odds(columns, groups, points, scores) > _DOUBT))
+
+
+def _density(values: Floats, spread: Floats) -> float:
+    """Logarithm of a normal density of mean zero, without its constant."""
+    lower = np.linalg.cholesky(spread)
+    half = solve_triangular(lower, values, lower=True, check_finite=False)
+    return float(-0.5 * half @ half - np.log(np.diag(lower)).sum())
 
 
 def squeezed(scores: Floats) -> Floats:
