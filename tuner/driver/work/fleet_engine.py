@@ -37,14 +37,13 @@ from tuner.driver.plan.actions import (
     Control,
     Final,
     Finished,
-    Measure,
     SetBaseline,
     Share,
     Verify,
     Weigh,
 )
 from tuner.driver.plan.fleet import decision, effects
-from tuner.driver.plan.upcoming import race_of, trial_action
+from tuner.driver.plan.upcoming import race_of
 from tuner.driver.work import bodies
 from tuner.driver.work.engine import CONTROL_PURPOSE, Engine
 from tuner.recorders.record import Event, Recorded
@@ -346,10 +345,10 @@ class FleetEngine(Engine):
         body = bodies.verdict(result.verdict, self._now_s())
         self._commit([Event(kind="verify", body=body, trial=job.trial)])
         self._decide()
-        for measured in result.rounds:
-            action = trial_action(self.state, trial)
-            assert isinstance(action, Measure)
-            body = bodies.samples(action.round, measured, self._now_s())
+        for number, measured in enumerate(result.rounds):
+            # The device decided by the same rules whether to go on.
+            assert trial.status is None
+            body = bodies.samples(number, measured, self._now_s())
             self._commit([Event(kind="samples", body=body, trial=job.trial)])
             self._decide()
         if trial.status is not None:
