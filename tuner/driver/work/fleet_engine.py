@@ -52,7 +52,10 @@ __all__ = ["FleetEngine"]
 
 WAIT_S = 0.5
 ALONE_S = 120.0
-"""How long a run without any device waits for one."""
+"""How long a run that has lost all devices waits for another."""
+
+FIRST_S = 600.0
+"""How long it waits for the first: processes on a busy cluster take their time to come up."""
 
 LOOK_S = 0.1
 """How often a model's reply is looked for while nothing else is to be done."""
@@ -177,8 +180,9 @@ class FleetEngine(Engine):
             return
         now = self._clock()
         self._alone_since = now if self._alone_since is None else self._alone_since
-        if now - self._alone_since > ALONE_S:
-            raise MachineError(f"there was no device to use for {ALONE_S:.0f} s", "see tuner doctor")
+        patience_s = ALONE_S if len(self.state.lanes) > self._offset else FIRST_S
+        if now - self._alone_since > patience_s:
+            raise MachineError(f"there was no device to use for {patience_s:.0f} s", "see tuner doctor")
 
     # What is begun.
 
