@@ -32,6 +32,8 @@ def connect(address: str | None) -> Any:
     """
     # Ray reports use over the network unless told otherwise.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # It also gives its workers the least share of a processor, which is nothing to time a kernel with.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         import ray
     except ImportError:

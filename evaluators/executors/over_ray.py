@@ -209,14 +209,13 @@ class RayExecutor(Executor):
             if node.name not in alive:
                 self._drop_node(node, "its node is gone")
         for name, resources in alive.items():
-            node = self._nodes.get(name)
-            if node is None and self._losses[name] <= LOSSES:
+            known = self._nodes.get(name)
+            if known is None and self._losses[name] <= LOSSES:
                 self._use(name, resources)
-            elif node is not None:
-                for what, count in node.wanted.items():
-                    for _ in range(count):
-                        self._start(node, what, resources)
-                node.wanted.clear()
+            elif known is not None:
+                for what in known.wanted.elements():
+                    self._start(known, what, resources)
+                known.wanted.clear()
 
     def _use(self, name: str, resources: dict[str, float]) -> None:
         count = devices_of(resources, gpus=self._gpus)

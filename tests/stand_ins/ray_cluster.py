@@ -17,6 +17,9 @@ from tuner.core.types import Resolved
 
 __all__ = ["Nodes", "cluster", "scattered_s"]
 
+_HEAD = {"num_cpus": 0, "include_dashboard": False}
+_TRIES = 4
+
 
 def scattered_s(resolved: Resolved) -> float:
     """Seconds of a call of the kernel of the fixture ``scale_spec``; best at STEP 8 and WIDTH 5."""
@@ -86,11 +89,25 @@ def cluster() -> Iterator[Nodes]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        # On a machine with other work to do Ray's workers would hardly get up.
+        patch.setenv("RAY_worker_niceness", "0")
         # What tests define is pickled by name.
         patch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
-        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        made = _head(Cluster)
         try:
             yield Nodes(made)
         finally:
             ray.shutdown()
             made.shutdown()
+
+
+def _head(make: Any) -> Any:
+    """A cluster whose head has come up, which Ray gives half a minute: too little where all processors are busy."""
+    for _ in range(_TRIES - 1):
+        try:
+            return make(initialize_head=True, head_node_args=_HEAD)
+        except Exception as error:
+            # Ray has no name for it.
+            if "timed out" not in str(error):
+                raise
+    return make(initialize_head=True, head_node_args=_HEAD)

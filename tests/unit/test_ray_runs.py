@@ -43,9 +43,8 @@ QUICK = {"choose_processes": 2, "confirm_processes": 4, "confirm_least": 4}
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    """Two nodes with two devices each, the same for all tests."""
+    """A node with two devices, the same for all tests."""
     with cluster() as made:
-        made.add()
         made.add()
         yield made
 
@@ -93,7 +92,6 @@ def test_a_run_that_evolves_its_source(nodes: Nodes, tmp_path: Path) -> None:
     assert many.summary.improved
     state = state_of(path)
     assert len([v for v in state.variants.values() if v.trials]) > 3
-    assert len(used(path)) > 1
     report = audit(path, backend=product_runs.backend())
     assert report.clean, report.differences
 
