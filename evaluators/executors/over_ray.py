@@ -48,8 +48,8 @@ ASK_S = 30.0
 REASON_S = 1.0
 """How long Ray may take to say why an actor is gone."""
 
-LOSSES = 3
-"""How often what is lost on a node that is still there is started again."""
+TRIES = 3
+"""How often in a row what is lost on a node that is still there is started again without having done a job."""
 
 
 class _Remote:
@@ -92,6 +92,7 @@ class _Actor:
     node: _Node
     number: int
     serving: Any
+    tries: int = 0
     ready: bool = False
     jobs: deque[Job] = field(default_factory=deque)
 
@@ -108,7 +109,7 @@ class _Node:
     outbox: list[tuple[object, bytes | None]] = field(default_factory=list)
     asked: Any = None
     actors: dict[int, _Actor] = field(default_factory=dict)
-    wanted: Counter[str] = field(default_factory=Counter)
+    wanted: list[tuple[str, int]] = field(default_factory=list)
 
 
 class RayExecutor(Executor):
@@ -210,12 +211,12 @@ class RayExecutor(Executor):
                 self._drop_node(node, "its node is gone")
         for name, resources in alive.items():
             known = self._nodes.get(name)
-            if known is None and self._losses[name] <= LOSSES:
+            if known is None and self._losses[name] <= TRIES:
                 self._use(name, resources)
             elif known is not None:
-                for what in known.wanted.elements():
-                    self._start(known, what, resources)
-                known.wanted.clear()
+                for what, tries in known.wanted:
+                    self._start(known, what, resources, tries)
+                known.wanted = []
 
     def _use(self, name: str, resources: dict[str, float]) -> None:
         count = devices_of(resources, gpus=self._gpus)
@@ -233,15 +234,14 @@ class RayExecutor(Executor):
             self._start(node, "device", resources)
         self._start(node, "builder", resources)
 
-    def _start(self, node: _Node, what: str, resources: dict[str, float]) -> None:
+    def _start(self, node: _Node, what: str, resources: dict[str, float], tries: int = 0) -> None:
         number = self._next[what]
         self._next[what] += 1 if number >= 0 else -1
         gpus = 1 if self._gpus and number >= 0 else 0
         workers = 1 if number >= 0 else max(1, int(resources.get("CPU", 1)) - 1)
         handle = on_node(self._ray, _Remote, node.name, gpus=gpus).remote(*self._shipped, workers)
-        node.actors[number] = _Actor(
-            handle=handle, node=node, number=number, serving=handle.serve.remote(node.door, number)
-        )
+        serving = handle.serve.remote(node.door, number)
+        node.actors[number] = _Actor(handle=handle, node=node, number=number, serving=serving, tries=tries)
 
     def _drop_node(self, node: _Node, reason: str) -> None:
         del self._nodes[node.name]
@@ -260,15 +260,13 @@ class RayExecutor(Executor):
             self._happened.append(LaneLost(lane=actor.number, reason=reason))
         self._happened += [JobLost(job=j, reason=reason) for j in actor.jobs if not isinstance(j, LaneJob)]
         self._ray.kill(actor.handle)
-        if node.name in self._nodes:
-            self._losses[node.name] += 1
-            if self._losses[node.name] <= LOSSES:
-                node.wanted["device" if actor.number >= 0 else "builder"] += 1
+        if node.name in self._nodes and actor.tries < TRIES:
+            node.wanted.append(("device" if actor.number >= 0 else "builder", actor.tries + 1))
 
     def _check_started(self) -> None:
         if self._failed is None or self._met:
             return
-        others = any(n.wanted["device"] or any(k >= 0 for k in n.actors) for n in self._nodes.values())
+        others = any(n.wanted or any(k >= 0 for k in n.actors) for n in self._nodes.values())
         if not others:
             raise MachineError(f"no device of the cluster can be used: {self._failed}", "see ray status")
 
@@ -329,6 +327,7 @@ class RayExecutor(Executor):
         elif isinstance(result, MachineError):
             self._drop(actor, str(result))
         else:
+            actor.tries = self._losses[actor.node.name] = 0
             self._happened.append(JobDone(job=actor.jobs.popleft(), result=result))
 
     def _joined(self, actor: _Actor, device: str) -> None:
