@@ -6,12 +6,14 @@ and to write what it compiles, and it starts threads and a linker: system calls 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
 import resource
 import signal
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tuner.evaluators.sandbox import landlock, seccomp
@@ -52,8 +54,7 @@ def confine(request: Mapping[str, Any], keep: set[int], *, folder: str, packages
     # After the change of user, which clears it.
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    vendors = os.environ.get("OCL_ICD_VENDORS", "")
-    read = (*program_folders(), *packages, *_DRIVERS, *([vendors] if vendors.startswith("/") else []))
+    read = (*program_folders(), *packages, *_DRIVERS, *_named_drivers())
     landlock.restrict(landlock.Access(read=read, write=(folder, *_DEVICES)))
     if seccomp.available():
         seccomp.install(seccomp.worker_filter())
@@ -70,6 +71,20 @@ def confine(request: Mapping[str, Any], keep: set[int], *, folder: str, packages
         _, hard = resource.getrlimit(which)
         limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(which, (limit, limit))
+
+
+def _named_drivers() -> list[str]:
+    """What the user's variables name: lists of drivers, the folders of the libraries in them, further folders."""
+    vendors = os.environ.get("OCL_ICD_VENDORS", "")
+    libraries = os.environ.get("OCL_ICD_FILENAMES", "").split(":")
+    for path in (
+        [Path(vendors)] if vendors.endswith(".icd") else sorted(Path(vendors or "/nonexistent").glob("*.icd"))
+    ):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            libraries.append(path.read_text(encoding="utf-8").strip())
+    folders = [os.path.dirname(library) for library in libraries]
+    folders += os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    return [path for path in dict.fromkeys([vendors, *folders]) if path.startswith("/") and path != "/"]
 
 
 def _become(uid: int) -> None:

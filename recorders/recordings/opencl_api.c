@@ -9,7 +9,7 @@ typedef uint32_t Count;
 
 enum {
     SUCCESS = 0,
-    QUEUE_CONTEXT = 0x1090, QUEUE_DEVICE = 0x1091, QUEUE_REFERENCES = 0x1092,
+    QUEUE_CONTEXT = 0x1090, QUEUE_DEVICE = 0x1091,
     MEM_TYPE = 0x1100, MEM_FLAGS = 0x1101, MEM_SIZE = 0x1102, MEM_REFERENCES = 0x1105, MEM_PARENT = 0x1107, MEM_OFFSET = 0x1108,
     PROGRAM_CONTEXT = 0x1161, PROGRAM_DEVICES = 0x1163, PROGRAM_SOURCE = 0x1164, PROGRAM_OPTIONS = 0x1182, KERNEL_PROGRAM = 0x1194,
     KERNEL_NAME = 0x1190, KERNEL_ARGUMENTS = 0x1191, KERNEL_REFERENCES = 0x1192,
@@ -57,6 +57,7 @@ enum {
     F(Handle, clCreateSamplerWithProperties, (Handle a, const uint64_t *b, Status *c))                                \
     F(Handle, clCreateCommandQueue, (Handle a, Handle b, uint64_t c, Status *d))                                      \
     F(Handle, clCreateCommandQueueWithProperties, (Handle a, Handle b, const uint64_t *c, Status *d))                 \
+    F(Status, clRetainCommandQueue, (Handle a))                                                                       \
     F(Status, clReleaseCommandQueue, (Handle a))                                                                      \
     F(Handle, clCreateUserEvent, (Handle a, Status *b))                                                               \
     F(Status, clSetUserEventStatus, (Handle a, Status b))
@@ -64,7 +65,6 @@ enum {
 /* Called, not stood before. */
 #define NEEDED(F)                                                                                                     \
     F(Status, clFinish, (Handle a))                                                                                   \
-    F(Status, clRetainCommandQueue, (Handle a))                                                                       \
     F(Status, clRetainMemObject, (Handle a))                                                                          \
     F(Status, clGetProgramInfo, (Handle a, Count b, size_t c, void *d, size_t *e))                                    \
     F(Status, clGetProgramBuildInfo, (Handle a, Handle b, Count c, size_t d, void *e, size_t *f))                     \

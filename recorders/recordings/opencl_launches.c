@@ -23,22 +23,44 @@ static Handle context_of(Handle queue)
     return context;
 }
 
-/* Everything that was enqueued in this context is done afterwards. */
-static void settle(Handle queue)
+/* Forgets a queue that the application has no reference to; true where it did. */
+static int given_back(Handle queue)
 {
-    Handle context = context_of(queue), known[256];
-    size_t count = 0;
     acquire(&lock);
-    for (size_t i = 0; i < queues.room && count < 256; i++)
+    Entry *entry = find(&queues, queue);
+    int gone = entry && entry->key && (uintptr_t)entry->value == 1;
+    if (gone) entry->value = NULL;
+    release(&lock);
+    return gone;
+}
+
+/* The queues that are known, but this one; each held once more. NULL where there are none. */
+static Handle *others_than(Handle queue, size_t *count)
+{
+    acquire(&lock);
+    Handle *known = calloc(queues.room ? queues.room : 1, sizeof *known);
+    for (size_t i = 0; known && i < queues.room; i++)
         if (queues.entries[i].key && queues.entries[i].value && queues.entries[i].key != queue) {
             real.clRetainCommandQueue(queues.entries[i].key);
-            known[count++] = queues.entries[i].key;
+            known[(*count)++] = queues.entries[i].key;
         }
     release(&lock);
+    return known;
+}
+
+/* Everything that was enqueued in this context is done afterwards; queues that the application gave back are let go. */
+static void settle(Handle queue)
+{
+    size_t count = 0;
+    Handle context = context_of(queue), *known = others_than(queue, &count);
     for (size_t i = 0; i < count; i++) {
-        if (context_of(known[i]) == context) real.clFinish(known[i]);
+        if (context_of(known[i]) == context) {
+            real.clFinish(known[i]);
+            if (given_back(known[i])) real.clReleaseCommandQueue(known[i]);
+        }
         real.clReleaseCommandQueue(known[i]);
     }
+    free(known);
     real.clFinish(queue);
 }
 

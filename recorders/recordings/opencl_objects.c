@@ -33,9 +33,13 @@ EXPORT Handle clCreateSampler(Handle a, Count b, Count c, Count d, Status *e)
 EXPORT Handle clCreateSamplerWithProperties(Handle a, const uint64_t *b, Status *c)
 { return made(PASS(clCreateSamplerWithProperties, a, b, c), SAMPLER); }
 
+/* Every queue that launches are watched beside is held here, for it may have work under way when the application gives
+ * it back. The value is one more than the application's own references, so that none left is not nothing known.
+ */
 static Handle queue_made(Handle queue)
 {
-    if (queue && !inside) put(&queues, queue, queue);
+    if (queue && !inside && (mode_list || mode_record) && real.clRetainCommandQueue(queue) == SUCCESS)
+        put(&queues, queue, (void *)(uintptr_t)2);
     return queue;
 }
 
@@ -44,13 +48,26 @@ EXPORT Handle clCreateCommandQueue(Handle a, Handle b, uint64_t c, Status *d)
 EXPORT Handle clCreateCommandQueueWithProperties(Handle a, Handle b, const uint64_t *c, Status *d)
 { return queue_made(PASS(clCreateCommandQueueWithProperties, a, b, c, d)); }
 
+static void count_references(Handle queue, int more)
+{
+    acquire(&lock);
+    Entry *entry = find(&queues, queue);
+    uintptr_t references = entry && entry->key ? (uintptr_t)entry->value : 0;
+    if (references > 1) entry->value = (void *)(references + (uintptr_t)(intptr_t)more);
+    release(&lock);
+}
+
+EXPORT Status clRetainCommandQueue(Handle a)
+{
+    Status status = PASS(clRetainCommandQueue, a);
+    if (!inside && status == SUCCESS) count_references(a, 1);
+    return status;
+}
+
 EXPORT Status clReleaseCommandQueue(Handle a)
 {
-    Count references = 0;
     resolve();
-    if (!inside && get(&queues, a) &&
-        real.clGetCommandQueueInfo(a, QUEUE_REFERENCES, sizeof references, &references, NULL) == SUCCESS && references == 1)
-        put(&queues, a, NULL);
+    if (!inside) count_references(a, -1);
     return real.clReleaseCommandQueue(a);
 }
 

@@ -323,6 +323,78 @@ for n in range(3):
     assert first == [2.0, 4.0, 6.0]
 
 
+def test_a_kernel_that_leaves_nothing_else_to_tune_evolves(record: Record) -> None:
+    report = record(
+        """
+text = SCALE.replace("get_global_id(0)", "get_group_id(0) * get_local_size(0) + get_local_id(0)")
+p = program(text, ["-cl-mad-enable", "-cl-no-signed-zeros"])
+p.scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
+queue.finish()
+"""
+    )
+    assert not [note for note in report.notes if "does not tune" in note]
+    (loaded,) = load_spec(report.specs[0])
+    assert loaded.evolves
+
+
+def test_headers_of_the_application_come_with_the_source(record: Record, tmp_path: Path) -> None:
+    (tmp_path / "parts" / "deep").mkdir(parents=True)
+    (tmp_path / "parts" / "scale.h").write_text(
+        '#pragma once\n#include "deep/factor.h"\n#define FACTOR (TWO / 2)\n'
+    )
+    (tmp_path / "parts" / "deep" / "factor.h").write_text("#define TWO 2.0f\n")
+    report = record(
+        f"""
+text = '#include "scale.h"\\n# include <scale.h>\\n' + SCALE.replace("f * x[i]", "FACTOR * f * x[i]")
+p = program(text, ["-I", "{tmp_path}/parts"])
+p.scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
+queue.finish()
+"""
+    )
+    (spec,) = report.specs
+    for name in ("scale.h", "deep/factor.h"):
+        (tmp_path / "parts" / name).unlink()
+    assert "#include" not in spec.with_suffix(".cl").read_text()
+    assert replay(spec).status is Status.OK
+
+
+def test_a_header_that_is_gone_is_named(record: Record) -> None:
+    report = record(
+        """
+import tempfile
+with tempfile.TemporaryDirectory() as folder:
+    open(folder + "/gone.h", "w").write("#define ONE 1")
+    p = program('#include "gone.h"\\n' + SCALE, ["-I", folder])
+p.scale(queue, (256,), (32,), buffer(x), buffer(np.zeros(256, np.float32)), np.float32(2), np.int32(256))
+queue.finish()
+"""
+    )
+    assert not report.specs
+    assert any("includes gone.h, which is not captured" in note for note in report.notes)
+
+
+def test_queues_given_back_with_work_under_way(record: Record) -> None:
+    """As OpenCL's own C++ header does it, which makes a queue of its own to fill a buffer."""
+    report = record(
+        """
+k = cl.Kernel(program(SCALE), "scale")
+new = np.full(1 << 18, 3, np.float32)
+for n in range(6):
+    a, y = buffer(np.zeros(1 << 18, np.float32)), buffer(np.zeros(1 << 18, np.float32))
+    under_way = [cl.enqueue_copy(cl.CommandQueue(context), a, new, is_blocking=False) for _ in range(4)]
+    under_way.clear()
+    k.set_args(a, y, np.float32(n), np.int32(1 << 18))
+    cl.enqueue_nd_range_kernel(queue, k, (1 << 18,), (64,))
+    queue.finish()
+    kept.clear()
+""",
+        instances=6,
+    )
+    assert len(report.recordings) == 6
+    for path in report.recordings:
+        assert (contents(path, 0)[0] == 3).all()
+
+
 def test_what_was_recorded_on_a_simulator_is_tuned_on_a_device() -> None:
     recording = Recording(
         api="opencl",
@@ -334,7 +406,7 @@ def test_what_was_recorded_on_a_simulator_is_tuned_on_a_device() -> None:
         platform="Oclgrind",
         device="Oclgrind Simulator",
     )
-    _, spec = write_spec([recording], name="k", pattern="*.rec")
+    _, spec = write_spec([recording], name="k", pattern="*.rec", base=Path())
     assert "target: 'native'" in spec
 
 

@@ -27,7 +27,7 @@ Runs = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else.")]
 
-NAME_SHOWN = 40
+_NAME_SHOWN = 64
 _COMMAND = "tuner.command"
 
 
@@ -157,13 +157,14 @@ def _print_listing(listing: Listing, as_json: bool) -> None:
         print(json.dumps(listing.to_json()))
         return
     data = listing.to_json()
-    print(f"{'kernel':<{NAME_SHOWN}} {'launches':>9} {'time':>11} {'share':>6}  can be recorded")
-    for entry in data["kernels"]:
+    names = [f"{entry['name']} ({entry['program'][:8]})" for entry in data["kernels"]]
+    width = min(_NAME_SHOWN, max(map(len, names), default=0))
+    print(f"{'kernel':<{width}} {'launches':>9} {'time':>11} {'share':>6}  can be recorded")
+    for name, entry in zip(names, data["kernels"], strict=True):
         refused = "; ".join(f"{count} not: {why}" for why, count in entry["refused"].items())
         able = f"{entry['recordable']} of {entry['launches']}" if refused else "all"
-        name = f"{entry['name']} ({entry['program'][:8]})"
         print(
-            f"{name:<{NAME_SHOWN}} {entry['launches']:>9} {1e3 * entry['seconds']:>8.3f} ms "
+            f"{name:<{width}} {entry['launches']:>9} {1e3 * entry['seconds']:>8.3f} ms "
             f"{100 * entry['share']:>5.1f}%  {able}" + (f" ({refused})" if refused else "")
         )
     print(f"the application took {listing.ran.wall_s:.3f} s, every launch waited for")

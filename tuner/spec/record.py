@@ -8,23 +8,27 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 import yaml
 
 from tuner.core.errors import SpecError
 from tuner.evaluators.opencl.flags import check_flags
 from tuner.recorders.recordings.format import Recording
+from tuner.spec.included import include_folders, with_headers
+from tuner.spec.reached import reached_text
 from tuner.spec.replayable import group_of
 from tuner.spec.workload import AXES
 
-__all__ = ["quoted", "write_spec"]
+__all__ = ["EVOLVED", "quoted", "write_spec"]
 
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"][^>\"\n]+[>\"])", re.MULTILINE)
+EVOLVED = "  source: {evolve: true}     # nothing else can be tuned without knowing more of the kernel"
+"""The line under ``space`` where the application has already set all that could be tried."""
+
 _GROUPED = re.compile(
     r"\b(get_local_id|get_group_id|get_local_size|get_num_groups|get_enqueued_local_size|get_local_linear_id"
     r"|barrier|work_group_\w+|sub_group_\w+|reqd_work_group_size|async_work_group_\w+|__local|local)\b"
 )
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _GROUPS = {1: ("GROUP_X",), 2: ("GROUP_X", "GROUP_Y"), 3: ("GROUP_X", "GROUP_Y", "GROUP_Z")}
 _MOST_ITEMS = 1024
 _EXTRA = ("-cl-mad-enable", "-cl-no-signed-zeros")
@@ -36,52 +40,58 @@ _PLATFORMS = {
 
 
 def write_spec(
-    recordings: Sequence[Recording], *, name: str, pattern: str, evaluations: int = 60
+    recordings: Sequence[Recording], *, name: str, pattern: str, base: Path, evaluations: int = 60
 ) -> tuple[str, str]:
     """Source and spec of one kernel.
 
     Work-groups are tuned where the kernel cannot tell how large they are; build options where they keep to the
-    application's own numerics or nearly.
+    application's own numerics or nearly; the source where neither is left.
 
     Args:
         recordings: of one program.
         name: of both files, without suffix.
         pattern: of the recordings' files, relative to the spec.
+        base: where the application ran, for its headers.
         evaluations: the budget.
 
     Returns:
         The source and the YAML text.
 
     Raises:
-        SpecError: a program that includes files, or was built with options that no spec can give.
+        SpecError: a program that includes files which are not there, or was built with options that no spec can
+            give.
     """
     first = recordings[0]
-    included = _INCLUDE.search(first.text)
-    if included:
-        raise SpecError(
-            f"the source of {first.entry} includes {included[1]}, which is not captured",
-            "put the file into the source, and record again",
-        )
     options = _options(first)
+    text = with_headers(
+        first.text,
+        include_folders(first.options, base),
+        base=base,
+        entry=first.entry,
+        left=lambda name: False,
+    )
     lines = [
         f"# Recorded from an application: {len(recordings)} of its launches of {first.entry}.",
         f"kernel: {{source: {quoted(name + '.cl')}, entry: {quoted(first.entry)}}}",
         f"target: {quoted(_PLATFORMS.get(first.platform, first.device or 'native'))}",
         f"workload: {quoted(pattern)}",
     ]
-    space = _groups(recordings)
+    space = _groups(recordings, text)
     lines += space[0]
-    lines += ["space:", *space[1], "  flags:"]
+    further = [option for option in _EXTRA if option not in options.split()]
+    lines += ["space:", *space[1]]
+    if not space[1] and not further:
+        lines.append(EVOLVED)
+    lines.append("  flags:")
     if options:
         lines.append(f"    recorded: [{quoted(options)}]            # as the application builds it")
-    further = [option for option in _EXTRA if option not in options.split()]
     lines.append(f"    extra: {['', *further]}")
     lines += [
         "  passes: off",
         "verify: {reference: recording}",
         f"search: {{budget: {{evaluations: {evaluations}}}}}",
     ]
-    return first.text, "\n".join(lines) + "\n"
+    return text, "\n".join(lines) + "\n"
 
 
 def _options(recording: Recording) -> str:
@@ -111,11 +121,10 @@ def _options(recording: Recording) -> str:
     return shlex.join(joined)
 
 
-def _groups(recordings: Sequence[Recording]) -> tuple[list[str], list[str]]:
+def _groups(recordings: Sequence[Recording], text: str) -> tuple[list[str], list[str]]:
     """Lines for launch and for parameters; none where the kernel may know its work-group."""
-    plain = _COMMENT.sub(" ", recordings[0].text)
     local = any(a.kind in ("local", "empty") for r in recordings for a in r.arguments)
-    if local or _GROUPED.search(plain):
+    if local or _GROUPED.search(reached_text(text, recordings[0].entry)):
         return ["# The kernel may know its work-group's size, so that stays as it was recorded."], []
     names = _GROUPS[len(recordings[0].global_size)]
     starts = group_of(recordings[0])

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tuner.core.errors import SpecError
 from tuner.evaluators.cuda.flags import check_flags
 from tuner.evaluators.cuda.nvrtc import find_headers
 from tuner.recorders.recordings.format import Recording
-from tuner.spec.record import quoted
+from tuner.spec.included import include_folders, with_headers
+from tuner.spec.record import EVOLVED, quoted
 
 __all__ = ["write_cuda_spec"]
 
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
 _BUILT_IN = re.compile(
     r"cuda/std/|cooperative_groups|cuda_fp16|cuda_bf16|cuda_fp8|mma\.h|curand|vector_types"
 )
@@ -36,7 +36,7 @@ _GROUPS = {
 
 
 def write_cuda_spec(
-    recordings: Sequence[Recording], *, name: str, pattern: str, evaluations: int = 60
+    recordings: Sequence[Recording], *, name: str, pattern: str, base: Path, evaluations: int = 60
 ) -> tuple[str, str]:
     """Source and spec of one kernel.
 
@@ -44,18 +44,25 @@ def write_cuda_spec(
         recordings: of one program.
         name: of both files, without suffix.
         pattern: of the recordings' files, relative to the spec.
+        base: where the application ran, for its headers.
         evaluations: the budget.
 
     Returns:
         The source and the YAML text.
 
     Raises:
-        SpecError: a source that includes files which NVRTC's own headers do not have, or an option that no spec can
-            give.
+        SpecError: a source that includes files which neither NVRTC nor the application's folders have, or an option
+            that no spec can give.
     """
     first = recordings[0]
-    _check_includes(first)
     options = _options(first)
+    text = with_headers(
+        first.text,
+        include_folders(first.options, base),
+        base=base,
+        entry=first.entry,
+        left=_brought_by_nvrtc(),
+    )
     lines = [
         f"# Recorded from an application: {len(recordings)} of its launches of {first.entry} on {first.device}.",
         f"kernel: {{source: {quoted(name + '.cu')}, entry: {quoted(first.entry)}}}",
@@ -63,32 +70,30 @@ def write_cuda_spec(
         f"workload: {quoted(pattern)}",
         "# The launch stays as it was recorded: a kernel may know its blocks in ways that nobody can see.",
         "space:",
-        "  flags:",
     ]
+    used = [word for word in shlex.split(options) if word.startswith("-")]
+    free = {
+        group: choices
+        for group, choices in _GROUPS.items()
+        if not any(word.split("=")[0] in " ".join(choices) for word in used)
+    }
+    if not free:
+        lines.append(EVOLVED)
+    lines.append("  flags:")
     if options:
         lines.append(f"    recorded: [{quoted(options)}]            # as the application builds it")
-    used = shlex.split(options)
-    for group, choices in _GROUPS.items():
-        own = any(word.split("=")[0] in " ".join(choices) for word in used if word.startswith("-"))
-        if not own:
-            lines.append(f"    {group}: {choices}")
+    lines += [f"    {group}: {choices}" for group, choices in free.items()]
     lines += [
         "  passes: off              # {} tunes LLVM's passes as well, where clang takes the source",
         "verify: {reference: recording}",
         f"search: {{budget: {{evaluations: {evaluations}}}}}",
     ]
-    return first.text, "\n".join(lines) + "\n"
+    return text, "\n".join(lines) + "\n"
 
 
-def _check_includes(recording: Recording) -> None:
+def _brought_by_nvrtc() -> Callable[[str], bool]:
     folders = find_headers()
-    for included in _INCLUDE.findall(recording.text):
-        if _BUILT_IN.match(included) or any(Path(folder, included).is_file() for folder in folders):
-            continue
-        raise SpecError(
-            f"the source of {recording.entry} includes {included}, which is not captured",
-            "put the file into the source, and record again",
-        )
+    return lambda name: bool(_BUILT_IN.match(name)) or any(Path(folder, name).is_file() for folder in folders)
 
 
 def _options(recording: Recording) -> str:

@@ -175,7 +175,11 @@ def _write_kernel(
     write, suffix = _WRITERS[first.api]
     try:
         source, spec = write(
-            [taken.recording for taken in group], name=name, pattern=pattern, evaluations=evaluations
+            [taken.recording for taken in group],
+            name=name,
+            pattern=pattern,
+            base=Path.cwd(),
+            evaluations=evaluations,
         )
     except SpecError as error:
         # What was recorded is there, and may be tuned with a spec that a person writes.
