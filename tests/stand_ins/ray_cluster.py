@@ -6,7 +6,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ class Nodes:
 
     def add(self, devices: int = 2) -> Any:
         """Another node."""
-        node = self._made.add_node(num_cpus=1, resources={"timing": devices})
+        node = _up(lambda: self._made.add_node(num_cpus=1, resources={"timing": devices}))
         self.there.append(node)
         return node
 
@@ -93,7 +93,7 @@ def cluster() -> Iterator[Nodes]:
         patch.setenv("RAY_worker_niceness", "0")
         # What tests define is pickled by name.
         patch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
-        made = _head(Cluster)
+        made = _up(lambda: Cluster(initialize_head=True, head_node_args=_HEAD))
         try:
             yield Nodes(made)
         finally:
@@ -101,13 +101,13 @@ def cluster() -> Iterator[Nodes]:
             made.shutdown()
 
 
-def _head(make: Any) -> Any:
-    """A cluster whose head has come up, which Ray gives half a minute: too little where all processors are busy."""
+def _up(start: Callable[[], Any]) -> Any:
+    """What has come up, for which Ray gives it half a minute: too little where all processors are busy."""
     for _ in range(_TRIES - 1):
         try:
-            return make(initialize_head=True, head_node_args=_HEAD)
+            return start()
         except Exception as error:
             # Ray has no name for it.
             if "timed out" not in str(error):
                 raise
-    return make(initialize_head=True, head_node_args=_HEAD)
+    return start()
