@@ -78,7 +78,7 @@ def cluster(devices: int) -> Iterator[Any]:
     """Nodes of up to 16 devices on this machine."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     # Devices that the driver's processes push aside would be no devices: elsewhere they have machines of their own.
-    os.environ["RAY_worker_niceness"] = "0"
+    os.environ.setdefault("RAY_worker_niceness", "0")
     import ray
     from ray.cluster_utils import Cluster
 

@@ -28,7 +28,6 @@ from tuner.driver.plan.actions import (
 from tuner.driver.plan.upcoming import control_calls, end_body, not_built, stop_reason, trial_action
 from tuner.driver.state.lanes import Lane
 from tuner.driver.state.run import RunState
-from tuner.driver.state.trials import TrialState
 
 __all__ = ["decision", "effects"]
 
