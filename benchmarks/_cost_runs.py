@@ -12,7 +12,7 @@ from _search_runs import Case
 
 from tuner.core.protocols import Known, Observation, Searcher
 from tuner.core.streams import stream
-from tuner.core.types import Proposal, Stage, Status
+from tuner.core.types import Configuration, Proposal, Stage, Status
 from tuner.cost_models.configurations import configuration_features
 from tuner.cost_models.screen import FIRST, Screen
 from tuner.driver.opening import open_state
@@ -22,36 +22,13 @@ from tuner.driver.work.screening import POOL, Screener, verdict_of
 from tuner.evaluators.recorded.spaces import key_of
 from tuner.recorders.record import RunRecord
 from tuner.search import registry
-from tuner.search.base import SearcherBase
+from tuner.search.pooled import PooledSearcher
+from tuner.search.recalling import RecallingSearcher
 from tuner.spaces.space import Space
 
-__all__ = ["Evolution", "Searched", "make_searcher", "recorded_runs", "search"]
+__all__ = ["Searched", "make_searcher", "recorded_runs", "search"]
 
 Features = Mapping[str, float]
-
-
-class Evolution(SearcherBase):
-    """Regularised evolution (Real et al., 2019): the best of a few of the latest population, one step changed."""
-
-    name = "evolution"
-    _population, _tournament = 40, 8
-
-    def _propose(self, count: int, rng: np.random.Generator) -> list[Proposal]:
-        found: dict[tuple[int, ...], None] = {}
-        scored = [(o, p) for o, p in self.history.placed[-self._population :] if o.score is not None]
-        if len(self.history.placed) >= self._population // 2 and scored:
-            for _ in range(4 * count):
-                if len(found) >= count:
-                    break
-                some = [scored[int(i)] for i in rng.integers(len(scored), size=self._tournament)]
-                parent = min(some, key=lambda pair: pair[0].score or 0.0)[1]
-                near = self.pool.neighbours(parent, pipeline=None)
-                if near:
-                    found[near[int(rng.integers(len(near)))]] = None
-        if len(found) < count:
-            drawn = self.pool.draw(rng, count - len(found), pipeline=None, without=frozenset(found))
-            found.update(dict.fromkeys(drawn))
-        return [Proposal(configuration=self.domain.configuration(p, None), origin=self.name) for p in found]
 
 
 _ROWS: dict[str, dict[tuple[str, ...], int]] = {}
@@ -64,9 +41,10 @@ def _numbers(case: Case) -> dict[tuple[str, ...], int]:
     return _ROWS[case.digest]
 
 
-def make_searcher(name: str, space: Space) -> Searcher:
-    """A searcher of the project, or the benchmark's own ``evolution``."""
-    return Evolution(space) if name == "evolution" else registry.create(name, space)
+def make_searcher(name: str, space: Space, *, model: bool) -> Searcher:
+    """A searcher of the project; one that moves with the model beside it, as the driver would make it."""
+    made = registry.create(name, space)
+    return PooledSearcher(made, space) if model and getattr(made, "moves", False) else made
 
 
 @dataclass(slots=True)
@@ -88,23 +66,27 @@ def search(
     evaluations: int,
     *,
     model: bool,
-    first: Sequence[Mapping[str, object]] = (),
+    first: Sequence[Configuration] = (),
     enough: float = 1.0,
 ) -> Searched:
     """Runs a searcher one trial at a time until it has found what is within ``enough`` of the optimum.
 
     Args:
-        first: configurations that are tried before the searcher is asked.
+        first: configurations of an earlier run that may be tried, best first.
     """
     made = Searched()
     numbers = _numbers(case)
-    searcher = make_searcher(strategy, space)
+    searcher = make_searcher(strategy, space, model=model)
+    # A model that ranks the whole space needs no other to filter what it proposes.
+    model = model and not isinstance(searcher, PooledSearcher)
+    if first:
+        searcher = RecallingSearcher(searcher, first)
     screen, known = Screen(), list[Known]()
     pool = [configuration_features(c) for c in space.sample(stream(seed, "pool"), POOL)] if model else []
     kept: list[bool] = []
     screens, asked = False, 1
     goal = case.figures.optimum * enough
-    queue: list[Proposal] = [Proposal(configuration=dict(c), origin="library") for c in first]  # type: ignore[arg-type]
+    queue: list[Proposal] = []
     while len(made.rows) < evaluations:
         if not queue:
             started = time.process_time()

@@ -1,7 +1,8 @@
 """What the cost model is worth: on recorded GPU spaces, in searches over them, and on pass sequences of host kernels.
 
-Needs a folder of recorded spaces (``--spaces``); the part ``host`` needs run records (``--runs``) made with
-``cost_model: off``. Every figure is a mean over spaces of means over seeds, its interval a bootstrap over spaces.
+Needs a folder of recorded spaces (``--spaces``). The parts ``host`` and ``host-search`` keep run records of the host
+examples in ``--runs``, a folder of its own for each part, and make what is missing. Every
+figure is a mean over spaces of means over seeds, its interval a bootstrap over spaces.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any
 import _one_thread  # noqa: F401
 import numpy as np
 from _common import ROOT, machine, parser
-from _cost_runs import recorded_runs, search
+from _cost_host import KEPT, compare_features, compare_runs, make_runs
+from _cost_runs import search
 from _search_runs import Case, load_case
 
 from tuner.core.protocols import Known
@@ -28,15 +30,13 @@ from tuner.cost_models.screen import Screen
 MARGINS = (1.0, 1.25, 1.5, 2.0)
 OWN_MARGIN = 1.25
 REST = 3000
-KEPT = 0.3
-LEAST = 48
 
 
 def main() -> int:
     arguments = _arguments()
     paths = sorted(p for p in Path(arguments.spaces).glob("*.json*") if arguments.match in p.name)
     cases = [case for case in map(load_case, paths) if _complete(case)]
-    if not cases and arguments.parts != "host":
+    if not cases and not arguments.parts.startswith("host"):
         print(
             f"no complete recorded space in {arguments.spaces}; name a folder with --spaces", file=sys.stderr
         )
@@ -50,7 +50,10 @@ def main() -> int:
         "transfer": lambda: _transfer(
             cases, arguments.strategies.split(","), arguments.seeds, arguments.evaluations
         ),
-        "host": lambda: _host(sorted(Path(arguments.runs).glob("*.run")), arguments.seeds),
+        "host": lambda: _host(Path(arguments.runs), arguments.seeds, arguments.evaluations),
+        "host-search": lambda: _host_search(
+            Path(arguments.runs), arguments.strategies.split(","), arguments.seeds, arguments.evaluations
+        ),
     }
     result: dict[str, Any] = {"schema_version": 1, "machine": machine(), "seeds": arguments.seeds}
     for name in arguments.parts.split(","):
@@ -68,12 +71,14 @@ def _arguments() -> Any:
     made = parser(__doc__)
     made.add_argument("--spaces", default=str(ROOT / "spaces-recorded"), help="folder of recorded spaces")
     made.add_argument(
-        "--runs", default=str(ROOT / "tuner-runs"), help="folder of run records for the part host"
+        "--runs", default=str(ROOT / "tuner-runs"), help="folder of run records of a part host or host-search"
     )
     made.add_argument("--match", default="", help="only spaces whose file name contains this")
-    made.add_argument("--parts", default="screen,shuffled,search,transfer", help="and host")
+    made.add_argument("--parts", default="screen,shuffled,search,transfer", help="and host, host-search")
     made.add_argument(
-        "--strategies", default="random,surrogate", help="of the parts search (also evolution) and transfer"
+        "--strategies",
+        default="random,surrogate",
+        help="of the parts search (also evolution), transfer, host-search",
     )
     made.add_argument("--seeds", type=int, default=20, help="repetitions on each space")
     made.add_argument("--evaluations", type=int, default=400, help="of one search at most")
@@ -245,6 +250,7 @@ def _transfer(cases: list[Case], strategies: list[str], seeds: int, evaluations:
     from tuner.cost_models.library import TRIED
 
     made: dict[str, Any] = {}
+    made_before: dict[tuple[str, str, int, str], int] = {}
     by_kernel: dict[str, list[Case]] = {}
     for case in cases:
         by_kernel.setdefault(case.name.split("__")[0], []).append(case)
@@ -268,13 +274,18 @@ def _transfer(cases: list[Case], strategies: list[str], seeds: int, evaluations:
                     "misled": [known[i][0] for i in working[::-1][:TRIED]],
                 }
                 for name, first in firsts.items():
-                    done = search(
-                        target, space, strategy, seed, evaluations, model=False, first=first, enough=1.05
-                    )
-                    counts[name].append(len(done.rows))
+                    # Alone it is the same for every source.
+                    key = (strategy, target.name, seed, json.dumps(first))
+                    if key not in made_before:
+                        done = search(
+                            target, space, strategy, seed, evaluations, model=False, first=first, enough=1.05
+                        )
+                        made_before[key] = len(done.rows)
+                    counts[name].append(made_before[key])
             label = f"{source.name} to {target.name}"
             means = {name: float(np.mean(values)) for name, values in counts.items()}
             rows[label] = means
+            print(json.dumps({strategy: {label: means}}), file=sys.stderr, flush=True)
             for name in ("helped", "misled"):
                 total[name][label] = [means[name] / means["alone"]]
         made[strategy] = {
@@ -285,56 +296,40 @@ def _transfer(cases: list[Case], strategies: list[str], seeds: int, evaluations:
     return made
 
 
-def _host(paths: list[Path], seeds: int) -> dict[str, Any]:
-    """Goal 6: two thirds of a run's trials are learnt from, the rest screened: by configuration, by code, by both."""
-    kinds: dict[str, Callable[[str], bool] | None] = {
-        "configuration": lambda name: not name.startswith("build_"),
-        "code": lambda name: name.startswith("build_"),
-        "both": lambda name: True,
-        "random": None,
-    }
-    good: dict[str, dict[str, list[float]]] = {kind: {} for kind in kinds}
-    above: dict[str, dict[str, list[float]]] = {kind: {} for kind in kinds}
-    for path in paths:
-        ones = [known for known in recorded_runs(path) if known.score is not None]
-        if len(ones) < LEAST:
-            continue
-        for kind, keep in kinds.items():
-            for seed in range(seeds):
-                truth, place = _screened_half(ones, keep, stream(seed, f"host/{path.stem}"))
-                order = np.argsort(place, kind="stable")
-                best = order[: max(1, int(KEPT * len(order)))]
-                good[kind].setdefault(path.stem, []).append(float(truth[best].min() - truth.min() <= 0.02))
-                above[kind].setdefault(path.stem, []).append(
-                    float(np.argmax(order == truth.argmin()) / len(order))
-                )
+def _host(folder: Path, seeds: int, evaluations: int) -> dict[str, Any]:
+    """Goal 6, on the run records of a folder; they are made where there are none."""
+    if not list(folder.glob("*.run")):
+        make_runs(folder, evaluations)
+    found = compare_features(sorted(folder.glob("*.run")), seeds)
     return {
         kind: {
-            "within_2pc_at_30pc_kept": over_spaces(good[kind]),
-            "place_of_the_best": over_spaces(above[kind]),
-            "runs": {name: round(float(np.mean(values)), 3) for name, values in above[kind].items()},
+            "within_2pc_at_30pc_kept": over_spaces(one["good"]),
+            "place_of_the_best": over_spaces(one["place"]),
+            "runs": {name: round(float(np.mean(values)), 3) for name, values in one["place"].items()},
         }
-        for kind in kinds
-        if good[kind]
+        for kind, one in found.items()
+        if one["good"]
     }
 
 
-def _screened_half(
-    ones: list[Known], keep: Callable[[str], bool] | None, rng: np.random.Generator
-) -> tuple[Any, Any]:
-    """Scores of the trials that were not learnt from, and their places; random ones without features."""
-    order = rng.permutation(len(ones))
-    learnt, rest = order[: 2 * len(ones) // 3], order[2 * len(ones) // 3 :]
-    truth = np.array([ones[i].score for i in rest], dtype=float)
-    if keep is None:
-        return truth, rng.random(len(rest))
-    shown = [{name: value for name, value in one.features.items() if keep(name)} for one in ones]
-    known = [
-        Known(trial=int(i), features=shown[i], tried=True, score=ones[i].score, raced=ones[i].raced)
-        for i in learnt
-    ]
-    guesses = Screen().screen(known, [shown[i] for i in rest], []).guesses
-    return truth, np.array([guess.place for guess in guesses])
+def _host_search(folder: Path, strategies: list[str], seeds: int, evaluations: int) -> dict[str, Any]:
+    """Goal 3 on the host examples: evaluations and seconds with the model over those without it."""
+    made: dict[str, Any] = {}
+    for strategy in strategies:
+        found = compare_runs(folder, strategy, seeds, evaluations)
+        ratios = {
+            what: {
+                name: [float(np.mean([b for _, b in one[what]]) / np.mean([a for a, _ in one[what]]))]
+                for name, one in found.items()
+            }
+            for what in ("evaluations", "seconds")
+        }
+        made[strategy] = {
+            "ratio": over_spaces(ratios["evaluations"]),
+            "seconds_ratio": over_spaces(ratios["seconds"]),
+            "examples": found,
+        }
+    return made
 
 
 if __name__ == "__main__":

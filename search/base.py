@@ -32,6 +32,9 @@ class SearcherBase(ABC):
     cheap = False
     """Whether it draws without a model, so that many more proposals than will be tried cost next to nothing."""
 
+    moves = False
+    """Whether it moves from good configurations to others by no model of its own: one may rank the space beside it."""
+
     def __init__(self, space: Space) -> None:
         self.domain = Domain(space)
         self.history = History(self.domain)

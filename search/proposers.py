@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.types import Kernel, Launch
 from tuner.search.remix import Proposer, RemixProposer
+from tuner.spaces.source.operators import MOVES
 
 __all__ = ["GROUP", "create", "names"]
 
@@ -23,7 +24,9 @@ def names() -> tuple[str, ...]:
     return tuple(sorted({RemixProposer.name, *(e.name for e in entry_points(group=GROUP))}))
 
 
-def create(name: str, kernel: Kernel, numerics: str, *, launch: Launch | None = None) -> Proposer:
+def create(
+    name: str, kernel: Kernel, numerics: str, *, launch: Launch | None = None, moves: int = MOVES
+) -> Proposer:
     """A new proposer.
 
     Args:
@@ -31,6 +34,7 @@ def create(name: str, kernel: Kernel, numerics: str, *, launch: Launch | None = 
         kernel: as given.
         numerics: ``exact``, ``reassociate`` or ``approximate``.
         launch: of the kernel, where it has one; only the remix operators change launches.
+        moves: which set of them the run has.
 
     Raises:
         UsageError: there is no such proposer, or it is none.
@@ -38,7 +42,7 @@ def create(name: str, kernel: Kernel, numerics: str, *, launch: Launch | None = 
         SpecError: the kernel's regions are wrong.
     """
     if name == RemixProposer.name:
-        return RemixProposer(kernel, numerics, launch=launch)
+        return RemixProposer(kernel, numerics, launch=launch, moves=moves)
     entry = next((e for e in entry_points(group=GROUP) if e.name == name), None)
     if entry is None:
         near = difflib.get_close_matches(name, names(), n=1)

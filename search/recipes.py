@@ -13,6 +13,7 @@ from tuner.search.sites import (
     all_axes,
     depth,
     in_rectangle,
+    longest,
     most_arrays,
     over_rows,
     over_tiles,
@@ -22,9 +23,10 @@ from tuner.search.sites import (
     sum_outwards,
     two_points,
 )
+from tuner.spaces.source.operators import MOVES, OPERATORS
 from tuner.spaces.source.operators.base import DEVICE
 
-__all__ = ["DEVICE_RECIPES", "RECIPES", "recipes_for"]
+__all__ = ["DEVICE_RECIPES", "RECIPES", "SHAPED", "recipes_for"]
 
 _MOST_HINTS = 16
 
@@ -48,6 +50,15 @@ _ALONG = (
     Step(operators=("vectorize",), everywhere=True, most=_MOST_HINTS, chance=0.8),
     *_TOLD,
 )
+
+# Rows of a grid are seldom whole vectors long.
+_MASKED = (
+    Step(operators=("vectorize_masked",), everywhere=True, most=_MOST_HINTS),
+    Step(operators=("vectorize_masked",), everywhere=True, most=_MOST_HINTS, rests=True),
+    *_TOLD,
+)
+
+_SWEPT_ROWS = (Step(operators=("vector_block",), wanted=two_points, everywhere=True, chance=0.4), *_MASKED)
 
 RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
     {
@@ -141,11 +152,19 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             *_TOLD,
         ),
         "wavefront": (Step(operators=("wavefront",), everywhere=True, needed=True), *_TOLD),
+        "diagonal": (Step(operators=("diagonals",), needed=True), *_TOLD),
         "told": (
             Step(operators=("restrict",)),
             Step(operators=("if_convert",), everywhere=True),
             Step(operators=("vectorize",), everywhere=True, chance=0.7),
         ),
+        # Sweeps one behind the other, several steps of time while their rows are in cache.
+        "leaning": (Step(operators=("skew",), needed=True), *_SWEPT_ROWS),
+        "together": (
+            Step(operators=("fuse_shifted",), wanted=longest, everywhere=True, needed=True),
+            *_SWEPT_ROWS,
+        ),
+        "masked": (Step(operators=("vectorize_masked",), needed=True), *_MASKED),
         "tiled": (
             Step(operators=("tile",), needed=True),
             Step(operators=("pack",), chance=0.5),
@@ -155,6 +174,9 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
 )
 """Recipes for functions on the host by name."""
 
+
+SHAPED = frozenset({"diagonal", "leaning", "together", "wavefront", "swept", "untied", "triangle_product"})
+"""Recipes for a shape of loops that few kernels have: where one applies at all, it is what the kernel needs."""
 
 _TOLD_DEVICE = (
     Step(operators=("restrict",), chance=0.7),
@@ -215,6 +237,11 @@ DEVICE_RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
 """Recipes for kernels that are launched by name."""
 
 
-def recipes_for(language: str) -> Mapping[str, Sequence[Step]]:
-    """Recipes by name for sources in a language."""
-    return DEVICE_RECIPES if language in DEVICE else RECIPES
+def recipes_for(language: str, moves: int = MOVES) -> Mapping[str, Sequence[Step]]:
+    """Recipes by name for sources in a language; those with later operators than ``moves`` left out."""
+    found = DEVICE_RECIPES if language in DEVICE else RECIPES
+    return {n: steps for n, steps in found.items() if all(_known(s, moves) for s in steps)}
+
+
+def _known(step: Step, moves: int) -> bool:
+    return all(OPERATORS[o].since <= moves for o in step.operators)

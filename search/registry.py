@@ -25,6 +25,7 @@ Factory = Callable[[Space], Searcher]
 
 BUILT_IN = {
     "auto": "tuner.search.auto:make",
+    "evolution": "tuner.search.regularised:make",
     "exhaustive": "tuner.search.exhaustive:make",
     "optuna-cmaes": "tuner.search.cmaes_search:make",
     "optuna-gp": "tuner.search.optuna_search:make_gp",

@@ -16,7 +16,7 @@ import numpy as np
 from tuner.core.canonical import canonical_json
 from tuner.core.types import Kernel, Launch, Variant
 from tuner.search.cooking import Attempt, cook, try_operator
-from tuner.search.recipes import recipes_for
+from tuner.search.recipes import SHAPED, recipes_for
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.source.edits import (
     Applied,
@@ -28,7 +28,7 @@ from tuner.spaces.source.edits import (
     without,
 )
 from tuner.spaces.source.identity import structure_digest
-from tuner.spaces.source.operators import OPERATORS
+from tuner.spaces.source.operators import MOVES, OPERATORS
 from tuner.spaces.source.regions import Program, read_program
 
 __all__ = ["Offspring", "Outcome", "Proposer", "RemixProposer"]
@@ -38,6 +38,7 @@ _PRIOR_TRIES = 2.0
 _PRIOR_GAIN = 0.05
 _KEPT = 64
 _UNTRIED = 3.0
+_FITTING = 4.0
 _APPLIES_NOWHERE = 0.25
 _RECIPE_SHARE = 8.0
 
@@ -111,6 +112,7 @@ class RemixProposer:
         numerics: ``exact``, ``reassociate`` or ``approximate``, as in the spec.
         attempts: how often a move is tried before it gives up.
         launch: of the kernel, where it has one.
+        moves: which set of operators and recipes it has; a run keeps the one that it began with.
 
     Raises:
         SpecError: the kernel's regions are wrong.
@@ -119,12 +121,19 @@ class RemixProposer:
     name = "remix"
 
     def __init__(
-        self, kernel: Kernel, numerics: str = "exact", *, attempts: int = 32, launch: Launch | None = None
+        self,
+        kernel: Kernel,
+        numerics: str = "exact",
+        *,
+        attempts: int = 32,
+        launch: Launch | None = None,
+        moves: int = MOVES,
     ) -> None:
         self._original = read_program(kernel, launch=launch)
         self._reassociate = permitted([{"reassociate": True}], numerics)
         self._numerics = numerics
-        self._recipes = recipes_for(self._original.language)
+        self._moves = moves
+        self._recipes = recipes_for(self._original.language, moves)
         self._attempts = attempts
         self._gains: dict[str, list[float]] = {}
         self._kept: dict[str, Applied] = {}
@@ -138,7 +147,7 @@ class RemixProposer:
     def weights(self) -> Mapping[str, float]:
         """How often each move is tried, relative to the others."""
         language = self._original.language
-        operators = [n for n, operator in OPERATORS.items() if language in operator.languages]
+        operators = [n for n, o in OPERATORS.items() if language in o.languages and o.since <= self._moves]
         names = [*operators, *(f"recipe/{r}" for r in self._recipes), "crossover", "drop"]
         return MappingProxyType({n: self._weight(n) for n in names})
 
@@ -189,7 +198,8 @@ class RemixProposer:
         mean = (sum(gains) + _PRIOR_TRIES * _PRIOR_GAIN) / (len(gains) + _PRIOR_TRIES)
         if not gains and name.startswith("recipe/"):
             # Every recipe is looked at early: what a kernel needs shows at the first try.
-            mean *= _UNTRIED
+            fitting = self._moves > 1 and name.removeprefix("recipe/") in SHAPED
+            mean *= _UNTRIED * (_FITTING if fitting else 1.0)
         operator = OPERATORS.get(name)
         if operator is not None and operator.raw:
             return _UNCHECKED_SHARE * mean

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tuner.search.cooking import Filter
+from tuner.spaces.source.operators.base import sibling_after
 from tuner.spaces.source.syntax import (
     Assign,
     Block,
@@ -25,6 +26,7 @@ __all__ = [
     "all_axes",
     "depth",
     "in_rectangle",
+    "longest",
     "most_arrays",
     "not_over_tiles",
     "over_rows",
@@ -135,3 +137,10 @@ def all_axes(function: Function, site: Mapping[str, Any]) -> bool:
 def most_arrays(function: Function, site: Mapping[str, Any]) -> bool:
     """Sites with more than one array."""
     return len(site.get("arrays", ())) > 1
+
+
+def longest(function: Function, site: Mapping[str, Any]) -> bool:
+    """Loops together with the one that follows them, where one does."""
+    keys = site.get("loops", ())
+    last = next((n for n in statements(function.body) if isinstance(n, For) and n.key == keys[-1]), None)
+    return last is None or not isinstance(sibling_after(function, last), For)

@@ -64,6 +64,12 @@ class SurrogateSearcher(SearcherBase):
             if source.usable:
                 self._fitter.learn_from(source)
 
+    def drawn(self, count: int, rng: np.random.Generator) -> list[Proposal]:
+        """Untried configurations drawn evenly; changes nothing."""
+        pipeline = self.incumbent_pipeline
+        points = self.pool.draw(rng, count, pipeline=pipeline)
+        return [self._proposal(p, pipeline, {"how": "even"}) for p in points]
+
     def _propose(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         pipeline = self.incumbent_pipeline
         placed = self.history.placed

@@ -13,7 +13,7 @@ from typing import Any
 from tuner.spaces.passes import PassSpace, Token, edit_script
 from tuner.spaces.pipeline import Pipeline
 
-__all__ = ["Undone", "undone"]
+__all__ = ["Undone", "half_undone", "undone"]
 
 _WHOLE = "default"
 """A whole optimisation level stands for itself: without it nothing would be left to compare with."""
@@ -69,6 +69,25 @@ def undone(space: PassSpace, text: str) -> Iterator[Undone]:
             known.add(left)
             if _runs(space, left):
                 yield Undone(name=token[1].head, change="kept", at=at, text=left)
+
+
+def half_undone(space: PassSpace, text: str) -> list[str]:
+    """The pipeline with one half of its edits against the nearest of ``space.starts`` undone, and with the other.
+
+    Only what LLVM can run by the catalogue.
+
+    Args:
+        space: with the catalogue.
+        text: a pipeline of it.
+    """
+    if text == space.base:
+        return []
+    whole = _tokens(space.catalogue.explicit(Pipeline.parse(text)))
+    start, script = min(((s, edit_script(_tokens(s), whole)) for s in space.starts), key=lambda s: len(s[1]))
+    middle = len(script) // 2
+    halves = [script[:middle], script[middle:]] if middle else []
+    texts = [_text([token for token, _ in _applied(_tokens(start), half)]) for half in halves]
+    return [one for one in texts if _runs(space, one)]
 
 
 _Made = Sequence[tuple[Token, Mapping[str, Any] | None]]

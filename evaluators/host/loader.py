@@ -36,7 +36,8 @@ class Loader:
                 ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
             raise LoadError(str(error)) from error
-        for optional in ("libm.so.6", "libmvec.so.1"):
+        # The last has what compilers call for products of complex numbers and for integers of 128 bits.
+        for optional in ("libm.so.6", "libmvec.so.1", "libgcc_s.so.1"):
             with contextlib.suppress(OSError):
                 ctypes.CDLL(optional, mode=ctypes.RTLD_GLOBAL)
         machine = os.uname().machine

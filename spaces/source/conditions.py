@@ -26,8 +26,8 @@ from tuner.spaces.source.syntax import Binary, Expr, For, Name, Number, Ternary
 __all__ = ["Conditions", "Order", "all_of", "any_of"]
 
 Order = tuple[int | str, ...]
-"""When an instance runs: places and loop keys, compared from the left; ``-key`` for a loop run backwards, ``2*i+j`` for
-a wavefront."""
+"""When an instance runs: places and loop keys, compared from the left; ``-key`` for a loop run backwards, ``2*i+j+1``
+for what leans or stays behind."""
 
 
 def all_of(conditions: Sequence[str]) -> str:
@@ -96,10 +96,13 @@ class Conditions:
         """One component of an order."""
         if isinstance(part, int):
             return str(part)
+        if "+" in part:
+            return f"({' + '.join(self.time(p, side) for p in part.split('+'))})"
+        if part.isdigit():
+            return part
         factor, star, skewed = part.partition("*")
         if star:
-            outer, _, inner = skewed.partition("+")
-            return f"({factor} {self.time(outer, side)} + {self.time(inner, side)})"
+            return f"{factor} {self.time(skewed, side)}"
         key = part.removeprefix("-")
         forward = self._loops[key].upward != part.startswith("-")
         return f"{'' if forward else '-'}{side}{self._numbers[key]}"
@@ -109,6 +112,10 @@ class Conditions:
     def domain(self, leaf: Leaf, side: str) -> str:
         """Which instances of a statement there are."""
         return all_of([c for f, known in self._counters(leaf, side) for c in self._bounds(f, known, side)])
+
+    def place(self, access: Access) -> tuple[Poly, ...]:
+        """The subscripts of an array that is written, flat ones taken apart by their strides."""
+        return self._splits[access.variable, access.subscripts]
 
     def same_place(self, a: Access, b: Access, first: Leaf, second: Leaf) -> str:
         """When two references to one variable touch the same element."""

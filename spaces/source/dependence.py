@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions, Order, all_of, any_of
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.scan import Access, Leaf, Scan, scan
@@ -55,6 +56,10 @@ class Dependences:
         """The part's statements."""
         return self.scan.leaves
 
+    def place(self, access: Access) -> tuple[Poly, ...]:
+        """The subscripts of an array that is written, flat ones taken apart into rows and columns."""
+        return self._texts.place(access)
+
     def check(self, order: Callable[[Leaf], Order]) -> None:
         """Checks that a new order of execution respects every dependence.
 
@@ -79,6 +84,26 @@ class Dependences:
                 wrong = f"{self._texts.time(key, 'y')} < {self._texts.time(key, 'x')}" if inside else ""
                 if self._possible(pair, wrong):
                     raise Refused(f"{_reason(pair)} (backwards along loop {key})")
+
+    def backward(self, time: Callable[[Leaf], str], *, within: str = "", still: bool = False) -> str:
+        """A dependence that goes backwards along a coordinate, or nothing.
+
+        Args:
+            time: a statement's coordinate, as one component of an order; empty for one that is not looked at.
+            within: a loop; only dependences within one iteration of it count.
+            still: whether one that does not go forwards either counts too.
+        """
+        sign = "<=" if still else "<"
+        for pair in self._relevant():
+            before, after = time(pair.first), time(pair.second)
+            if not before or not after:
+                continue
+            wrong = [f"{self._texts.time(after, 'y')} {sign} {self._texts.time(before, 'x')}"]
+            if within:
+                wrong.append(f"{self._texts.time(within, 'x')} = {self._texts.time(within, 'y')}")
+            if self._possible(pair, all_of(wrong)):
+                return _reason(pair)
+        return ""
 
     def check_lanes(self, key: str) -> None:
         """Checks that successive iterations of a loop may run in lanes, statement by statement, reads before writes.

@@ -207,3 +207,23 @@ def test_a_real_compiler_and_real_processes(scale_spec: SpecWriter, tmp_path: Pa
     assert worths["STEP"].ratio[1] > 1.0
     assert all(w.same_code or w.processes == 8 for w in worths.values() if w.ratio)
     assert audit(tmp_path / "a.run", rebuild=True).clean
+
+
+def test_a_rebuild_looks_at_what_the_winner_became_without_each(
+    scale_spec: SpecWriter, tmp_path: Path
+) -> None:
+    spec = spec_with(scale_spec(evaluations=12), search={"ablate": "full"})
+    run_of(spec, tmp_path / "a.run")
+    built = kinds(tmp_path / "a.run")["without"]
+    assert built
+    same = audit(tmp_path / "a.run", rebuild=True, backend=SimulatedBackend(seconds=seconds))
+    assert same.clean
+    assert same.rebuilt is not None
+    assert same.rebuilt >= built + 2
+
+    def told(resolved: Resolved) -> Any:
+        """Other code for what only taking back led to."""
+        return {**resolved.macros, "same": True}
+
+    other = audit(tmp_path / "a.run", rebuild=True, backend=SimulatedBackend(seconds=seconds, same_code=told))
+    assert any("the winner without " in d and "builds to other object code" in d for d in other.differences)

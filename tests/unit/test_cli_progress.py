@@ -13,7 +13,7 @@ from rich.console import Console
 
 from tuner.api import load
 from tuner.cli.figures import Figures, clock, sparkline
-from tuner.cli.progress import LiveProgress, PlainProgress, panel
+from tuner.cli.progress import LiveProgress, PlainProgress, panel, progress
 from tuner.cli.text import print_result
 from tuner.driver.options import Options
 from tuner.driver.runs import begin, resume
@@ -186,3 +186,28 @@ def test_a_run_that_ended_before_its_baseline_shows_no_time(
     printed = capsys.readouterr().out
     assert "interrupted" in printed
     assert "nan" not in printed
+
+
+@pytest.mark.parametrize(("term", "panel_"), [("dumb", False), ("xterm-256color", True)])
+def test_a_panel_only_where_a_cursor_can_be_moved(
+    term: str, panel_: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a dumb terminal a panel would never be drawn, and nothing be said for the whole run."""
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert isinstance(progress(), LiveProgress if panel_ else PlainProgress)
+
+
+def test_what_is_spent_stays_in_one_line(events: list[tuple[str, dict[str, Any]]]) -> None:
+    figures = folded(events)
+    for columns in (60, 80, 120):
+        budget = [line for line in drawn(figures, columns).splitlines() if "budget" in line]
+        assert len(budget) == 1
+        assert str(figures.evaluations_limit) in budget[0]
+
+
+def test_one_worker_is_no_workers(events: list[tuple[str, dict[str, Any]]]) -> None:
+    figures = folded(events, 12)
+    figures.workers = 1
+    assert "1 compile worker " in drawn(figures, 100)

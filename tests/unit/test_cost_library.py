@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,22 +109,34 @@ def test_a_second_run_tries_first_what_the_first_found(
     assert [source["kernel"] for source in again.summary.recalled] == ["scale"]
     assert again.path is not None
     with RunRecord.read(again.path) as record:
-        scores = {e.trial: e.body["score"] for e in record.events() if e.kind == "trial"}
-    assert scores[1] < -0.5
+        events = list(record.events())
+    scores = {e.trial: e.body["score"] for e in events if e.kind == "trial"}
+    tried = [n for n, origin in origins(events).items() if origin == "library"]
+    assert tried[0] <= 2
+    assert scores[tried[0]] < -0.5
     assert audit(again.path).clean
     alone = begin(spec, tmp_path / "c.run", replace(options, library=None), backend=backend)
     assert alone.summary.recalled is None
 
 
-def test_a_misleading_library_costs_a_twentieth(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
+def origins(events: Sequence[Any]) -> dict[int, str]:
+    asks = [e.body for e in events if e.kind == "ask"]
+    return {body["first"] + i: p["origin"] for body in asks for i, p in enumerate(body["proposals"])}
+
+
+def test_a_misleading_library_costs_one_trial(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     (spec,) = load_spec(scale_spec(evaluations=60))
     options = Options(seed=1, workers=1, library=tmp_path / "library")
     begin(spec, tmp_path / "a.run", options, backend=SimulatedBackend(seconds=seconds))
     found = begin(spec, tmp_path / "b.run", options, backend=SimulatedBackend(seconds=misled))
     assert found.path is not None
     with RunRecord.read(found.path) as record:
-        (recall,) = [e.body for e in record.events() if e.kind == "recall"]
-    assert 1 <= len(recall["proposals"]) <= 3
+        events = list(record.events())
+    (recall,) = [e.body for e in events if e.kind == "recall"]
+    assert 1 <= len(recall["firsts"]) <= 3
+    # The first that disappoints is the last.
+    assert list(origins(events).values()).count("library") == 1
+    assert audit(found.path).clean
 
 
 def test_the_folder_follows_the_user(tmp_path: Path) -> None:

@@ -75,8 +75,9 @@ def events(path: Path | None, kind: str) -> list[Mapping[str, Any]]:
 
 def test_prunes_before_the_build_and_finds_more(write: Callable[..., LoadedSpec], tmp_path: Path) -> None:
     spec = write()
-    found = begin(spec, tmp_path / "a.run", Options(seed=5, workers=1), backend=backend())
-    plain = begin(write(cost_model="off"), tmp_path / "b.run", Options(seed=5, workers=1), backend=backend())
+    options = Options(seed=5, workers=1, settings={"simpler": 0, "simplest": False})
+    found = begin(spec, tmp_path / "a.run", options, backend=backend())
+    plain = begin(write(cost_model="off"), tmp_path / "b.run", options, backend=backend())
     saved = found.summary.savings
     assert saved is not None
     assert saved.pruned["ask"] > 20

@@ -109,7 +109,8 @@ def test_nothing_better_gives_the_baseline(spec: LoadedSpec, tmp_path: Path) -> 
 
 def test_equal_code_is_a_duplicate_and_costs_nothing(spec: LoadedSpec, tmp_path: Path) -> None:
     same = backend(same_code=lambda r: int(r.macros["WIDTH"]), outcome=lambda _: Status.OK)
-    result = begin(spec, tmp_path / "a.run", Options(evaluations=30), backend=same)
+    options = Options(evaluations=30, settings={"simpler": 0})
+    result = begin(spec, tmp_path / "a.run", options, backend=same)
     counts = result.summary.trials
     assert counts["duplicate"] > 0
     assert counts["ok"] == 8

@@ -28,6 +28,8 @@ FEW = {
     "gemm": ("inner_product",),
     "correlation": ("triangle_product",),
     "atax": ("inner_sums", "loose"),
+    "jacobi-2d": ("leaning", "together"),
+    "seidel-2d": ("diagonal",),
 }
 DRAWS = 3
 

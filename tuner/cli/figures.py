@@ -68,6 +68,17 @@ class Figures:
         if self.phase != "taking the winner apart":
             self.phase = "searching"
         self.variant = body.get("variant", 0)
+        self._take_up(body)
+
+    def _on_recall(self, body: Mapping[str, Any]) -> None:
+        self.phase = "searching"
+        self._take_up(body)
+
+    def _on_simplify(self, body: Mapping[str, Any]) -> None:
+        self.phase = "trying less"
+        self._take_up(body)
+
+    def _take_up(self, body: Mapping[str, Any]) -> None:
         first = body["first"]
         self.in_flight |= dict.fromkeys(range(first, first + len(body["proposals"])), "compiling")
 

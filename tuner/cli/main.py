@@ -179,17 +179,22 @@ def init(
 ) -> None:
     """Write a first spec from a kernel's signature, with its schema beside it for editors."""
     from tuner.core.files import write_atomically
-    from tuner.spec.init import init_spec
+    from tuner.spec.init import first_spec
     from tuner.spec.schema_file import SCHEMA_FILE, SCHEMA_LINE, schema_text
 
-    written = init_spec(kernel_file, entry=entry)
+    first = first_spec(kernel_file, entry=entry)
     if output == Path("-"):
-        print(written, end="")
+        print(first.text, end="")
         return
     target = output or kernel_file.with_suffix(".yaml")
-    if target.exists():
-        raise UsageError(f"{target} exists already", "name another file with -o, or -o - to see it")
-    write_atomically(target, (SCHEMA_LINE + written).encode())
+    further = {target.with_name(name): text for name, text in first.beside.items()}
+    for path in (target, *further):
+        if path.exists():
+            raise UsageError(f"{path} exists already", "name another file with -o, or -o - to see it")
+    for path, text_of_it in further.items():
+        write_atomically(path, text_of_it.encode())
+        print(f"wrote {path}, which calls the template")
+    write_atomically(target, (SCHEMA_LINE + first.text).encode())
     # Made anew each time, so that it is this version's.
     write_atomically(target.with_name(SCHEMA_FILE), schema_text().encode())
     print(f"wrote {target} (and {SCHEMA_FILE} for editors); look through it, then: tuner check {target}")

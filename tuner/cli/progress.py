@@ -18,7 +18,7 @@ from rich.text import Text
 
 from tuner.cli.figures import Figures, clock, sparkline
 
-__all__ = ["LiveProgress", "PlainProgress"]
+__all__ = ["LiveProgress", "PlainProgress", "progress"]
 
 REDRAW_S = 0.25
 PLAIN_S = 10.0
@@ -26,6 +26,7 @@ WIDEST = 100
 """Columns of the panel."""
 
 LABEL = 10
+SHORTEST_BAR = 10
 STYLES = {
     "ok": "green",
     "duplicate": "dim",
@@ -34,6 +35,12 @@ STYLES = {
     "wrong_result": "red",
     "crashed": "red",
 }
+
+
+def progress() -> LiveProgress | PlainProgress:
+    """What stderr can show: a panel needs a terminal that can move its cursor."""
+    console = Console(stderr=True)
+    return LiveProgress(console) if console.is_terminal and not console.is_dumb_terminal else PlainProgress()
 
 
 class LiveProgress:
@@ -129,8 +136,12 @@ def _budget(figures: Figures, inner: int) -> RenderableType:
     if figures.minutes:
         parts.append(f"{clock(figures.clock_s)} of {clock(60 * figures.minutes)}")
     said = ", ".join(parts)
+    if len(said) + SHORTEST_BAR + 1 > inner:
+        said = said.replace(" evaluations", "").replace(" of ", "/")
     row = Table.grid(padding=(0, 1))
-    row.add_row(ProgressBar(total=1.0, completed=figures.done(), width=max(10, inner - len(said) - 1)), said)
+    row.add_row(
+        ProgressBar(total=1.0, completed=figures.done(), width=max(SHORTEST_BAR, inner - len(said) - 1)), said
+    )
     return row
 
 
@@ -142,7 +153,7 @@ def _best(figures: Figures) -> Text:
         text.append(f" [{low:.2f}, {high:.2f}], confirmed")
     elif figures.best_trial:
         text.append(f"{figures.curve[-1]:.2f}x", style="bold green")
-        text.append(f" in the search (trial {figures.best_trial}), not confirmed yet")
+        text.append(f" (trial {figures.best_trial}), not confirmed yet")
     else:
         text.append("the baseline")
     if figures.baseline_s is not None:
@@ -167,7 +178,8 @@ def _now(figures: Figures) -> Text:
     """What goes on: which trials are at which stage, or how far choosing and confirming are."""
     if figures.phase in ("choosing", "confirming"):
         return Text(f"{figures.phase}: fresh process {figures.finals} of about {figures.finals_wanted}")
-    text = Text(f"{figures.phase}, {figures.workers} compile workers")
+    workers = "1 compile worker" if figures.workers == 1 else f"{figures.workers} compile workers"
+    text = Text(f"{figures.phase}, {workers}")
     stages = Counter(figures.in_flight.values())
     for stage, count in stages.items():
         numbers = [str(n) for n, s in figures.in_flight.items() if s == stage]

@@ -38,6 +38,7 @@ def print_result(result: Result) -> None:
         print(f"  best       {_time(summary.best_s, unit, scale)}  (trial {summary.best.number})")
         _print_edits(result)
         _print_changes(result)
+        _print_simplest(result)
     elif summary.candidate is not None and summary.measured is not None:
         value, low, high = summary.measured
         print(
@@ -121,10 +122,11 @@ def _variants(lineage: Lineage) -> str:
 def _savings(found: Savings) -> str:
     """How many evaluations the model saved and what that may have cost; or why it did nothing."""
     skipped = sum(found.pruned.values())
-    if not skipped and not found.passed_over:
+    if not skipped and not found.passed_over and not found.ranked:
         reasons = "; ".join(sorted({why for why in found.why.values() if why}))
         return f"pruned nothing{': ' + reasons if reasons else ''}"
-    parts = [f"{n} not {'built' if stage == 'ask' else 'run'}" for stage, n in found.pruned.items() if n]
+    parts = [f"{found.ranked} tried from its ranking of the space"] if found.ranked else []
+    parts += [f"{n} not {'built' if stage == 'ask' else 'run'}" for stage, n in found.pruned.items() if n]
     if found.passed_over:
         parts.append(f"{found.passed_over} passed over")
     text = f"{', '.join(parts)}, for {found.fit_s:.1f} s of its own"
@@ -174,6 +176,16 @@ def _print_changes(result: Result) -> None:
         if len(shown) > PIPELINE_SHOWN:
             shown = f"{len(shown)} characters; tuner export writes it out"
         print(f"  {name:10} {shown}{_without(worths.get(name))}")
+
+
+def _print_simplest(result: Result) -> None:
+    found = result.outcome.summary.simplest
+    if found is not None:
+        less, more = found["changes"]["best"], found["changes"]["fastest"]
+        print(
+            f"  simplest   {less} changed where trial {found['trial']} has {more}; the two cannot be told apart "
+            f"(it took {found['ratio']:.3f} times as long)"
+        )
 
 
 def _without(worth: Worth | None) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tuner.api import Result, tune_spec, tune_together
 from tuner.cli import text
-from tuner.cli.progress import LiveProgress, PlainProgress
+from tuner.cli.progress import progress
 from tuner.driver.earlier import with_earlier
 from tuner.driver.imports import read_sources, write_t4
 from tuner.driver.options import Options
@@ -62,7 +62,7 @@ def tune_all(
         for spec in specs
         for fleet in fleets(spec, executor, ray_address)
     ):
-        display = LiveProgress() if sys.stderr.isatty() else PlainProgress()
+        display = progress()
         result = tune_spec(
             member.spec,
             member.options,
@@ -136,7 +136,7 @@ def _tune_shared(
         shares = given
         listed = ", ".join(f"{m.spec.name} {s.weight:.0%}" for m, s in zip(members, shares, strict=True))
         print(f"note: one budget is shared by expected gain; parts of the time: {listed}", file=sys.stderr)
-    displays = [LiveProgress() if sys.stderr.isatty() else PlainProgress() for _ in members]
+    displays = [progress() for _ in members]
 
     def turn(number: int) -> AbstractContextManager[Any]:
         return displays[number]

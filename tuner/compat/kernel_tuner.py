@@ -26,7 +26,7 @@ from tuner.spec.yaml_places import closest
 __all__ = ["ErrorConfig", "tune_kernel", "write_kernel_spec"]
 
 _STRATEGIES = {"brute_force": "exhaustive", "random_sample": "random", "bayes_opt": "surrogate"}
-_OWN = ("auto", "exhaustive", "random", "surrogate", "optuna-tpe", "optuna-cmaes", "skopt-gp", "skopt-forest")
+_OWN = ("auto", "exhaustive", "evolution", "random", "surrogate", "optuna-tpe", "optuna-cmaes", "skopt-gp", "skopt-forest")
 _OPTIONS = ("max_fevals", "time_limit")
 _UNSUPPORTED = {
     "verify": "give answer and atol",

@@ -20,6 +20,7 @@ from tuner.driver.state.run import RunState
 from tuner.driver.state.strangers import holding_together
 from tuner.driver.work.environment import toolchain
 from tuner.driver.work.lineup import Lineup
+from tuner.driver.work.weighing import Lesser
 from tuner.evaluators import registry as backends
 from tuner.recorders import signature as signatures
 from tuner.recorders.audit import audit_file, is_meant_as_record
@@ -221,6 +222,26 @@ def _rebuild(report: AuditReport, state: RunState, lineup: Lineup, evaluation: E
                 report.differences.append(
                     f"trial {number} builds to other object code: {build.message or build.digest}"
                 )
+            report.rebuilt += 1
+    _rebuild_without(report, state, lineup, evaluation)
+
+
+def _rebuild_without(report: AuditReport, state: RunState, lineup: Lineup, evaluation: Evaluation) -> None:
+    """The winner without each thing that was taken back: what it became then is known by its digest."""
+    found = state.dissection
+    recorded = [] if found is None else [b for b in found.built if b["status"] == Status.OK]
+    lesser = Lesser(state, lineup, evaluation)
+    for first in range(0, len(recorded), REBUILD_BATCH):
+        batch = recorded[first : first + REBUILD_BATCH]
+        builds = lesser.compile([body["item"] for body in batch])
+        for body, build in zip(batch, builds, strict=True):
+            if build.digest != body["digest"]:
+                assert found is not None
+                report.differences.append(
+                    f"the winner without {found.items[body['item']]['name']} builds to other object code: "
+                    f"{build.message or build.digest}"
+                )
+            assert report.rebuilt is not None
             report.rebuilt += 1
 
 

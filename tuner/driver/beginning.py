@@ -99,8 +99,11 @@ def first_event(
         settings.strategy, space, body, lambda r: blobs[r.removeprefix("blob:")].decode()
     )
     # What a pass sequence does shows only in the code that it leads to, and many lead to the same.
-    if settings.cost_model != "off" and space.passes is None and getattr(searcher, "cheap", False):
-        settings = replace(settings, pool=pruning.POOL_FACTOR)
+    if settings.cost_model != "off" and space.passes is None:
+        if getattr(searcher, "cheap", False):
+            settings = replace(settings, pool=pruning.POOL_FACTOR)
+        moves = getattr(searcher, "moves", False) and settings.evolution is None
+        settings = replace(settings, ranked=bool(moves and not options.warm_start))
         body["settings"] = settings.to_json()
     return First(body=body, blobs=blobs, settings=settings, task=task, space=space)
 

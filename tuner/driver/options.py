@@ -19,6 +19,8 @@ __all__ = ["Options", "settings_of", "workers_of"]
 DEFAULT_EVALUATIONS = 200
 SEVERAL = "surrogate"
 """The searcher that knows several objectives."""
+SIMPLER = 6
+"""Proposals with less changed than the best candidate has, at most."""
 CONFIRM_S = 30.0
 """Least seconds kept for choosing and confirming where the source evolves, as far as that is not most of the time."""
 
@@ -91,7 +93,7 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
         recall=options.library is not None,
         objectives=spec.objectives,
         ablate=search.ablate,
-        **{**more, **dict(options.settings or {})},
+        **{"simplest": True, "simpler": SIMPLER, **more, **dict(options.settings or {})},
     )
 
 

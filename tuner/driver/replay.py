@@ -35,6 +35,7 @@ from tuner.driver.plan.actions import (
     Reduce,
     SetBaseline,
     Share,
+    Simplify,
     Verify,
     Weigh,
 )
@@ -129,6 +130,8 @@ def _replay_event(state: RunState, lineup: Lineup, event: Recorded, found: Repla
         _replay_variant(state, lineup, action, event, found)
     elif isinstance(action, Judge) and event.kind == "judge":
         _replay_judge(state, lineup, action, event, found)
+    elif isinstance(action, Simplify) and event.kind == "simplify":
+        _replay_simplify(state, lineup, action, event, found, blob)
     elif isinstance(action, Dissect) and event.kind == "dissect":
         _replay_dissect(state, lineup, event, found)
     else:
@@ -255,6 +258,19 @@ def _replay_dissect(state: RunState, lineup: Lineup, event: Recorded, found: Rep
     if event.body["items"] != derived["items"]:
         message = "other things of the winner can be taken back"
         found.differences.append(Difference(seq=event.seq, kind="dissect", message=message))
+
+
+def _replay_simplify(
+    state: RunState, lineup: Lineup, action: Simplify, event: Recorded, found: Replay, blob: Any
+) -> None:
+    body = event.body
+    _check_seen(state, event, found)
+    recorded = [proposal_from_json(p, blob) for p in body["proposals"]]
+    found.proposals += len(recorded)
+    called_for = (body["first"], body["count"], body["reason"]) == (action.first, action.count, action.reason)
+    if not called_for or _plain(lineup.simpler(action.count)) != _plain(recorded):
+        message = "other trials follow from the best one with less changed"
+        found.differences.append(Difference(seq=event.seq, kind="simplify", message=message))
 
 
 def _plain(proposals: list[Proposal]) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.core.canonical import digest
 from tuner.driver.outcome.curves import best_so_far
-from tuner.driver.state.settings import REMIX, Evolution
+from tuner.driver.state.settings import EVOLVING, REMIX
 
 if TYPE_CHECKING:
     from tuner.driver.options import Options
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RIVALS", "Rival", "altered", "rivals_of", "run_rivals"]
 
-_SAMPLES = Evolution(first=1, rungs=1, explore=1.0, reserve=0.0, independent=True, given=0, near=0.25)
+_SAMPLES = replace(EVOLVING, first=1, rungs=1, explore=1.0, reserve=0.0, independent=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,6 @@
-"""Warm starts: the trials of earlier runs as a searcher takes them, kept in the record so that a replay has them.
+"""The searcher of a run: with a model beside it, or warm from earlier runs, as the run's first event says.
+
+The trials of a warm start are kept in the record so that a replay has them.
 
 May not decide how much an earlier run is believed: that is the searcher's.
 """
@@ -13,6 +15,7 @@ from tuner.core.errors import UsageError
 from tuner.core.protocols import Observation, Searcher
 from tuner.core.types import Proposal, Status
 from tuner.search import registry as searchers
+from tuner.search.pooled import PooledSearcher
 from tuner.spaces.space import Space
 
 __all__ = ["KEY", "begin_searcher"]
@@ -24,7 +27,7 @@ KEY = "warm_start"
 def begin_searcher(
     strategy: str, space: Space, start: Mapping[str, Any], fetch: Callable[[str], str]
 ) -> Searcher:
-    """The searcher of a run, warm where the run's ``start`` event says so.
+    """The searcher of a run, warm or ranked beside where the run's ``start`` event says so.
 
     Args:
         strategy: its name.
@@ -36,6 +39,8 @@ def begin_searcher(
         UsageError: there is no such searcher, or it cannot be warm started.
     """
     searcher = searchers.create(strategy, space)
+    if start["settings"].get("ranked", False):
+        return PooledSearcher(searcher, space)
     for reference in start.get(KEY, ()):
         learn = getattr(searcher, "warm_start", None)
         if learn is None:

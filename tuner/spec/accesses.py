@@ -5,16 +5,19 @@ Guesses for a first spec only: nothing else may rely on them. Follows calls of f
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tuner.spec.extents import extents, moves, symbol
 from tuner.spec.polynomials import Polynomial, constant, variable
 from tuner.spec.signature import Function, Node, walk
 
 __all__ = ["Findings", "Use", "examine"]
 
 _MAX_CALLS = 3
+_LARGE = 1000
+"""A size by which extents are compared."""
+
 _THROUGH = {
     "ParenExpr",
     "ImplicitCastExpr",
@@ -25,6 +28,15 @@ _THROUGH = {
     "ExprWithCleanups",
 }
 _LOOPS = {"ForStmt", "WhileStmt", "DoStmt"}
+
+_FILLERS = {"memset", "memcpy", "memmove", "__builtin_memset", "__builtin_memcpy", "__builtin_memmove"}
+_EXTENTS_BY_INDEX = {
+    "unsigned char": 1 << 8,
+    "uint8_t": 1 << 8,
+    "unsigned short": 1 << 16,
+    "uint16_t": 1 << 16,
+}
+"""What an array has to hold whose index is an element of a narrow type, as the bins of a histogram of bytes."""
 
 Index = tuple[Polynomial | None, ...]
 """One index for each dimension in the source; ``None`` for one that is no polynomial."""
@@ -49,7 +61,7 @@ class Use:
     @property
     def shape(self) -> tuple[Polynomial, ...] | None:
         """The best guess: most dimensions, then the largest of the others."""
-        return max(self.shapes, key=lambda s: (len(s), [(e.degree, e.text()) for e in s]), default=None)
+        return max(self.shapes, key=lambda s: (len(s), [(e.at(_LARGE), e.text()) for e in s]), default=None)
 
 
 @dataclass(slots=True)
@@ -123,6 +135,21 @@ def _peel(node: Node) -> Node:
     return node
 
 
+def _operator(callee: Node) -> str:
+    """The name of what a call calls; empty where it is no function's name."""
+    return str(_peel(callee).get("referencedDecl", {}).get("name", ""))
+
+
+def _element(index: Node) -> str:
+    """The type of the array element that an index is; empty where it is none."""
+    index = _peel(index)
+    if index.get("kind") != "ArraySubscriptExpr":
+        return ""
+    kind = index.get("type", {})
+    names = {str(kind.get(key, "")).replace("const ", "") for key in ("qualType", "desugaredQualType")}
+    return next((name for name in sorted(names) if name in _EXTENTS_BY_INDEX), "")
+
+
 def _referenced(node: Node) -> str:
     return str(node.get("referencedDecl", {}).get("id", ""))
 
@@ -171,7 +198,7 @@ class _Visitor:
     def _moves(self, condition: Node, frame: _Frame) -> bool:
         inner = _inner(condition)
         high = self._polynomial(inner[-1], frame) if inner else None
-        return high is None or any(name.startswith("@") for name in high.names)
+        return high is None or moves(high)
 
     def _limit(self, condition: Node, loop: Node, frame: _Frame) -> None:
         if condition.get("kind") != "BinaryOperator" or condition.get("opcode") not in ("<", "<=", "!="):
@@ -185,18 +212,18 @@ class _Visitor:
         counter = _referenced(counters[0])
         low = self._polynomial(left, frame)
         high = self._polynomial(right, frame) or self._lesser(right, frame)
-        if low is None or high is None or low.factor_of(_symbol(counter)) != constant(1):
+        if low is None or high is None or low.factor_of(symbol(counter)) != constant(1):
             return
-        bound = high - (low - variable(_symbol(counter)))
+        bound = high - (low - variable(symbol(counter)))
         if condition["opcode"] == "<=":
             bound = bound + constant(1)
-        if any(name.startswith("@") for name in bound.names):
+        if moves(bound):
             bound = self._largest(bound, frame) or bound
-        if not any(name.startswith("@") for name in bound.names):
+        if not moves(bound):
             self.bound_names |= bound.names
             if bound.value is not None:
                 frame.short.add(loop["id"])
-            frame.bounds.setdefault(counter, bound.rounded_up())
+            frame.bounds.setdefault(counter, bound)
 
     def _lesser(self, node: Node, frame: _Frame) -> Polynomial | None:
         """Of `begin + TILE < n ? begin + TILE : n` the part that no counter moves."""
@@ -204,7 +231,7 @@ class _Visitor:
         if node.get("kind") != "ConditionalOperator":
             return None
         parts = [self._polynomial(part, frame) for part in _inner(node)[1:]]
-        still = [p for p in parts if p is not None and not any(n.startswith("@") for n in p.names)]
+        still = [p for p in parts if p is not None and not moves(p)]
         return still[0] if len(still) == 1 and still[0].value is None else None
 
     def _largest(self, bound: Polynomial, frame: _Frame) -> Polynomial | None:
@@ -247,6 +274,11 @@ class _Visitor:
             return
         elif kind == "CallExpr":
             self._call(inner, frame, depth)
+        elif kind == "MemberExpr" and node.get("isArrow"):
+            self._dereference(inner[0], mode, frame, depth)
+        elif kind == "CXXOperatorCallExpr" and len(inner) == 3 and _operator(inner[0]) == "operator=":
+            self._visit(inner[2], "read", frame, depth)
+            self._visit(inner[1], "write", frame, depth)
         elif kind in _THROUGH or kind == "MemberExpr":
             for child in inner:
                 self._visit(child, mode, frame, depth)
@@ -308,11 +340,16 @@ class _Visitor:
             self._visit(index, "read", frame, depth)
         found = self._pointer(node, frame)
         if found is None:
-            self._visit(node, "read", frame, depth)
+            # An array that is a member of an element: what happens to it happens to the element.
+            self._visit(node, mode, frame, depth)
             return
         position, offset = found
         use = self._uses[position]
         use.note(mode)
+        known = _EXTENTS_BY_INDEX.get(_element(indices[0]))
+        if known is not None and len(indices) == 1 and offset == constant(0):
+            use.shapes.append((constant(known),))
+            return
         first = self._polynomial(indices[0], frame)
         whole = None if first is None or offset is None else offset + first
         polynomials = [whole, *(self._polynomial(i, frame) for i in indices[1:])]
@@ -337,8 +374,11 @@ class _Visitor:
             use.unclear = True
 
     def _call(self, inner: list[Node], frame: _Frame, depth: int) -> None:
-        callee, arguments = _peel(inner[0]), inner[1:]
-        name = str(callee.get("referencedDecl", {}).get("name", ""))
+        arguments = inner[1:]
+        name = _operator(inner[0])
+        if name in _FILLERS and len(arguments) == 3:
+            self._fill(name, arguments, frame, depth)
+            return
         followed = None
         if name and len(self._calls) < _MAX_CALLS and name not in self._calls:
             pointed = any(self._pointer(a, frame) is not None for a in arguments)
@@ -363,6 +403,21 @@ class _Visitor:
         self.run(inside, depth)
         self._calls.pop()
 
+    def _fill(self, name: str, arguments: list[Node], frame: _Frame, depth: int) -> None:
+        """`memset(to, 0, n * sizeof *to)` and `memcpy(to, from, n * sizeof *to)`."""
+        target, source, size = arguments
+        self._visit(size, "read", frame, depth)
+        count = self._polynomial(size, frame)
+        for pointer, mode in ((target, "write"), (source, "read")):
+            found = self._pointer(pointer, frame)
+            if found is None:
+                self._visit(pointer, "read", frame, depth)
+                continue
+            use = self._uses[found[0]]
+            use.note(mode)
+            end = None if count is None or found[1] is None else found[1] + count - constant(1)
+            self._extent(use, (end,), frame)
+
     def _polynomial(self, node: Node, frame: _Frame) -> Polynomial | None:
         node = _peel(node)
         kind = node.get("kind")
@@ -373,8 +428,14 @@ class _Visitor:
             if reference in frame.values and reference not in frame.modified:
                 return frame.values[reference]
             if node.get("referencedDecl", {}).get("kind") in ("VarDecl", "ParmVarDecl"):
-                return variable(_symbol(reference))
+                return variable(symbol(reference))
             return None
+        if kind == "UnaryExprOrTypeTraitExpr":
+            # Sizes of fills are in bytes, extents in elements: `n * sizeof *to` counts as n.
+            return constant(1) if node.get("name") == "sizeof" else None
+        if kind == "UnaryOperator" and node.get("opcode") == "-":
+            negated = self._polynomial(_inner(node)[0], frame)
+            return None if negated is None else constant(0) - negated
         if kind == "BinaryOperator" and node.get("opcode") in ("+", "-", "*"):
             left, right = (self._polynomial(child, frame) for child in _inner(node))
             if left is None or right is None:
@@ -383,7 +444,7 @@ class _Visitor:
         return None
 
     def _extent(self, use: Use, indices: Index, frame: _Frame) -> None:
-        shapes = [None if i is None else _extents(i, frame.bounds) for i in indices]
+        shapes = [None if i is None else extents(i, frame.bounds) for i in indices]
         if any(s is None for s in shapes):
             use.lost = True
             return
@@ -400,41 +461,3 @@ def _conjuncts(condition: Node) -> list[Node]:
     if condition.get("kind") == "BinaryOperator" and condition.get("opcode") == "&&":
         return [part for side in _inner(condition) for part in _conjuncts(side)]
     return [condition]
-
-
-def _symbol(identity: str) -> str:
-    """The name of a variable that may change, told apart from sizes."""
-    return f"@{identity}"
-
-
-def _extents(index: Polynomial, bounds: dict[str, Polynomial]) -> tuple[Polynomial, ...] | None:
-    """The row-major shape that an index into flat memory speaks of: strides of its counters, outermost first."""
-    counters = [name for name in index.names if name.startswith("@")]
-    if not counters:
-        # No counter: one place, for example the last.
-        return ((index + constant(1)).rounded_up(),)
-    strides: list[tuple[Polynomial, Polynomial]] = []
-    rest = index
-    for counter in counters:
-        stride = index.factor_of(counter)
-        bound = bounds.get(counter[1:])
-        if stride is None or bound is None or any(n.startswith("@") for n in stride.names):
-            return None
-        strides.append((stride, bound))
-        rest = rest - stride * variable(counter)
-    strides.sort(key=lambda s: (-s[0].degree, -(s[0].value or 0)))
-    if len({s for s, _ in strides}) != len(strides):
-        return None
-    shape = [strides[0][1]]
-    for (outer, _), (inner, _) in itertools.pairwise(strides):
-        extent = outer.divided_by(inner)
-        if extent is None:
-            return None
-        shape.append(extent)
-    last = strides[-1][0]
-    if last != constant(1):
-        shape.append(last)
-    elif len(shape) == 1:
-        # One dimension: what is added to the counter counts, as in `start[r + 1]`.
-        shape[0] = (shape[0] + rest).rounded_up()
-    return tuple(shape)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from tuner.core.errors import UsageError
 from tuner.spec.init_device import LOOPED_ALONE, loops_over, reads_next
+from tuner.spec.init_template import namespaces
+from tuner.spec.structures import structure
 from tuner.spec.yaml_places import closest
 
 __all__ = ["CudaKernel", "Parameter", "init_cuda", "kernels_of"]
@@ -20,6 +22,9 @@ _NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 _KERNEL = re.compile(
     r"(?:template\s*<(?P<template>[^{};]*?)>\s*)?(?:extern\s+\w*\s*|static\s+|inline\s+)*__global__\s+"
     r"(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(?P<name>\w+)\s*\("
+)
+_HOST = re.compile(
+    r"\bint\s+main\s*\(|<<<|#[ \t]*include[ \t]*<(?:iostream|cstdio|cstdlib|stdio\.h|stdlib\.h)>"
 )
 _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict|struct)\b|[*&]")
 _DTYPES = {
@@ -72,12 +77,16 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaKernel:
-    """A ``__global__`` function: template parameters as written, parameters in order, the text of its body."""
+    """A ``__global__`` function: template parameters as written, parameters in order, the text of its body.
+
+    ``scope`` holds the namespaces that it is in.
+    """
 
     name: str
     template: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     body: str
+    scope: tuple[str, ...] = ()
 
 
 def kernels_of(text: str, chosen: Sequence[str] = ()) -> list[CudaKernel]:
@@ -106,9 +115,10 @@ def kernels_of(text: str, chosen: Sequence[str] = ()) -> list[CudaKernel]:
                 name=match["name"],
                 template=template,
                 parameters=tuple(
-                    _parameter(p, i, types) for i, p in enumerate(_split(plain[match.end() : close]))
+                    _parameter(p, i, types, plain) for i, p in enumerate(_split(plain[match.end() : close]))
                 ),
                 body=plain[brace : end + 1],
+                scope=tuple(namespaces(plain[: match.start()])),
             )
         )
     return found
@@ -126,6 +136,13 @@ def init_cuda(file: str, text: str, *, entry: str | None = None) -> str:
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
     """
     kernel = _choose(file, kernels_of(text), entry)
+    host = _HOST.search(_NOISE.sub(" ", text))
+    if host is not None and "__CUDACC_RTC__" not in text:
+        raise UsageError(
+            f"{file} has host code (`{' '.join(host[0].split())}`), which the compiler of kernels alone does not take",
+            "put the kernels into a file of their own and include it here, or put host code between "
+            "#ifndef __CUDACC_RTC__ and #endif",
+        )
     for parameter in kernel.parameters:
         if not parameter.dtype:
             raise UsageError(
@@ -176,7 +193,7 @@ def _split(text: str) -> list[str]:
     return [p.strip() for p in [*parts, text[start:]] if p.strip() and p.strip() != "void"]
 
 
-def _parameter(text: str, position: int, types: Mapping[str, str]) -> Parameter:
+def _parameter(text: str, position: int, types: Mapping[str, str], source: str) -> Parameter:
     text = " ".join(text.split("=")[0].split())
     array = re.search(r"\[[^\]]*\]$", text)
     bare = text[: array.start()] if array else text
@@ -190,6 +207,8 @@ def _parameter(text: str, position: int, types: Mapping[str, str]) -> Parameter:
     lanes = 1
     if vector and stars == 1:
         base, lanes = _ELEMENTS.get(vector[1], vector[1]), int(vector[2])
+    elif stars == 1 and base not in _DTYPES and (found := structure(base, source, "cuda")) is not None:
+        base, lanes = found.element, max(1, found.count)
     dtype = _DTYPES.get(base, "") if stars <= 1 and "&" not in before else ""
     return Parameter(
         name=name,
@@ -235,9 +254,14 @@ class _Writer:
         chosen = []
         for axis in "XYZ"[: self._dimensions]:
             pattern = rf"(BLOCK|THREADS|TILE|WG|BLOCK_SIZE|BLOCK_DIM)_?{axis}"
-            fits = [m for m in self._macros if re.fullmatch(pattern, m)]
+            template = list(self._template.items())
+            # A template's own name for the block: its shared arrays are as large as that.
+            own = [macro for name, macro in template if re.fullmatch(pattern, name, re.IGNORECASE)]
+            fits = own + [m for m in self._macros if re.fullmatch(pattern, m)]
             if not fits and self._dimensions == 1:
-                fits = [m for m in self._macros if re.fullmatch(r"(BLOCK|THREADS)(_?SIZE|_?DIM)?", m)]
+                alone = r"(BLOCK|THREADS)(_?SIZE|_?DIM)?"
+                fits = [macro for name, macro in template if re.fullmatch(alone, name, re.IGNORECASE)]
+                fits += [m for m in self._macros if re.fullmatch(alone, m)]
             chosen.append(fits[0] if fits else f"BLOCK_{axis}")
         return chosen
 
@@ -273,13 +297,14 @@ class _Writer:
         return "\n".join(lines) + "\n"
 
     def _entry(self) -> str:
+        name = "::".join([*self._kernel.scope, self._kernel.name])
         if not self._kernel.template:
-            return self._kernel.name
+            return f'"{name}"' if self._kernel.scope else name
         parts = []
         for part in self._kernel.template:
-            name = part.split("=")[0].split()[-1].lstrip(".")
-            parts.append(self._template.get(name, "float"))
-        return f'"{self._kernel.name}<{", ".join(parts)}>"'
+            parameter = part.split("=")[0].split()[-1].lstrip(".")
+            parts.append(self._template.get(parameter, "float"))
+        return f'"{name}<{", ".join(parts)}>"'
 
     def _argument(self, p: Parameter) -> str:
         if not p.pointer:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.spec.macros import macros_of, spread
+from tuner.spec.macros import macros_of, of_problem, spread
 from tuner.spec.signature import CType, Function
 
 __all__ = ["LOOPED_ALONE", "MISSING_BLOCK", "device_spec", "loops_over", "reads_next"]
@@ -31,6 +31,7 @@ _LOCAL_AXIS = re.compile(r"\bget_local_id\s*\(\s*([012])\s*\)")
 _SIZE = re.compile(
     r"^(n|m|k|[nwh][xyz]?|.*(?:size|count|width|height|rows?|cols?|columns|length|len|dim).*)$", re.I
 )
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\d+)[ \t]*$", re.MULTILINE)
 _REQUIRED = re.compile(r"reqd_work_group_size\s*\(([^)]*)\)")
 
 
@@ -99,10 +100,13 @@ def _guess(function: Function, text: str, missing: Sequence[str]) -> _Guess:
     whole = [n for n, t in function.parameters if _is_whole(t)]
     sizes = tuple([n for n in whole if _SIZE.match(n)] or whole[:1])
     known = macros_of(text)
-    macros = {**known.guarded, **dict.fromkeys(missing, MISSING_BLOCK)}
+    guarded = {n: v for n, v in known.guarded.items() if not of_problem(n)}
+    macros = {**guarded, **dict.fromkeys(missing, MISSING_BLOCK)}
     required = _REQUIRED.search(body)
     if required:
-        numbers = [part.strip() for part in required[1].split(",")]
+        defined = dict(_DEFINED.findall(body))
+        written = [part.strip() for part in required[1].split(",")]
+        numbers = [part if part in macros else defined.get(part, part) for part in written]
         blocks = tuple(numbers[: max(axes, 1 + max(i for i, n in enumerate(numbers) if n != "1" or i == 0))])
         return _Guess(axes=axes, sizes=sizes, macros=macros, blocks=blocks, defined={}, required=True)
     side = _side(body, {**known.fixed, **macros})
@@ -175,7 +179,9 @@ def _argument(name: str, kind: CType, guess: _Guess, text: str) -> str:
     shape = ", ".join(reversed(guess.sizes[: guess.axes])) or "1024"
     if guess.axes == 1 and reads_next(name, text):
         shape += " + 1"
-    if kind.width > 1:
+    if kind.members:
+        shape += f", {kind.members}"
+    elif kind.width > 1:
         shape += f", {4 if kind.width == 3 else kind.width}"
     notes.append("check: the shape")
     parts = [f"name: {name}", f"dtype: {dtype}", f"shape: [{shape}]"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["Macros", "macros_of", "spread"]
+__all__ = ["Macros", "macros_of", "of_problem", "spread"]
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _VALUE = r"\(?[ \t]*(\d+)[uUlL]*[ \t]*\)?[ \t]*$"
@@ -17,6 +17,10 @@ _TUNABLE = re.compile(
     r"(?:.*_)?(?:BLOCKS?|TILES?|UNROLL|CHUNK|STRIP|STEP|VECTOR|VEC|WIDTH|LANES|ROWS|COLS|DEPTH|PREFETCH|UF|BS|TS)"
     r"(?:_?(?:SIZE|LEN|WIDTH|FACTOR|DIM|[IJKMNXYZ0-9]))*",
     re.I,
+)
+_PROBLEM = re.compile(
+    r"(?:.*_)?(?:[NMK][XYZ]?|RADIUS|HALO|TAPS|BINS|ORDER|DEGREE|CLASSES|CHANNELS|STEPS|ITERATIONS|ITERS)"
+    r"(?:_?[XYZ0-9])?"
 )
 _LARGEST = 1 << 20
 
@@ -52,6 +56,15 @@ def macros_of(text: str) -> Macros:
     }
     small = {name: value for name, value in guarded.items() if value <= _LARGEST}
     return Macros(guarded=small, fixed=fixed)
+
+
+def of_problem(name: str) -> bool:
+    """Whether a macro is named like a part of the problem: another value gives other results, not another speed.
+
+    >>> [of_problem(name) for name in ("RADIUS", "NX", "TILE_N", "UNROLL", "BLOCK_SIZE")]
+    [True, True, False, False, False]
+    """
+    return _PROBLEM.fullmatch(name) is not None and _TUNABLE.fullmatch(name) is None
 
 
 def spread(value: int) -> list[int]:

@@ -42,6 +42,10 @@ class Polynomial:
         """Factors of the longest product."""
         return max((len(m) for m, _ in self.terms), default=0)
 
+    def at(self, value: int) -> int:
+        """What it comes to where every name has one value."""
+        return sum(coefficient * value ** len(monomial) for monomial, coefficient in self.terms)
+
     def __add__(self, other: Polynomial) -> Polynomial:
         total = dict(self.terms)
         for monomial, coefficient in other.terms:

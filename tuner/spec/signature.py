@@ -20,7 +20,7 @@ from tuner.core.types import Source, Value
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 
-__all__ = ["CType", "Function", "Node", "SourceReader", "walk"]
+__all__ = ["DTYPES", "CType", "Function", "Node", "SourceReader", "walk"]
 
 Node = dict[str, Any]
 """One node of clang's JSON syntax tree."""
@@ -32,7 +32,7 @@ _ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what
 
 _CLANG_NAMES = {"opencl": "cl"}
 
-_DTYPES: Mapping[str, tuple[str, ...]] = {
+DTYPES: Mapping[str, tuple[str, ...]] = {
     "float": ("float32",),
     "double": ("float64",),
     "_Float16": ("float16",),
@@ -69,6 +69,7 @@ class CType:
         odd: why no spec can describe it; empty when one can.
         local: whether it points to local memory, which `launch.shared_bytes` gives in OpenCL.
         width: elements of a vector type; 1 for a scalar.
+        members: numbers in one element, where the elements are structures of them; else 0.
     """
 
     text: str
@@ -78,11 +79,12 @@ class CType:
     odd: str = ""
     local: bool = False
     width: int = 1
+    members: int = 0
 
     @property
     def dtypes(self) -> tuple[str, ...]:
         """Dtypes that agree with it; empty where any may (``void``, structures)."""
-        return _DTYPES.get(self.base, ())
+        return DTYPES.get(self.base, ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,18 @@ class Function:
     defined: bool = True
     kernel: bool = False
     tree: Node = field(default_factory=dict, repr=False)
+
+    @property
+    def qualified(self) -> str:
+        """The name with the namespaces that the function is in (Itanium C++ ABI, 5.1.3: nested names)."""
+        parts: list[str] = []
+        mangled = str(self.tree.get("mangledName", ""))
+        rest = mangled.removeprefix("_ZN") if mangled.startswith("_ZN") else ""
+        while number := re.match(r"\d+", rest):
+            end = number.end() + int(number[0])
+            parts.append(rest[number.end() : end])
+            rest = rest[end:]
+        return "::".join(parts) if parts and parts[-1] == self.name else self.name
 
     @property
     def text(self) -> str:
@@ -329,7 +343,7 @@ def _c_type(given: Mapping[str, Any]) -> CType:
 
 
 def _is_alias(kind: CType) -> bool:
-    return not kind.odd and kind.base not in _DTYPES and kind.base != "void" and "[" not in kind.base
+    return not kind.odd and kind.base not in DTYPES and kind.base != "void" and "[" not in kind.base
 
 
 def _with_aliases(function: Function, known: Mapping[str, tuple[str, int]]) -> Function:

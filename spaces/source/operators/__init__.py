@@ -11,24 +11,29 @@ from tuner.spaces.source.operators import (
     branches,
     coarsen,
     device_hints,
+    diagonals,
     grids,
     hints,
     lanes,
     nests,
     ranges,
     scalars,
+    skewing,
     staging,
     sweeps,
     waves,
 )
 from tuner.spaces.source.operators.base import Operator, Refused
 
-__all__ = ["OPERATORS", "Operator", "Refused"]
+__all__ = ["MOVES", "OPERATORS", "Operator", "Refused"]
 
-_HOST = (nests, ranges, sweeps, blocking, scalars, arrays, hints, branches, waves)
+_HOST = (nests, ranges, sweeps, blocking, scalars, arrays, hints, branches, waves, skewing, diagonals)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {operator.name: operator for module in (*_HOST, *_DEVICE) for operator in module.OPERATORS}
 )
 """Every operator by the name that edits give it."""
+
+MOVES = max(operator.since for operator in OPERATORS.values())
+"""The newest set of moves. A run keeps the one that it began with."""

@@ -87,6 +87,7 @@ class Operator:
             else only the verification stands between a wrong candidate and the search.
         raw: whether it changes statements without any idea behind it, so that it is worth few tries.
         languages: that it writes.
+        since: the first set of moves that has it, so that what earlier runs proposed can be derived again.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Operator:
     checked: bool = True
     raw: bool = False
     languages: tuple[str, ...] = ("c", "c++", "opencl", "cuda")
+    since: int = 1
 
 
 def argument(args: Args, name: str, kind: type = str) -> Any:
@@ -254,16 +256,17 @@ def _bodies(body: tuple[Stmt, ...]) -> Iterable[tuple[Stmt, ...]]:
 
 
 def replace_statement(
-    function: Function, old: Stmt, new: Sequence[Stmt], *, also: Stmt | None = None
+    function: Function, old: Stmt, new: Sequence[Stmt], *, also: Sequence[Stmt] = ()
 ) -> Function:
-    """The function with one statement (by identity) replaced by others; ``also`` is taken out."""
+    """The function with one statement (by identity) replaced by others; those in ``also`` are taken out."""
+    out = {id(s) for s in also}
 
     def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         made: list[Stmt] = []
         for stmt in body:
             if stmt is old:
                 made += new
-            elif stmt is also:
+            elif id(stmt) in out:
                 continue
             elif isinstance(stmt, For | Block):
                 made.append(replace(stmt, body=visit(stmt.body)))

@@ -5,8 +5,11 @@ May not judge whether a change is legal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
+from tuner.spaces.source.affine import minus, polynomial
 from tuner.spaces.source.kinds import is_integer, is_pure
 from tuner.spaces.source.operators.base import loops_of
 from tuner.spaces.source.syntax import (
@@ -23,7 +26,16 @@ from tuner.spaces.source.syntax import (
     written_names,
 )
 
-__all__ = ["add", "inline_constants", "left_over", "minimum", "subtract", "upper_end"]
+__all__ = [
+    "add",
+    "extreme",
+    "inline_constants",
+    "left_over",
+    "maximum",
+    "minimum",
+    "subtract",
+    "upper_end",
+]
 
 
 def upper_end(loop: For) -> Expr:
@@ -40,6 +52,34 @@ def left_over(loop: For, size: Expr, end: Expr) -> Expr:
 def minimum(a: Expr, b: Expr) -> Expr:
     """``a < b ? a : b``."""
     return Ternary(Binary("<", a, b), a, b)
+
+
+def maximum(a: Expr, b: Expr) -> Expr:
+    """``a > b ? a : b``."""
+    return Ternary(Binary(">", a, b), a, b)
+
+
+def extreme(values: Sequence[Expr], *, smallest: bool) -> Expr:
+    """The smallest or largest of some values; those that differ by a number from another are decided here."""
+    kept: list[Expr] = []
+    for value in dict.fromkeys(values):
+        for place, other in enumerate(kept):
+            by = _distance(value, other)
+            if by is not None:
+                kept[place] = value if by and (by < 0) == smallest else other
+                break
+        else:
+            kept.append(value)
+    return reduce(minimum if smallest else maximum, kept)
+
+
+def _distance(a: Expr, b: Expr) -> int | None:
+    """By how much one expression is always more than another, where that is known."""
+    one, two = polynomial(a, ()), polynomial(b, ())
+    if one is None or two is None:
+        return None
+    left = minus(one, two)
+    return left.get((), 0) if set(left) <= {()} else None
 
 
 def add(a: Expr, b: Expr) -> Expr:

@@ -182,7 +182,7 @@ def fuse(function: Function, args: Args) -> Function:
     found = analyse(function, [first, second], args)
     found.check(_joined(first, second))
     body = second.body if second.var == first.var else substitute(second.body, second.var, Name(first.var))
-    return replace_statement(function, first, [replace(first, body=(*first.body, *body))], also=second)
+    return replace_statement(function, first, [replace(first, body=(*first.body, *body))], also=[second])
 
 
 def _joined(first: For, second: For) -> Any:

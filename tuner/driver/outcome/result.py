@@ -15,6 +15,7 @@ from tuner.driver.outcome.savings import Savings, savings
 from tuner.driver.plan.ablation import Worth, worths
 from tuner.driver.plan.comparison import Comparison, comparisons
 from tuner.driver.plan.light import ratio_to_light
+from tuner.driver.plan.simplest import passed_over
 from tuner.driver.state.lineage import Reduction
 from tuner.driver.state.objectives import FrontPoint, pareto
 from tuner.driver.state.run import RunState
@@ -131,6 +132,8 @@ class Summary:
         savings: what the cost model saved; ``None`` where it was not asked.
         pareto: where there are several objectives the trials that nothing beats in all of them, fastest first; their
             values are the search's, unlike the claim, which is about time and confirmed.
+        simplest: the trial that looked faster than the best and could not be told apart, as
+            :func:`tuner.driver.plan.simplest.passed_over` says it.
         ablation: what each setting and each pass of the winner is worth, where that was measured.
         rivals: what simpler searches reached with the same budget, where they were asked for.
         baseline_s, best_s: seconds of one call with 95% interval (weighted geometric mean over problems).
@@ -158,6 +161,7 @@ class Summary:
     llm: Correspondence = field(default_factory=Correspondence)
     pareto: tuple[FrontPoint, ...] = ()
     rivals: tuple[Mapping[str, Any], ...] = ()
+    simplest: Mapping[str, Any] | None = None
     ablation: tuple[Worth, ...] = ()
 
     @property
@@ -205,6 +209,7 @@ class Summary:
             "light": self._light_json(),
             "library": None if self.recalled is None else [dict(source) for source in self.recalled],
             "cost_model": None if self.savings is None else self.savings.to_json(),
+            **({"simplest": dict(self.simplest)} if self.simplest else {}),
             **({"ablation": [w.to_json() for w in self.ablation]} if self.ablation else {}),
             **({"baselines": [dict(r) for r in self.rivals]} if self.rivals else {}),
         }
@@ -273,11 +278,12 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         compared=comparisons(state),
         light=_light(state),
         recalled=None if state.recalled is None else tuple(state.recalled),
-        savings=savings(state) if state.judgings else None,
+        savings=savings(state) if state.judgings or state.settings.ranked else None,
         evolution=_lineage(state, best) if state.settings.evolution is not None else None,
         llm=_correspondence(state),
         pareto=pareto(state),
         rivals=tuple((state.start or {}).get("rivals", ())),
+        simplest=passed_over(state) if improved else None,
         ablation=worths(state),
     )
 

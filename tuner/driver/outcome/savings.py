@@ -1,5 +1,7 @@
 """What the cost model saved in a run and what it may have cost, from the trials that it was audited with.
 
+Those are candidates that it spoke against, and, where it ranks a whole space, candidates drawn evenly beside its own.
+
 Pure: reads the state, fits nothing.
 """
 
@@ -14,6 +16,7 @@ from scipy.special import betaincinv
 from tuner.core.types import Stage, Status
 from tuner.driver.state.judged import AUDIT, PASS, PRUNE
 from tuner.driver.state.run import RunState
+from tuner.search.pooled import RANKED, WATCHED
 
 __all__ = ["Savings", "savings"]
 
@@ -29,8 +32,9 @@ class Savings:
 
     Attributes:
         pruned: trials that were not built (``ask``) or not run (``build``) because the model spoke against them.
+        ranked: trials that were taken from the top of its ranking of the whole space.
         passed_over: proposals that were drawn for the model to choose from and not chosen.
-        audits: trials that the model spoke against and that were measured all the same.
+        audits: trials that the model spoke against, or would have passed by, and that were measured all the same.
         losses: audits that were better than everything before them by more than 2%.
         loss_bound: 95% upper bound of the chance that one pruned trial would have been such a loss.
         coverage: share of audits that were no loss; ``None`` without audits.
@@ -40,6 +44,7 @@ class Savings:
     """
 
     pruned: dict[str, int]
+    ranked: int
     passed_over: int
     audits: int
     losses: int
@@ -53,6 +58,7 @@ class Savings:
         """Plain JSON."""
         return {
             "pruned": self.pruned,
+            "ranked": self.ranked,
             "passed_over": self.passed_over,
             "audits": self.audits,
             "losses": self.losses,
@@ -71,13 +77,15 @@ def savings(state: RunState) -> Savings:
     best = 0.0
     for number in state.finished:
         trial = state.trials[number]
+        how = trial.proposal.note.get("how") if state.settings.ranked else None
+        seen["ranked"] += how == RANKED
         verdicts = {stage: judged.verdict for stage, judged in trial.judged.items()}
         if trial.status is Status.PRUNED:
             stage = next((s for s, v in verdicts.items() if v == PRUNE), None)
             if stage is not None:
                 pruned[stage] += 1
             seen["passed"] += PASS in verdicts.values()
-        elif AUDIT in verdicts.values():
+        elif AUDIT in verdicts.values() or how == WATCHED:
             seen["audits"] += 1
             seen["losses"] += trial.score is not None and trial.score < best - BETTER
         if trial.status is Status.OK and not trial.raced and trial.score is not None:
@@ -85,6 +93,7 @@ def savings(state: RunState) -> Savings:
     audits, losses = seen["audits"], seen["losses"]
     return Savings(
         pruned=pruned,
+        ranked=seen["ranked"],
         passed_over=seen["passed"],
         audits=audits,
         losses=losses,

@@ -29,6 +29,7 @@ __all__ = [
     "Reduce",
     "SetBaseline",
     "Share",
+    "Simplify",
     "Verify",
     "Weigh",
 ]
@@ -128,9 +129,20 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
-    """Look what earlier runs of similar kernels found, numbered from ``first``; leads to ``recall``."""
+    """Look what earlier runs of similar kernels found, before trial ``first``; leads to ``recall``."""
 
     first: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simplify:
+    """Propose at most ``count`` trials, numbered from ``first``, that are the best one with less changed; leads to
+    ``simplify``. The search ended for ``reason``.
+    """
+
+    first: int
+    count: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +247,7 @@ Action = (
     | BuildTrials
     | Judge
     | Recall
+    | Simplify
     | Share
     | SetBaseline
     | Verify

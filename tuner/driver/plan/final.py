@@ -13,7 +13,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Status
-from tuner.driver.plan import ablation, comparison, evolving
+from tuner.driver.plan import ablation, comparison, evolving, simplest
 from tuner.driver.plan.actions import Action, Decide, Final, Finished
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
@@ -58,7 +58,7 @@ def finalists(state: RunState) -> list[int]:
     found = [number for _, number in sorted(scored)[: state.settings.finalists]]
     if reduction is not None and reduction.replaced and reduction.trial not in found:
         found = [*found[: state.settings.finalists - 1], reduction.trial]
-    return found
+    return simplest.finalists(state, found)
 
 
 def next_action(state: RunState) -> Action:
@@ -89,9 +89,13 @@ def _choose(state: RunState, alive: list[int]) -> Action:
             break
         return Final(purpose="choose", number=number, trial=missing[0], calls=_calls(state, missing[0]))
     by_trial = {n: [_composite(state, s) for s in samples if s.trial == n and _ok(s)] for n in alive}
-    chosen = _simplest(state, statistics.choose(by_trial), by_trial)
+    fastest = statistics.choose(by_trial)
+    chosen = simplest.among(state, _simplest(state, fastest, by_trial), by_trial)
     medians = {str(n): statistics.median(v) for n, v in sorted(by_trial.items()) if v}
-    return Decide(kind="choice", body={"chosen": chosen, "medians": medians})
+    body: dict[str, Any] = {"chosen": chosen, "medians": medians}
+    if state.settings.simplest:
+        body["fastest"] = fastest
+    return Decide(kind="choice", body=body)
 
 
 def _far_ahead(state: RunState, alive: list[int]) -> bool:
@@ -100,10 +104,10 @@ def _far_ahead(state: RunState, alive: list[int]) -> bool:
     return all(s is not None and s < -FAR_AHEAD for s in scores)
 
 
-def _simplest(state: RunState, chosen: int | None, by_trial: dict[int, list[float]]) -> int | None:
+def _simplest(state: RunState, chosen: int, by_trial: dict[int, list[float]]) -> int:
     """What is left of the winner where it is as good as the one chosen, within what an edit has to be worth."""
     reduction, evolution = state.reduction, state.settings.evolution
-    if reduction is None or evolution is None or chosen is None or not by_trial.get(reduction.trial):
+    if reduction is None or evolution is None or not by_trial.get(reduction.trial):
         return chosen
     medians = {n: statistics.median(by_trial[n]) for n in (chosen, reduction.trial)}
     as_good = medians[reduction.trial] <= medians[chosen] * math.exp(evolution.pays)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tuner.core.types import BASELINE, Stage, Status
 from tuner.cost_models.screen import FIRST
 from tuner.driver.plan.actions import Judge
+from tuner.driver.plan.simplest import stands_in
 from tuner.driver.state.judged import KEEP, PASS, PRUNE, Judged
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
@@ -64,7 +65,8 @@ def judge_built(state: RunState) -> Judge | None:
 
 def _open(state: RunState, number: int, stage: Stage) -> bool:
     reduces = state.variant_of(number).purpose == "reduce"
-    return number != BASELINE and not reduces and stage.value not in state.trials[number].judged
+    spared = reduces or stands_in(state.trials[number])
+    return number != BASELINE and not spared and stage.value not in state.trials[number].judged
 
 
 def _runs(state: RunState, trial: TrialState) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.racing import Race, composite
 from tuner.core.types import BASELINE, Stage, Status
-from tuner.driver.plan import evolving, final, light, pruning, sharing
+from tuner.driver.plan import evolving, final, light, pruning, sharing, simplest
 from tuner.driver.plan.actions import (
     Action,
     Ask,
@@ -74,21 +74,27 @@ def _search_action(state: RunState) -> Action:
     if state.settings.recall and state.recalled is None:
         return Recall(first=state.next_trial)
     evolves = state.settings.evolution is not None
+    if state.simplified is not None:
+        return _stop(state, state.simplified["reason"])
     reason = evolving.search_over(state) if evolves else stop_reason(state)
     if reason is None and light.reached(state):
         reason = "speed_of_light"
     if reason is not None:
-        last = evolving.minimise_action(state, reason) if evolves else None
-        return last or Decide(kind="stop", body={"reason": reason, "finalists": final.finalists(state)})
+        last = evolving.minimise_action(state, reason) if evolves else simplest.action(state, reason)
+        return last or _stop(state, reason)
     if state.since_control >= state.settings.control_every:
         return Control(number=len(state.controls), calls=control_calls(state))
     if evolves:
         action = evolving.search_action(state)
         assert action is not None
         return action
-    left = math.inf if state.limit is None else state.limit - state.evaluations
+    left = math.inf if state.limit is None else state.limit - simplest.kept(state) - state.evaluations
     count = int(min(state.settings.batch, left, state.settings.proposals - state.next_trial))
     return Ask(first=state.next_trial, count=pruning.pool_size(state, count))
+
+
+def _stop(state: RunState, reason: str) -> Decide:
+    return Decide(kind="stop", body={"reason": reason, "finalists": final.finalists(state)})
 
 
 def not_built(state: RunState, trial: TrialState) -> Decide | None:
@@ -100,9 +106,13 @@ def not_built(state: RunState, trial: TrialState) -> Decide | None:
 def stop_reason(state: RunState) -> str | None:
     """Why the search is over; ``None`` where it is not."""
     settings = state.settings
-    if state.limit is not None and state.evaluations >= state.limit and not state.open_share:
+    if (
+        state.limit is not None
+        and state.evaluations >= state.limit - simplest.kept(state)
+        and not state.open_share
+    ):
         return "evaluations"
-    if state.clock_s >= state.search_deadline_s and not state.open_share:
+    if state.clock_s >= simplest.deadline_s(state) and not state.open_share:
         return "minutes"
     if state.exhausted or state.next_trial >= settings.proposals:
         return "exhausted"
@@ -115,8 +125,9 @@ def trial_action(state: RunState, trial: TrialState) -> Action:
     if trial.build["status"] != Status.OK:
         return _close(state, trial, Status(trial.build["status"]), message=trial.build["message"])
     first = state.keys.get(trial.build["key"], trial.number)
-    # A winner with an edit less is measured even where its code is the same: then the edit did nothing.
-    if first != trial.number and state.variant_of(trial.number).purpose != "reduce":
+    # A winner with less changed is measured even where its code is the same: then the change did nothing.
+    stands_in = simplest.stands_in(trial) or state.variant_of(trial.number).purpose == "reduce"
+    if first != trial.number and not stands_in:
         return _duplicate(state, trial, state.trials[first])
     if trial.number == BASELINE and state.baseline is None:
         return SetBaseline()

@@ -71,6 +71,8 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
         state.trials[number] = TrialState(number=number, proposal=proposal, variant=own.number)
         state.queue.append(number)
         own.trials.append(number)
+    if state.settings.ranked:
+        state.fit_s += float(body["ask_s"])
     own.exhausted = not body["proposals"]
     state.exhausted = own.exhausted and state.settings.evolution is None
     judge(state, own)
@@ -78,6 +80,20 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
 
 def _apply_recall(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.recalled = body["sources"]
+    state.firsts = tuple(
+        proposal_from_json(value, state._blob).configuration for value in body.get("firsts", ())
+    )
+    # Of records of earlier versions, which tried all of them at once.
+    _take_proposals(state, body)
+
+
+def _apply_simplify(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
+    state.simplified = body
+    _take_proposals(state, body)
+
+
+def _take_proposals(state: RunState, body: Mapping[str, Any]) -> None:
+    """Trials of the source as given that no searcher asked for."""
     own = state.variants[ORIGINAL]
     for offset, value in enumerate(body["proposals"]):
         number = body["first"] + offset
@@ -264,7 +280,7 @@ def _apply_final(state: RunState, number: int | None, body: Mapping[str, Any]) -
 
 
 def _apply_choice(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    state.chosen = body["chosen"]
+    state.chosen, state.choice = body["chosen"], body
     state.finals["confirm"] = []
 
 
@@ -322,6 +338,7 @@ _APPLY = {
     "reply": _apply_reply,
     "waited": _apply_waited,
     "recall": _apply_recall,
+    "simplify": _apply_simplify,
     "judge": _apply_judge,
     "build": _apply_build,
     "baseline": _apply_baseline,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tuner.core.types import Configuration
 from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.lanes import Lane
@@ -41,6 +42,7 @@ class RunState:
         self.finalists: tuple[int, ...] = ()
         self.out_of_final: set[int] = set()
         self.chosen: int | None = None
+        self.choice: Mapping[str, Any] = {}
         self.verdict: Mapping[str, Any] | None = None
         self.verdicts = 0
         self.others: list[Mapping[str, Any]] = []
@@ -60,7 +62,9 @@ class RunState:
         self.judgings: dict[str, Mapping[str, Any]] = {}
         self.fit_s = 0.0
         self.light_disproved = False
+        self.simplified: Mapping[str, Any] | None = None
         self.recalled: Sequence[Mapping[str, Any]] | None = None
+        self.firsts: tuple[Configuration, ...] = ()
         self.exchanges: Exchanges
         self.lanes: dict[int, Lane] = {}
         self.final_lane: int | None = None

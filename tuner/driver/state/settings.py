@@ -40,6 +40,7 @@ class Evolution:
         given: rung that the source as given has from the start; with 0 it has to earn more trials like any variant.
         near: log time within which of the best a trial has to be to take part in the choice, the best few apart;
             ``None``: any may.
+        moves: set of operators and recipes that proposers of variants have.
     """
 
     first: int = 4
@@ -59,6 +60,7 @@ class Evolution:
     pays: float = 0.01
     given: int = 1
     near: float | None = None
+    moves: int = 1
 
     def rung(self, number: int) -> int:
         """Trials of a variant up to the end of a rung."""
@@ -124,7 +126,7 @@ class Shared:
     search_s: float | None
 
 
-EVOLVING = Evolution(given=0, near=0.25)
+EVOLVING = Evolution(given=0, near=0.25, moves=2)
 """How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
 
 EVOLVING_CALLS = (3, 4, 5)
@@ -161,6 +163,7 @@ class RunSettings:
         compare_processes: fresh processes for each of them.
         lost_retries: how often a trial that the machine lost is tried again.
         cost_model: ``auto`` prunes what a learned model thinks little of, ``off`` tries everything.
+        ranked: whether a model ranks the whole space beside the searcher (:mod:`tuner.search.pooled`).
         recall: whether earlier runs of similar kernels are looked at before the search.
         pool: proposals asked for at most for each that is tried, where the searcher draws without a model of its own;
             with 1 the cost model does not look at proposals before they are built.
@@ -171,6 +174,8 @@ class RunSettings:
         fleet: whether several devices time candidates at once.
         ablate: whether a confirmed winner is taken apart at the end: ``auto`` with at most one process for three
             evaluations, ``full`` for as long as there is time, ``off``.
+        simplest: whether among finalists that cannot be told apart the one that changes least wins.
+        simpler: proposals at the end of the search, at most, that are the best candidate with less changed.
         shared: a budget that other runs share; ``evaluations`` is then all of it.
     """
 
@@ -195,7 +200,10 @@ class RunSettings:
     compare_processes: int = 8
     cost_model: str = "off"
     pool: int = 1
+    ranked: bool = False
     recall: bool = False
+    simplest: bool = False
+    simpler: int = 0
     objectives: tuple[str, ...] = ("time",)
     evolution: Evolution | None = None
     proposers: tuple[str, ...] = (REMIX,)
@@ -213,6 +221,7 @@ class RunSettings:
             ("proposers", (REMIX,)),
             ("llm", None),
             ("fleet", False),
+            ("ranked", False),
             ("ablate", "off"),
             ("shared", None),
         )

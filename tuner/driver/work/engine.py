@@ -35,6 +35,7 @@ from tuner.driver.plan.actions import (
     Reduce,
     SetBaseline,
     Share,
+    Simplify,
     Verify,
     Weigh,
 )
@@ -193,6 +194,8 @@ class Engine:
                 return self._breed(action)
             case Recall():
                 return self._recall(action)
+            case Simplify():
+                return self._simplify(action)
             case Judge():
                 return self._judge(action), {}
             case Consult():
@@ -269,15 +272,28 @@ class Engine:
         return [Event(kind="remarks", body=body)]
 
     def _recall(self, action: Recall) -> tuple[list[Event], dict[str, bytes]]:
-        sources, proposals = ([], []) if self._memory is None else self._memory.recall(self.state)
+        sources, firsts = ([], []) if self._memory is None else self._memory.recall(self.state)
         blobs: dict[str, bytes] = {}
         body = {
             "first": action.first,
             "sources": sources,
-            "proposals": [proposal_to_json(p, blobs, digest) for p in proposals],
+            "proposals": [],
+            "firsts": [proposal_to_json(p, blobs, digest) for p in firsts],
             "clock_s": self._now_s(),
         }
         return [Event(kind="recall", body=body)], blobs
+
+    def _simplify(self, action: Simplify) -> tuple[list[Event], dict[str, bytes]]:
+        blobs: dict[str, bytes] = {}
+        body = {
+            "first": action.first,
+            "count": action.count,
+            "reason": action.reason,
+            "seen": self.state.seq,
+            "proposals": [proposal_to_json(p, blobs, digest) for p in self._lineup.simpler(action.count)],
+            "clock_s": self._now_s(),
+        }
+        return [Event(kind="simplify", body=body)], blobs
 
     def _judge(self, action: Judge) -> list[Event]:
         started = self._clock()

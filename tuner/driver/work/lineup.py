@@ -15,8 +15,9 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.core.protocols import Observation, Searcher
 from tuner.core.streams import stream
-from tuner.core.types import BASELINE, Configuration, Resolved, Task, Variant
+from tuner.core.types import BASELINE, Configuration, Proposal, Resolved, Status, Task, Variant
 from tuner.driver.plan.actions import Consult, Judge, Propose, Receive, Reduce
+from tuner.driver.plan.simplest import ORIGIN
 from tuner.driver.state.lineage import ORIGINAL, Judgement, VariantState
 from tuner.driver.state.observations import observations
 from tuner.driver.state.run import RunState
@@ -24,10 +25,11 @@ from tuner.driver.state.settings import REMIX, RunSettings
 from tuner.driver.state.trials import pack_text
 from tuner.driver.work import consultant
 from tuner.driver.work.screening import Screener
-from tuner.driver.work.taking_back import Item, items_of
+from tuner.driver.work.taking_back import Item, items_of, simpler
 from tuner.search import proposers
 from tuner.search.evolution import Bred, Evolution, Judged
 from tuner.search.inheriting import InheritingSearcher, inherited
+from tuner.search.recalling import RecallingSearcher
 from tuner.search.remix import Offspring
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.space import Space
@@ -88,6 +90,18 @@ class Lineup:
         variant = self.variant(trial.variant)
         resolved = self.space(trial.variant).resolve(trial.proposal.configuration)
         return variant, replace(resolved, launch=variant.launch)
+
+    def simpler(self, count: int) -> list[Proposal]:
+        """The best trial with less changed, what changes least first."""
+        best = self._state.best
+        assert best is not None
+        trial = self._state.trials[best]
+        before = self._state.trials[BASELINE].proposal.configuration
+        found = simpler(self.space(trial.variant), trial.proposal.configuration, before)
+        # What was timed itself takes part in the choice anyhow; what only had the code of another does not.
+        timed = [t.proposal.configuration for t in self._state.trials.values() if t.status is Status.OK]
+        new = [configuration for configuration in found if configuration not in timed]
+        return [Proposal(configuration=c, origin=ORIGIN) for c in new[:count]]
 
     def dissect(self) -> dict[str, Any]:
         """What of the winner can be taken back, as a ``dissect`` event holds it."""
@@ -217,6 +231,8 @@ class Lineup:
         own = self._state.variants[number]
         if number == ORIGINAL:
             searcher = self._make(None)
+            if self._state.firsts:
+                searcher = RecallingSearcher(searcher, self._state.firsts)
         else:
             space = self.space(number)
             older = {p.name for n in own.parents for p in self._state.variants[n].parameters}
@@ -297,7 +313,7 @@ def _evolution(task: Task, settings: RunSettings) -> Evolution:
         migration=own.migration,
         patience=own.patience,
         proposers={
-            n: proposers.create(n, task.kernel, task.verify.numerics, launch=task.launch)
+            n: proposers.create(n, task.kernel, task.verify.numerics, launch=task.launch, moves=own.moves)
             for n in settings.proposers
         },
     )

@@ -12,6 +12,7 @@ from tuner.core.types import BASELINE, Kernel, Proposal, Status
 from tuner.cost_models.library import SHARE, TRIED, Entry, Library, adapted
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
+from tuner.search.recalling import ORIGIN
 from tuner.spaces.space import Space
 
 __all__ = ["Memory"]
@@ -32,7 +33,7 @@ class Memory:
         self._library, self._kernel, self._space = library, kernel, space
 
     def recall(self, state: RunState) -> tuple[list[dict[str, Any]], list[Proposal]]:
-        """The near runs, for the record, and what of theirs is to be tried."""
+        """The near runs, for the record, and what of theirs may be tried, best first."""
         if self._library is None:
             return [], []
         near = self._library.nearest(self._entry(state))
@@ -44,7 +45,7 @@ class Memory:
             {"kernel": entry.kernel, "device": entry.device, "distance": apart, "speedup": entry.speedup}
             for entry, apart in near
         ]
-        return sources, [Proposal(configuration=c, origin="library") for c in found]
+        return sources, [Proposal(configuration=c, origin=ORIGIN) for c in found]
 
     def keep(self, state: RunState) -> bool:
         """Keeps a run that has ended with a confirmed gain; false where there is nothing to keep."""

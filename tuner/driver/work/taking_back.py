@@ -8,9 +8,9 @@ from typing import Any
 from tuner.core.canonical import canonical_json, digest
 from tuner.core.types import Configuration, Value
 from tuner.spaces.space import PASSES, Space
-from tuner.spaces.undoing import undone
+from tuner.spaces.undoing import half_undone, undone
 
-__all__ = ["FLAGS", "PARAMETER", "PASS", "PIPELINE", "Item", "items_of"]
+__all__ = ["FLAGS", "PARAMETER", "PASS", "PIPELINE", "Item", "items_of", "simpler"]
 
 PARAMETER, FLAGS, PIPELINE, PASS = "parameter", "flags", "pipeline", "pass"
 
@@ -82,6 +82,34 @@ def items_of(space: Space, winner: Configuration, before: Configuration) -> tupl
         made = {**winner, PASSES: one.text}
         found.append(Item(kind=PASS, name=one.name, change=one.change, at=one.at, configuration=made))
     return tuple(found[:MOST])
+
+
+def simpler(space: Space, winner: Configuration, before: Configuration) -> list[Configuration]:
+    """The winner with more of it taken back than one thing at a time, what changes least first.
+
+    Flags and pipeline together, then each of the two, then single parameters with both and without, then of the
+    pipeline's edits one half and the other. Only what the constraints allow.
+
+    Args:
+        space: of the winner's variant.
+        winner: its configuration.
+        before: the value that each tunable goes back to.
+    """
+    changed = [d.name for d in space.dimensions if d.name in before and winner[d.name] != before[d.name]]
+    flags = [name for name in changed if name in space.flags]
+    passes = [PASSES] if space.passes is not None and winner[PASSES] != before[PASSES] else []
+    settings = [name for name in changed if name not in space.flags and name not in passes]
+    cheap = [*passes, *flags]
+    groups = [cheap, passes, flags, *([*cheap, name] for name in settings), *([name] for name in settings)]
+    found: list[Configuration] = []
+    for group in groups:
+        made = {**winner, **{name: before[name] for name in group}}
+        if group and made not in found and space.is_valid(made):
+            found.append(made)
+    if passes and space.passes is not None:
+        halves = half_undone(space.passes, str(winner[PASSES]))
+        found += [{**winner, PASSES: text} for text in halves if text != before[PASSES]]
+    return found
 
 
 def _setting(space: Space, name: str, winner: Configuration, before: Configuration) -> Item:

@@ -98,7 +98,7 @@ const parallelCard = (data) => {
     });
     drawAxis(pen, right, "speed", false, ticksOf(ySpeed.low, ySpeed.high, true, 6).map((v) => [times(v), ySpeed(v)]));
     const best = live.length ? `trial ${t.number[live.at(-1)]} at ${factor(t.speed[live.at(-1)])}` : "none";
-    readout.textContent = `${count(all.length, "trial")}${wanted.size ? " match" : ""}${live.length < all.length ? `, ${live.length.toLocaleString("en")} of which are drawn` : ""}; the best, drawn thick, is ${best}.`;
+    readout.textContent = `${count(all.length, "trial")}${wanted.size ? " match" : ""}${live.length < all.length ? `, ${live.length.toLocaleString("en")} of which are drawn` : ""}; the fastest in the search, drawn thick, is ${best}.`;
   };
   attend(canvas, draw);
   const choose = (k, value) => { if (value === "") wanted.delete(k); else wanted.set(k, Number(value)); draw(); };

@@ -33,7 +33,7 @@ const machineView = (data) => {
     table("Time of a call against the least possible", [{ label: "" }, { label: "Time", number: true }, { label: "Over the bound", number: true }, { label: "GB/s", number: true }, { label: "Gop/s", number: true }, { label: "Of the limit", class: "meterbox" }],
       [["bound", time(bound), "1", one ? rate(one.bytes, bound) : "–", one ? rate(one.operations, bound) : "–", meter(1)],
         ...runs.map(([name, seconds]) => [name, time(seconds), bound ? digits(seconds / bound) : "–", one ? rate(one.bytes, seconds) : "–", one ? rate(one.operations, seconds) : "–", meter(bound ? bound / seconds : 0, "good")])])),
-  card("What a call has to do", table("By problem", [{ label: "Problem" }, { label: "Bytes", number: true }, { label: "Operations", number: true }, { label: "Operations for each byte", number: true }, { label: "Least time", number: true }],
+  card("What a call has to do", table("By problem", [{ label: "Problem" }, { label: "Bytes", number: true }, { label: "Operations", number: true }, { label: "Per byte", number: true }, { label: "Least time", number: true }],
     light.problems.map((p, i) => [i, digits(p.bytes, 4), p.operations ? digits(p.operations, 4) : "–", p.operations && p.bytes ? digits(p.operations / p.bytes) : "–", time(p.bound_s)])))];
   if (one && one.operations > 0 && one.bytes > 0 && one.bandwidth_bytes_per_s && one.operations_per_s) cards.unshift(rooflineCard(one, runs));
   return [el("div", { class: "grid" }, cards)];

@@ -1,0 +1,7 @@
+#include <vector>
+
+void scale(const std::vector<float> &in, std::vector<float> &out, float s)
+{
+    for (std::size_t i = 0; i < in.size(); ++i)
+        out[i] = s * in[i];
+}

@@ -1,0 +1,209 @@
+"""Sweeps in strips and along diagonals compute bit for bit what the sweeps did, at any size: compiled and run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tuner.core.types import Kernel, Source, Variant
+from tuner.evaluators.host.toolchain import find_toolchain
+from tuner.search.cooking import Attempt, try_operator
+from tuner.spaces.source.edits import Applied, EditRefused, applied, apply_edits
+from tuner.spaces.source.operators import OPERATORS
+from tuner.spaces.source.regions import Program, read_program
+
+KERNELS = Path(__file__).resolve().parents[2] / "benchmarks" / "kernels"
+CC = shutil.which("cc")
+FURTHER = ("unroll_and_jam", "strip_mine", "tile", "interchange", "fission", "fuse_shifted", "wavefront")
+DRIVER = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+enum { CELLS = 1 << 13, MOST = %d };
+static unsigned state = %du;
+static int draw(int below) { state = state * 1664525u + 1013904223u; return (int)((state >> 16) %% (unsigned)below); }
+static float given[%d][CELLS], wanted[%d][CELLS], found[%d][CELLS];
+int main(void)
+{
+    for (int trial = 0; trial < %d; trial++) {
+        int s[8], v[MOST];
+        for (int k = 0; k < 8; k++) s[k] = draw(4) ? draw(17) : draw(3);
+        for (int k = 0; k < %d; k++) {
+            for (int at = 0; at < CELLS; at++) given[k][at] = (float)(draw(2001) - 1000) / 256.0f;
+            memcpy(wanted[k], given[k], sizeof wanted[k]);
+        }
+        original(%s);
+        for (int number = 0; number < %d; number++) {
+            memcpy(found, given, sizeof found);
+            for (int k = 0; k < MOST; k++) tunable[k] = v[k] = 1 + draw(draw(2) ? 3 : 12);
+            variants[number](%s);
+            if (memcmp(found, wanted, sizeof found)) {
+                printf("variant %%d differs at sizes", number);
+                for (int k = 0; k < 8; k++) printf(" %%d", s[k]);
+                for (int k = 0; k < MOST; k++) printf(" v%%d", v[k]);
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+"""
+
+
+def program_of(text: str, name: str) -> Program:
+    """One function."""
+    variant = Variant(files=(Source(name="f.c", text=text),))
+    return read_program(Kernel(name=name, entry=name, language="c", variant=variant, folder="."))
+
+
+def variants_of(program: Program, seed: int) -> list[Applied]:
+    """Every fusion, time tile and diagonal of a function, and something further done to each."""
+    found: list[Applied] = []
+    for label, function in program.functions.items():
+        for name in ("fuse_shifted", "skew", "diagonals"):
+            for site in OPERATORS[name].sites(function, False):
+                try:
+                    one = apply_edits(program, [{"op": name, "function": label, **site}])
+                except EditRefused:
+                    continue
+                found += [one, *further(one, seed)]
+    return found
+
+
+def further(made: Applied, seed: int) -> Iterator[Applied]:
+    """The variant after up to three more operators at random places."""
+    rng = np.random.default_rng(seed)
+    attempt = Attempt(program=made.program, edits=made.variant.edits, rng=rng, reassociate=False)
+    for name in rng.choice(FURTHER, 3):
+        attempt = try_operator(attempt, str(name)) or attempt
+    if len(attempt.edits) > len(made.variant.edits):
+        yield applied(attempt.program, attempt.edits)
+
+
+def same(program: Program, name: str, variants: Sequence[Applied], folder: Path, *, trials: int) -> str:
+    """What differs between a function and its variants in a process of their own; empty when nothing does."""
+    params = program.functions[name].params
+    arrays = [p.name for p in params if p.is_array]
+    most = max([len(v.parameters) for v in variants], default=0) or 1
+
+    def call(buffers: str) -> str:
+        # Pointers into the middle, so that rows beyond the first one exist.
+        places = iter(range(8))
+        return ", ".join(
+            f"{buffers}[{arrays.index(p.name)}] + CELLS / 4" if p.is_array else f"s[{next(places)}]"
+            for p in params
+        )
+
+    text = [f"static int tunable[{most}];", f"#define {name} original", program.sources()[0].text]
+    for number, made in enumerate(variants):
+        text += [f"#undef {name}", f"#define {name} variant_{number}"]
+        for at, tunable in enumerate(made.parameters):
+            # Those have to be constants: vectors short enough to be filled, the buffer as it is.
+            fixed = {"WIDTH": "4", "CELLS": str(tunable.default)}.get(tunable.name.split("_")[0])
+            text += [f"#undef {tunable.name}", f"#define {tunable.name} {fixed or f'tunable[{at}]'}"]
+        text.append(made.variant.files[0].text)
+    kinds = ", ".join(
+        "const float *" if "const" in p.text else "float *" if p.is_array else "int" for p in params
+    )
+    names = ", ".join(f"variant_{n}" for n in range(len(variants)))
+    text.append(f"static void (*const variants[])({kinds}) = {{{names}}};")
+    count = len(arrays)
+    shape = (most, 7, count, count, count, trials, count, call("wanted"), len(variants), call("found"))
+    source, made_of = folder / "both.c", folder / "both.o"
+    source.write_text("\n".join(text) + DRIVER % shape)
+    options = ["-O2", "-ffp-contract=off", "-w"]
+    if not any("vectorize" in v.variant.files[0].text for v in variants):
+        # Traps keep the compiler from making vectors, in which lanes that wait for each other would show.
+        options += ["-fsanitize=undefined", "-fsanitize-trap=undefined"]
+    clang = [find_toolchain().clang, *options, "-c", "-o", str(made_of), str(source)]
+    subprocess.run(clang, check=True, timeout=300)
+    program_file = str(folder / "both")
+    subprocess.run([str(CC), "-o", program_file, str(made_of)], check=True, timeout=300)
+    ran = subprocess.run([program_file], capture_output=True, text=True, timeout=300, check=False)
+    return ran.stdout or (f"ended with {ran.returncode}" if ran.returncode else "")
+
+
+@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@pytest.mark.parametrize("name", ["jacobi-2d", "heat-3d", "fdtd-2d", "seidel-2d"])
+def test_the_sweeps_of_the_benchmarks_stay_the_same(name: str, tmp_path: Path) -> None:
+    """Sizes from none to more than a strip, steps from none to more than a block."""
+    entry = name.replace("-", "_")
+    program = program_of((KERNELS / f"{name}.c").read_text(), entry)
+    variants = variants_of(program, 3)
+    ops = {v.variant.edits[0]["op"] for v in variants}
+    assert ops >= ({"skew", "diagonals"} if name == "seidel-2d" else {"skew", "fuse_shifted"})
+    assert all(v.checked for v in variants)
+    assert not (text := same(program, entry, variants, tmp_path, trials=60)), text
+
+
+@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@given(
+    reads=st.lists(st.tuples(st.integers(-1, 1), st.integers(-2, 2)), min_size=1, max_size=4),
+    low=st.tuples(st.integers(1, 2), st.integers(2, 3)),
+    timed=st.booleans(),
+)
+@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_sweep_in_place_stays_the_same(
+    reads: list[tuple[int, int]], low: tuple[int, int], timed: bool, tmp_path: Path
+) -> None:
+    """Along its diagonals, wherever a sweep looks; sizes and steps from none on."""
+    value = " + ".join(f"a[(i + {i}) * m + j + {j}]" for i, j in [(0, -1), *reads])
+    text = (
+        "void f(float *a, int steps, int n, int m)\n{\n"
+        + "for (int t = 0; t < steps; t++)\n" * timed
+        + f"for (int i = {low[0]}; i < n - 1; i++) for (int j = {low[1]}; j < m - 2; j++)\n"
+        + f"a[i * m + j] = 0.25f * ({value});\n}}\n"
+    )
+    program = program_of(text, "f")
+    variants = [v for v in variants_of(program, 0) if v.variant.edits[0]["op"] == "diagonals"]
+    if variants:
+        folder = tmp_path / os.urandom(4).hex()
+        folder.mkdir()
+        assert not (found := same(program, "f", variants, folder, trials=60)), found
+
+
+@st.composite
+def sweeps(draw: st.DrawFn) -> str:
+    """Sweeps over one or two dimensions that read some neighbours, in a loop over time or not."""
+    flat, timed = draw(st.booleans()), draw(st.booleans())
+    near = st.integers(-2, 2)
+
+    def place(array: str, row: int, column: int) -> str:
+        return f"{array}[i + {row}]" if flat else f"{array}[(i + {row}) * m + j + {column}]"
+
+    lines: list[str] = []
+    if timed and draw(st.booleans()):
+        lines.append("for (int j = 0; j < m; j++) a[j] = 0.5f * t;")
+    for _ in range(draw(st.integers(1, 3))):
+        target = draw(st.sampled_from("abc"))
+        # Sweeps in place are what diagonals are for.
+        others = st.sampled_from("abc") if draw(st.booleans()) else st.just(target)
+        reads = [place(draw(others), draw(near), draw(near)) for _ in range(2)]
+        low, high = draw(st.integers(0, 2)), draw(st.integers(0, 2))
+        inner = "" if flat else "for (int j = 2; j < m - 2; j++) "
+        body = f"{place(target, 0, 0)} = 0.5f * {reads[0]} - 0.25f * {reads[1]};"
+        lines.append(f"for (int i = {low}; i < n - {high}; i++) {inner}{body}")
+    text = "\n".join(lines)
+    text = f"for (int t = 0; t < steps; t++) {{\n{text}\n}}" if timed else text
+    return f"void f(float *a, float *b, float *c, int steps, int n, int m)\n{{\n{text}\n}}\n"
+
+
+@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@given(text=sweeps(), seed=st.integers(0, 1 << 20))
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_sweeps_stay_the_same(text: str, seed: int, tmp_path: Path) -> None:
+    """What is not refused is right."""
+    program = program_of(text, "f")
+    variants = variants_of(program, seed)
+    if variants:
+        folder = tmp_path / os.urandom(4).hex()
+        folder.mkdir()
+        assert not (found := same(program, "f", variants, folder, trials=40)), found

@@ -1,0 +1,154 @@
+"""Small files as people write them: a first spec that checks and tunes unedited, or one line that says why not.
+
+The files lie in ``tests/first_specs``; what is refused is named here with what the line has to say.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tuner.cli.main import app
+from tuner.core.errors import MachineError, UsageError
+from tuner.driver.check import check_spec
+from tuner.evaluators.cuda.nvrtc import find_library
+from tuner.evaluators.opencl.backend import OpenClBackend
+from tuner.spec.init import first_spec
+from tuner.spec.load import LoadedSpec, load_spec
+
+FOLDER = Path(__file__).resolve().parents[1] / "first_specs"
+FILES = sorted(p.name for p in FOLDER.iterdir() if p.suffix in (".c", ".cpp", ".cl", ".cu"))
+
+REFUSED = {
+    "pointer_table.c": "a pointer to pointers: `float **`",
+    "particles_mixed.c": "points to structures (double, int)",
+    "saxpy_main.cu": "has host code (`#include <cstdio>`)",
+    "vector_reference.cpp": "a reference: `const std::vector<float> &`",
+}
+CHECKED_BY_DEFAULT = {"nbody_aos.c", "butterfly.c", "convolve.c", "namespaced.cpp", "template_axpy.cpp"}
+LEAST = 30
+"""Files that have to pass, of all: fewer would say nothing of what people have."""
+
+SHAPES = {
+    "convolve.c": {"image": "height, width", "weights": "7, 7", "out": "height, width"},
+    "stencil27.c": {"in": "nz, ny, nx", "out": "nz, ny, nx"},
+    "fir.c": {"x": "n", "h": "32"},
+    "nbody_aos.c": {"bodies": "n, 4", "acc": "n, 3"},
+    "butterfly.c": {"x": "2 * half", "w": "half"},
+    "histogram.c": {"data": "n", "bins": "256"},
+    "stencil_class.cpp": {"in": "ny, nx", "out": "ny, nx"},
+    "particles.cl": {"p": "n, 8"},
+    "particles.cu": {"particles": "n, 6"},
+    "jacobi_rows.c": {"a": "1024, 1024", "b": "1023, 1024"},
+}
+
+
+def first(name: str, folder: Path) -> Path:
+    """The first spec of a file, written where the file and its headers are copied to."""
+    for path in (FOLDER / name, *FOLDER.glob("*.h")):
+        shutil.copy(path, folder)
+    made = first_spec(folder / name)
+    for other, text in made.beside.items():
+        (folder / other).write_text(text)
+    spec = folder / "first.yaml"
+    spec.write_text(made.text)
+    return spec
+
+
+def loaded(name: str, folder: Path) -> LoadedSpec:
+    (spec,) = load_spec(first(name, folder))
+    return spec
+
+
+def needs(name: str) -> None:
+    """Skips where a file's compiler or device is missing."""
+    if name.endswith(".cu") and not find_library():
+        pytest.skip("NVRTC is not installed: extra cuda")
+    if name.endswith(".cl"):
+        try:
+            OpenClBackend().device("native")
+        except MachineError as error:
+            pytest.skip(f"no OpenCL device: {error}")
+
+
+def passing() -> Iterator[str]:
+    yield from (name for name in FILES if name not in REFUSED)
+
+
+def test_most_files_have_a_first_spec() -> None:
+    assert len(list(passing())) >= LEAST
+    assert len(REFUSED) / len(FILES) < 0.1
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_says_why_in_one_line(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as raised:
+        first(name, tmp_path)
+    assert REFUSED[name] in raised.value.message
+    assert raised.value.hint.startswith(("write a function that takes", "put the kernels into a file"))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes(name: str, tmp_path: Path) -> None:
+    spec = loaded(name, tmp_path)
+    shapes = {a.name: ", ".join(str(e) for e in a.shape) for a in spec.task.arguments if a.shape is not None}
+    assert {argument: shapes[argument] for argument in SHAPES[name]} == SHAPES[name]
+
+
+def test_a_part_of_the_problem_is_no_tunable(tmp_path: Path) -> None:
+    """Another radius is another filter."""
+    assert [p.name for p in loaded("convolve.c", tmp_path).tunables.parameters] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        ("namespaced.cpp", "physics::energy"),
+        ("stencil_namespace.cu", "kernels::smooth"),
+        ("template_axpy.cpp", "axpy_instance"),
+        ("reduce_template.cu", "reduce<float, ARG_BLOCK>"),
+    ],
+)
+def test_entries(name: str, entry: str, tmp_path: Path) -> None:
+    assert loaded(name, tmp_path).task.kernel.entry == entry
+
+
+def test_a_template_gets_a_function_that_calls_it(tmp_path: Path) -> None:
+    shutil.copy(FOLDER / "template_tiled.cpp", tmp_path)
+    done = CliRunner().invoke(app, ["init", str(tmp_path / "template_tiled.cpp")])
+    assert done.exit_code == 0, done.output
+    wrapper = (tmp_path / "template_tiled_instance.cpp").read_text()
+    assert '#include "template_tiled.cpp"' in wrapper
+    assert "blas::transpose<float, ARG_TILE>(in, out, rows, cols);" in wrapper
+    (spec,) = load_spec(tmp_path / "template_tiled.yaml")
+    assert [(p.name, p.default) for p in spec.tunables.parameters] == [("ARG_TILE", 16)]
+    again = CliRunner().invoke(
+        app, ["init", str(tmp_path / "template_tiled.cpp"), "-o", str(tmp_path / "b.yaml")]
+    )
+    assert isinstance(again.exception, UsageError)
+    assert "template_tiled_instance.cpp exists already" in str(again.exception)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in CHECKED_BY_DEFAULT else pytest.mark.slow) for n in passing()]
+)
+def test_a_first_spec_checks_unedited(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs(name)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    report = check_spec(loaded(name, tmp_path), faults=False)
+    assert report.ok, report.lines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["nbody_aos.c", "complex_dot.c", "template_tiled.cpp", "fixed_group.cl"])
+def test_a_first_spec_tunes_unedited(name: str, tmp_path: Path) -> None:
+    from tuner.api import tune
+
+    needs(name)
+    result = tune(first(name, tmp_path), evaluations=5, out=tmp_path / "runs")
+    assert result.to_json()["trials"]["ok"] >= 1

@@ -1,0 +1,89 @@
+"""The row-major shape that an index into flat memory speaks of, from how far its counters go.
+
+Pure arithmetic on polynomials; knows no source. Names that begin with ``@`` are counters, all others are sizes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+from tuner.spec.polynomials import Polynomial, constant, variable
+
+__all__ = ["extents", "moves", "symbol"]
+
+
+def symbol(identity: str) -> str:
+    """The name of a variable that may change, told apart from sizes."""
+    return f"@{identity}"
+
+
+def moves(value: Polynomial) -> bool:
+    """Whether a counter is part of it."""
+    return any(name.startswith("@") for name in value.names)
+
+
+def extents(index: Polynomial, bounds: Mapping[str, Polynomial]) -> tuple[Polynomial, ...] | None:
+    """Extents, outermost first; ``None`` where they cannot be told.
+
+    Args:
+        index: in elements.
+        bounds: of counters by their identity: one more than the largest value.
+    """
+    index = _without_offsets(index, bounds)
+    counters = [name for name in index.names if name.startswith("@")]
+    if not counters:
+        # No counter: one place, for example the last.
+        return ((index + constant(1)).rounded_up(),)
+    strides: list[tuple[Polynomial, Polynomial]] = []
+    rest = index
+    for counter in counters:
+        stride = index.factor_of(counter)
+        bound = bounds.get(counter[1:])
+        if stride is None or bound is None or moves(stride):
+            return None
+        strides.append((stride, bound))
+        rest = rest - stride * variable(counter)
+    strides.sort(key=lambda s: (-s[0].degree, -(s[0].value or 0)))
+    if len({s for s, _ in strides}) != len(strides):
+        return None
+    shape = [strides[0][1]]
+    for (outer, _), (inner, _) in itertools.pairwise(strides):
+        extent = outer.divided_by(inner)
+        if extent is None:
+            return None
+        shape.append(extent)
+    last = strides[-1][0]
+    if last != constant(1):
+        shape.append(last)
+    # What is added to the counters counts too: `start[r + 1]`, or a row below of `(y + 1) * width + x`.
+    shape[0] = shape[0] + (rest if len(shape) == 1 else _times(rest, strides[0][0]))
+    return tuple(extent.rounded_up() for extent in shape)
+
+
+def _without_offsets(index: Polynomial, bounds: Mapping[str, Polynomial]) -> Polynomial:
+    """The index with the largest value for counters of a fixed length that go the way of another counter.
+
+    Of `(y + dy) * width + x + dx` with `dy` and `dx` from -1 to 1 both lie inside what `y` and `x` go over.
+    """
+    counters = [name for name in index.names if name.startswith("@")]
+    by_stride: dict[Polynomial, list[str]] = {}
+    for counter in counters:
+        stride = index.factor_of(counter)
+        if stride is not None:
+            by_stride.setdefault(stride, []).append(counter)
+    for stride, group in by_stride.items():
+        fixed = [c for c in group if (b := bounds.get(c[1:])) is not None and b.value is not None]
+        # Where all are of fixed length the one that goes furthest stays.
+        fixed.sort(key=lambda c: bounds[c[1:]].value or 0)
+        for counter in fixed[: len(group) - 1]:
+            largest = bounds[counter[1:]] - constant(1)
+            index = index - stride * variable(counter) + stride * largest
+    return index
+
+
+def _times(rest: Polynomial, stride: Polynomial) -> Polynomial:
+    """How often a stride is part of what is added to it, as a whole number that is not negative."""
+    leading, step = max(stride.terms, key=lambda term: len(term[0]))
+    added = dict(rest.terms).get(leading, 0)
+    return constant(max(0, added // step)) if step > 0 else constant(0)

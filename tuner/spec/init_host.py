@@ -1,0 +1,209 @@
+"""A first spec for a C or C++ function: its arguments, sizes and macros as the source's text and tree show them.
+
+Guesses, and says in comments what it guessed. May not read files, compile or run anything.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tuner.spec.accesses import Findings, Use
+from tuner.spec.macros import Macros, of_problem, spread
+from tuner.spec.signature import CType, Function
+
+__all__ = ["host_spec"]
+
+_SIZES = {0: 1 << 16, 1: 1 << 20, 2: 2048, 3: 160}
+"""Sizes by depth of the loop nest, for a call of some milliseconds."""
+_DEEP = 48
+_ODD = (67, 129, 35, 41, 19, 23)
+_ODD_DEEP = (37, 29, 41, 17, 19, 23)
+_MAX_DIMENSIONS = 8
+_INNER = re.compile(r"\[(\d+)\]")
+
+
+def host_spec(file: str, function: Function, findings: Findings, macros: Macros) -> str:
+    """The text of a first spec.
+
+    Args:
+        file: name of the source.
+        function: the kernel, with a name for every parameter.
+        findings: what it does with them.
+        macros: of the source.
+    """
+    return _Writer(file, function, findings, macros).text()
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    text: str
+    comment: str = ""
+
+
+class _Writer:
+    """Puts the YAML together."""
+
+    def __init__(self, file: str, function: Function, findings: Findings, macros: Macros) -> None:
+        self._file = file
+        self._macros = macros
+        self._function = function
+        self._findings = findings
+        self._sizes = findings.sizes or self._likely_sizes()
+
+    def _likely_sizes(self) -> list[str]:
+        whole = [n for n, t in self._function.parameters if _whole(t)]
+        return whole[:1]
+
+    def text(self) -> str:
+        """The spec."""
+        deep = self._findings.depth >= 3
+        size = _SIZES.get(self._findings.depth, _DEEP)
+        odd = _ODD_DEEP if deep else _ODD
+        sizes = ", ".join(f"{n}: {size}" for n in self._sizes)
+        small = ", ".join(
+            f"{n}: {odd[i % len(odd)] + 6 * (i // len(odd))}" for i, n in enumerate(self._sizes)
+        )
+        lines = [
+            _Line(
+                "# A first spec, guessed from the source: look through what says `check`, then run tuner check."
+            ),
+            *self._kernel(),
+        ]
+        if self._sizes:
+            lines.append(
+                _Line(f"problem: {{{sizes}}}", "check: sizes as in your application; a call of 1 ms or more")
+            )
+        lines.append(_Line("arguments:", "in call order"))
+        lines += [self._argument(i) for i in range(len(self._function.parameters))]
+        lines += [
+            _Line("space:"),
+            *self._parameters(),
+            _Line("  flags:"),
+            _Line('    vectors: ["", "-mprefer-vector-width=128", "-mprefer-vector-width=512"]'),
+            _Line('    # math: ["", "-ffast-math"]         # if the tolerance below allows it'),
+            _Line('  passes: {base: "default<O3>", max_edits: 40}'),
+            _Line("verify:"),
+            _Line("  rtol: 1.0e-5", "check: allowed error, relative to the value"),
+            _Line("  atol: 1.0e-6", "and in units of the output's root mean square"),
+        ]
+        if self._sizes:
+            lines.append(_Line(f"  problems: [{{{small}}}]", "check: odd sizes that must come out right too"))
+        lines += [_Line("search:"), _Line("  budget: {evaluations: 200, minutes: 10}")]
+        return "".join(_layout(line) for line in lines)
+
+    def _parameters(self) -> list[_Line]:
+        lines = []
+        guarded = {n: v for n, v in self._macros.guarded.items() if not of_problem(n)}
+        if guarded or self._macros.missing:
+            lines.append(_Line("  parameters:", "macros of the source, each -DNAME=value at the build"))
+            for name, value in guarded.items():
+                values = ", ".join(map(str, spread(value)))
+                lines.append(
+                    _Line(f"    {name}: [{values}]", "check: the values; the first is the baseline's")
+                )
+            for name in self._macros.missing:
+                lines.append(_Line(f"    {name}: [1, 2, 4, 8]", "check: the values; the source defines none"))
+        elif not self._macros.fixed:
+            lines.append(
+                _Line(
+                    "  # parameters: {TILE: [8, 16, 32]}    # macros of the source, each -DNAME=value at the build"
+                )
+            )
+        for name, value in self._macros.fixed.items():
+            values = ", ".join(map(str, spread(value)))
+            note = f"to tune {name}, put #ifndef {name} and #endif around its #define, and then here:"
+            lines += [_Line(f"  # {note}"), _Line(f"  # parameters: {{{name}: [{values}]}}")]
+        return lines
+
+    def _kernel(self) -> list[_Line]:
+        parts = [f"source: {_quoted(self._file)}", f"entry: {self._entry()}"]
+        returns = self._function.returns
+        if returns is not None and returns.dtypes and not returns.pointer:
+            parts.append(f"returns: {returns.dtypes[0]}")
+        return [_Line(f"kernel: {{{', '.join(parts)}}}")]
+
+    def _entry(self) -> str:
+        name = self._function.qualified
+        return _quoted(name) if ":" in name else name
+
+    def _argument(self, position: int) -> _Line:
+        name, kind = self._function.parameters[position]
+        dtype = kind.dtypes[0] if kind.dtypes else "float32"
+        if kind.text.startswith(("char", "const char")) and kind.pointer:
+            dtype = "uint8"
+        notes = [] if kind.dtypes else [f"check: the type behind `{kind.text}`"]
+        if not kind.pointer:
+            return self._scalar(name, dtype, notes)
+        use = self._findings.uses[position]
+        shape = self._shape(kind, use, notes)
+        if kind.members:
+            shape = f"{shape}, {kind.members}"
+        role = self._role(kind, use, notes)
+        parts = [f"name: {name}", f"dtype: {dtype}", f"shape: [{shape}]"]
+        if role != "input":
+            parts.append(f"role: {role}")
+        if role != "output":
+            parts += self._initial(dtype, notes)
+        return _Line(f"  - {{{', '.join(parts)}}}", "; ".join(notes))
+
+    def _scalar(self, name: str, dtype: str, notes: list[str]) -> _Line:
+        if name in self._sizes:
+            value = name
+        else:
+            value = "1.0" if dtype.startswith("float") else "1"
+            notes.append("check: the value")
+        return _Line(f"  - {{name: {name}, dtype: {dtype}, value: {value}}}", "; ".join(notes))
+
+    def _shape(self, kind: CType, use: Use, notes: list[str]) -> str:
+        shape = use.shape
+        inner = _INNER.findall(kind.text.partition("(*")[2])
+        if inner and shape is not None and len(shape) == 1 + len(inner):
+            # `float a[][64]`: the declaration says how far apart rows lie.
+            return ", ".join([shape[0].text(), *inner])
+        if shape is None or len(shape) > _MAX_DIMENSIONS or any(e.value == 0 for e in shape):
+            notes.append("check: the shape")
+            # Nothing that the loops reach is further than all of their sizes together.
+            return ", ".join(reversed(self._sizes[: max(1, self._findings.depth)])) or "1024"
+        if use.lost:
+            notes.append("check: the shape")
+        # A product of sizes reads better as dimensions only where the source says so.
+        return ", ".join(extent.text() for extent in shape)
+
+    def _role(self, kind: CType, use: Use, notes: list[str]) -> str:
+        if kind.constant or not use.written:
+            return "input"
+        if use.unclear or use.read:
+            notes.append("check: output if all of it is written before it is read")
+            return "inout"
+        return "output"
+
+    def _initial(self, dtype: str, notes: list[str]) -> list[str]:
+        if dtype.startswith(("float", "complex")):
+            return ["init: normal"]
+        if dtype == "bool":
+            return ["init: {randint: [0, 2]}"]
+        if dtype.endswith("int8"):
+            return ["init: {randint: [0, 100]}"]
+        high = self._sizes[0] if self._sizes and dtype.endswith(("32", "64")) else "100"
+        notes.append("check: the values, above all where they are indices")
+        return [f"init: {{randint: [0, {high}]}}"]
+
+
+def _whole(kind: CType) -> bool:
+    return not kind.pointer and any(d.startswith(("int", "uint")) for d in kind.dtypes)
+
+
+def _quoted(name: str) -> str:
+    plain = name.replace(".", "").replace("-", "").replace("_", "").replace("/", "").isalnum()
+    return (
+        name
+        if plain and not name[0].isdigit()
+        else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    )
+
+
+def _layout(line: _Line) -> str:
+    if not line.comment:
+        return line.text + "\n"
+    return f"{line.text}{' ' * max(2, 40 - len(line.text))}# {line.comment}\n"
