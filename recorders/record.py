@@ -91,6 +91,7 @@ class RunRecord:
         self._lock = lock
         self._open = True
         self._grouped = False
+        self._ahead: tuple[int, bytes] | None = None
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Self:
@@ -207,13 +208,14 @@ class RunRecord:
                     packed, stored = content.pack(data)
                     row = (bytes.fromhex(key), len(data), packed, stored)
                     connection.execute("INSERT INTO blob VALUES (?, ?, ?, ?)", row)
-            # Read anew each time: an interrupt between a commit and a note of it here would break the chain.
-            seq, previous = _head(connection)
+            seq, previous = self._ahead or _head(connection)
             for kind, trial, text in zip(kinds, trials, texts, strict=True):
                 seq += 1
                 previous = content.link(previous, seq, kind, trial, text)
                 rows.append((seq, kind, trial, text, previous))
             connection.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?)", rows)
+            # Kept no longer than a transaction: an interrupt between its commit and a note of it would break the chain.
+            self._ahead = (seq, previous) if self._grouped else None
         return [
             Recorded(seq, kind, body, trial, value.hex())
             for (seq, kind, trial, _, value), body in zip(rows, bodies, strict=True)
@@ -233,7 +235,7 @@ class RunRecord:
             try:
                 yield
             finally:
-                self._grouped = False
+                self._grouped, self._ahead = False, None
 
     def blob(self, reference: str) -> bytes:
         """A blob's bytes, checked against their digest.

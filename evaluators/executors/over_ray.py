@@ -2,16 +2,16 @@
 
 A node has a device for each of its GPUs where the backend is ``cuda``, else one where it has processors for Ray; a
 custom resource ``timing`` of the node says another number. An actor holds its device as long as it lives. Task and
-files go to a node once, through the object store. May be imported without Ray.
+files go to a node once, through the object store; jobs and results go through one relay on each node
+(:mod:`tuner.evaluators.executors.relay`), so that the driver has as many to talk to as there are nodes, not devices.
+May be imported without Ray.
 """
 
 from __future__ import annotations
 
-import logging
-import os
-import socket
+import pickle
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,72 +29,27 @@ from tuner.core.executors import (
 )
 from tuner.core.protocols import Backend
 from tuner.core.types import Build, Resolved, Task
+from tuner.evaluators.executors import relay
+from tuner.evaluators.executors.cluster import connect, devices_of, holds_devices, on_node, one_line
 from tuner.evaluators.executors.shipping import collect, place
 from tuner.evaluators.executors.worker import Worker
 
 __all__ = ["RayExecutor", "connect", "device_kinds", "holds_devices"]
 
-RESOURCE = "timing"
-"""Custom resource of a node: how many devices it has that are timed apart."""
-
 POLL_S = 2.0
 """Between two looks at which nodes there are."""
 
 START_S = 180.0
-"""How long a node's actor may take to come up."""
+"""How long a node's actor may take to say what device it has."""
 
+ASK_S = 30.0
+"""How long a relay that has nothing to tell is waited for."""
 
-def connect(address: str | None) -> Any:
-    """Joins a cluster, or starts one on this machine; gives the module.
+REASON_S = 1.0
+"""How long Ray may take to say why an actor is gone."""
 
-    Args:
-        address: as Ray takes it; ``None`` or ``"local"``: a cluster of this machine alone.
-
-    Raises:
-        MachineError: Ray is not installed, or there is no cluster at the address.
-    """
-    # Ray reports use over the network unless told otherwise.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray
-    except ImportError:
-        raise MachineError("the executor ray needs Ray", "pip install 'remix-tuner[ray]'") from None
-    if ray.is_initialized():
-        return ray
-    own = address in (None, "local")
-    if address is not None and not own:
-        _reachable(address)
-    more: dict[str, Any] = {"include_dashboard": False} if own else {}
-    try:
-        ray.init(
-            address="local" if own else address, log_to_driver=False, logging_level=logging.ERROR, **more
-        )
-    except (ConnectionError, OSError, RuntimeError, ValueError, SystemExit) as error:
-        raise _no_cluster(address, _first_line(error)) from None
-    return ray
-
-
-def _reachable(address: str) -> None:
-    """Ray tries for minutes, and ends the process when it finds nobody."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except (OSError, OverflowError) as error:
-        raise _no_cluster(address, str(error)) from None
-
-
-def _no_cluster(address: str | None, reason: str) -> MachineError:
-    return MachineError(
-        f"there is no Ray cluster at {address or 'this machine'}: {reason}",
-        "ray start --head starts one; its output names the address",
-    )
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+TRIES = 3
+"""How often in a row what is lost on a node that is still there is started again without having done a job."""
 
 
 class _Remote:
@@ -110,27 +65,51 @@ class _Remote:
         """The device's name."""
         return self._device
 
-    def set_baseline(self, baseline: tuple[Build, Resolved]) -> None:
-        """What runs first on this device; comes before the jobs that need it."""
-        self._baseline = baseline
+    def serve(self, door: relay.Door, number: int) -> None:
+        """Does jobs until the relay is gone."""
+        relay.serve(relay.knock(door, number, _pickled(self._device)), self._answer)
 
-    def perform(self, job: Job) -> Any:
-        """Does a job; a machine's fault comes back as a value, since the actor can do no more."""
+    def _answer(self, message: bytes) -> bytes | None:
+        """Does a job; a machine's fault is an answer like any other, since the actor can do no more."""
+        given = pickle.loads(message)
+        if isinstance(given, tuple):
+            self._baseline = given
+            return None
         try:
-            return self._worker.perform(job, self._baseline)
+            return _pickled(self._worker.perform(given, self._baseline))
         except MachineError as error:
-            return error
+            return _pickled(error)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Actor:
-    """One of ours: where it is, and what it does."""
+    """One of ours: where it is, and what it was given and has not answered, in order.
+
+    Devices are numbered from 0 on, compile workers from -1 down.
+    """
 
     handle: Any
-    node: str
-    lane: int | None = None
+    node: _Node
+    number: int
+    serving: Any
+    tries: int = 0
     ready: bool = False
-    started_s: float = field(default_factory=time.monotonic)
+    jobs: deque[Job] = field(default_factory=deque)
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A node with its relay, what waits to be sent there, and the question that the relay has not answered."""
+
+    name: str
+    relay: Any
+    send: Any
+    ask: Any
+    door: Any
+    outbox: list[tuple[object, bytes | None]] = field(default_factory=list)
+    asked: Any = None
+    actors: dict[int, _Actor] = field(default_factory=dict)
+    wanted: list[tuple[str, int]] = field(default_factory=list)
 
 
 class RayExecutor(Executor):
@@ -150,163 +129,232 @@ class RayExecutor(Executor):
         self, backend: Backend, task: Task, *, address: str | None = None, kind: str | None = None
     ) -> None:
         self._ray = connect(address)
-        self._backend = self._ray.put(backend)
-        self._task = self._ray.put(task)
-        self._files = self._ray.put(collect(task))
-        self._baseline: Any = None
-        self._wants_gpu = holds_devices(backend)
+        self._shipped = [self._ray.put(each) for each in (backend, task, collect(task))]
+        self._baseline: bytes | None = None
+        self._gpus = holds_devices(backend)
         self._kind = kind
-        self._next = 0
+        self._next = {"device": 0, "builder": -1}
+        self._nodes: dict[str, _Node] = {}
         self._lanes: dict[int, _Actor] = {}
-        self._builders: dict[str, _Actor] = {}
-        self._starting: dict[Any, _Actor] = {}
-        self._pending: dict[Any, tuple[Job, _Actor]] = {}
         self._waiting: deque[BuildJob] = deque()
-        self._backlog: dict[str, int] = {}
-        self._known: set[str] = set()
+        self._losses: Counter[str] = Counter()
         self._happened: list[Happening] = []
+        self._failed: str | None = None
+        self._met = False
         self._looked_s = -POLL_S
         self._look()
 
     def set_baseline(self, build: Build, resolved: Resolved) -> None:
-        """Goes to each node once, and each device is told of it once: a reference in every job would cost a message."""
-        self._baseline = self._ray.put((build, resolved))
-        for actor in self._lanes.values():
-            actor.handle.set_baseline.remote(self._baseline)
+        """Goes to each node once, and each device hears of it once: in every job it would cost more than the job."""
+        self._baseline = _pickled((build, resolved))
+        for node in self._nodes.values():
+            lanes = [a.number for a in node.actors.values() if a.ready and a.number >= 0]
+            if lanes:
+                node.outbox.append((lanes, self._baseline))
 
     def submit(self, job: Job) -> None:
-        """Sends a job to its device's actor, or to the compile worker with the least to do."""
+        """Hands a job to its device, or to the compile worker with the least to do; sent by :meth:`wait`."""
         if isinstance(job, BuildJob):
             self._waiting.append(job)
-            self._send_builds()
             return
         actor = self._lanes.get(job.lane)
-        if actor is None:
-            return
-        reference = actor.handle.perform.remote(job)
-        self._pending[reference] = (job, actor)
+        if actor is not None:
+            self._give(actor, job)
 
     def wait(self, timeout_s: float) -> list[Happening]:
-        """What has happened, at least one thing unless the time is over."""
+        """What has happened, at least one thing unless the time is over.
+
+        Raises:
+            MachineError: there never was a device, and none can be started.
+        """
         self._look()
-        references = [*self._pending, *self._starting]
+        self._send()
+        questions = self._questions()
         if self._happened:
             timeout_s = 0.0
-        if references:
-            ready, _ = self._ray.wait(references, num_returns=1, timeout=timeout_s)
-            if ready:
-                ready, _ = self._ray.wait(references, num_returns=len(references), timeout=0)
-            for reference in ready:
-                # One before it may have shown that an actor is gone, and taken this one with it.
-                if reference in self._pending or reference in self._starting:
-                    self._collect(reference)
+        if questions:
+            found, _ = self._ray.wait([*questions], num_returns=1, timeout=timeout_s)
+            if found:
+                found, _ = self._ray.wait([*questions], num_returns=len(questions), timeout=0)
+            for reference in found:
+                self._heard(questions[reference], reference)
         elif timeout_s:
             time.sleep(min(timeout_s, POLL_S))
-        self._send_builds()
+        self._send()
+        self._check_started()
         happened, self._happened = self._happened, []
         return happened
 
     def close(self) -> None:
         """Ends the actors; the cluster goes on."""
-        actors = [*self._lanes.values(), *self._builders.values(), *self._starting.values()]
-        self._lanes, self._builders, self._starting, self._pending = {}, {}, {}, {}
-        for actor in actors:
-            self._ray.kill(actor.handle)
+        nodes, self._nodes, self._lanes = [*self._nodes.values()], {}, {}
+        for node in nodes:
+            for actor in node.actors.values():
+                self._ray.kill(actor.handle)
+        closed = [node.relay.close.remote() for node in nodes]
+        if closed:
+            self._ray.wait(closed, num_returns=len(closed), timeout=REASON_S)
+        for node in nodes:
+            self._ray.kill(node.relay)
+
+    # Nodes and actors.
 
     def _look(self) -> None:
-        """Begins to use nodes that are new, and gives up actors whose node is gone."""
+        """Begins to use nodes that are new, gives up those that are gone, starts what was lost on others again."""
         now = time.monotonic()
         if now - self._looked_s < POLL_S:
             return
         self._looked_s = now
-        nodes = {n["NodeID"]: n for n in self._ray.nodes() if n["Alive"]}
-        for name in self._known - nodes.keys():
-            self._known.discard(name)
-            for actor in [*self._lanes.values(), *self._builders.values()]:
-                if actor.node == name:
-                    self._drop(actor, "its node is gone")
-        for name in nodes.keys() - self._known:
-            self._known.add(name)
-            self._use(name, nodes[name]["Resources"])
+        alive = {n["NodeID"]: n["Resources"] for n in self._ray.nodes() if n["Alive"]}
+        for node in [*self._nodes.values()]:
+            if node.name not in alive:
+                self._drop_node(node, "its node is gone")
+        for name, resources in alive.items():
+            known = self._nodes.get(name)
+            if known is None and self._losses[name] <= TRIES:
+                self._use(name, resources)
+            elif known is not None:
+                for what, tries in known.wanted:
+                    self._start(known, what, resources, tries)
+                known.wanted = []
 
-    def _use(self, node: str, resources: dict[str, float]) -> None:
-        own = resources.get("GPU", 0) if self._wants_gpu else min(1, resources.get("CPU", 0))
-        count = int(resources.get(RESOURCE, own))
-        for _ in range(count):
-            actor = self._start(node, workers=1, gpus=1 if self._wants_gpu else 0)
-            actor.lane = self._next
-            self._next += 1
-        if count:
-            self._start(node, workers=max(1, int(resources.get("CPU", 1)) - 1), gpus=0)
-
-    def _start(self, node: str, *, workers: int, gpus: int) -> _Actor:
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        here = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
-        remote = self._ray.remote(_Remote).options(
-            num_cpus=0, num_gpus=gpus, max_restarts=0, scheduling_strategy=here
-        )
-        actor = _Actor(remote.remote(self._backend, self._task, self._files, workers), node)
-        self._starting[actor.handle.describe.remote()] = actor
-        return actor
-
-    def _collect(self, reference: Any) -> None:
-        starting = self._starting.pop(reference, None)
-        job, actor = self._pending.pop(reference, (None, starting))
-        assert actor is not None
-        try:
-            result = self._ray.get(reference)
-        except Exception as error:
-            # Whatever took the actor: a node, a signal, memory. What it was doing is done elsewhere.
-            self._drop(actor, _first_line(error), job)
+    def _use(self, name: str, resources: dict[str, float]) -> None:
+        count = devices_of(resources, gpus=self._gpus)
+        if not count:
             return
-        if starting is not None:
-            self._started(starting, result)
-        elif isinstance(result, MachineError):
-            self._drop(actor, str(result), job)
-        elif job is not None:
-            if isinstance(job, BuildJob):
-                self._backlog[actor.node] -= 1
-            self._happened.append(JobDone(job=job, result=result))
+        made = on_node(self._ray, relay.Relay, name, threads=("in", "out")).remote()
+        node = self._nodes[name] = _Node(
+            name=name,
+            relay=made,
+            send=made.send.options(concurrency_group="in"),
+            ask=made.collect.options(concurrency_group="out"),
+            door=made.where.remote(),
+        )
+        for _ in range(count):
+            self._start(node, "device", resources)
+        self._start(node, "builder", resources)
 
-    def _started(self, actor: _Actor, device: str) -> None:
-        actor.ready = True
-        if actor.lane is None:
-            self._builders[actor.node] = actor
-            self._backlog[actor.node] = 0
+    def _start(self, node: _Node, what: str, resources: dict[str, float], tries: int = 0) -> None:
+        number = self._next[what]
+        self._next[what] += 1 if number >= 0 else -1
+        gpus = 1 if self._gpus and number >= 0 else 0
+        workers = 1 if number >= 0 else max(1, int(resources.get("CPU", 1)) - 1)
+        handle = on_node(self._ray, _Remote, node.name, gpus=gpus).remote(*self._shipped, workers)
+        serving = handle.serve.remote(node.door, number)
+        node.actors[number] = _Actor(handle=handle, node=node, number=number, serving=serving, tries=tries)
+
+    def _drop_node(self, node: _Node, reason: str) -> None:
+        del self._nodes[node.name]
+        self._losses[node.name] += 1
+        for actor in [*node.actors.values()]:
+            self._drop(actor, reason)
+        self._ray.kill(node.relay)
+
+    def _drop(self, actor: _Actor, reason: str) -> None:
+        """What it was doing is done elsewhere; where its node is still there, another takes its place."""
+        node = actor.node
+        del node.actors[actor.number]
+        if not actor.ready and actor.number >= 0:
+            self._failed = self._failed or reason
+        if self._lanes.pop(actor.number, None) is not None:
+            self._happened.append(LaneLost(lane=actor.number, reason=reason))
+        self._happened += [JobLost(job=j, reason=reason) for j in actor.jobs if not isinstance(j, LaneJob)]
+        self._ray.kill(actor.handle)
+        if node.name in self._nodes and actor.tries < TRIES:
+            node.wanted.append(("device" if actor.number >= 0 else "builder", actor.tries + 1))
+
+    def _check_started(self) -> None:
+        if self._failed is None or self._met:
+            return
+        others = any(n.wanted or any(k >= 0 for k in n.actors) for n in self._nodes.values())
+        if not others:
+            raise MachineError(f"no device of the cluster can be used: {self._failed}", "see ray status")
+
+    # Messages.
+
+    def _give(self, actor: _Actor, job: Job) -> None:
+        actor.jobs.append(job)
+        actor.node.outbox.append(([actor.number], _pickled(job)))
+
+    def _send(self) -> None:
+        """All that is to be said to a node, in one message."""
+        builders = [
+            a for node in self._nodes.values() for a in node.actors.values() if a.number < 0 and a.ready
+        ]
+        while self._waiting and builders:
+            self._give(min(builders, key=lambda a: len(a.jobs)), self._waiting.popleft())
+        for node in self._nodes.values():
+            if node.outbox:
+                node.send.remote(relay.pack(node.outbox))
+                node.outbox = []
+
+    def _questions(self) -> dict[Any, _Node | _Actor]:
+        """What is waited for: one answer of each relay, and actors that may fail before they come to it."""
+        asked: dict[Any, _Node | _Actor] = {}
+        for node in self._nodes.values():
+            node.asked = node.asked or node.ask.remote(ASK_S)
+            asked[node.asked] = node
+            asked |= {a.serving: a for a in node.actors.values() if not a.ready}
+        return asked
+
+    def _heard(self, whom: _Node | _Actor, reference: Any) -> None:
+        try:
+            found = self._ray.get(reference)
+        except Exception as error:
+            # Whatever took it: a node, a signal, memory.
+            reason = one_line(error)
+            if isinstance(whom, _Node):
+                if whom.name in self._nodes:
+                    self._drop_node(whom, reason)
+            elif whom.number in whom.node.actors:
+                self._drop(whom, reason)
+            return
+        if isinstance(whom, _Node):
+            whom.asked = None
+            for number, message in relay.unpack(found):
+                actor = whom.actors.get(number) if isinstance(number, int) else None
+                if actor is not None:
+                    self._answered(actor, message)
+
+    def _answered(self, actor: _Actor, message: bytes | None) -> None:
+        if message is None:
+            self._drop(actor, self._why(actor))
+            return
+        result = pickle.loads(message)
+        if not actor.ready:
+            actor.ready = True
+            self._joined(actor, result)
+        elif isinstance(result, MachineError):
+            self._drop(actor, str(result))
+        else:
+            actor.tries = self._losses[actor.node.name] = 0
+            self._happened.append(JobDone(job=actor.jobs.popleft(), result=result))
+
+    def _joined(self, actor: _Actor, device: str) -> None:
+        if actor.number < 0:
             return
         self._kind = self._kind or device
         if device != self._kind:
+            del actor.node.actors[actor.number]
             self._ray.kill(actor.handle)
             return
-        self._lanes[actor.lane] = actor
+        self._lanes[actor.number] = actor
+        self._met = True
         if self._baseline is not None:
-            actor.handle.set_baseline.remote(self._baseline)
-        self._happened.append(LaneJoined(lane=actor.lane, device=device, node=actor.node[:12]))
+            actor.node.outbox.append(([actor.number], self._baseline))
+        self._happened.append(LaneJoined(lane=actor.number, device=device, node=actor.node.name[:12]))
 
-    def _drop(self, actor: _Actor, reason: str, job: Job | None = None) -> None:
-        if actor.lane is not None:
-            if self._lanes.pop(actor.lane, None) is not None:
-                self._happened.append(LaneLost(lane=actor.lane, reason=reason))
-        else:
-            self._builders.pop(actor.node, None)
-        lost = [r for r, (_, by) in self._pending.items() if by is actor]
-        jobs = [self._pending.pop(r)[0] for r in lost] + ([job] if job is not None else [])
-        self._happened += [JobLost(job=j, reason=reason) for j in jobs if not isinstance(j, LaneJob)]
-        self._ray.kill(actor.handle)
-
-    def _send_builds(self) -> None:
-        while self._waiting and self._builders:
-            node = min(self._builders, key=lambda n: self._backlog[n])
-            job = self._waiting.popleft()
-            self._backlog[node] += 1
-            actor = self._builders[node]
-            self._pending[actor.handle.perform.remote(job)] = (job, actor)
+    def _why(self, actor: _Actor) -> str:
+        try:
+            if self._ray.wait([actor.serving], timeout=REASON_S)[0]:
+                self._ray.get(actor.serving)
+        except Exception as error:
+            return one_line(error)
+        return "its process is gone"
 
 
-def holds_devices(backend: Backend) -> bool:
-    """Whether Ray gives an actor of this backend a device for itself."""
-    return backend.name == "cuda"
+def _pickled(value: object) -> bytes:
+    return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def device_kinds(backend: Backend, task: Task, address: str | None) -> list[str]:
@@ -316,33 +364,29 @@ def device_kinds(backend: Backend, task: Task, address: str | None) -> list[str]
         MachineError: see :func:`connect`; or no node has a device.
     """
     ray = connect(address)
-    executor = _Kinds(backend, task, address=address)
-    try:
-        kinds = executor.kinds()
-    finally:
-        executor.close()
+    gpus = holds_devices(backend)
+    shipped = [ray.put(each) for each in (backend, task, collect(task))]
+    nodes = [n for n in ray.nodes() if n["Alive"]]
+    actors = []
+    for node in nodes:
+        count = devices_of(node["Resources"], gpus=gpus)
+        # Only GPUs of one machine may differ.
+        for _ in range(count if gpus else min(1, count)):
+            made = on_node(ray, _Remote, node["NodeID"], gpus=1 if gpus else 0)
+            actors.append(made.remote(*shipped, 1))
+    asked = [actor.describe.remote() for actor in actors]
+    found = ray.wait(asked, num_returns=len(asked), timeout=START_S)[0] if asked else []
+    kinds: dict[str, None] = {}
+    for reference in [one for one in asked if one in found]:
+        try:
+            kinds[ray.get(reference)] = None
+        except Exception as error:
+            # One that cannot be used is no device.
+            del error
+    for actor in actors:
+        ray.kill(actor)
     if not kinds:
-        nodes = sum(n["Alive"] for n in ray.nodes())
         raise MachineError(
-            f"no device of the {nodes} nodes can be used by the backend {backend.name}", "see ray status"
+            f"no device of the {len(nodes)} nodes can be used by the backend {backend.name}", "see ray status"
         )
-    return kinds
-
-
-class _Kinds(RayExecutor):
-    """Asks each device for its name and uses none."""
-
-    def kinds(self) -> list[str]:
-        deadline = time.monotonic() + START_S
-        while self._starting and time.monotonic() < deadline:
-            self.wait(POLL_S)
-        return list(dict.fromkeys(self.seen))
-
-    def __init__(self, *given: Any, **more: Any) -> None:
-        self.seen: list[str] = []
-        super().__init__(*given, **more)
-
-    def _started(self, actor: _Actor, device: str) -> None:
-        if actor.lane is not None:
-            self.seen.append(device)
-        self._ray.kill(actor.handle)
+    return list(kinds)

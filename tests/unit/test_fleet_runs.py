@@ -133,24 +133,22 @@ def test_devices_of_unequal_speed_give_scores_over_their_own_baseline(
 
 def test_lost_devices_cost_nothing_and_new_ones_join(spec: LoadedSpec, tmp_path: Path) -> None:
     kept: list[ThreadExecutor] = []
-    stop = threading.Event()
 
-    def trouble() -> None:
-        for number in range(6):
-            if stop.wait(0.15) or not kept:
-                return
-            kept[0].lose(number)
-            kept[0].join("simulated")
+    class Trouble:
+        """Every tenth trial a device is lost and another joins."""
 
-    thread = threading.Thread(target=trouble)
+        trials = lost = 0
+
+        def event(self, kind: str, body: Any) -> None:
+            self.trials += kind == "trial"
+            if kind == "trial" and self.trials % 10 == 0 and self.lost < 6:
+                kept[0].lose(self.lost)
+                kept[0].join("simulated")
+                self.lost += 1
+
     path = tmp_path / "a.run"
-    thread.start()
-    try:
-        slow = devices(3, kept, on_event=lambda _: time.sleep(0.002))
-        result = begin(spec, path, Options(seed=3), backend=backend(), executor=slow)
-    finally:
-        stop.set()
-        thread.join()
+    slow = devices(3, kept, on_event=lambda _: time.sleep(0.002))
+    result = begin(spec, path, Options(seed=3), backend=backend(), executor=slow, observers=[Trouble()])
     whole = begin(spec, tmp_path / "whole.run", Options(seed=3), backend=backend())
     assert result.summary.configuration == whole.summary.configuration
     assert result.summary.trials == whole.summary.trials

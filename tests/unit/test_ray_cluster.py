@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ray_cluster import Nodes, cluster, scattered_s
 
 from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status
@@ -26,11 +25,6 @@ from tuner.testing import SimulatedBackend
 SpecWriter = Callable[..., Path]
 
 
-def landscape(resolved: Resolved) -> float:
-    step, width = int(resolved.macros["STEP"]), int(resolved.macros["WIDTH"])
-    return 1e-3 * (0.5 + 0.1 * abs(math.log2(step) - 3) + 0.05 * abs(width - 5))
-
-
 def slow(what: str) -> None:
     if what == "verify":
         time.sleep(0.05)
@@ -41,26 +35,20 @@ def outcome(resolved: Resolved) -> Status:
 
 
 def backend() -> SimulatedBackend:
-    return SimulatedBackend(seconds=landscape, outcome=outcome, on_event=slow)
+    return SimulatedBackend(seconds=scattered_s, outcome=outcome, on_event=slow)
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[Nodes]:
+    with cluster() as made:
+        yield made
 
 
 @pytest.fixture
-def cluster() -> Iterator[Any]:
-    """A head without devices."""
-    pytest.importorskip("ray", reason="the ray extra is not installed")
-    import ray
-    from ray.cluster_utils import Cluster
-
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    made = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 0, "include_dashboard": False},
-    )
-    try:
-        yield made
-    finally:
-        ray.shutdown()
-        made.shutdown()
+def nodes(head: Nodes) -> Iterator[Nodes]:
+    """None at first."""
+    yield head
+    head.clear()
 
 
 @pytest.fixture
@@ -72,11 +60,11 @@ def spec(scale_spec: SpecWriter) -> LoadedSpec:
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
 
 
-def test_two_nodes_give_the_result_of_one_machine(cluster: Any, spec: LoadedSpec, tmp_path: Path) -> None:
-    for _ in range(2):
-        cluster.add_node(num_cpus=1, resources={"timing": 2})
+def test_two_nodes_give_the_result_of_one_machine(nodes: Nodes, spec: LoadedSpec, tmp_path: Path) -> None:
+    nodes.add()
+    nodes.add()
     path = tmp_path / "a.run"
-    executor = over_cluster(backend(), cluster.address)
+    executor = over_cluster(backend(), nodes.address)
     many = begin(spec, path, Options(seed=3), backend=backend(), executor=executor)
     alone = begin(spec, tmp_path / "alone.run", Options(seed=3), backend=backend())
     assert many.summary.configuration == alone.summary.configuration
@@ -92,8 +80,8 @@ def test_two_nodes_give_the_result_of_one_machine(cluster: Any, spec: LoadedSpec
 class Trouble:
     """Takes a node away in the middle of the run, and adds another, a few times."""
 
-    def __init__(self, cluster: Any, nodes: list[Any]) -> None:
-        self.cluster, self.nodes = cluster, nodes
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
         self.killed = self.trials = 0
         self.rng = random.Random(0)
 
@@ -101,18 +89,17 @@ class Trouble:
         """Ray adds nodes from the main thread only, which is where observers are told."""
         self.trials += kind == "trial"
         if kind == "trial" and self.trials % 25 == 20 and self.killed < 3:
-            self.cluster.remove_node(
-                self.nodes.pop(self.rng.randrange(len(self.nodes))), allow_graceful=False
-            )
+            self.nodes.remove(self.rng.choice(self.nodes.there), graceful=False)
             self.killed += 1
-            self.nodes.append(self.cluster.add_node(num_cpus=1, resources={"timing": 2}))
+            self.nodes.add()
 
 
-def test_nodes_killed_and_added_cost_nothing(cluster: Any, spec: LoadedSpec, tmp_path: Path) -> None:
-    nodes = [cluster.add_node(num_cpus=1, resources={"timing": 2}) for _ in range(3)]
+def test_nodes_killed_and_added_cost_nothing(nodes: Nodes, spec: LoadedSpec, tmp_path: Path) -> None:
+    for _ in range(3):
+        nodes.add()
     path = tmp_path / "a.run"
-    trouble = Trouble(cluster, nodes)
-    executor = over_cluster(backend(), cluster.address)
+    trouble = Trouble(nodes)
+    executor = over_cluster(backend(), nodes.address)
     many = begin(spec, path, Options(seed=3), backend=backend(), executor=executor, observers=[trouble])
     alone = begin(spec, tmp_path / "alone.run", Options(seed=3), backend=backend())
     assert trouble.killed >= 2
@@ -121,15 +108,39 @@ def test_nodes_killed_and_added_cost_nothing(cluster: Any, spec: LoadedSpec, tmp
     assert audit(path, backend=backend()).clean
 
 
-def test_a_real_kernel_over_the_cluster(cluster: Any, scale_spec: SpecWriter, tmp_path: Path) -> None:
-    cluster.add_node(num_cpus=2, resources={"timing": 1})
+def test_a_real_kernel_over_the_cluster(nodes: Nodes, scale_spec: SpecWriter, tmp_path: Path) -> None:
+    nodes.add(devices=1)
     (spec,) = load_spec(scale_spec(evaluations=8))
-    (executor,) = fleets(spec, "ray", cluster.address)
+    (executor,) = fleets(spec, "ray", nodes.address)
     path = tmp_path / "a.run"
     result = begin(spec, path, Options(seed=1), executor=executor)
     assert result.summary.trials["ok"] >= 1
     assert not result.failed
     assert audit(path).clean
+
+
+class Broken(SimulatedBackend):
+    """Where no evaluation can be made."""
+
+    def prepare(self, task: Any, *, workers: int) -> Any:
+        raise ValueError("the card is on fire")
+
+
+def test_a_device_that_cannot_start_is_one_line(nodes: Nodes, spec: LoadedSpec) -> None:
+    nodes.add(devices=1)
+    executor = over_cluster(Broken(seconds=scattered_s), nodes.address)(spec.task)
+
+    def until_it_joins() -> None:
+        while not executor.wait(60.0):
+            """Nothing has happened."""
+
+    try:
+        with pytest.raises(
+            MachineError, match=r"no device of the cluster can be used: .*the card is on fire"
+        ):
+            until_it_joins()
+    finally:
+        executor.close()
 
 
 def test_no_cluster_is_one_line(spec: LoadedSpec) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 __all__ = ["canonical_json", "digest", "digest_json", "from_json"]
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
 
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys and no white space.
@@ -17,7 +19,7 @@ def canonical_json(value: Any) -> str:
         ValueError: for NaN and infinities, which JSON cannot hold (encode them as strings or ``None``).
         TypeError: for anything that is not JSON's own kind of value (NumPy scalars included).
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def from_json(text: str) -> Any:

@@ -10,6 +10,7 @@ lognormal, 0.3 to 2%, with some far slower ones.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -363,6 +364,7 @@ def _finite_exp(power: float) -> float:
     return math.exp(max(-_EXP_LIMIT, min(power, _EXP_LIMIT)))
 
 
+@functools.lru_cache(maxsize=1024)
 def _t_quantile(probability: float, freedom: float) -> float:
     from scipy.special import ndtri, stdtrit
 

@@ -8,6 +8,7 @@ is taken over the baseline's time on that device, so equal devices need not be q
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from tuner.core.types import BASELINE, Status
@@ -27,7 +28,6 @@ from tuner.driver.plan.actions import (
 from tuner.driver.plan.upcoming import control_calls, end_body, not_built, stop_reason, trial_action
 from tuner.driver.state.lanes import Lane
 from tuner.driver.state.run import RunState
-from tuner.driver.state.trials import TrialState
 
 __all__ = ["decision", "effects"]
 
@@ -43,10 +43,9 @@ def decision(state: RunState) -> Action | None:
     asked = pruning.judge_asked(state)
     if asked is not None:
         return replace(asked, keep=max(1, _demand(state, len(asked.trials))))
-    for number in state.queue:
-        ended = _verdict(state, state.trials[number])
-        if ended is not None:
-            return ended
+    ended = _ended(state)
+    if ended is not None:
+        return ended
     built = _judge_built(state)
     if built is not None:
         return built
@@ -98,15 +97,26 @@ def effects(state: RunState) -> list[Action]:
     return found
 
 
-def _verdict(state: RunState, trial: TrialState) -> Decide | None:
-    """The end of a trial; while it is on a device only what came from there can end it."""
-    if trial.build is None:
-        return not_built(state, trial)
-    failed = trial.number == BASELINE and state.baseline is not None and state.baseline["status"] != Status.OK
-    if trial.lane is not None and trial.verify is None and not failed:
-        return None
-    action = trial_action(state, trial)
-    return action if isinstance(action, Decide) else None
+def _ended(state: RunState) -> Decide | None:
+    """The end of the first trial in the queue that has one; asked after every event, so most are passed over fast."""
+    left = math.inf if state.limit is None else state.limit - state.evaluations
+    failed = state.baseline is not None and state.baseline["status"] != Status.OK
+    trials = state.trials
+    for before, number in enumerate(state.queue):
+        trial = trials[number]
+        if trial.build is None:
+            if before >= left or trial.judged:
+                ended = not_built(state, trial)
+                if ended is not None:
+                    return ended
+            continue
+        # While it is on a device only what came from there can end it.
+        if trial.lane is not None and trial.verify is None and not (failed and number == BASELINE):
+            continue
+        action = trial_action(state, trial)
+        if isinstance(action, Decide):
+            return action
+    return None
 
 
 def _judge_built(state: RunState) -> Judge | None:
@@ -153,7 +163,7 @@ def _free_lanes(state: RunState, *, calibrated: bool) -> list[Lane]:
     free = [
         lane
         for lane in state.lanes.values()
-        if lane.usable and lane.room
+        if lane.room and lane.usable
         if not calibrated or (lane.calibrated and not _wants_control(state, lane))
     ]
     return sorted(free, key=lambda lane: (len(lane.trials), lane.number))
@@ -207,8 +217,11 @@ def _demand(state: RunState, beside: int = 0) -> int:
         state: of the run.
         beside: of the queue, proposals that do not count yet.
     """
+    # Asked after every event: a trial that was placed is in its device's list.
+    ready = len(state.queue) - sum([len(lane.trials) for lane in state.lanes.values()]) - beside
+    if ready > -(-len(state.lanes) // SPARE) // 2:
+        return 0
     lanes = [lane for lane in state.lanes.values() if lane.usable]
-    ready = sum(state.trials[n].lane is None for n in state.queue) - beside
     spare = -(-len(lanes) // SPARE)
     if ready > spare // 2:
         return 0

@@ -32,6 +32,7 @@ class Lane:
         since_control: trials measured since the last of them.
         failed: control measurements in a row that failed.
         took_s: of the last evaluations, from when it could begin to when its result was taken in.
+        quick: whether it is given the next trial ahead.
         ended_s: when the last of them ended.
     """
 
@@ -43,6 +44,7 @@ class Lane:
     since_control: int = 0
     failed: int = 0
     took_s: list[float] = field(default_factory=list)
+    quick: bool = False
     ended_s: float = 0.0
 
     @property
@@ -58,13 +60,13 @@ class Lane:
     @property
     def room(self) -> int:
         """How many more trials it can be given now."""
-        ahead = bool(self.took_s) and statistics.median(self.took_s) < QUICK_S
-        return max(0, 1 + ahead - len(self.trials))
+        return max(0, 1 + self.quick - len(self.trials))
 
     def ended(self, trial: int, placed_s: float, clock_s: float) -> None:
         """Takes in that a trial which was placed on it has ended."""
         self.trials.remove(trial)
         self.took_s = [*self.took_s, clock_s - max(placed_s, self.ended_s)][-_WINDOW:]
+        self.quick = statistics.median(self.took_s) < QUICK_S
         self.ended_s = clock_s
 
     def controlled(self, medians_s: Sequence[float] | None) -> None:

@@ -37,14 +37,13 @@ from tuner.driver.plan.actions import (
     Control,
     Final,
     Finished,
-    Measure,
     SetBaseline,
     Share,
     Verify,
     Weigh,
 )
 from tuner.driver.plan.fleet import decision, effects
-from tuner.driver.plan.upcoming import race_of, trial_action
+from tuner.driver.plan.upcoming import race_of
 from tuner.driver.work import bodies
 from tuner.driver.work.engine import CONTROL_PURPOSE, Engine
 from tuner.recorders.record import Event, Recorded
@@ -53,7 +52,10 @@ __all__ = ["FleetEngine"]
 
 WAIT_S = 0.5
 ALONE_S = 120.0
-"""How long a run without any device waits for one."""
+"""How long a run that has lost all devices waits for another."""
+
+FIRST_S = 600.0
+"""How long it waits for the first: processes on a busy cluster take their time to come up."""
 
 LOOK_S = 0.1
 """How often a model's reply is looked for while nothing else is to be done."""
@@ -178,8 +180,9 @@ class FleetEngine(Engine):
             return
         now = self._clock()
         self._alone_since = now if self._alone_since is None else self._alone_since
-        if now - self._alone_since > ALONE_S:
-            raise MachineError(f"there was no device to use for {ALONE_S:.0f} s", "see tuner doctor")
+        patience_s = ALONE_S if len(self.state.lanes) > self._offset else FIRST_S
+        if now - self._alone_since > patience_s:
+            raise MachineError(f"there was no device to use for {patience_s:.0f} s", "see tuner doctor")
 
     # What is begun.
 
@@ -346,10 +349,10 @@ class FleetEngine(Engine):
         body = bodies.verdict(result.verdict, self._now_s())
         self._commit([Event(kind="verify", body=body, trial=job.trial)])
         self._decide()
-        for measured in result.rounds:
-            action = trial_action(self.state, trial)
-            assert isinstance(action, Measure)
-            body = bodies.samples(action.round, measured, self._now_s())
+        for number, measured in enumerate(result.rounds):
+            # The device decided by the same rules whether to go on.
+            assert trial.status is None
+            body = bodies.samples(number, measured, self._now_s())
             self._commit([Event(kind="samples", body=body, trial=job.trial)])
             self._decide()
         if trial.status is not None:

@@ -1,0 +1,111 @@
+"""Joins a Ray cluster and says what devices it has. May be imported without Ray."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+from tuner.core.errors import MachineError
+from tuner.core.protocols import Backend
+
+__all__ = ["connect", "devices_of", "holds_devices", "on_node", "one_line"]
+
+RESOURCE = "timing"
+"""Custom resource of a node: how many devices it has that are timed apart."""
+
+_RAISED = re.compile(r"[A-Za-z_][\w.]*: ")
+"""How a traceback ends."""
+
+
+def connect(address: str | None) -> Any:
+    """Joins a cluster, or starts one on this machine; gives the module.
+
+    Args:
+        address: as Ray takes it; ``None`` or ``"local"``: a cluster of this machine alone.
+
+    Raises:
+        MachineError: Ray is not installed, or there is no cluster at the address.
+    """
+    # Ray reports use over the network unless told otherwise.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # It also gives its workers the least share of a processor, which is nothing to time a kernel with.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    try:
+        import ray
+    except ImportError:
+        raise MachineError("the executor ray needs Ray", "pip install 'remix-tuner[ray]'") from None
+    if ray.is_initialized():
+        return ray
+    own = address in (None, "local")
+    if address is not None and not own:
+        _reachable(address)
+    more: dict[str, Any] = {"include_dashboard": False} if own else {}
+    try:
+        ray.init(
+            address="local" if own else address, log_to_driver=False, logging_level=logging.ERROR, **more
+        )
+    except (ConnectionError, OSError, RuntimeError, ValueError, SystemExit) as error:
+        raise _no_cluster(address, one_line(error)) from None
+    return ray
+
+
+def devices_of(resources: dict[str, float], *, gpus: bool) -> int:
+    """How many devices a node has.
+
+    Args:
+        resources: as Ray lists them.
+        gpus: whether a device is a GPU.
+    """
+    own = resources.get("GPU", 0) if gpus else min(1, resources.get("CPU", 0))
+    return int(resources.get(RESOURCE, own))
+
+
+def holds_devices(backend: Backend) -> bool:
+    """Whether Ray gives an actor of this backend a device for itself."""
+    return backend.name == "cuda"
+
+
+def on_node(ray: Any, made_of: type, node: str, *, gpus: int = 0, threads: Sequence[str] = ()) -> Any:
+    """A class of actors that live on that node or not at all; their processors are no business of Ray's.
+
+    Args:
+        ray: the module.
+        made_of: what an actor holds.
+        node: by its identity.
+        gpus: that an actor has for itself.
+        threads: names of groups of methods that have a thread of their own.
+    """
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+    more: dict[str, Any] = {"concurrency_groups": dict.fromkeys(threads, 1)} if threads else {}
+    remote = ray.remote(num_cpus=0, num_gpus=gpus, max_restarts=0, **more)(made_of)
+    return remote.options(scheduling_strategy=here)
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, in one line; of what was raised far away that is the last one."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1] if _RAISED.match(lines[-1]) else lines[0]
+
+
+def _reachable(address: str) -> None:
+    """Ray tries for minutes, and ends the process when it finds nobody."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, str(error)) from None
+
+
+def _no_cluster(address: str | None, reason: str) -> MachineError:
+    return MachineError(
+        f"there is no Ray cluster at {address or 'this machine'}: {reason}",
+        "ray start --head starts one; its output names the address",
+    )
