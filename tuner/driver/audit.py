@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tuner.driver.opening import catalogue_of, make_lineup, spec_of
 from tuner.driver.replay import Replay, replay_events
 from tuner.driver.state.run import RunState
 from tuner.driver.state.strangers import holding_together
-from tuner.driver.work.environment import toolchain
+from tuner.driver.work.environment import search_code, toolchain
 from tuner.driver.work.lineup import Lineup
 from tuner.driver.work.weighing import Lesser
 from tuner.evaluators import registry as backends
@@ -150,11 +151,11 @@ def _check_signature(report: AuditReport, head: Head) -> None:
 
 def _describe(report: AuditReport, found: Replay, state: RunState) -> None:
     report.events, report.decisions, report.proposals = found.events, found.decisions, found.proposals
-    same_packages = state.start is not None and _packages_equal(state.start)
+    other = None if state.start is None else _other_code(state.start)
     for difference in found.differences:
         line = f"event {difference.seq} ({difference.kind}): {difference.message}"
-        if difference.kind == "ask" and not same_packages:
-            report.not_rederived.append(f"{line} (other package versions than the run's)")
+        if difference.kind == "ask" and other is not None:
+            report.not_rederived.append(f"{line} ({other})")
         else:
             report.differences.append(line)
     report.not_rederived += [f"event {d.seq}: a tie within 1e-6 fell the other way" for d in found.ties]
@@ -162,17 +163,18 @@ def _describe(report: AuditReport, found: Replay, state: RunState) -> None:
         report.notes.append("the run has not ended; --resume goes on with it")
 
 
-def _packages_equal(start: Any) -> bool:
-    """Whether the packages that proposals depend on have the run's versions here."""
-    from importlib import metadata
-
+def _other_code(start: Any) -> str | None:
+    """Why proposals may be others here than in the run; ``None`` where they may not."""
+    if start.get("search_code", search_code()) != search_code():
+        return f"the run was made by other searchers, of remix-tuner {start['tool']}"
     for name, version in start["environment"]["packages"].items():
         try:
-            if metadata.version(name) != version:
-                return False
+            same = metadata.version(name) == version
         except metadata.PackageNotFoundError:
-            return False
-    return True
+            same = False
+        if not same:
+            return "other package versions than the run's"
+    return None
 
 
 def _with_compiler(

@@ -17,7 +17,7 @@ from tuner.driver.state.bounds import light_of
 from tuner.driver.state.settings import RunSettings
 from tuner.driver.state.trials import proposal_to_json
 from tuner.driver.warm import KEY, begin_searcher
-from tuner.driver.work.environment import check_flags, toolchain
+from tuner.driver.work.environment import check_flags, search_code, toolchain
 from tuner.driver.work.lineup import describe_original
 from tuner.driver.work.models import CASSETTE
 from tuner.spaces.space import Space
@@ -77,6 +77,7 @@ def first_event(
         "catalogue": None if catalogue is None else _store(canonical_json(catalogue), blobs),
         "settings": settings.to_json(),
         "environment": toolchain(backend, task.target),
+        "search_code": search_code(),
         "baseline": proposal_to_json(
             Proposal(configuration=space.default(), origin="baseline"), blobs, digest
         ),

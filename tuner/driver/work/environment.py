@@ -5,17 +5,21 @@ May not write records.
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import shlex
 from collections.abc import Mapping
+from functools import cache
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
+from tuner import cost_models, search, spaces
 from tuner.core.errors import MachineError
 from tuner.core.protocols import Backend
 from tuner.spaces.space import Space
 
-__all__ = ["changed", "check_flags", "require_sandbox", "toolchain"]
+__all__ = ["changed", "check_flags", "require_sandbox", "search_code", "toolchain"]
 
 _PACKAGES = ("numpy", "scipy", "optuna", "scikit-optimize", "scikit-learn", "cmaes")
 
@@ -35,6 +39,21 @@ def toolchain(backend: Backend, target: str) -> dict[str, Any]:
         "machine": platform.machine(),
         "packages": versions,
     }
+
+
+@cache
+def search_code() -> str:
+    """SHA-256 of the code that proposals come from: another version of it may propose other things.
+
+    Searchers of third parties are not part of it.
+    """
+    digest = hashlib.sha256()
+    for package in (search, cost_models, spaces):
+        (folder,) = package.__path__
+        for path in sorted(Path(folder).rglob("*.py")):
+            digest.update(f"{package.__name__}/{path.relative_to(folder)}\n".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def require_sandbox(backend: Backend, target: str) -> None:
