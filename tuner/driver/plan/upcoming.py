@@ -74,8 +74,6 @@ def _search_action(state: RunState) -> Action:
     if state.settings.recall and state.recalled is None:
         return Recall(first=state.next_trial)
     evolves = state.settings.evolution is not None
-    if state.simplified is not None:
-        return _stop(state, state.simplified["reason"])
     reason = evolving.search_over(state) if evolves else stop_reason(state)
     if reason is None and light.reached(state):
         reason = "speed_of_light"
