@@ -241,6 +241,22 @@ def test_legal_transformations_pass(name: str) -> None:
     assert apply_edits(program(text), [wanted]).variant.files[0].text != text
 
 
+@pytest.mark.parametrize(
+    ("text", "loop", "hint"),
+    [
+        (PRODUCT, "k", "vectorize(enable)"),
+        (PRODUCT, "j", "vectorize(assume_safety)"),
+        (SUM, "i", "vectorize(enable)"),
+    ],
+    ids=["a sum in memory", "no sum", "a sum in a variable"],
+)
+def test_iterations_are_called_independent_only_where_they_are(text: str, loop: str, hint: str) -> None:
+    """With leave to reorder a sum is still carried from one iteration to the next."""
+    wanted = edit("vectorize", loop=loop, reassociate=True, parameters=sizes("V", "L"))
+    before = [edit("interchange", loops=["j", "k"])] if loop == "j" else []
+    assert hint in apply_edits(program(text), [*before, wanted]).variant.files[0].text
+
+
 def test_tiles_stay_transparent() -> None:
     """A tiled nest is analysed for every tile size: its loops move where the plain ones would."""
     tiled = edit("tile", loops=["i", "j", "k"], parameters=sizes("TI", "TJ", "TK"))

@@ -118,7 +118,8 @@ def vectorize(function: Function, args: Args) -> Function:
     """Tells the compiler how wide to vectorise a loop and how many vectors to interleave.
 
     clang takes such a request as leave to reorder floating-point sums, so a loop with one is refused where the edit
-    has no leave. Source: Clang language extensions, "Extensions for loop hint optimizations".
+    has no leave; with it the compiler is not told that the iterations are independent, for a sum in memory makes them
+    depend on each other. Source: Clang language extensions, "Extensions for loop hint optimizations".
 
     Args:
         function: to change.
@@ -149,7 +150,9 @@ def _vectorized(function: Function, args: Args, *more: str) -> Function:
         raise Refused(f"loop {loop.key} is asked to be vectorised already")
     made, (width, count) = define(function, args, 2)
     names = [e.id if isinstance(e, Name) else "" for e in (width, count)]
-    safe = "clang loop vectorize(assume_safety)"
+    # What is carried only because its order may change is a sum all the same.
+    summed = analyse(function, [loop], {**args, "reassociate": False}).carried_by(loop.key)
+    safe = f"clang loop vectorize({'enable' if summed else 'assume_safety'})"
     hint = f"clang loop vectorize_width({names[0]}) interleave_count({names[1]})"
     pragmas = (*loop.pragmas, safe, hint, *more)
     return replace_statement(made, loop, [replace(loop, pragmas=pragmas)])
