@@ -144,6 +144,7 @@ def test_a_device_that_cannot_start_is_one_line(nodes: Nodes, spec: LoadedSpec) 
 
 
 def test_no_cluster_is_one_line(spec: LoadedSpec) -> None:
-    pytest.importorskip("ray", reason="the ray extra is not installed")
+    ray = pytest.importorskip("ray", reason="the ray extra is not installed")
+    ray.shutdown()
     with pytest.raises(MachineError, match=r"there is no Ray cluster at 127.0.0.1:1: .*ray start --head"):
         over_cluster(backend(), "127.0.0.1:1")(spec.task)
