@@ -29,7 +29,7 @@ from tuner.evaluators.opencl.program import Program
 from tuner.evaluators.opencl.spirv import triple_of
 from tuner.evaluators.opencl.translator import translator
 from tuner.recorders.recordings.format import Recording, RecordingFile
-from tuner.spec.load import LoadedSpec, load_spec
+from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 from tuner.spec.record import write_module_spec
 
 pytest.importorskip("llvmlite")
@@ -229,6 +229,50 @@ def test_a_module_that_knows_its_work_group_keeps_it(scale: bytes, tmp_path: Pat
     assert "passes: off" in written(mixed, tmp_path, passes=False)
     with pytest.raises(SpecError, match="no SPIR-V module"):
         written(replace(recording, text="00"), tmp_path, passes=False)
+
+
+MODULE = """\
+kernel: {source: scale.spv, entry: scale}
+problem: {n: 960}
+arguments:
+  - {name: x, dtype: float32, shape: [n]}
+  - {name: y, dtype: float32, shape: [n], role: output}
+  - {name: f, dtype: float32, value: 2.0}
+  - {name: n, dtype: int32, value: n}
+launch: {grid: ["n // GROUP"], block: [GROUP]}
+space: {parameters: {GROUP: {values: [8, 16], macro: false}}, passes: off}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("", "", ""),
+        (", macro: false", "", "compiled already"),
+        ("entry: scale", "entry: scala", "no kernel 'scala'"),
+        ("x, dtype: float32", "x, dtype: float64", "write float32"),
+        ("x, dtype: float32, shape: [n]", "x, dtype: float32, shape: [n], role: output", "write role: input"),
+    ],
+)
+def test_a_spec_agrees_with_its_module(tmp_path: Path, scale: bytes, old: str, new: str, why: str) -> None:
+    (tmp_path / "scale.spv").write_bytes(scale)
+    (tmp_path / "a.yaml").write_text(MODULE.replace(old, new, 1))
+    if why:
+        with pytest.raises((SpecError, BaselineError), match=why):
+            load_spec(tmp_path / "a.yaml")
+        return
+    (loaded,) = load_spec(tmp_path / "a.yaml")
+    assert (loaded.task.kernel.language, loaded.task.backend) == ("spirv", "opencl")
+    # A record holds the module as text.
+    again = load_recorded(loaded.text, loaded.files, folder=str(tmp_path))
+    assert (
+        Program.of(
+            again.task.kernel,
+            again.task.kernel.variant,
+            again.space(None).resolve(again.space(None).default()),
+        ).il
+        == scale
+    )
 
 
 # ---- on a stand-in ----
