@@ -47,7 +47,6 @@ def write_spec(
     pattern: str,
     base: Path,
     evaluations: int = 60,
-    passes: bool = False,
 ) -> tuple[str, str]:
     """Source and spec of one kernel.
 
@@ -60,7 +59,6 @@ def write_spec(
         pattern: of the recordings' files, relative to the spec.
         base: where the application ran, for its headers.
         evaluations: the budget.
-        passes: whether pass orders can be tuned for its device.
 
     Returns:
         The source and the YAML text.
@@ -95,7 +93,7 @@ def write_module_spec(
 ) -> tuple[str, str]:
     """Module, as text, and spec of one kernel whose program the application made of SPIR-V.
 
-    As :func:`write_spec`; nothing is included, and where passes can be tuned they are.
+    As :func:`write_spec`, but nothing is included, and ``passes`` says whether pass orders can be tuned for its device.
     """
     first = recordings[0]
     try:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -35,7 +36,6 @@ _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _WRITERS = MappingProxyType(
     {
         ("opencl", "source"): (write_spec, ".cl"),
-        ("opencl", "il"): (write_module_spec, SUFFIX),
         ("cuda", "source"): (write_cuda_spec, ".cu"),
     }
 )
@@ -172,7 +172,8 @@ def _write_kernel(
     paths = tuple(taken.path for taken in group)
     first = group[0].recording
     one = replace(one, recordings=paths)
-    if (first.api, first.form) not in _WRITERS:
+    is_module = (first.api, first.form) == ("opencl", "il")
+    if not is_module and (first.api, first.form) not in _WRITERS:
         image = "write a spec that names the source, with these recordings as its workload"
         cure = image if first.form == "image" else "it cannot be tuned"
         return replace(
@@ -180,7 +181,12 @@ def _write_kernel(
             notes=(f"{name} was captured without its source ({first.form}): {cure}",),
         )
     evaluations = EVALUATIONS if alone else max(LEAST_EVALUATIONS, round(2 * EVALUATIONS * one.share))
-    write, suffix = _WRITERS[first.api, first.form]
+    write: Callable[..., tuple[str, str]]
+    if is_module:
+        passes = not passes_missing(first.api, target_of(first), SPIRV)
+        write, suffix = partial(write_module_spec, passes=passes), SUFFIX
+    else:
+        write, suffix = _WRITERS[first.api, first.form]
     try:
         source, spec = write(
             [taken.recording for taken in group],
@@ -188,13 +194,12 @@ def _write_kernel(
             pattern=pattern,
             base=Path.cwd(),
             evaluations=evaluations,
-            passes=first.form == "il" and not passes_missing(first.api, target_of(first), SPIRV),
         )
     except SpecError as error:
         # What was recorded is there, and may be tuned with a spec that a person writes.
         return replace(one, notes=(f"{name} gets no spec: {error}",))
     path = folder / f"{name}.yaml"
-    data = module_bytes(source) if suffix == SUFFIX else source.encode()
+    data = module_bytes(source) if is_module else source.encode()
     write_atomically(folder / f"{name}{suffix}", data)
     write_atomically(path, spec.encode())
     notes = []
