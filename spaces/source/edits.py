@@ -212,6 +212,8 @@ def crossover(
         changed |= _fresh_names(edit, names)
         # Texts may name a tunable of an edit before them; operators find theirs by themselves.
         fitting = _with_names(edit, changed) if edit.get("op") in TEXTUAL else renamed(edit, names)
+        if "fits" in fitting:
+            fitting = {**fitting, "fits": _with_names({"fits": edit["fits"]}, changed)["fits"]}
         try:
             program = apply_edit(program, fitting)
         except Refused:

@@ -14,8 +14,8 @@ from tuner.core.types import BuildRequest, Problem, Resolved, Status, Task
 from tuner.evaluators.host.backend import HostBackend, HostEvaluation
 from tuner.search.cooking import Attempt, cook
 from tuner.search.recipes import RECIPES
-from tuner.spaces.source.edits import Applied, applied, without
-from tuner.spaces.source.regions import read_program
+from tuner.spaces.source.edits import Applied, Edit, applied, apply_edits, crossover, without
+from tuner.spaces.source.regions import Program, read_program
 from tuner.spec.load import load_spec
 
 KERNELS = Path(__file__).resolve().parents[2] / "benchmarks" / "kernels"
@@ -102,6 +102,17 @@ def test_blocks_divide_the_tiles_that_they_are_in() -> None:
     less = without(program, made.edits, {tiles})
     assert {p.name for p in less.parameters} >= {"ROWS_I", "VECTORS_J"}
     assert not any("TILE_" in c for c in less.constraints)
+    both = crossover(program, _tiled(program), made.edits, (1, 0))
+    sizes = {p.name for p in both.parameters}
+    assert "TILE_I_2" in sizes
+    assert "TILE_I_2 % ROWS_I == 0" in both.constraints
+
+
+def _tiled(program: Program) -> list[Edit]:
+    """One edit whose tunables have the names that a recipe's have as well."""
+    tunable = {"name": "TILE_I", "values": [8, 16], "default": 8}
+    edit = {"op": "strip_mine", "function": "gemm", "loops": ["i"], "parameters": [tunable]}
+    return list(apply_edits(program, [edit]).variant.edits)
 
 
 @pytest.mark.slow
