@@ -169,6 +169,7 @@ class RunSettings:
         recall: whether earlier runs of similar kernels are looked at before the search.
         pool: proposals asked for at most for each that is tried, where the searcher draws without a model of its own;
             with 1 the cost model does not look at proposals before they are built.
+        priced: whether a built candidate is left out only where running it takes longer than finding other code.
         objectives: what is made small: ``time``, and ``energy`` or ``size`` beside it where asked.
         evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
         proposers: that make variants without a model, by name.
@@ -203,6 +204,7 @@ class RunSettings:
     cost_model: str = "off"
     pool: int = 1
     ranked: bool = False
+    priced: bool = False
     recall: bool = False
     simplest: bool = False
     simpler: int = 0
@@ -224,6 +226,7 @@ class RunSettings:
             ("llm", None),
             ("fleet", False),
             ("ranked", False),
+            ("priced", False),
             ("ablate", "off"),
             ("shared", None),
         )
