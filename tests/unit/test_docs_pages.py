@@ -1,8 +1,9 @@
 """The pages hold: their commands are parsed or run, links lead somewhere, the reference is current, the site builds.
 
 A block after the line ``<!-- run -->`` is run, with the blocks of its page in order in one folder that holds the
-examples; after ``<!-- file: NAME -->`` it is written to that file. Every other command of this program, which
-may need a device, an application or another machine, goes through the command line's own parser.
+examples; after ``<!-- file: NAME -->`` it is written to that file. Other blocks of commands are run by the tests that
+``pages.ELSEWHERE`` names, or stand in ``pages.NOT_RUN`` with the reason. Every command of this program also goes
+through the command line's own parser.
 """
 
 from __future__ import annotations
@@ -10,43 +11,20 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import typer
+from pages import ELSEWHERE, NOT_RUN, PAGES, ROOT, blocks, name, run, workplace
 
 from tuner.cli.main import app
 from tuner.spec.reference import reference
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(
-    r"^(?:<!-- (?P<mark>[^>]*) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
-)
 LINK = re.compile(r"\]\(([^)#\s]+?)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"^(?:\$ )?(?:\S*/)?(tuner|tune)( .*)?$")
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block, with what the line before it says."""
-
-    mark: str
-    kind: str
-    text: str
-
-
-def blocks(page: Path) -> list[Block]:
-    return [Block(m["mark"] or "", m["kind"], m["text"]) for m in BLOCK.finditer(page.read_text())]
-
-
-def name(page: Path) -> str:
-    return str(page.relative_to(ROOT))
 
 
 def commands() -> Iterator[tuple[str, str]]:
@@ -75,28 +53,34 @@ def test_commands_on_pages_parse(page: str, line: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if any(b.mark for b in blocks(p))], ids=name)
 def test_marked_blocks_run(page: Path, tmp_path: Path) -> None:
-    skip = shutil.ignore_patterns("build", "__pycache__")
-    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=skip)
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    workplace(tmp_path)
     (tmp_path / "build").mkdir()
     for block in blocks(page):
         if block.mark.startswith("file: "):
             (tmp_path / block.mark.removeprefix("file: ")).write_text(block.text)
+        elif block.mark == "run" and block.kind == "python":
+            run(f"python -c {shlex.quote(block.text)}", tmp_path)
         elif block.mark == "run":
-            shell = ["bash", "-euo", "pipefail", "-c", block.text]
-            command = [sys.executable, "-c", block.text] if block.kind == "python" else shell
-            done = subprocess.run(
-                command,
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                check=False,
-                env=environment,
-                timeout=500,
-            )
-            assert done.returncode == 0, f"{block.text}\n{done.stdout}\n{done.stderr}"
+            run(block.text, tmp_path)
         else:
             assert not block.mark, f"what is {block.mark!r}?"
+
+
+def test_every_block_of_commands_is_run_or_has_a_reason() -> None:
+    """Each is marked, run by a test that looks it up by name, or listed with why not; and no entry is without one."""
+    entries = {**ELSEWHERE, **NOT_RUN}
+    met = set()
+    for page in PAGES:
+        for block in blocks(page):
+            if block.shell and block.mark != "run":
+                found = [(p, part) for p, part in entries if p == name(page) and part in block.text]
+                assert len(found) == 1, f"{name(page)}: {len(found)} entries for\n{block.text}"
+                met |= set(found)
+    assert met == entries.keys()
+    for (page_name, part), module in ELSEWHERE.items():
+        text = (Path(__file__).parent / module).read_text()
+        assert f'block("{page_name}", "{part}")' in text, f"{module} does not run {page_name}: {part}"
+    assert len(NOT_RUN) <= 4
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
