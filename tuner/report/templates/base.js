@@ -53,6 +53,19 @@ const table = (caption, columns, rows, attributes = {}) =>
       el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, i) =>
         el(i === 0 ? "th" : "td", { scope: i === 0 ? "row" : null, class: columns[i].number ? "n" : columns[i].class || "wide" }, cell)))))));
 
+// The first rows of a long table; the others in one that opens.
+const FIRST_ROWS = 15;
+const longTable = (caption, columns, rows) => rows.length <= FIRST_ROWS + 5 ? table(caption, columns, rows) : [table(caption, columns, rows.slice(0, FIRST_ROWS)),
+  el("details", {}, el("summary", {}, `${rows.length - FIRST_ROWS} more`), table(`${caption}, the others`, columns, rows.slice(FIRST_ROWS)))];
+
+// A pass whose options would fill lines is its name, which opens.
+const passCode = (text) => {
+  const at = text.indexOf("<");
+  if (text.length <= 44 || at < 0) return code(text);
+  const options = text.slice(at + 1).split(";").length;
+  return el("details", { class: "inline" }, el("summary", {}, code(text.slice(0, at)), ` ${count(options, "option")}`), code(text));
+};
+
 const facts = (pairs) => el("dl", { class: "facts" }, pairs.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 const meter = (share, kind = "") =>
   el("div", { class: `meter ${kind}`, "aria-hidden": "true" }, el("i", { style: { width: `${Math.max(0, Math.min(1, share)) * 100}%` } }));
