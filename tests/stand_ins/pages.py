@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ELSEWHERE", "NOT_RUN", "PAGES", "ROOT", "Block", "block", "blocks", "name", "run", "workplace"]
+__all__ = [
+    "ELSEWHERE",
+    "NOT_RUN",
+    "PAGES",
+    "ROOT",
+    "Block",
+    "block",
+    "blocks",
+    "name",
+    "run",
+    "run_marked",
+    "served",
+    "workplace",
+]
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -22,10 +38,10 @@ SHELL = re.compile(
 )
 
 ELSEWHERE = {
-    ("README.md", "tuner init mykernel.c"): "test_docs_commands.py",
+    ("README.md", "tuner init mykernel.c"): "test_docs_pages.py",
     ("README.md", "apt install pocl-opencl-icd"): "test_docs_commands.py",
     ("README.md", "tuner record --list"): "test_docs_applications.py",
-    ("README.md", "tuner replay tuner-runs/matmul-1.run"): "test_docs_commands.py",
+    ("README.md", "tuner replay tuner-runs/matmul-1.run"): "test_docs_pages.py",
     ("docs/editors.md", "--install-completion"): "test_docs_commands.py",
     ("docs/emulation.md", "tuner check examples/cuda/matmul.yaml"): "test_docs_commands.py",
     ("docs/index.md", "tuner doctor"): "test_docs_commands.py",
@@ -34,7 +50,7 @@ ELSEWHERE = {
     ("docs/opencl.md", "apt install pocl-opencl-icd"): "test_docs_commands.py",
     ("docs/putting-back.md", "tuner ab work.run"): "test_docs_applications.py",
     ("docs/recording.md", "tuner record --list"): "test_docs_applications.py",
-    ("docs/report.md", "tuner serve tuner-runs"): "test_docs_commands.py",
+    ("docs/report.md", "tuner serve tuner-runs"): "test_docs_pages.py",
     ("docs/scaling.md", "pip install"): "test_docs_cluster.py",
     ("docs/scaling.md", "tuner record --kernel blur"): "test_docs_applications.py",
     ("docs/searching.md", "benchmarks/search.py"): "test_docs_commands.py",
@@ -108,3 +124,33 @@ def run(line: str, folder: Path, **more: str) -> str:
     )
     assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     return done.stdout + done.stderr
+
+
+def run_marked(page: Path, folder: Path) -> None:
+    """Runs the marked blocks of a page in their order, in a folder like a checkout."""
+    for block in blocks(page):
+        if block.mark.startswith("file: "):
+            (folder / block.mark.removeprefix("file: ")).write_text(block.text)
+        elif block.mark == "run" and block.kind == "python":
+            run(f"python -c {shlex.quote(block.text)}", folder)
+        elif block.mark == "run":
+            run(block.text, folder)
+        else:
+            assert not block.mark, f"what is {block.mark!r}?"
+
+
+def served(line: str, folder: Path) -> str:
+    """The page that ``tuner serve`` shows at the address that it names; ends the server as Ctrl-C would."""
+    words = [str(Path(sys.executable).parent / "tuner"), *line.split()[1:], "--port", "0"]
+    with subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            address = re.search(r"http://127\.0\.0\.1:\d+/", said)
+            assert address, said
+            with urllib.request.urlopen(address[0], timeout=60) as answer:
+                text: str = answer.read().decode()
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(60) in (0, 130)
+    return text

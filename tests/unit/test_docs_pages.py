@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from pages import ELSEWHERE, NOT_RUN, PAGES, ROOT, blocks, name, run, workplace
+from pages import ELSEWHERE, NOT_RUN, PAGES, ROOT, block, blocks, name, run, run_marked, served, workplace
 
 from tuner.cli.main import app
 from tuner.spec.reference import reference
@@ -29,8 +29,8 @@ COMMAND = re.compile(r"^(?:\$ )?(?:\S*/)?(tuner|tune)( .*)?$")
 
 def commands() -> Iterator[tuple[str, str]]:
     for page in PAGES:
-        for block in blocks(page):
-            for line in block.text.splitlines() if block.kind in ("", "sh") else ():
+        for one in blocks(page):
+            for line in one.text.splitlines() if one.kind in ("", "sh") else ():
                 if COMMAND.match(line) and "…" not in line:
                     yield name(page), line
 
@@ -50,20 +50,42 @@ def test_commands_on_pages_parse(page: str, line: str) -> None:
         command.make_context(found, list(rest), parent=context)
 
 
+MARKED = [p for p in PAGES if any(b.mark for b in blocks(p))]
+LOOKING = ROOT / "docs" / "report.md"
+"""Its run is looked at with the first page's commands too."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [p for p in PAGES if any(b.mark for b in blocks(p))], ids=name)
+@pytest.mark.parametrize("page", [p for p in MARKED if p != LOOKING], ids=name)
 def test_marked_blocks_run(page: Path, tmp_path: Path) -> None:
     workplace(tmp_path)
     (tmp_path / "build").mkdir()
-    for block in blocks(page):
-        if block.mark.startswith("file: "):
-            (tmp_path / block.mark.removeprefix("file: ")).write_text(block.text)
-        elif block.mark == "run" and block.kind == "python":
-            run(f"python -c {shlex.quote(block.text)}", tmp_path)
-        elif block.mark == "run":
-            run(block.text, tmp_path)
+    run_marked(page, tmp_path)
+
+
+@pytest.mark.slow
+def test_looking_at_a_run(tmp_path: Path) -> None:
+    """The page's blocks, and on the run that they make what the first page does with one; both show it live."""
+    run_marked(LOOKING, workplace(tmp_path))
+    (serve,) = block("docs/report.md", "tuner serve tuner-runs")
+    lines = block("README.md", "tuner replay tuner-runs/matmul-1.run")
+    assert f".venv/bin/{serve}" in lines
+    for line in lines:
+        if line.endswith(serve):
+            page = served(serve, tmp_path)
+            assert "<title>" in page
+            assert "matmul" in page
         else:
-            assert not block.mark, f"what is {block.mark!r}?"
+            run(line, tmp_path)
+
+
+def test_an_own_kernel_is_tuned_as_the_tutorial_does() -> None:
+    """What the first page says of a kernel of one's own is run by the tutorial, under its kernel's name."""
+    lines = [line.removeprefix(".venv/bin/") for line in block("README.md", "tuner init mykernel.c")]
+    run_there = [b.text.strip() for b in blocks(ROOT / "docs" / "tutorial.md") if b.mark == "run"]
+    for line in lines:
+        own = line.replace("mykernel", "blur")
+        assert any(there == own or there.startswith(f"{own} --") for there in run_there), line
 
 
 def test_every_block_of_commands_is_run_or_has_a_reason() -> None:
@@ -71,10 +93,10 @@ def test_every_block_of_commands_is_run_or_has_a_reason() -> None:
     entries = {**ELSEWHERE, **NOT_RUN}
     met = set()
     for page in PAGES:
-        for block in blocks(page):
-            if block.shell and block.mark != "run":
-                found = [(p, part) for p, part in entries if p == name(page) and part in block.text]
-                assert len(found) == 1, f"{name(page)}: {len(found)} entries for\n{block.text}"
+        for one in blocks(page):
+            if one.shell and one.mark != "run":
+                found = [(p, part) for p, part in entries if p == name(page) and part in one.text]
+                assert len(found) == 1, f"{name(page)}: {len(found)} entries for\n{one.text}"
                 met |= set(found)
     assert met == entries.keys()
     for (page_name, part), module in ELSEWHERE.items():

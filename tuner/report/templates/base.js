@@ -39,6 +39,7 @@ const time = (seconds, like = seconds, n = 4) => {
 };
 const span = (seconds) => {
   if (seconds === null || seconds === undefined) return "–";
+  if (seconds < 1e-3) return "0 s";
   if (seconds < 120) return `${digits(seconds, 3)} s`;
   return seconds < 7200 ? `${digits(seconds / 60, 3)} min` : `${digits(seconds / 3600, 3)} h`;
 };
@@ -65,6 +66,9 @@ const passCode = (text) => {
   const options = text.slice(at + 1).split(";").length;
   return el("details", { class: "inline" }, el("summary", {}, code(text.slice(0, at)), ` ${count(options, "option")}`), code(text));
 };
+
+// A name with its middle left out: names of one family differ at their ends.
+const shortened = (text, most) => (text.length <= most ? text : `${text.slice(0, Math.ceil((most - 1) / 2))}…${text.slice(-Math.floor((most - 1) / 2))}`);
 
 const facts = (pairs) => el("dl", { class: "facts" }, pairs.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 const meter = (share, kind = "") =>
