@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import tuner
 from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.driver.applications.applying import check_applied, compare, run_with
 from tuner.driver.applications.in_place import Winner
@@ -216,3 +217,23 @@ def test_buffers_overlap_only_within_one_allocation() -> None:
     assert not one.overlaps(replace(one, offset=8))
     assert not one.overlaps(replace(one, root=1))
     assert Recording(api="opencl", entry="k", arguments=(one,)).block == ()
+
+
+@pytest.mark.slow
+def test_a_winner_that_differs_in_its_launch_alone_is_the_applications_own_program(tmp_path: Path) -> None:
+    # Its source was read from a file before, never equal to the recorded text, and so built again.
+    text = (
+        APPLICATION.replace("(8,)", "(1,)").replace("(960, 1000)", "(1 << 16,)").replace("1000", "(1 << 16)")
+    )
+    (tmp_path / "application.py").write_text(text)
+    report = record_kernel(
+        [sys.executable, str(tmp_path / "application.py")], "scale", tmp_path / "out", instances=1
+    )
+    spec = report.specs[0].read_text()
+    kept = [line for line in spec.splitlines() if "extra:" not in line]
+    report.specs[0].write_text("\n".join(kept) + "\n")
+    result = tuner.tune(report.specs[0], evaluations=8, seed=0, out=tmp_path / "runs")
+    assert result.improved
+    winner = winner_of(Path(result.path))
+    assert (winner.kernel, winner.local != ()) == ("scale", True)
+    assert (winner.source, winner.options) == (winner.recording.text, winner.recording.options)

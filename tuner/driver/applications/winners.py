@@ -6,6 +6,7 @@ May not run the application.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tuner.core.errors import UsageError
@@ -80,6 +81,9 @@ def winner_of(path: Path) -> WinnerInPlace:
     recordings = _recordings(spec, path)
     if isinstance(found, LoadedImage):
         return _image(found, state, spec, recordings, path, as_given=_as_given(lineup, best))
+    if _launch_alone(lineup, best):
+        # The application's own program will do, and takes no time to build.
+        found = _as_recorded(found, recordings[0])
     return Winner(
         kernel=spec.task.kernel.entry,
         recording=recordings[0],
@@ -115,6 +119,19 @@ def _as_given(lineup: Lineup, best: int) -> bool:
     """Whether the winner has the source and the parameters of the kernel as given: it is right wherever that is."""
     (given, own), (variant, resolved) = lineup.of_trial(BASELINE), lineup.of_trial(best)
     return variant.digest == given.digest and resolved.macros == own.macros
+
+
+def _launch_alone(lineup: Lineup, best: int) -> bool:
+    """Whether the winner's program is that of the kernel as given."""
+    (given, own), (variant, resolved) = lineup.of_trial(BASELINE), lineup.of_trial(best)
+    same = (own.macros, own.flags, own.pipeline) == (resolved.macros, resolved.flags, resolved.pipeline)
+    return variant.digest == given.digest and same
+
+
+def _as_recorded(found: Replacement, recording: Recording) -> Replacement:
+    if recording.form == "il":
+        return replace(found, source="", il=bytes.fromhex(recording.text), options=recording.options)
+    return replace(found, source=recording.text, il=b"", options=recording.options)
 
 
 def _image(
