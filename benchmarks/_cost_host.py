@@ -41,10 +41,15 @@ KINDS: dict[str, Callable[[str], bool] | None] = {
 }
 
 
-def make_runs(folder: Path, evaluations: int) -> None:
+def make_runs(folder: Path, evaluations: int, match: str = "") -> None:
     """Random pass sequences, flags and parameters of every host example, without the model, as run records."""
-    for path in host_specs(None):
+    for path in _examples(match):
         _run(path, folder / f"{path.stem}.run", evaluations, seed=0, strategy="random", model="off")
+
+
+def _examples(match: str) -> list[Path]:
+    """The host examples; those of builds are no kernels to be searched."""
+    return [p for p in host_specs(None) if "builds" not in p.parts and match in p.stem]
 
 
 def compare_features(paths: Sequence[Path], seeds: int) -> dict[str, dict[str, dict[str, list[float]]]]:
@@ -92,7 +97,9 @@ def _screened_third(
     return truth, np.array([guess.place for guess in guesses])
 
 
-def compare_runs(folder: Path, strategy: str, seeds: int, evaluations: int) -> dict[str, dict[str, Any]]:
+def compare_runs(
+    folder: Path, strategy: str, seeds: int, evaluations: int, match: str = ""
+) -> dict[str, dict[str, Any]]:
     """Whole runs of every host example with the model and without it, the same seed and as many evaluations.
 
     Returns:
@@ -100,7 +107,7 @@ def compare_runs(folder: Path, strategy: str, seeds: int, evaluations: int) -> d
         better best of the two, without the model and with it, one for each seed.
     """
     found: dict[str, dict[str, Any]] = {}
-    for path in host_specs(None):
+    for path in _examples(match):
         for seed in range(seeds):
             runs = []
             for model in ("off", "auto"):

@@ -41,10 +41,12 @@ def _numbers(case: Case) -> dict[tuple[str, ...], int]:
     return _ROWS[case.digest]
 
 
-def make_searcher(name: str, space: Space, *, model: bool) -> Searcher:
+def make_searcher(
+    name: str, space: Space, *, model: bool, numbers: Mapping[str, int] | None = None
+) -> Searcher:
     """A searcher of the project; one that moves with the model beside it, as the driver would make it."""
     made = registry.create(name, space)
-    return PooledSearcher(made, space) if model and getattr(made, "moves", False) else made
+    return PooledSearcher(made, space, **(numbers or {})) if model and getattr(made, "moves", False) else made
 
 
 @dataclass(slots=True)
@@ -66,21 +68,23 @@ def search(
     evaluations: int,
     *,
     model: bool,
-    first: Sequence[Configuration] = (),
+    first: Sequence[tuple[Configuration, int]] = (),
     enough: float = 1.0,
+    numbers: Mapping[str, int] | None = None,
 ) -> Searched:
     """Runs a searcher one trial at a time until it has found what is within ``enough`` of the optimum.
 
     Args:
-        first: configurations of an earlier run that may be tried, best first.
+        first: configurations of earlier runs that may be tried, best first, and which run each is of.
+        numbers: of the model beside a searcher that moves, other than its own.
     """
     made = Searched()
-    numbers = _numbers(case)
-    searcher = make_searcher(strategy, space, model=model)
+    rows = _numbers(case)
+    searcher = make_searcher(strategy, space, model=model, numbers=numbers)
     # A model that ranks the whole space needs no other to filter what it proposes.
     model = model and not isinstance(searcher, PooledSearcher)
     if first:
-        searcher = RecallingSearcher(searcher, first)
+        searcher = RecallingSearcher(searcher, [c for c, _ in first], [n for _, n in first])
     screen, known = Screen(), list[Known]()
     pool = [configuration_features(c) for c in space.sample(stream(seed, "pool"), POOL)] if model else []
     kept: list[bool] = []
@@ -126,7 +130,7 @@ def search(
                 made.model_s += time.process_time() - started
                 continue
         proposal = queue.pop(0)
-        row = numbers.get(key_of(proposal.configuration[name] for name in case.recorded.parameters), -1)
+        row = rows.get(key_of(proposal.configuration[name] for name in case.recorded.parameters), -1)
         made.rows.append(row)
         time_s = case.figures.times[row] if row >= 0 else np.inf
         if time_s <= goal:

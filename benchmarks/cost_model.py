@@ -18,7 +18,9 @@ import _one_thread  # noqa: F401
 import numpy as np
 from _common import ROOT, machine, parser
 from _cost_host import KEPT, compare_features, compare_runs, make_runs
+from _cost_left_out import left_out
 from _cost_runs import search
+from _cost_transfer import ratios, transfer
 from _search_runs import Case, load_case
 
 from tuner.core.protocols import Known
@@ -47,12 +49,19 @@ def main() -> int:
         "search": lambda: _search(
             cases, arguments.strategies.split(","), arguments.seeds, arguments.evaluations
         ),
+        "unseen": lambda: _unseen(
+            cases, arguments.strategies.split(","), arguments.seeds, arguments.evaluations
+        ),
         "transfer": lambda: _transfer(
             cases, arguments.strategies.split(","), arguments.seeds, arguments.evaluations
         ),
-        "host": lambda: _host(Path(arguments.runs), arguments.seeds, arguments.evaluations),
+        "host": lambda: _host(Path(arguments.runs), arguments.seeds, arguments.evaluations, arguments.match),
         "host-search": lambda: _host_search(
-            Path(arguments.runs), arguments.strategies.split(","), arguments.seeds, arguments.evaluations
+            Path(arguments.runs),
+            arguments.strategies.split(","),
+            arguments.seeds,
+            arguments.evaluations,
+            arguments.match,
         ),
     }
     result: dict[str, Any] = {"schema_version": 1, "machine": machine(), "seeds": arguments.seeds}
@@ -73,7 +82,7 @@ def _arguments() -> Any:
     made.add_argument(
         "--runs", default=str(ROOT / "tuner-runs"), help="folder of run records of a part host or host-search"
     )
-    made.add_argument("--match", default="", help="only spaces whose file name contains this")
+    made.add_argument("--match", default="", help="only spaces or examples whose file name contains this")
     made.add_argument("--parts", default="screen,shuffled,search,transfer", help="and host, host-search")
     made.add_argument(
         "--strategies",
@@ -245,61 +254,29 @@ def _search(cases: list[Case], strategies: list[str], seeds: int, evaluations: i
     return made
 
 
-def _transfer(cases: list[Case], strategies: list[str], seeds: int, evaluations: int) -> dict[str, Any]:
-    """Goal 5: the best configurations of the same kernel on another card first; a source turned upside down."""
-    from tuner.cost_models.library import TRIED
-
+def _unseen(cases: list[Case], strategies: list[str], seeds: int, evaluations: int) -> dict[str, Any]:
+    """Goal 3 with the ranking's numbers chosen for each kernel by the others."""
     made: dict[str, Any] = {}
-    made_before: dict[tuple[str, str, int, str], int] = {}
-    by_kernel: dict[str, list[Case]] = {}
-    for case in cases:
-        by_kernel.setdefault(case.name.split("__")[0], []).append(case)
-    pairs = [(s, t) for group in by_kernel.values() for s in group for t in group if s is not t]
     for strategy in strategies:
-        total: dict[str, dict[str, list[float]]] = {"helped": {}, "misled": {}}
-        rows: dict[str, Any] = {}
-        for source, target in pairs:
-            space = target.space()
-            space.listing()
-            known = source.recorded.configurations()
-            # An earlier run knows 200 configurations, not all.
-            counts: dict[str, list[int]] = {"alone": [], "helped": [], "misled": []}
-            for seed in range(seeds):
-                drawn = stream(seed, f"source/{source.name}").choice(len(known), 200, replace=False)
-                ranked = sorted(drawn.tolist(), key=lambda i: source.figures.times[i])
-                working = [i for i in ranked if np.isfinite(source.figures.times[i])]
-                firsts = {
-                    "alone": [],
-                    "helped": [known[i][0] for i in working[:TRIED]],
-                    "misled": [known[i][0] for i in working[::-1][:TRIED]],
-                }
-                for name, first in firsts.items():
-                    # Alone it is the same for every source.
-                    key = (strategy, target.name, seed, json.dumps(first))
-                    if key not in made_before:
-                        done = search(
-                            target, space, strategy, seed, evaluations, model=False, first=first, enough=1.05
-                        )
-                        made_before[key] = len(done.rows)
-                    counts[name].append(made_before[key])
-            label = f"{source.name} to {target.name}"
-            means = {name: float(np.mean(values)) for name, values in counts.items()}
-            rows[label] = means
-            print(json.dumps({strategy: {label: means}}), file=sys.stderr, flush=True)
-            for name in ("helped", "misled"):
-                total[name][label] = [means[name] / means["alone"]]
-        made[strategy] = {
-            "helped_ratio": over_spaces(total["helped"]),
-            "misled_ratio": over_spaces(total["misled"]),
-            "pairs": rows,
-        }
+        found = left_out(cases, strategy, seeds, evaluations)
+        for name in ("ratios", "own"):
+            found[f"{name}_mean"] = over_spaces({space: [r] for space, r in found[name].items()})
+        made[strategy] = found
     return made
 
 
-def _host(folder: Path, seeds: int, evaluations: int) -> dict[str, Any]:
+def _transfer(cases: list[Case], strategies: list[str], seeds: int, evaluations: int) -> dict[str, Any]:
+    """Goal 5: what earlier runs of the same kernel on other cards are worth, and misleading ones."""
+    made: dict[str, Any] = {}
+    for strategy in strategies:
+        rows = transfer(cases, strategy, seeds, evaluations)
+        made[strategy] = {"ratios": ratios(rows, over_spaces), "targets": rows}
+    return made
+
+
+def _host(folder: Path, seeds: int, evaluations: int, match: str) -> dict[str, Any]:
     """Goal 6, on the run records of a folder; they are made where there are none."""
-    if not list(folder.glob("*.run")):
-        make_runs(folder, evaluations)
+    make_runs(folder, evaluations, match)
     found = compare_features(sorted(folder.glob("*.run")), seeds)
     return {
         kind: {
@@ -312,11 +289,13 @@ def _host(folder: Path, seeds: int, evaluations: int) -> dict[str, Any]:
     }
 
 
-def _host_search(folder: Path, strategies: list[str], seeds: int, evaluations: int) -> dict[str, Any]:
+def _host_search(
+    folder: Path, strategies: list[str], seeds: int, evaluations: int, match: str
+) -> dict[str, Any]:
     """Goal 3 on the host examples: evaluations and seconds with the model over those without it."""
     made: dict[str, Any] = {}
     for strategy in strategies:
-        found = compare_runs(folder, strategy, seeds, evaluations)
+        found = compare_runs(folder, strategy, seeds, evaluations, match)
         ratios = {
             what: {
                 name: [float(np.mean([b for _, b in one[what]]) / np.mean([a for a, _ in one[what]]))]

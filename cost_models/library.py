@@ -10,19 +10,20 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tuner.core.canonical import digest_json
 from tuner.core.files import write_atomically
 from tuner.core.types import Configuration, Value
+from tuner.cost_models.machines import apart
 from tuner.spaces.space import PASSES, Space
 
 __all__ = ["TRIED", "Entry", "Library", "adapted", "distance", "library_folder"]
 
 TRIED = 6
-"""Configurations of earlier runs that a run tries at most."""
+"""Configurations of one earlier run that a run tries at most."""
 
 SHARE = 0.05
 """Part of a run's evaluations that they may take."""
@@ -47,6 +48,7 @@ class Entry:
         best: configurations with their scores (log time over the baseline's), best first.
         edits: of the source that made the best variant.
         speedup: as confirmed.
+        machine: its numbers (:mod:`tuner.cost_models.machines`); empty in entries of earlier versions.
     """
 
     kernel: str
@@ -58,6 +60,7 @@ class Entry:
     best: tuple[tuple[Configuration, float], ...]
     edits: tuple[Mapping[str, Any], ...]
     speedup: float
+    machine: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -83,6 +86,7 @@ class Entry:
                 best=tuple((dict(c), float(s)) for c, s in value["best"])[:_KEPT],
                 edits=tuple(dict(e) for e in value["edits"]),
                 speedup=float(value["speedup"]),
+                machine={str(k): float(v) for k, v in value.get("machine", {}).items()},
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no entry of a library: {error}") from None
@@ -129,15 +133,15 @@ class Library:
         return found
 
     def nearest(self, like: Entry) -> list[tuple[Entry, float]]:
-        """The nearest few with their distances, nearest first; none that are far."""
-        apart = [
-            (distance(like, entry), number, entry)
+        """The nearest few with their distances, nearest first, of equal code the likest machine; none that are far."""
+        found = [
+            (distance(like, entry), apart(like.machine, entry.machine), number, entry)
             for number, entry in enumerate(self.entries())
             if entry.backend == like.backend and entry.language == like.language and entry.best
         ]
-        near = sorted((d, n) for d, n, _ in apart if d <= _NEAR)[:_SOURCES]
-        by_number = {n: entry for _, n, entry in apart}
-        return [(by_number[n], d) for d, n in near]
+        near = sorted(one[:3] for one in found if one[0] <= _NEAR)[:_SOURCES]
+        by_number = {n: entry for *_, n, entry in found}
+        return [(by_number[n], d) for d, _, n in near]
 
     def _forget(self) -> None:
         paths = sorted(self._folder.glob(f"*{_SUFFIX}"), key=lambda p: p.stat().st_mtime)
@@ -159,20 +163,21 @@ def distance(one: Entry, other: Entry) -> float:
     return sum(abs(math.log1p(max(a, 0.0)) - math.log1p(max(b, 0.0))) for a, b in pairs) / len(pairs)
 
 
-def adapted(space: Space, sources: Sequence[Entry], most: int) -> list[dict[str, Value]]:
-    """Configurations of a space after the sources' best: the best of each source, then the second best, and so on.
+def adapted(space: Space, sources: Sequence[Entry], most: int) -> list[tuple[dict[str, Value], int]]:
+    """Configurations of a space after the sources' best, and which source each is of.
 
-    What the space does not have is left out, what the source did not have stays at its default.
+    The best of each source comes first, then the second best, and so on. What the space does not have is left out, what
+    the source did not have stays at its default.
     """
     default = space.default()
-    found: dict[str, dict[str, Value]] = {}
-    for rank in range(_KEPT):
-        for source in sources:
+    found: dict[str, tuple[dict[str, Value], int]] = {}
+    for rank in range(TRIED):
+        for number, source in enumerate(sources):
             if rank >= len(source.best) or len(found) >= most:
                 continue
             made = _fitted(space, source.best[rank][0], default)
             if made != default and space.is_valid(made):
-                found.setdefault(json.dumps(made, sort_keys=True), made)
+                found.setdefault(json.dumps(made, sort_keys=True), (made, number))
     return list(found.values())
 
 

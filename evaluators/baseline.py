@@ -44,6 +44,7 @@ class Baseline:
         cache_bytes: of the device's last-level cache.
         inputs: how inputs are kept from a candidate, for the record.
         align: every buffer begins at a multiple of this many bytes.
+        near_bytes: of the cache that a core has for itself, where candidates run on one.
         slack_s: what a call may take longer on new inputs, beside its share; see
             :class:`tuner.evaluators.host.freshness.Freshness`.
     """
@@ -56,11 +57,13 @@ class Baseline:
         cache_bytes: int,
         inputs: str,
         align: int = 1,
+        near_bytes: int = 0,
         slack_s: float | None = None,
     ) -> None:
         self._task = task
         self._lane = lane
         self._cache_bytes = cache_bytes
+        self._near_bytes = near_bytes
         self._inputs = inputs
         self._align = align
         self._freshness = Freshness() if slack_s is None else Freshness(slack_s=slack_s)
@@ -138,6 +141,7 @@ class Baseline:
             trusted=build.digest == self._digest,
             accepted=self._accepted,
             flush_bytes=self.flush_bytes,
+            near_bytes=self._near_bytes,
             lane=self._lane,
         )
 

@@ -41,9 +41,13 @@ class Worth:
 
     A rank test (Mann and Whitney, Annals of Mathematical Statistics 18(1), 1947), one-sided at 5%; failures are worse
     than anything that worked.
+
+    Args:
+        turns: of which the model gets all but one where it is worth it, and one where it is not.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, turns: int = _PART) -> None:
+        self._turns = turns
         self._even: list[float] = []
         self._ranked: list[float] = []
 
@@ -60,7 +64,7 @@ class Worth:
         """Which part of the proposals the model may make: a half until eight of its proposals are known."""
         if len(self._ranked) < _JUDGED:
             return 1 / 2
-        return 1 - 1 / _PART if self.deviations >= _SURE else 1 / _PART
+        return 1 - 1 / self._turns if self.deviations >= _SURE else 1 / self._turns
 
     @property
     def deviations(self) -> float:
@@ -76,14 +80,17 @@ class PooledSearcher:
     """A :class:`tuner.core.protocols.Searcher` around another one, for spaces without pipelines.
 
     Args:
-        inner: makes the first ten proposals, half of those until the model is judged, and from then on one in eight,
-            or all but one in eight where the model is not worth it.
+        inner: makes the first proposals, half of those until the model is judged, and from then on one in ``turns``,
+            or all but one where the model is not worth it.
         space: what is searched.
+        before: results that have to be known before the model proposes anything.
+        turns: of :class:`Worth`.
     """
 
-    def __init__(self, inner: Searcher, space: Space) -> None:
+    def __init__(self, inner: Searcher, space: Space, *, before: int = _BEFORE, turns: int = _PART) -> None:
         self.name = inner.name
-        self.worth = Worth()
+        self.worth = Worth(turns)
+        self._before, self._turns = before, turns
         self._inner = inner
         self._model = SurrogateSearcher(space, name=inner.name, origin=f"{inner.name}/{RANKED}")
         self._asked = 0
@@ -116,8 +123,8 @@ class PooledSearcher:
                 self.worth.tell(one.proposal.note.get("how"), one.score)
 
     def _next(self, rng: np.random.Generator) -> list[Proposal]:
-        turn = (self._asked % _PART + 0.5) / _PART
-        if self._known < _BEFORE or turn > self.worth.part:
+        turn = (self._asked % self._turns + 0.5) / self._turns
+        if self._known < self._before or turn > self.worth.part:
             found = self._inner.ask(1, rng)
             self._model.adopt(found)
             return found

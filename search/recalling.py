@@ -1,13 +1,14 @@
 """A searcher that tries what was best for earlier runs of similar kernels beside its own proposals, while that pays.
 
 What was best elsewhere may be far off here, and a short search cannot afford many such tries. So the first proposal is
-the searcher's own, each try waits for the one before, and the first that disappoints is the last. May not know where
-the configurations come from.
+the searcher's own, each try waits for the one before, and the first of a source that disappoints is the last of that
+source. May not know what the sources are.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
@@ -17,10 +18,13 @@ from tuner.core.protocols import Observation, Searcher, configuration_key
 from tuner.core.types import Configuration, Proposal
 from tuner.search.history import FAILURES
 
-__all__ = ["ORIGIN", "RecallingSearcher"]
+__all__ = ["ORIGIN", "SOURCE", "RecallingSearcher"]
 
 ORIGIN = "library"
 """Of proposals that earlier runs found."""
+
+SOURCE = "source"
+"""In such a proposal's note: the number of the earlier run that it is of."""
 
 _ON_TRIAL = 2
 
@@ -31,16 +35,21 @@ class RecallingSearcher:
     Args:
         inner: makes all other proposals, and every other one while there is something to try.
         first: configurations to try, best first, valid in the space.
+        sources: which earlier run each is of; one and the same where left out.
     """
 
-    def __init__(self, inner: Searcher, first: Sequence[Configuration]) -> None:
+    def __init__(
+        self, inner: Searcher, first: Sequence[Configuration], sources: Sequence[int] | None = None
+    ) -> None:
         self.name = inner.name
         self._inner = inner
         self._waiting = list(first)
+        numbers = [0] * len(first) if sources is None else sources
+        self._source = {configuration_key(c): n for c, n in zip(first, numbers, strict=True)}
         self._running: set[object] = set()
         self._own = 0
         self._known: list[float] = []
-        self._tried = 0
+        self._tried: Counter[int] = Counter()
 
     def ask(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         """At most ``count`` proposals; an empty list means that the space is exhausted."""
@@ -69,10 +78,11 @@ class RecallingSearcher:
                 continue
             score = math.inf if one.score is None else one.score
             if tried:
-                self._tried += 1
-                bar = median(self._known) if self._tried <= _ON_TRIAL else min(self._known)
+                source = self._source.get(key, 0)
+                self._tried[source] += 1
+                bar = median(self._known) if self._tried[source] <= _ON_TRIAL else min(self._known)
                 if score >= bar:
-                    self._waiting = []
+                    self._waiting = [c for c in self._waiting if self._source[configuration_key(c)] != source]
             self._known.append(score)
         self._inner.tell(observations)
 

@@ -175,10 +175,12 @@ class HostEvaluation:
         self._widens = signature.widens
         self._zygote: Zygote | None = None
         self._imports: frozenset[str] | None = None
+        caches = cache_sizes()
         self._baseline = Baseline(
             task,
             lane=TimingLane(_DEVICE),
-            cache_bytes=cache_sizes().last_level_bytes,
+            cache_bytes=caches.last_level_bytes,
+            near_bytes=caches.l2_bytes,
             inputs="sealed: a candidate that writes to one faults",
         )
 

@@ -47,6 +47,7 @@ class Inputs:
         freshness: what is known of the baseline on new inputs.
         trusted: this is the baseline.
         flush_bytes: what to read and write before each call; 0 for a warm cache.
+        near_bytes: of the cache that a core has for itself; 0 where the candidate runs elsewhere.
         lane: of this device.
     """
 
@@ -58,6 +59,7 @@ class Inputs:
     trusted: bool
     accepted: AcceptedOutputs
     flush_bytes: int
+    near_bytes: int
     lane: TimingLane
 
 
@@ -224,8 +226,9 @@ class HostSession:
     ) -> None:
         bundle = attached.bundle
         call_s = self._call_s.get(problem, min(bundle.call_s))
-        sizes = sizes_for(bundle, call_s, cold=self.inputs.flush_bytes > 0)
-        windows = windows_for(bundle, calls, sizes, rng=self.rng, flush_bytes=self.inputs.flush_bytes)
+        inputs = self.inputs
+        sizes = sizes_for(bundle, call_s, cold=inputs.flush_bytes > 0, near_bytes=inputs.near_bytes)
+        windows = windows_for(bundle, calls, sizes, rng=self.rng, flush_bytes=inputs.flush_bytes)
         self._run_windows(attached, windows, batch, call_s=call_s)
         self._call_s[problem] = float(np.median(batch.times_s))
         notes["calls_per_time"] = sizes.per_segment

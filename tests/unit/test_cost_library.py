@@ -88,11 +88,11 @@ def test_near_is_alike_in_code(tmp_path: Path) -> None:
 def test_what_fits_the_space_is_taken_over_and_the_rest_left_at_its_default() -> None:
     second = replace(ENTRY, best=(({"TILE": 999}, -0.1), ({"WIDTH": 2}, -0.05)))
     assert adapted(space(), [ENTRY, second], 9) == [
-        {"TILE": 32, "WIDTH": 1},
-        {"TILE": 16, "WIDTH": 1},
-        {"TILE": 8, "WIDTH": 2},
+        ({"TILE": 32, "WIDTH": 1}, 0),
+        ({"TILE": 16, "WIDTH": 1}, 0),
+        ({"TILE": 8, "WIDTH": 2}, 1),
     ]
-    assert adapted(space(), [ENTRY, second], 1) == [{"TILE": 32, "WIDTH": 1}]
+    assert adapted(space(), [ENTRY, second], 1) == [({"TILE": 32, "WIDTH": 1}, 0)]
 
 
 def test_a_second_run_tries_first_what_the_first_found(

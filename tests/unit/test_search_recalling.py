@@ -68,6 +68,20 @@ def test_from_the_third_on_only_the_best_so_far_goes_on() -> None:
     assert origins.count(ORIGIN) == 3
 
 
+def test_a_source_that_disappoints_does_not_end_another() -> None:
+    searcher = RecallingSearcher(create("random", space()), FIRST, [0, 1, 0])
+    rank = {"x": 1.0, "y": -1.0, "z": -2.0}
+    tried = []
+    for trial in range(1, 13):
+        (proposal,) = searcher.ask(1, stream(3, "ask", trial))
+        good = proposal.origin == ORIGIN
+        if good:
+            tried.append(str(proposal.configuration["B"]))
+        found = rank[str(proposal.configuration["B"])] if good else 0.0
+        searcher.tell([Observation(trial=trial, proposal=proposal, status=Status.OK, score=found)])
+    assert tried == ["x", "y"]
+
+
 def test_a_batch_has_one_try_and_waits_for_it() -> None:
     searcher = recalling(space())
     first = searcher.ask(4, stream(0, "ask", 1))

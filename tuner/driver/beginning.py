@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.canonical import canonical_json, digest, from_json
-from tuner.core.protocols import Backend
+from tuner.core.protocols import Backend, Searcher
 from tuner.core.types import Proposal, Task
 from tuner.driver.options import Options
 from tuner.driver.plan import pruning
@@ -99,14 +99,22 @@ def first_event(
     searcher = begin_searcher(
         settings.strategy, space, body, lambda r: blobs[r.removeprefix("blob:")].decode()
     )
-    # What a pass sequence does shows only in the code that it leads to, and many lead to the same.
-    if settings.cost_model != "off" and space.passes is None:
-        if getattr(searcher, "cheap", False):
-            settings = replace(settings, pool=pruning.POOL_FACTOR)
-        moves = getattr(searcher, "moves", False) and settings.evolution is None
-        settings = replace(settings, ranked=bool(moves and not options.warm_start))
-        body["settings"] = settings.to_json()
+    settings = _modelled(settings, space, searcher, warm=bool(options.warm_start))
+    body["settings"] = settings.to_json()
     return First(body=body, blobs=blobs, settings=settings, task=task, space=space)
+
+
+def _modelled(settings: RunSettings, space: Space, searcher: Searcher, *, warm: bool) -> RunSettings:
+    """What the cost model does in a run: which proposals it looks at, and before what."""
+    if settings.cost_model == "off":
+        return settings
+    if space.passes is not None:
+        # What a pass sequence does shows only in the code that it leads to, and many lead to the same.
+        return replace(settings, priced=not settings.fleet)
+    if getattr(searcher, "cheap", False):
+        settings = replace(settings, pool=pruning.POOL_FACTOR)
+    moves = getattr(searcher, "moves", False) and settings.evolution is None
+    return replace(settings, ranked=bool(moves and not warm))
 
 
 def _spec_body(spec: LoadedSpec, blobs: dict[str, bytes]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from tuner.driver.state.trials import TrialState
 __all__ = [
     "judge_asked",
     "judge_built",
+    "not_worth",
     "passed_over",
     "pool_size",
     "wanted",
@@ -32,6 +33,9 @@ POOL_FACTOR = 12
 POOL_MOST = 64
 PASSED = 4
 """How many of a pool stay after the cut for each that is tried."""
+
+PRICED = 256
+"""How many of the last trials say what building and running cost."""
 
 WINDOW = 96
 """How many of the last judged proposals say which part of them is kept."""
@@ -88,6 +92,22 @@ def why_not_built(state: RunState, trial: TrialState) -> str:
     # Those before it in the queue come first, built or not.
     before = state.queue.index(trial.number)
     return "the evaluations were used up" if state.evaluations + before >= limit else ""
+
+
+def not_worth(state: RunState) -> str:
+    """Why leaving built candidates out saves no time, by what the latest trials took; empty where it does.
+
+    Another candidate has to be proposed and built in the place of one that is left out, and most lead to known code.
+    """
+    latest = [state.trials[n] for n in state.finished[-PRICED:]]
+    ran = [one.ran_s for one in latest if one.ran_s > 0]
+    new = sum(one.build is not None and one.status is not Status.DUPLICATE for one in latest)
+    if not ran or not new:
+        return ""
+    run_s, code_s = sum(ran) / len(ran), sum(one.asked_s + one.built_s for one in latest) / new
+    if run_s > code_s:
+        return ""
+    return f"a run takes {1e3 * run_s:.3g} ms, finding other code {1e3 * code_s:.3g} ms"
 
 
 def why_not_run(trial: TrialState) -> str:

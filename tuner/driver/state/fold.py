@@ -34,7 +34,8 @@ def apply(state: RunState, event: Recorded) -> None:
     """
     state.seq = event.seq
     body = event.body
-    state.clock_s = max(state.clock_s, float(body.get("clock_s", 0.0)))
+    before_s, state.clock_s = state.clock_s, max(state.clock_s, float(body.get("clock_s", 0.0)))
+    state.passed_s = state.clock_s - before_s
     _APPLY[event.kind](state, event.trial, body)
     state.exchanges.steps += event.kind in STEPS
 
@@ -68,7 +69,10 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     for offset, value in enumerate(body["proposals"]):
         number = body["first"] + offset
         proposal = proposal_from_json(value, state._blob)
-        state.trials[number] = TrialState(number=number, proposal=proposal, variant=own.number)
+        asked_s = float(body.get("ask_s", 0.0)) / len(body["proposals"])
+        state.trials[number] = TrialState(
+            number=number, proposal=proposal, variant=own.number, asked_s=asked_s
+        )
         state.queue.append(number)
         own.trials.append(number)
     if state.settings.ranked:
@@ -80,9 +84,7 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
 
 def _apply_recall(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.recalled = body["sources"]
-    state.firsts = tuple(
-        proposal_from_json(value, state._blob).configuration for value in body.get("firsts", ())
-    )
+    state.firsts = tuple(proposal_from_json(value, state._blob) for value in body.get("firsts", ()))
     # Of records of earlier versions, which tried all of them at once.
     _take_proposals(state, body)
 
@@ -140,6 +142,8 @@ def _apply_build(state: RunState, number: int | None, body: Mapping[str, Any]) -
     assert number is not None
     trial = state.trials[number]
     trial.build = body
+    # Of builds side by side the first bears what all took.
+    trial.built_s = state.passed_s
     trial.stage = Stage.BUILD
 
 
@@ -150,12 +154,14 @@ def _apply_baseline(state: RunState, _: int | None, body: Mapping[str, Any]) -> 
 def _apply_verify(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
     state.trials[number].verify = body
+    state.trials[number].ran_s += state.passed_s
     state.trials[number].stage = Stage.VERIFY
 
 
 def _apply_samples(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
     state.trials[number].rounds.append(body["measurements"])
+    state.trials[number].ran_s += state.passed_s
     state.trials[number].stage = Stage.MEASURE
 
 

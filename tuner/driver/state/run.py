@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuner.core.types import Configuration
+from tuner.core.types import Proposal
 from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.lanes import Lane
@@ -26,6 +26,7 @@ class RunState:
         self.start: Mapping[str, Any] | None = None
         self.settings: RunSettings
         self.clock_s = 0.0
+        self.passed_s = 0.0
         self.seq = 0
         self.trials: dict[int, TrialState] = {}
         self.queue: list[int] = []
@@ -64,7 +65,7 @@ class RunState:
         self.light_disproved = False
         self.simplified: Mapping[str, Any] | None = None
         self.recalled: Sequence[Mapping[str, Any]] | None = None
-        self.firsts: tuple[Configuration, ...] = ()
+        self.firsts: tuple[Proposal, ...] = ()
         self.exchanges: Exchanges
         self.lanes: dict[int, Lane] = {}
         self.final_lane: int | None = None

@@ -82,6 +82,7 @@ class Llm:
         when_spent: ``stop`` ends the search when no model can be asked any more, ``go_on`` searches on without.
         concurrent: requests in flight at once.
         cassette: whether replies come from another run's record.
+        prompts: version of the prompts; records from before there were several say none.
     """
 
     models: tuple[Model, ...]
@@ -96,6 +97,7 @@ class Llm:
     when_spent: str = "stop"
     concurrent: int = 2
     cassette: bool = False
+    prompts: int = 2
 
     def model(self, name: str) -> Model:
         """One of them by its name."""
@@ -126,7 +128,7 @@ class Shared:
     search_s: float | None
 
 
-EVOLVING = Evolution(given=0, near=0.25, moves=2)
+EVOLVING = Evolution(given=0, near=0.25, moves=3)
 """How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
 
 EVOLVING_CALLS = (3, 4, 5)
@@ -167,6 +169,7 @@ class RunSettings:
         recall: whether earlier runs of similar kernels are looked at before the search.
         pool: proposals asked for at most for each that is tried, where the searcher draws without a model of its own;
             with 1 the cost model does not look at proposals before they are built.
+        priced: whether a built candidate is left out only where running it takes longer than finding other code.
         objectives: what is made small: ``time``, and ``energy`` or ``size`` beside it where asked.
         evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
         proposers: that make variants without a model, by name.
@@ -201,6 +204,7 @@ class RunSettings:
     cost_model: str = "off"
     pool: int = 1
     ranked: bool = False
+    priced: bool = False
     recall: bool = False
     simplest: bool = False
     simpler: int = 0
@@ -222,6 +226,7 @@ class RunSettings:
             ("llm", None),
             ("fleet", False),
             ("ranked", False),
+            ("priced", False),
             ("ablate", "off"),
             ("shared", None),
         )

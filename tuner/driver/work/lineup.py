@@ -29,7 +29,7 @@ from tuner.driver.work.taking_back import Item, items_of, simpler
 from tuner.search import proposers
 from tuner.search.evolution import Bred, Evolution, Judged
 from tuner.search.inheriting import InheritingSearcher, inherited
-from tuner.search.recalling import RecallingSearcher
+from tuner.search.recalling import SOURCE, RecallingSearcher
 from tuner.search.remix import Offspring
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.space import Space
@@ -232,7 +232,13 @@ class Lineup:
         if number == ORIGINAL:
             searcher = self._make(None)
             if self._state.firsts:
-                searcher = RecallingSearcher(searcher, self._state.firsts)
+                firsts = self._state.firsts
+                searcher = RecallingSearcher(
+                    searcher,
+                    [p.configuration for p in firsts],
+                    # Records of earlier versions do not tell the sources apart.
+                    [int(p.note.get(SOURCE) or 0) for p in firsts],
+                )
         else:
             space = self.space(number)
             older = {p.name for n in own.parents for p in self._state.variants[n].parameters}

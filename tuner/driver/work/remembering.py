@@ -10,9 +10,10 @@ from typing import Any
 
 from tuner.core.types import BASELINE, Kernel, Proposal, Status
 from tuner.cost_models.library import SHARE, TRIED, Entry, Library, adapted
+from tuner.cost_models.machines import machine_features
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
-from tuner.search.recalling import ORIGIN
+from tuner.search.recalling import ORIGIN, SOURCE
 from tuner.spaces.space import Space
 
 __all__ = ["Memory"]
@@ -37,7 +38,7 @@ class Memory:
         if self._library is None:
             return [], []
         near = self._library.nearest(self._entry(state))
-        most = TRIED
+        most = TRIED * len(near)
         if state.limit is not None:
             most = min(most, int(state.limit * SHARE))
         found = adapted(self._space, [entry for entry, _ in near], most)
@@ -45,7 +46,7 @@ class Memory:
             {"kernel": entry.kernel, "device": entry.device, "distance": apart, "speedup": entry.speedup}
             for entry, apart in near
         ]
-        return sources, [Proposal(configuration=c, origin=ORIGIN) for c in found]
+        return sources, [Proposal(configuration=c, origin=ORIGIN, note={SOURCE: n}) for c, n in found]
 
     def keep(self, state: RunState) -> bool:
         """Keeps a run that has ended with a confirmed gain; false where there is nothing to keep."""
@@ -77,4 +78,5 @@ class Memory:
             best=tuple(best),
             edits=() if variant.number == ORIGINAL else variant.edits,
             speedup=float(speedup[0]),
+            machine=machine_features(start["environment"]["backend"], start.get("light")),
         )

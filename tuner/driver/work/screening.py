@@ -17,7 +17,7 @@ from tuner.core.types import Launch, Stage, Status
 from tuner.cost_models.configurations import configuration_features, edit_features, geometry_features
 from tuner.cost_models.screen import Screen
 from tuner.driver.plan.actions import Judge
-from tuner.driver.plan.pruning import passed_over
+from tuner.driver.plan.pruning import not_worth, passed_over
 from tuner.driver.state.judged import AUDIT, KEEP, PASS, PRUNE, Judged
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
@@ -58,6 +58,9 @@ class Screener:
             [self._features(t, action.stage) for t in trials],
             self._evenly() if action.stage == Stage.ASK else [],
         )
+        if action.stage == Stage.BUILD and self._state.settings.priced and found.cut is not None:
+            why = not_worth(self._state)
+            found = replace(found, cut=None, why=why) if why else found
         guesses = found.guesses or (Guess(place=0.0),) * len(trials)
         seed, role = self._state.settings.seed, f"audit/{action.stage}"
         # A pool stands for as many proposals as will be tried of it.
