@@ -107,6 +107,12 @@ class Baseline:
         warnings = list(check_expectations(supply.workloads, expectations, self._task.verify))
         further, notes = look(supply.workloads) if look is not None else ((), {})
         supply.forget()
+        warnings += [
+            f"the buffers of one call take {supply.bytes_of(number) / (1 << 30):.1f} GiB: one set of inputs is "
+            "timed, and a kernel that stores its answer would not be found out"
+            for number in range(len(self._task.problems))
+            if supply.is_large(number)
+        ]
         return BaselineReport(
             status=Status.OK,
             reference=oracle.kind,
@@ -136,6 +142,7 @@ class Baseline:
             fresh=lambda problem, look: made(
                 lambda: supply.fresh(purpose, number, runtime, problem=problem, look=look)
             ),
+            looks=lambda problem: not supply.is_large(problem),
             fresh_after=FRESH_AFTER[purpose],
             freshness=self._freshness,
             trusted=build.digest == self._digest,

@@ -16,7 +16,7 @@ from tuner.core.types import Status
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.child import MESSAGE_BYTES, WINDOW
 from tuner.evaluators.host.process import Ended
-from tuner.evaluators.host.runner import Attached, CandidateFailed, Runner, words_of
+from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, Runner, words_of
 
 __all__ = [
     "Batch",
@@ -211,7 +211,9 @@ def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[
     label = attached.bundle.labels[attached.bundle.layout.entries[window.order[0]].inputs]
     runner.send(message, label)
     runner.expect(runner.receive(_PREPARE_S, f"the preparation of {label}"), _READY, 1)
+    restored = sum(r.buffer.size_bytes for r in attached.bundle.layout.entries[0].regions if r.golden)
     limit = max(1.0, 20.0 * setting.call_s * len(window.order))
+    limit += len(window.order) * restored / FILLED_BYTES_PER_S
     cpu, wall = _cpu(runner, label), time.perf_counter()
     runner.send(b"\0" * 8, label)
     answer = runner.receive(limit, label)
