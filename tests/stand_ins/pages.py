@@ -99,7 +99,7 @@ def block(page: str, containing: str) -> list[str]:
     lines = found.text.splitlines()
     if any(line.startswith("$ ") for line in lines):
         lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
-    return [line.partition("  #")[0].rstrip() for line in lines if line.strip()]
+    return [line.partition(" #")[0].rstrip() for line in lines if line.strip()]
 
 
 def workplace(folder: Path) -> Path:

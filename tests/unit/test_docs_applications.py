@@ -65,7 +65,7 @@ def application(path: Path, first: str = "work", second: str = "other") -> None:
 def run_few(line: str, folder: Path) -> str:
     """A command of a page, in less time than a user would give it."""
     if line.startswith(("tune ", "tuner tune ")):
-        line += " --evaluations 3 --strategy random"
+        line += " --evaluations 12 --strategy random"
     return run(line.replace("tuner ab ", "tuner ab --pairs 4 "), folder)
 
 

@@ -130,6 +130,12 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert not re.search(r"<(?:script|link)[^>]*(?:src|href)=\"https?://", pages)
 
 
+def test_every_page_can_be_found() -> None:
+    """In the site's navigation, where decisions come by a hook."""
+    listed = (ROOT / "mkdocs.yml").read_text()
+    assert [p.name for p in (ROOT / "docs").glob("*.md") if f" {p.name}\n" not in listed] == []
+
+
 def test_completion_is_offered(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from tuner.cli.main import main; main()"]
     environment = {
