@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from _common import emit, note, parser, table
+from _scale_parts import Parts
 from _scale_quality import compare
 
 from tuner.core.executors import Executor, Happening, LaneJoined
@@ -139,13 +140,15 @@ class Spent:
             self.at.append(now.user + now.system)
 
 
-def throughput(devices: int, pause_s: float, trials: int) -> dict[str, float]:
-    """Trials a second over so many devices, and the driver's own work."""
+def throughput(devices: int, pause_s: float, trials: int) -> dict[str, Any]:
+    """Trials a second over so many devices, the driver's own work, and what all parts take."""
+    count = trials * devices
+    parts = Parts(count // 10, count - count // 10)
     backend = SimulatedBackend(seconds=landscape, on_event=Pause(pause_s))
     with tempfile.TemporaryDirectory() as name, cluster(devices) as made:
         spec = spec_in(Path(name))
         path = Path(name, "a.run")
-        options = Options(seed=1, evaluations=trials * devices, workers=1, settings=QUICK)
+        options = Options(seed=1, evaluations=count, workers=1, settings=QUICK)
         over = over_cluster(backend, made.address)
         spent = Spent()
         begin(
@@ -154,7 +157,7 @@ def throughput(devices: int, pause_s: float, trials: int) -> dict[str, float]:
             options,
             backend=SimulatedBackend(seconds=landscape),
             executor=lambda task: Assembled(over(task), devices),
-            observers=[spent],
+            observers=[spent, parts],
         )
         with RunRecord.read(path) as record:
             events = list(record.events())
@@ -168,6 +171,7 @@ def throughput(devices: int, pause_s: float, trials: int) -> dict[str, float]:
         "trials_per_s": rate,
         "ideal_per_s": devices / pause_s,
         "share_of_ideal": rate * pause_s / devices,
+        "cpu_ms_per_trial": parts.ms_per_trial,
         "driver_cpu_ms_per_trial": 1e3 * (spent.at[last] - spent.at[first]) / (last - first),
         "events": len(events),
         "record_bytes_per_trial": size / len(ends),
@@ -303,10 +307,12 @@ def main() -> None:
             f"{r['share_of_ideal']:.0%}",
             f"{r['driver_cpu_ms_per_trial']:.2f}",
             f"{r['record_bytes_per_trial']:.0f}",
+            *(f"{r['cpu_ms_per_trial'].get(part, 0.0):.2f}" for part in ("relays", "devices", "ray")),
         ]
         for r in results
     ]
     head = ["devices", "trials/s", "ideal", "share", "driver CPU ms/trial", "record bytes/trial"]
+    head += ["relays' CPU", "devices'", "Ray's"]
     lines = "\n".join(f"{k}: {v}" for k, v in {**limit, **lost}.items())
     emit(given.json, {"scale": results, "driver": limit, "kills": lost}, table(head, body) + "\n" + lines)
 

@@ -368,3 +368,34 @@ def test_a_failed_write_leaves_a_record_that_goes_on(tmp_path: Path) -> None:
     done, after = map(int, lines[1].split())
     assert after == done + 1 > 10
     assert lines[2] == "[]"
+
+
+def test_what_is_appended_together_is_seen_inside_at_once_and_by_others_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.run"
+    with RunRecord.create(path) as record:
+        record.append([Event("ask", {"n": 0})])
+        with record.together():
+            record.append([Event("ask", {"n": 1})])
+            record.append([Event("ask", {"n": 2})])
+            assert [e.body["n"] for e in record.events()] == [0, 1, 2]
+            record.append([Event("ask", {"n": 3})])
+            assert RunRecord.read(path).head.seq == 1
+        assert RunRecord.read(path).head.seq == 4
+    assert audit_file(path) == []
+
+
+def test_of_what_is_appended_together_a_failure_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.run"
+
+    def fail(record: RunRecord) -> None:
+        with record.together():
+            record.append([Event("ask", {"n": 1})])
+            raise KeyboardInterrupt
+
+    with RunRecord.create(path) as record:
+        record.append([Event("ask", {"n": 0})])
+        with pytest.raises(KeyboardInterrupt):
+            fail(record)
+        record.append([Event("ask", {"n": 2})])
+        assert [e.body["n"] for e in record.events()] == [0, 2]
+    assert audit_file(path) == []
