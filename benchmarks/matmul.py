@@ -1,7 +1,8 @@
 """A product of 768 by 768 matrices from its naive loops, against OpenBLAS on one thread.
 
 The spec in ``benchmarks/naive`` is tuned without an LLM; what the run has confirmed is exported and linked, and its
-calls alternate with NumPy's product in fresh processes. A run that is there already is gone on with.
+calls alternate with NumPy's product in fresh processes, in which OpenBLAS takes the code that it has for this
+processor: what the environment says about that is left out. A run that is there already is gone on with.
 
     python benchmarks/matmul.py [--minutes 10] [--evaluations N] [--seed 0] [--run FILE] [--processes 12] [--json]
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -21,6 +23,7 @@ from typing import Any
 import _one_thread  # noqa: F401
 import numpy as np
 from _common import ROOT, emit, machine, note, parser
+from threadpoolctl import threadpool_info
 
 from tuner.api import load
 from tuner.core.statistics import log_ratio_interval
@@ -72,7 +75,19 @@ def alternating(path: Path) -> dict[str, Any]:
             times["tuned"].append(between_s - begin_s)
             times["openblas"].append(end_s - between_s)
     medians = {name: statistics.median(values) for name, values in times.items()}
-    return {**medians, "difference": float(np.abs(ours - theirs).max())}
+    return {**medians, "difference": float(np.abs(ours - theirs).max()), "code": code_of_openblas()}
+
+
+def code_of_openblas() -> str:
+    """Which processor's code NumPy's OpenBLAS has taken; SciPy may have brought another one."""
+    loaded = [found for found in threadpool_info() if found["internal_api"] == "openblas"]
+    return str(min(loaded, key=lambda found: "numpy" not in found["filepath"])["architecture"])
+
+
+def free_choice() -> dict[str, str]:
+    """The environment without what chooses OpenBLAS's code for another processor than this one."""
+    kept = {"OPENBLAS_NUM_THREADS"}
+    return {name: v for name, v in os.environ.items() if not name.startswith("OPENBLAS_") or name in kept}
 
 
 def compared(path: Path, processes: int) -> dict[str, Any]:
@@ -80,13 +95,15 @@ def compared(path: Path, processes: int) -> dict[str, Any]:
     samples = []
     for _ in range(processes):
         command = [sys.executable, str(Path(__file__).resolve()), "--pair", str(path)]
-        samples.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+        made = subprocess.run(command, check=True, capture_output=True, text=True, env=free_choice())
+        samples.append(json.loads(made.stdout))
     ratio = log_ratio_interval([s["tuned"] for s in samples], [s["openblas"] for s in samples])
     return {
         "tuned_s": statistics.median(s["tuned"] for s in samples),
         "openblas_s": statistics.median(s["openblas"] for s in samples),
         "ratio": [ratio.value, ratio.low, ratio.high],
         "largest_difference": max(s["difference"] for s in samples),
+        "openblas_code": samples[0]["code"],
         "processes": processes,
     }
 
@@ -127,7 +144,8 @@ def main() -> None:
     }
     ratio = figures["ratio"]
     text = (
-        f"tuned {1e3 * figures['tuned_s']:.2f} ms, OpenBLAS {1e3 * figures['openblas_s']:.2f} ms: "
+        f"tuned {1e3 * figures['tuned_s']:.2f} ms, "
+        f"OpenBLAS ({figures['openblas_code']}) {1e3 * figures['openblas_s']:.2f} ms: "
         f"{ratio[0]:.2f} [{ratio[1]:.2f}, {ratio[2]:.2f}] of its time; {figures['claim']}, "
         f"{figures['speedup'][0]:.0f} times the naive loops; {' '.join(figures['edits'])}"
     )

@@ -44,6 +44,7 @@ class Baseline:
         cache_bytes: of the device's last-level cache.
         inputs: how inputs are kept from a candidate, for the record.
         align: every buffer begins at a multiple of this many bytes.
+        near_bytes: of the cache that a core has for itself, where candidates run on one.
         slack_s: what a call may take longer on new inputs, beside its share; see
             :class:`tuner.evaluators.host.freshness.Freshness`.
     """
@@ -56,11 +57,13 @@ class Baseline:
         cache_bytes: int,
         inputs: str,
         align: int = 1,
+        near_bytes: int = 0,
         slack_s: float | None = None,
     ) -> None:
         self._task = task
         self._lane = lane
         self._cache_bytes = cache_bytes
+        self._near_bytes = near_bytes
         self._inputs = inputs
         self._align = align
         self._freshness = Freshness() if slack_s is None else Freshness(slack_s=slack_s)
@@ -104,6 +107,12 @@ class Baseline:
         warnings = list(check_expectations(supply.workloads, expectations, self._task.verify))
         further, notes = look(supply.workloads) if look is not None else ((), {})
         supply.forget()
+        warnings += [
+            f"the buffers of one call take {supply.bytes_of(number) / (1 << 30):.1f} GiB: one set of inputs is "
+            "timed, and a kernel that stores its answer would not be found out"
+            for number in range(len(self._task.problems))
+            if supply.is_large(number)
+        ]
         return BaselineReport(
             status=Status.OK,
             reference=oracle.kind,
@@ -133,11 +142,13 @@ class Baseline:
             fresh=lambda problem, look: made(
                 lambda: supply.fresh(purpose, number, runtime, problem=problem, look=look)
             ),
+            looks=lambda problem: not supply.is_large(problem),
             fresh_after=FRESH_AFTER[purpose],
             freshness=self._freshness,
             trusted=build.digest == self._digest,
             accepted=self._accepted,
             flush_bytes=self.flush_bytes,
+            near_bytes=self._near_bytes,
             lane=self._lane,
         )
 

@@ -183,7 +183,7 @@ class ArrayMaker:
                 value = (
                     file.recording.arguments[index].value if index < len(file.recording.arguments) else b""
                 )
-                data: bytes | bytearray = value or (file.after if after else file.before)(index)
+                data: bytes | memoryview = value or (file.after if after else file.before)(index)
                 data = data if size is None else data[first : first + size]
         except UsageError as error:
             raise SpecError(error.message, error.hint) from None

@@ -20,6 +20,8 @@ __all__ = ["check_dependence", "check_expectations"]
 
 Array = NDArray[Any]
 
+_PIECE = 1 << 20
+
 
 def check_expectations(
     workloads: Sequence[Workload], expectations: Sequence[Mapping[str, Expectation]], policy: VerifyPolicy
@@ -72,12 +74,13 @@ def _native(workload: Workload, expectation: Expectation) -> Array:
     if array is None:
         return expectation.values
     with np.errstate(over="ignore", invalid="ignore"):
-        return expectation.values.astype(array.dtype)
+        return expectation.values.astype(array.dtype, copy=False)
 
 
 def _constant(expectation: Expectation) -> bool:
     flat = expectation.values.reshape(-1)
-    return flat.size > 1 and bool(np.all(flat == flat[0]))
+    pieces = (flat[at : at + _PIECE] for at in range(0, flat.size, _PIECE))
+    return flat.size > 1 and all(bool(np.all(piece == flat[0])) for piece in pieces)
 
 
 def _unmoved(rows: Sequence[tuple[Workload, Expectation]]) -> bool:

@@ -165,13 +165,15 @@ def expect(name: str, reference: Array, baseline_output: Array | None = None) ->
     Args:
         name: of the argument.
         reference: float64 or complex128 from a reference in higher precision; or the baseline's own output, whose
-            integers are then expected exactly.
+            integers are then expected exactly. Integers are kept as they are, not copied.
         baseline_output: what the baseline gave, for its own error; none where it is itself the reference.
     """
     if baseline_output is None:
-        return Expectation(name=name, values=np.array(reference))
+        return Expectation(
+            name=name, values=reference if reference.dtype.kind in "biu" else np.array(reference)
+        )
     error = own_error(reference, baseline_output)
-    values = np.array(reference)
+    values = reference if reference.dtype.kind in "biu" else np.array(reference)
     if values.dtype.kind in "fc" and baseline_output.dtype.kind in "fc":
         overflowed = np.isfinite(values) & ~np.isfinite(baseline_output)
         values[overflowed] = baseline_output[overflowed]

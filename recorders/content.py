@@ -9,6 +9,7 @@ JSON of ``[seq, kind, trial]``, a newline, and the body's canonical JSON. Before
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import re
@@ -97,8 +98,13 @@ def encode_body(kind: str, body: Mapping[str, Any]) -> str:
 
 def link(previous: bytes, seq: int, kind: str, trial: int | None, text: str) -> bytes:
     """The hash of the event after ``previous``; ``text`` is its body's canonical JSON. 32 bytes."""
-    content = f"{canonical_json([seq, kind, trial])}\n{text}"
+    content = f"[{seq},{_quoted(kind)},{_quoted(trial)}]\n{text}"
     return hashlib.sha256(previous + content.encode()).digest()
+
+
+@functools.lru_cache(maxsize=4096, typed=True)
+def _quoted(value: str | int | None) -> str:
+    return canonical_json(value)
 
 
 def references(text: str, body: Any) -> set[str]:
@@ -160,12 +166,16 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _keys_are_text(value: Any) -> bool:
     # json turns 1, True and None into texts without a word, so that a reader would see another body.
+    items = value
     if isinstance(value, dict):
-        return all(
-            isinstance(key, str) and (not isinstance(item, (dict, list, tuple)) or _keys_are_text(item))
-            for key, item in value.items()
-        )
-    return all(not isinstance(item, (dict, list, tuple)) or _keys_are_text(item) for item in value)
+        if not all(map(_is_text, value)):
+            return False
+        items = value.values()
+    return all(map(_keys_are_text, [item for item in items if isinstance(item, (dict, list, tuple))]))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _culprit(value: Any, where: str = "body", depth: int = 0) -> tuple[str, str] | None:

@@ -92,6 +92,7 @@ class RunRecord:
         self._open = True
         self._grouped = False
         self._ahead: tuple[int, bytes] | None = None
+        self._unwritten: list[tuple[int, str, int | None, str, bytes]] = []
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Self:
@@ -213,7 +214,9 @@ class RunRecord:
                 seq += 1
                 previous = content.link(previous, seq, kind, trial, text)
                 rows.append((seq, kind, trial, text, previous))
-            connection.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?)", rows)
+            self._unwritten += rows
+            if not self._grouped:
+                self._write()
             # Kept no longer than a transaction: an interrupt between its commit and a note of it would break the chain.
             self._ahead = (seq, previous) if self._grouped else None
         return [
@@ -234,8 +237,10 @@ class RunRecord:
             self._grouped = True
             try:
                 yield
+                self._write()
             finally:
                 self._grouped, self._ahead = False, None
+                self._unwritten = []
 
     def blob(self, reference: str) -> bytes:
         """A blob's bytes, checked against their digest.
@@ -341,6 +346,10 @@ class RunRecord:
             raise RecordError(f"{self._path} belongs to the parent process", "append from there")
         return self._connection
 
+    def _write(self) -> None:
+        rows, self._unwritten = self._unwritten, []
+        self._appending().executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?)", rows)
+
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         if not self._open:
@@ -348,6 +357,8 @@ class RunRecord:
         own = self._lock is not None and self._lock.mine
         connection = self._connection if own and self._connection else store.connect_reader(self._path)
         try:
+            if self._unwritten and connection is self._connection:
+                self._write()
             yield connection
         except sqlite3.ProgrammingError:
             raise

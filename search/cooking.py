@@ -16,7 +16,7 @@ from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.syntax import Binary, For, Function, statements
 
-__all__ = ["Attempt", "Filter", "Step", "cook", "try_operator"]
+__all__ = ["Attempt", "Filter", "Refine", "Step", "cook", "try_operator"]
 
 _SITES_TRIED = 12
 _REPEATS = 6
@@ -42,6 +42,9 @@ class Attempt:
 
 Filter = Callable[[Function, Mapping[str, Any]], bool]
 
+Refine = Callable[[Function, Mapping[str, Any]], Mapping[str, Any]]
+"""What a step makes of an operator's site: other sizes, constraints on them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -55,6 +58,8 @@ class Step:
         chance: of being tried at all.
         needed: whether the recipe is nothing without it.
         rests: whether it is for loops over what whole blocks leave over.
+        refined: what it makes of a site.
+        since: the first set of moves that has it.
     """
 
     operators: tuple[str, ...]
@@ -64,10 +69,17 @@ class Step:
     chance: float = 1.0
     needed: bool = False
     rests: bool = False
+    refined: Refine = lambda function, site: site
+    since: int = 1
 
 
 def try_operator(
-    attempt: Attempt, name: str, wanted: Filter | None = None, *, rests: bool = False
+    attempt: Attempt,
+    name: str,
+    wanted: Filter | None = None,
+    *,
+    rests: bool = False,
+    refined: Refine | None = None,
 ) -> Attempt | None:
     """One operator at a random place where it applies; ``None`` where it applies nowhere.
 
@@ -76,6 +88,7 @@ def try_operator(
         name: of the operator.
         wanted: which sites.
         rests: at loops over what whole blocks leave over, where nothing else is done otherwise.
+        refined: what to make of the site.
     """
     found: list[tuple[str, dict[str, Any]]] = []
     operator = OPERATORS[name]
@@ -93,6 +106,8 @@ def try_operator(
                 found.append((label, site))
     for at in attempt.rng.permutation(len(found))[:_SITES_TRIED]:
         label, site = found[int(at)]
+        if refined is not None:
+            site = dict(refined(attempt.program.functions[label], site))
         edit: dict[str, Any] = {"op": name, "function": label, **site}
         if attempt.program.language in ("c++", "cuda") and name == "restrict":
             edit["language"] = "c++"
@@ -116,7 +131,7 @@ def cook(steps: Sequence[Step], attempt: Attempt) -> Attempt | None:
         for number in range(step.most if step.everywhere else 1):
             made = None
             for name in step.operators:
-                made = try_operator(attempt, name, step.wanted, rests=step.rests)
+                made = try_operator(attempt, name, step.wanted, rests=step.rests, refined=step.refined)
                 if made is not None:
                     break
             if made is None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from tuner.search.cooking import Step
+from tuner.search.panels import panel_read, rows_inwards, sized, sums_in_tiles, untiled, whole_blocks
 from tuner.search.sites import (
     all_axes,
     depth,
@@ -58,6 +59,13 @@ _MASKED = (
     *_TOLD,
 )
 
+# Of a tile in turn: rows, columns, length of the sums. A panel of columns stays in the second-level cache.
+_PANEL_ROWS = ((48, 96, 192, 384), 192)
+_PANEL_COLUMNS = ((32, 64, 96, 128, 192), 64)
+_PANEL_DEPTH = ((64, 128, 192, 256, 384), 384)
+_ROWS = ((4, 6, 8, 12), 6)
+_VECTORS = ((1, 2, 3, 4), 4)
+
 _SWEPT_ROWS = (Step(operators=("vector_block",), wanted=two_points, everywhere=True, chance=0.4), *_MASKED)
 
 RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
@@ -71,6 +79,30 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("scalar_replace",), everywhere=True),
             Step(operators=("pack",), chance=0.8),
             *_BLOCKED,
+        ),
+        # A panel of one factor copied once for all rows; tiles that blocks divide leave next to nothing over.
+        "panel_product": (
+            *_PERFECT,
+            Step(operators=("interchange",), wanted=rectangular_inwards, everywhere=True),
+            Step(
+                operators=("tile",),
+                wanted=untiled,
+                everywhere=True,
+                needed=True,
+                refined=sized(_PANEL_ROWS, _PANEL_COLUMNS, _PANEL_DEPTH),
+                since=3,
+            ),
+            Step(operators=("interchange",), wanted=rows_inwards, everywhere=True, needed=True),
+            Step(operators=("scalar_replace",), everywhere=True),
+            Step(operators=("pack",), wanted=panel_read, everywhere=True, needed=True),
+            Step(
+                operators=("vector_block",),
+                wanted=sums_in_tiles,
+                everywhere=True,
+                needed=True,
+                refined=lambda function, site: whole_blocks(function, sized(_ROWS, _VECTORS)(function, site)),
+            ),
+            *_TOLD,
         ),
         "register_product": (
             Step(operators=("scalar_replace",), everywhere=True, chance=0.5),
@@ -175,7 +207,18 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
 """Recipes for functions on the host by name."""
 
 
-SHAPED = frozenset({"diagonal", "leaning", "together", "wavefront", "swept", "untied", "triangle_product"})
+SHAPED = frozenset(
+    {
+        "diagonal",
+        "leaning",
+        "panel_product",
+        "swept",
+        "together",
+        "triangle_product",
+        "untied",
+        "wavefront",
+    }
+)
 """Recipes for a shape of loops that few kernels have: where one applies at all, it is what the kernel needs."""
 
 _TOLD_DEVICE = (
@@ -244,4 +287,4 @@ def recipes_for(language: str, moves: int = MOVES) -> Mapping[str, Sequence[Step
 
 
 def _known(step: Step, moves: int) -> bool:
-    return all(OPERATORS[o].since <= moves for o in step.operators)
+    return step.since <= moves and all(OPERATORS[o].since <= moves for o in step.operators)

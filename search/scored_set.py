@@ -229,12 +229,15 @@ class ScoredSet:
         self._feasibility.add(self._positions(rows)[0], observation.score is None)
         self.told += 1
 
-    def values(self, believed: Sequence[Point] = (), weighted: Sequence[float] = (1.0,)) -> Floats:
+    def values(
+        self, believed: Sequence[Point] = (), weighted: Sequence[float] = (1.0,), curious: float = 1.0
+    ) -> Floats:
         """Logarithm of expected improvement times chance at every candidate, averaged over the models.
 
         Args:
             believed: points on their way; others than these and those beside them are worth more now.
             weighted: of the objectives, time first.
+            curious: what the model's deviations are multiplied by: under 1 it seeks more where it expects short times.
         """
         targets, multiples = self._targets(weighted)
         remaining, beside = self._remaining(targets, multiples), self._at @ multiples
@@ -245,7 +248,7 @@ class ScoredSet:
             mean, deviation = posterior.predict(remaining)
             if known is not None:
                 deviation = posterior.believing(known)
-            each.append(_worth(mean + beside, deviation, best, chances))
+            each.append(_worth(mean + beside, curious * deviation, best, chances))
         return _averaged(each)
 
     def values_at(self, points: Sequence[Point], weighted: Sequence[float] = (1.0,)) -> Floats:

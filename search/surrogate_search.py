@@ -36,6 +36,10 @@ _NEIGHBOURS = 64
 _VARIED = 96
 _LOCAL_FROM = 30
 _CENTRES = 3
+_MANY = 8
+"""On their way at once, from which on every other proposal is less curious: what curious ones find comes too late to
+be followed up within the budget, so half of the devices follow up what is known."""
+_LESS_CURIOUS = 0.5
 _STEPS = 2
 _EVERYWHERE, _BESIDE = "model", "local"
 
@@ -149,7 +153,8 @@ class SurrogateSearcher(SearcherBase):
         taken: set[Point] = set()
         running = Counter(str(p.note.get("how")) for p in self.history.pending.values())
         while len(proposals) < count:
-            values = np.concatenate([model.values(believed, weighted), beside])
+            curious = _LESS_CURIOUS if len(believed) >= _MANY and len(believed) % 2 else 1.0
+            values = np.concatenate([model.values(believed, weighted, curious), beside])
             how, ranked = self._move(running), list[tuple[Point, float]]()
             if how == _BESIDE:
                 near = np.where(self._near(elite[:_CENTRES], model.points, local), values, -np.inf)

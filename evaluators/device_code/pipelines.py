@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tuner.core.canonical import digest_json
 from tuner.core.types import Status, Value
 from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome, with_debug_logging
 from tuner.evaluators.host.flags import Flags
@@ -136,10 +137,11 @@ class Pipelines:
             if unit.status is not Status.OK:
                 found[i] = Outcome(status=unit.status, message=f"clang: {unit.message}", log=unit.output)
                 continue
-            keys[i] = unit.digest
-            if unit.digest not in self._prepared:
-                header = {"op": "prepare", **plans[i].prepare}
-                jobs[unit.digest] = Job(header=header, modules=unit.modules)
+            header = {"op": "prepare", **plans[i].prepare}
+            # One module may hold several kernels.
+            keys[i] = digest_json([unit.digest, header])
+            if keys[i] not in self._prepared:
+                jobs[keys[i]] = Job(header=header, modules=unit.modules)
         self._prepared.update(zip(jobs, self._pool.run(list(jobs.values())), strict=True))
         found |= {i: self._prepared[key] for i, key in keys.items()}
         while len(self._prepared) > _PREPARED_KEPT:

@@ -107,5 +107,5 @@ def _reachable(address: str) -> None:
 def _no_cluster(address: str | None, reason: str) -> MachineError:
     return MachineError(
         f"there is no Ray cluster at {address or 'this machine'}: {reason}",
-        "ray start --head starts one; its output names the address",
+        "ray start --head starts one; its output names the address, and whether it wants RAY_AUTH_MODE=token",
     )

@@ -23,7 +23,7 @@ from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Ta
 from tuner.evaluators.baseline import Baseline, refuse_constants
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.catalogue import pass_catalogue
-from tuner.evaluators.host.compiler import HostCompiler
+from tuner.evaluators.host.compiler import BASE_PIPELINE, HostCompiler
 from tuner.evaluators.host.harness import Signature, harness_text
 from tuner.evaluators.host.objects import Object
 from tuner.evaluators.host.other_compilers import build_with
@@ -175,10 +175,12 @@ class HostEvaluation:
         self._widens = signature.widens
         self._zygote: Zygote | None = None
         self._imports: frozenset[str] | None = None
+        caches = cache_sizes()
         self._baseline = Baseline(
             task,
             lane=TimingLane(_DEVICE),
-            cache_bytes=cache_sizes().last_level_bytes,
+            cache_bytes=caches.last_level_bytes,
+            near_bytes=caches.l2_bytes,
             inputs="sealed: a candidate that writes to one faults",
         )
 
@@ -230,6 +232,8 @@ class HostEvaluation:
             return {"loops": loops} if loops else {}
         found = self._compiler.baseline_differs(self._task.kernel, resolved.flags, macros=resolved.macros)
         remarks = {"clang": found.message or "the baseline's code is that of clang -O3"}
+        if resolved.pipeline not in (None, BASE_PIPELINE) and found.same is not None:
+            remarks = {"clang": "the baseline has the pipeline of passes.base, not that of clang -O3"}
         loops = self._compiler.loop_remarks(self._task.kernel, resolved.flags, resolved.macros)
         return {**remarks, "loops": loops} if loops else remarks
 

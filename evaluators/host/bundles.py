@@ -22,7 +22,17 @@ from tuner.evaluators.python_reference import RETURN
 from tuner.evaluators.verification import Expectation
 from tuner.evaluators.workloads import Workload
 
-__all__ = ["POISON", "Bundle", "Expected", "OutputMemory", "buffers_of", "holds", "make_bundle", "set_bytes"]
+__all__ = [
+    "LARGE_BYTES",
+    "POISON",
+    "Bundle",
+    "Expected",
+    "OutputMemory",
+    "buffers_of",
+    "holds",
+    "make_bundle",
+    "set_bytes",
+]
 
 Array = NDArray[Any]
 
@@ -30,6 +40,8 @@ POISON = 0xFF
 """Outputs are filled with this byte before they are computed: NaN for every floating type, -1 for integers."""
 
 _SPARES = 2
+LARGE_BYTES = 1 << 30
+"""Where the buffers of one call take more, few sets of them are in memory at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +65,15 @@ class OutputMemory:
         os.ftruncate(self.descriptor, max(size, PAGE))
         self._map = mmap.mmap(self.descriptor, max(size, PAGE))
         self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is not kept for nothing."""
+        return self.bytes.size > LARGE_BYTES
+
+    def release(self) -> None:
+        """Gives the pages back, also where a child has them mapped; what is read next is zero."""
+        self._map.madvise(mmap.MADV_REMOVE)
 
     def poison(self, byte: int = POISON) -> None:
         """Fills everything."""
@@ -165,6 +186,8 @@ class Bundle:
 
     def give_back(self, memory: OutputMemory) -> None:
         """Takes it back after the child has ended."""
+        if memory.is_large:
+            memory.release()
         if len(self._spare) < _SPARES and not self.closed:
             self._spare.append(memory)
         else:

@@ -156,10 +156,14 @@ class FrontEnd:
         self._threads.move_to_end(read)
         return self._threads[read]
 
+    def _programs(self) -> tuple[str, ...]:
+        """What is run."""
+        return (self._toolchain.clang,)
+
     def _confine(self, read: Sequence[str]) -> None:
-        # Two levels up from the compiler are its libraries and headers.
-        own = str(Path(self._toolchain.clang).parents[1])
-        confine_builder(read=[own, str(_SHIMS), *read], write=[self._scratch.name])
+        # Two levels up from a compiler are its libraries and headers.
+        own = [str(Path(program).parents[1]) for program in self._programs()]
+        confine_builder(read=[*own, str(_SHIMS), *read], write=[self._scratch.name])
 
     def _folder(self) -> tempfile.TemporaryDirectory[str]:
         return tempfile.TemporaryDirectory(dir=self._scratch.name)
@@ -340,10 +344,12 @@ class FrontEnd:
                 found[name] = attributes[number]
         return found
 
-    def _run(self, words: Sequence[str], folder: str) -> tuple[Status, str]:
+    def _run(self, words: Sequence[str], folder: str, *, program: str = "") -> tuple[Status, str]:
+        """Runs clang, or another program; ``OK`` with what it printed, or how it failed."""
         self._go.wait()
+        name = PurePath(program).name or "clang"
         process = subprocess.Popen(
-            [self._toolchain.clang, *words],
+            [program or self._toolchain.clang, *words],
             cwd=folder,
             env={"LC_ALL": "C", "TMPDIR": folder},
             stdin=subprocess.DEVNULL,
@@ -360,7 +366,7 @@ class FrontEnd:
         except subprocess.TimeoutExpired:
             _kill(process)
             process.communicate()
-            return Status.TIMED_OUT, f"clang took longer than {self._timeout_s:g} s"
+            return Status.TIMED_OUT, f"{name} took longer than {self._timeout_s:g} s"
         finally:
             with self._lock:
                 self._running.discard(process)
@@ -368,7 +374,7 @@ class FrontEnd:
         if process.returncode == 0:
             return Status.OK, output
         if process.returncode < 0 or "PLEASE submit a bug report" in output:
-            return Status.CRASHED, f"clang crashed: {first_error(output)}"
+            return Status.CRASHED, f"{name} crashed: {first_error(output)}"
         return Status.BUILD_ERROR, output
 
 

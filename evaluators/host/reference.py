@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.core.arrays import sparse_copy
 from tuner.core.errors import BaselineError
 from tuner.core.types import ArgumentRole, Status, Task
 from tuner.evaluators.host.bundles import POISON, Bundle, Expected, holds, make_bundle
@@ -111,12 +112,11 @@ class Reference:
             references = wide()
         expected = []
         for number, workload in enumerate(workloads):
-            masks = {n: _untouched(a, second[number][n]) for n, a in first[number].items()}
-            for name, mask in masks.items():
-                if self._role(name) is ArgumentRole.INOUT:
-                    masks[name] = None
-                elif mask is not None:
-                    self.findings.untouched.add(name)
+            masks = {
+                n: None if self._role(n) is ArgumentRole.INOUT else _untouched(a, second[number][n])
+                for n, a in first[number].items()
+            }
+            self.findings.untouched |= {n for n, mask in masks.items() if mask is not None}
             again = _masked(second[number], masks)
             baseline = _masked(first[number], masks)
             reference = references[number]
@@ -267,7 +267,7 @@ class Oracle(Reference):
 
 def _copies(bundle: Bundle, memory: Any) -> list[Outputs]:
     numbers = range(len(bundle.labels))
-    return [{n: a.copy() for n, a in bundle.outputs_of(i, memory).items()} for i in numbers]
+    return [{n: sparse_copy(a) for n, a in bundle.outputs_of(i, memory).items()} for i in numbers]
 
 
 def _untouched(first: Array, second: Array) -> NDArray[np.bool_] | None:

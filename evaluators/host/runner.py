@@ -22,10 +22,10 @@ from tuner.evaluators.host.process import Child, Ended, Exit, Fault, TimedOut, Z
 from tuner.evaluators.python_reference import RETURN
 from tuner.evaluators.sandbox.syscalls import name_of
 
-__all__ = ["Attached", "CandidateFailed", "Limits", "Runner", "words_of"]
+__all__ = ["FILLED_BYTES_PER_S", "Attached", "CandidateFailed", "Limits", "Runner", "words_of"]
 
 _START_S = 20.0
-_FILLED_BYTES_PER_S = 1e8
+FILLED_BYTES_PER_S = 1e8
 """What a busy machine maps and fills of a bundle at least."""
 _PROGRESS = 3
 _NEAR_STACK_BYTES = 1 << 16
@@ -183,7 +183,7 @@ class Runner:
         rows = bundle.layout.rows(base)
         message = words_of([ATTACH, base, bundle.layout.space_bytes, len(rows) // 6, *rows])
         self.send(message, "mapping", [bundle.inputs, memory.descriptor])
-        patience_s = _START_S + bundle.layout.space_bytes / _FILLED_BYTES_PER_S
+        patience_s = _START_S + bundle.layout.space_bytes / FILLED_BYTES_PER_S
         answer = self.expect(self.receive(patience_s, "mapping"), MAPPED, 2)
         if answer[1]:
             self.close()

@@ -20,7 +20,7 @@ from tuner.evaluators.host.counters import counted, ratios
 from tuner.evaluators.host.freshness import LOOKS, Freshness
 from tuner.evaluators.host.outputs import Failure, check_entries
 from tuner.evaluators.host.reference import BaselineFailed
-from tuner.evaluators.host.runner import Attached, CandidateFailed, Runner
+from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, Runner
 from tuner.evaluators.host.timing import Batch, Clocks, Setting, Window, run_window, sizes_for, windows_for
 from tuner.evaluators.lane import TimingLane, load_notes
 from tuner.evaluators.verification import AcceptedOutputs
@@ -43,21 +43,25 @@ class Inputs:
         timed: the bundle of one problem's timed sets.
         accepted: outputs that have passed before, over all sessions.
         fresh: the bundle of one problem's further sets, by problem and look, mapped when they are due and not before.
+        looks: whether a problem has such sets.
         fresh_after: batches of a problem after which that is; fewer leave a candidate too poor to win.
         freshness: what is known of the baseline on new inputs.
         trusted: this is the baseline.
         flush_bytes: what to read and write before each call; 0 for a warm cache.
+        near_bytes: of the cache that a core has for itself; 0 where the candidate runs elsewhere.
         lane: of this device.
     """
 
     verify: Callable[[], Bundle]
     timed: Callable[[int], Bundle]
     fresh: Callable[[int, int], Bundle]
+    looks: Callable[[int], bool]
     fresh_after: int
     freshness: Freshness
     trusted: bool
     accepted: AcceptedOutputs
     flush_bytes: int
+    near_bytes: int
     lane: TimingLane
 
 
@@ -132,8 +136,9 @@ class HostSession:
                 notes["waited_s"] = round(lane.waited_s, 6)
                 batch = self._undisturbed(attached, problem, calls, notes)
                 self._batches[problem] = self._batches.get(problem, 0) + 1
-                if self._batches[problem] == self.inputs.fresh_after:
-                    notes["fresh_ratio"] = round(self._look_at_fresh(problem, batch), 4)
+                looks = self.inputs.looks(problem) and self._batches[problem] == self.inputs.fresh_after
+            if looks:
+                notes["fresh_ratio"] = round(self._look_at_fresh(problem, batch), 4)
             notes |= load_notes()
         except CandidateFailed as failed:
             self._fail(failed)
@@ -172,7 +177,8 @@ class HostSession:
         attached.memory.poison()
         entries = range(len(bundle.layout.entries))
         inputs = [bundle.layout.entries[n].inputs for n in entries]
-        limits = [max(_LEAST_LIMIT_S, _SLOWER * bundle.call_s[i]) for i in inputs]
+        filled_s = bundle.layout.output_bytes / FILLED_BYTES_PER_S
+        limits = [max(_LEAST_LIMIT_S, _SLOWER * bundle.call_s[i]) + filled_s for i in inputs]
         took = runner.run(attached, entries, limits)
         for i, seconds, limit in zip(inputs, took, limits, strict=True):
             timed = bundle.timed[i]
@@ -188,6 +194,9 @@ class HostSession:
             accepted=self.inputs.accepted,
             strays=True,
         )
+        if attached.memory.is_large:
+            # Looked at once, and as large as everything that is timed.
+            attached.memory.release()
         runner.resume()
         return found
 
@@ -224,8 +233,9 @@ class HostSession:
     ) -> None:
         bundle = attached.bundle
         call_s = self._call_s.get(problem, min(bundle.call_s))
-        sizes = sizes_for(bundle, call_s, cold=self.inputs.flush_bytes > 0)
-        windows = windows_for(bundle, calls, sizes, rng=self.rng, flush_bytes=self.inputs.flush_bytes)
+        inputs = self.inputs
+        sizes = sizes_for(bundle, call_s, cold=inputs.flush_bytes > 0, near_bytes=inputs.near_bytes)
+        windows = windows_for(bundle, calls, sizes, rng=self.rng, flush_bytes=inputs.flush_bytes)
         self._run_windows(attached, windows, batch, call_s=call_s)
         self._call_s[problem] = float(np.median(batch.times_s))
         notes["calls_per_time"] = sizes.per_segment

@@ -16,10 +16,18 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import Expression
 from tuner.core.streams import seed_for
 from tuner.core.types import Argument, Problem, Resolved, Task, Value
-from tuner.evaluators.host.bundles import Bundle, make_bundle, set_bytes
+from tuner.evaluators.host.bundles import LARGE_BYTES, Bundle, make_bundle, set_bytes
 from tuner.evaluators.host.freshness import FRESH_SETS
 from tuner.evaluators.host.reference import BaselineFailed, Oracle
-from tuner.evaluators.workloads import Plan, Workload, make_planned, plan_workloads, timed_sets
+from tuner.evaluators.redistribution import PERTURBED
+from tuner.evaluators.workloads import (
+    Plan,
+    Workload,
+    check_problem,
+    make_planned,
+    plan_workloads,
+    timed_sets,
+)
 
 __all__ = ["Supply", "runtime_of"]
 
@@ -70,6 +78,9 @@ def _expressions(argument: Argument) -> list[Expression]:
 class Supply:
     """Bundles by purpose, number and run-time scalars.
 
+    Of a problem whose buffers take more than :data:`LARGE_BYTES` one set of inputs is timed, the very one that was
+    verified if it is the same in every process (a recording's is); its recorded values are not moved.
+
     Args:
         task: what is tuned.
         oracle: knows what outputs have to be.
@@ -86,6 +97,9 @@ class Supply:
         self._base = dict(base)
         self._cache_bytes = cache_bytes
         self._align = align
+        self._bytes = [check_problem(task, problem, self._base) for problem in task.problems]
+        self._large = any(size > LARGE_BYTES for size in self._bytes)
+        self._constant = self._large and len(self._bytes) == 1 and _is_constant(task)
         self._groups: OrderedDict[str, _Group] = OrderedDict()
         self._pinned = self._key("search", 0, self._base)
         self.call_s: list[float] = [0.0] * len(task.problems)
@@ -96,6 +110,14 @@ class Supply:
         """Workloads that the baseline fails on though no spec asks for them, and why."""
         self.workloads: tuple[Workload, ...] = ()
         """Of the search's verification, for checks of the verification itself; see :meth:`forget`."""
+
+    def bytes_of(self, problem: int) -> int:
+        """What the buffers of one call of a problem take."""
+        return self._bytes[problem]
+
+    def is_large(self, problem: int) -> bool:
+        """Whether few of its sets fit into memory."""
+        return self.bytes_of(problem) > LARGE_BYTES
 
     def verify(self, purpose: str, number: int, runtime: Mapping[str, Value]) -> Bundle:
         """The verification's bundle.
@@ -116,6 +138,8 @@ class Supply:
         """The bundle of one problem's timed sets; raises as :meth:`verify`."""
         number = number if purpose == "confirm" else 0
         group = self._group(purpose, number, runtime)
+        if problem not in group.timed and self._constant:
+            group.timed[problem] = self.verify(purpose, number, runtime)
         if problem not in group.timed:
             group.timed[problem] = self._timed_sets(purpose, number, runtime, problem)
             self._note_size(group)
@@ -157,6 +181,8 @@ class Supply:
         self._groups.clear()
 
     def _key(self, purpose: str, number: int, runtime: Mapping[str, Value]) -> str:
+        if self._constant:
+            purpose, number = "search", 0
         return digest_json([purpose, number, dict(runtime)])
 
     def _group(self, purpose: str, number: int, runtime: Mapping[str, Value]) -> _Group:
@@ -174,8 +200,9 @@ class Supply:
     def _verification(
         self, purpose: str, number: int, runtime: Mapping[str, Value], plans: list[Plan]
     ) -> Bundle:
+        plans = [p for p in plans if not self._large or p.distribution != PERTURBED]
         while True:
-            plans, placements = _place(plans)
+            plans, placements = _place(plans, again=not self._large)
             workloads = [make_planned(self._task, plan, runtime) for plan in plans]
             bundle = make_bundle(
                 self._task,
@@ -266,7 +293,8 @@ class Supply:
 
     def _counts(self, size: int, *, restored: int, call_s: float) -> tuple[int, int]:
         """How many sets of inputs, and how many entries of each."""
-        sets = max(_LEAST_SETS, min(_MOST_SETS, self._cache_bytes // 2 // max(size, 1)))
+        least = 1 if size > LARGE_BYTES else _LEAST_SETS
+        sets = max(least, min(_MOST_SETS, self._cache_bytes // 2 // max(size, 1)))
         if not restored:
             return sets, 1
         wanted = int(_WINDOW_S / max(call_s, 1e-9) / sets) + 1
@@ -310,10 +338,18 @@ class Supply:
         )
 
 
-def _place(plans: Sequence[Plan]) -> tuple[list[Plan], list[str]]:
+def _is_constant(task: Task) -> bool:
+    """Whether every process has the same inputs: all were recorded, and nothing is held out or made up."""
+    arrays = [a for a in task.arguments if a.is_array and a.role.value in ("input", "inout")]
+    recorded = all(a.initial.kind == "recording" for a in arrays)
+    alone = not task.verify.problems and not task.verify.assume
+    return recorded and alone and not any(problem.held_out for problem in task.problems)
+
+
+def _place(plans: Sequence[Plan], *, again: bool) -> tuple[list[Plan], list[str]]:
     """Which workloads lie against the guard page after them, and which against the one before.
 
-    Every size that has several workloads gets both; where none has, the cheapest one is run twice.
+    Every size that has several workloads gets both; where none has, the cheapest one is run ``again``.
     """
     seen: dict[str, int] = {}
     chosen: list[Plan] = list(plans)
@@ -322,7 +358,7 @@ def _place(plans: Sequence[Plan]) -> tuple[list[Plan], list[str]]:
         size = _size(plan.problem)
         placements.append("start" if seen.get(size, 0) % 2 else "end")
         seen[size] = seen.get(size, 0) + 1
-    if "start" not in placements:
+    if again and "start" not in placements:
         smallest = min(
             plans, key=lambda p: float(np.prod([float(v) for v in p.problem.sizes.values()] or [1.0]))
         )

@@ -16,7 +16,7 @@ from tuner.core.types import Status
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.child import MESSAGE_BYTES, WINDOW
 from tuner.evaluators.host.process import Ended
-from tuner.evaluators.host.runner import Attached, CandidateFailed, Runner, words_of
+from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, Runner, words_of
 
 __all__ = [
     "Batch",
@@ -112,11 +112,18 @@ class Clocks:
         return f"its clock says {claimed:.6f} s where the kernel's says {observed:.6f} s"
 
 
-def sizes_for(bundle: Bundle, call_s: float, *, cold: bool) -> Sizes:
+def sizes_for(bundle: Bundle, call_s: float, *, cold: bool, near_bytes: int = 0) -> Sizes:
     """How to cut a batch of calls that take about ``call_s`` seconds each.
 
     Calls under 20 us are read several at a time, so that the clock costs less than a hundredth. Where buffers are
-    restored before a call, a window holds each entry once at most; with a cold cache it holds one call.
+    restored before a call, a window holds each entry once at most, and no more of them than stay in cache from the
+    touch to the call; with a cold cache it holds one call.
+
+    Args:
+        bundle: whose entries are called.
+        call_s: as far as is known.
+        cold: whether the cache is flushed before each call.
+        near_bytes: of the cache that a core has for itself; 0 where that does not count.
     """
     if cold:
         return Sizes(per_segment=1, segments=1)
@@ -127,6 +134,10 @@ def sizes_for(bundle: Bundle, call_s: float, *, cold: bool) -> Sizes:
     if bundle.copies:
         per_segment = min(per_segment, entries)
         segments = min(segments, entries // per_segment)
+        if near_bytes:
+            # Copies of a set come to many times what fits, and then the first ones are gone before their turn.
+            touched = sum(r.buffer.size_bytes for r in bundle.layout.entries[0].regions)
+            segments = min(segments, near_bytes // max(1, per_segment * touched))
     return Sizes(per_segment=per_segment, segments=max(1, min(segments, _MAX_CALLS // per_segment)))
 
 
@@ -200,7 +211,9 @@ def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[
     label = attached.bundle.labels[attached.bundle.layout.entries[window.order[0]].inputs]
     runner.send(message, label)
     runner.expect(runner.receive(_PREPARE_S, f"the preparation of {label}"), _READY, 1)
+    restored = sum(r.buffer.size_bytes for r in attached.bundle.layout.entries[0].regions if r.golden)
     limit = max(1.0, 20.0 * setting.call_s * len(window.order))
+    limit += len(window.order) * restored / FILLED_BYTES_PER_S
     cpu, wall = _cpu(runner, label), time.perf_counter()
     runner.send(b"\0" * 8, label)
     answer = runner.receive(limit, label)

@@ -21,9 +21,12 @@ from tuner.evaluators.opencl.device import Device, choose
 from tuner.evaluators.opencl.device_passes import missing_parts, parts_environment, spirv_catalogue
 from tuner.evaluators.opencl.evaluation import OpenClEvaluation
 from tuner.evaluators.opencl.flags import check_flags
+from tuner.evaluators.opencl.module import SPIRV
 from tuner.evaluators.opencl.oclgrind import oclgrind_version
 from tuner.evaluators.opencl.process import devices_of_machine
 from tuner.evaluators.opencl.replacement import replacement_of
+from tuner.evaluators.opencl.spirv import triple_of
+from tuner.evaluators.opencl.translator import translator, translator_digest
 from tuner.evaluators.sandbox.support import probe
 
 __all__ = ["OpenClBackend"]
@@ -66,6 +69,8 @@ class OpenClBackend:
         }
         if not missing_parts(device):
             found["passes"] = parts_environment(device)
+            if translator():
+                found["passes"]["translator"] = translator_digest()
         return found
 
     def devices(self) -> tuple[Device, ...]:
@@ -92,8 +97,12 @@ class OpenClBackend:
 
     def passes_missing(self, target: str = _NATIVE) -> str:
         """What :meth:`pass_catalogue` lacks here, with the cure; empty where it lacks nothing."""
+        return self.passes_missing_for(target, "opencl")
+
+    def passes_missing_for(self, target: str, language: str) -> str:
+        """As :meth:`passes_missing`, for kernels of a language."""
         try:
-            return missing_parts(self.device(target))
+            return missing_parts(self.device(target), language)
         except (MachineError, SpecError) as error:
             return error.message
 
@@ -115,9 +124,10 @@ class OpenClBackend:
             SpecError: a language, dtype, launch or target that this backend does not have.
             MachineError: no pyopencl, no driver, no device.
         """
-        if task.kernel.language != "opencl":
+        if task.kernel.language not in ("opencl", SPIRV):
             raise SpecError(
-                f"the opencl backend runs OpenCL C, not {task.kernel.language}", "set backend or language"
+                f"the opencl backend runs OpenCL C and SPIR-V, not {task.kernel.language}",
+                "set backend or language",
             )
         if task.launch is None:
             raise SpecError(
@@ -133,6 +143,8 @@ class OpenClBackend:
                 )
         refuse_constants(task)
         device = self.device(task.target)
+        if task.kernel.language == SPIRV and not triple_of(device):
+            raise SpecError(f"{device.text} takes no SPIR-V", "name a device that does as target")
         if any(a.dtype == "float64" for a in task.arguments) and not device.doubles:
             raise SpecError(f"{device.text} has no double precision", "use float32, or another target")
         shared = device.cpu if self._share_memory is None else self._share_memory

@@ -21,6 +21,7 @@ from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.device_passes import SpirvPasses
 from tuner.evaluators.opencl.launches import launches_of, refusing
 from tuner.evaluators.opencl.limits import Refusal, features, inspect
+from tuner.evaluators.opencl.module import SPIRV
 from tuner.evaluators.opencl.process import OpenClZygote
 from tuner.evaluators.opencl.program import Program, canonical_text
 
@@ -112,8 +113,10 @@ class Builder:
         return builds
 
     def wide(self, resolved: Resolved) -> Program | None:
-        """The kernel in double, where it can be built and run."""
+        """The kernel in double, where it can be built and run; SPIR-V has its types for good."""
         kernel = self._task.kernel
+        if kernel.language == SPIRV:
+            return None
         program = Program.of(kernel, kernel.variant, resolved, wide=True)
         (compiled,) = self.compile([program])
         if compiled.status is not Status.OK or "float16" in {a.dtype for a in self._task.arguments}:

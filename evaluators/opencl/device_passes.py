@@ -17,8 +17,10 @@ from tuner.evaluators.host.compile_pool import CompilePool, Outcome
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.device import Device
+from tuner.evaluators.opencl.module import SPIRV
 from tuner.evaluators.opencl.program import Program
 from tuner.evaluators.opencl.spirv import SpirvFrontEnd, clang_options, spirv_source, triple_of
+from tuner.evaluators.opencl.translator import INSTALL, translator
 from tuner.spaces.catalogue import Catalogue
 
 __all__ = ["SpirvPasses", "missing_parts", "parts_environment", "spirv_catalogue"]
@@ -45,13 +47,15 @@ __kernel void probe(__global const float *x, __global float4 *y, int n, __local 
 """
 
 
-def missing_parts(device: Device) -> str:
-    """What pass pipelines lack here, with the cure; empty where they can be run."""
+def missing_parts(device: Device, language: str = "opencl") -> str:
+    """What pass pipelines over a kernel of that language lack here, with the cure; empty where they can be run."""
     if not triple_of(device):
         takes = f"takes {device.il}" if device.il else "takes no intermediate language"
         return f"{device.text} {takes}, and they need SPIR-V"
     if importlib.util.find_spec("llvmlite") is None:
         return f"llvmlite missing: {_INSTALL}"
+    if language == SPIRV and not translator():
+        return f"llvm-spirv missing: {INSTALL}"
     try:
         find_toolchain()
     except MachineError as error:
@@ -119,6 +123,8 @@ class SpirvPasses:
         return self._pipelines.compile([(self._plan(program), pipeline) for program, pipeline in work])
 
     def _plan(self, program: Program) -> Plan | Outcome:
+        if program.is_module and not translator():
+            return Outcome(status=Status.BUILD_ERROR, message=f"llvm-spirv missing: {INSTALL}")
         try:
             options = clang_options(program.options)
         except SpecError as error:

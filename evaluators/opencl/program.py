@@ -20,6 +20,7 @@ from tuner.core.canonical import canonical_json, digest
 from tuner.core.types import Kernel, Resolved, Source, Value, Variant
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.opencl.flags import VALUE_CHANGING
+from tuner.evaluators.opencl.module import SPIRV, SUFFIX, entry_point, module_bytes
 
 __all__ = ["Program", "canonical_text"]
 
@@ -40,11 +41,11 @@ class Program:
 
     Attributes:
         entry: the kernel.
-        files: the first and further sources, then headers.
+        files: the first and further sources, then headers; or the text of a SPIR-V module.
         options: of the build, ``-D`` included.
         include: folders of headers below ``folder``; only their names belong to the program.
         wide: compute in double what the source computes in float.
-        il: SPIR-V that was made of the source; empty where the driver's own compiler takes the source.
+        il: SPIR-V that was made of the source, or is it; empty where the driver's own compiler takes the source.
         local: for each parameter of the kernel whether it lies in local memory: of SPIR-V no driver has to say so.
     """
 
@@ -59,8 +60,16 @@ class Program:
 
     @classmethod
     def of(cls, kernel: Kernel, variant: Variant, resolved: Resolved, *, wide: bool = False) -> Program:
-        """The program of one candidate."""
+        """The program of one candidate.
+
+        Raises:
+            BaselineError: the source is a module without the kernel.
+        """
         flags = [f for f in resolved.flags if not (wide and f in VALUE_CHANGING)]
+        if kernel.language == SPIRV:
+            code = module_bytes(variant.files[0].text)
+            local = tuple(p.local for p in entry_point(code, kernel.entry).parameters)
+            return cls(entry=kernel.entry, files=variant.files, options=tuple(flags), il=code, local=local)
         return cls(
             entry=kernel.entry,
             files=variant.files,
@@ -106,9 +115,14 @@ class Program:
         return canonical_json(data).encode()
 
     @property
+    def is_module(self) -> bool:
+        """Whether there is no source but SPIR-V."""
+        return bool(self.files) and self.files[0].name.endswith(SUFFIX)
+
+    @property
     def source(self) -> Program:
         """The program that the driver's own compiler takes, whatever was made of it."""
-        return replace(self, il=b"", local=()) if self.il else self
+        return replace(self, il=b"", local=()) if self.il and not self.is_module else self
 
     @property
     def il_options(self) -> tuple[str, ...]:

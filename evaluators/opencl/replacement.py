@@ -1,4 +1,4 @@
-"""A winner as an application's own OpenCL calls could have made it: one source text, one line of options."""
+"""A winner as an application's own OpenCL calls could have made it: a text or a module, and a line of options."""
 
 from __future__ import annotations
 
@@ -20,16 +20,11 @@ def replacement_of(task: Task, code: bytes, resolved: Resolved) -> Replacement:
         resolved: the winner's configuration.
 
     Raises:
-        UsageError: the winner is SPIR-V, needs files beside its source, or has options that hold blanks.
+        UsageError: the winner needs files beside its source, or has options that hold blanks.
     """
     program = Program.from_code(code, folder=task.kernel.folder)
-    if program.il:
-        raise UsageError(
-            f"the winner of {task.kernel.name} is SPIR-V, which an application's own calls cannot load",
-            "tune again with passes: off",
-        )
     job = program.job()
-    if job["headers"] or "-I" in job["options"]:
+    if not program.il and (job["headers"] or "-I" in job["options"]):
         raise UsageError(
             f"the winner of {task.kernel.name} includes files", "put them into the source, and tune again"
         )
@@ -38,7 +33,8 @@ def replacement_of(task: Task, code: bytes, resolved: Resolved) -> Replacement:
     launch = resolved.launch_of(task)
     values: dict[str, Value] = {**resolved.macros, **resolved.scalars}
     return Replacement(
-        source=job["source"],
+        source="" if program.il else job["source"],
+        il=program.il,
         options=" ".join(job["options"]),
         geometries=tuple(geometry(launch, values, problem.sizes) for problem in task.problems),
     )

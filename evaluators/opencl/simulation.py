@@ -15,6 +15,7 @@ from tuner.evaluators.host.bundles import Bundle, make_bundle
 from tuner.evaluators.host.supply import runtime_of
 from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.launches import failing, launches_of
+from tuner.evaluators.opencl.module import SPIRV
 from tuner.evaluators.opencl.oclgrind import Report, Simulator, oclgrind_version
 from tuner.evaluators.opencl.program import Program
 from tuner.evaluators.workloads import Workload
@@ -56,6 +57,8 @@ class Simulation:
         self._judged = frozenset()
         if oclgrind_version() is None or self._device.simulated:
             return (), {"oclgrind": "not installed"}
+        if self._task.kernel.language == SPIRV:
+            return (), {"oclgrind": "not simulated: it takes source only"}
         smallest = min(workloads, key=lambda w: sum(a.nbytes for a in w.arrays.values()))
         if self._small is not None:
             self._small.close()

@@ -1,4 +1,4 @@
-"""OpenCL C to unoptimised device IR by clang, and what a kernel's IR says of its parameters.
+"""OpenCL C to unoptimised device IR by clang, and SPIR-V modules to IR by the translator.
 
 May not optimise, see :mod:`tuner.evaluators.host.frontend`. What only the driver's own compiler knows (its macros, its
 extensions beyond those that it lists) is not seen here: a source that asks for it is compiled as for any device.
@@ -9,16 +9,19 @@ Source: OpenCL C and SPIR-V environment specifications (Khronos); clang and LLVM
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from tuner.core.errors import SpecError
-from tuner.core.types import Source, Value, Variant
+from tuner.core.types import Source, Status, Value, Variant
 from tuner.evaluators.host import frontend as front
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.toolchain import Toolchain
 from tuner.evaluators.opencl.device import Device
+from tuner.evaluators.opencl.module import SPIRV, module_bytes
 from tuner.evaluators.opencl.program import Program
+from tuner.evaluators.opencl.translator import TRANSLATE, translator
 
 __all__ = ["SpirvFrontEnd", "clang_options", "spirv_source", "triple_of"]
 
@@ -53,7 +56,9 @@ def clang_options(options: Sequence[str]) -> tuple[str, ...]:
 
 
 def spirv_source(program: Program) -> front.Source:
-    """What clang is given: all sources as one text, then the headers."""
+    """What clang is given: all sources as one text, then the headers; or the module that is the source."""
+    if program.is_module:
+        return front.Source(variant=Variant(files=program.files), language=SPIRV)
     job = program.source.job()
     first = PurePath(program.files[0].name).name
     headers = [Source(name=name, text=text) for name, text in job["headers"]]
@@ -77,6 +82,26 @@ class SpirvFrontEnd(front.FrontEnd):
     def __init__(self, toolchain: Toolchain, device: Device, *, workers: int = 1) -> None:
         super().__init__(toolchain, triple_of(device), workers=workers)
         self._device = device
+
+    def _programs(self) -> tuple[str, ...]:
+        return tuple(path for path in (*super()._programs(), translator()) if path)
+
+    def _compile(
+        self, key: str, source: front.Source, flags: Flags, macros: Mapping[str, Value]
+    ) -> front.Unit:
+        if source.language != SPIRV:
+            return super()._compile(key, source, flags, macros)
+        started = time.perf_counter()
+        with self._folder() as scratch:
+            Path(scratch, "module.spv").write_bytes(module_bytes(source.variant.files[0].text))
+            words = [*TRANSLATE, "module.spv", "-o", "out.bc"]
+            status, output = self._run(words, scratch, program=translator())
+            if status is not Status.OK:
+                said = " ".join(output.split())[:300] or "the translator gives no reason"
+                return front.Unit(status=status, message=said, output=output, digest=key)
+            modules = (Path(scratch, "out.bc").read_bytes(),)
+        took = time.perf_counter() - started
+        return front.Unit(status=Status.OK, modules=modules, output=output, seconds=took, digest=key)
 
     def words(self, source: front.Source, flags: Flags, macros: Mapping[str, Value]) -> list[str]:
         """The options of every run; a source's folders are in it, and nothing of the system."""

@@ -21,6 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+import numpy as np
+
+from tuner.core.arrays import copy_sparse, zeros
 from tuner.core.canonical import canonical_json
 from tuner.core.errors import MachineError, UsageError
 from tuner.recorders.recordings.header import RecordedArgument, Recording, parse_header
@@ -183,15 +186,15 @@ class RecordingFile:
     ) -> None:
         self._map.close()
 
-    def before(self, argument: int) -> bytearray:
-        """What a buffer held before the launch.
+    def before(self, argument: int) -> memoryview:
+        """What a buffer held before the launch, writable; what is zero in it takes no memory.
 
         Raises:
             UsageError: the argument is no buffer, or a chunk is damaged.
         """
         return self._bytes(argument, 0)
 
-    def after(self, argument: int) -> bytearray:
+    def after(self, argument: int) -> memoryview:
         """What a buffer held after it; raises as :meth:`before`."""
         return self._bytes(argument, 1)
 
@@ -267,20 +270,25 @@ class RecordingFile:
             found[int(number)] = (lists[0], lists[1])
         return found
 
-    def _bytes(self, argument: int, which: int) -> bytearray:
+    def _bytes(self, argument: int, which: int) -> memoryview:
         if argument not in self._buffers:
             self._wrong(f"argument {argument} is no buffer", "its arguments count from 0")
-        result = bytearray(self.recording.arguments[argument].size_bytes)
-        place = 0
+        result = zeros((self.recording.arguments[argument].size_bytes,), np.dtype(np.uint8))
+        place, last, data = 0, -1, np.empty(0, np.uint8)
         for number in self._buffers[argument][which]:
-            name, at, packed, size = self._chunks[number]
-            unpacker = zlib.decompressobj()
-            try:
-                data = unpacker.decompress(self._map[self._start + at : self._start + at + packed], size + 1)
-            except zlib.error:
-                self._wrong("a chunk cannot be unpacked")
-            if len(data) != size or hashlib.sha256(data).hexdigest() != name:
-                self._wrong("a chunk is damaged: its hash differs")
-            result[place : place + size] = data
-            place += size
-        return result
+            if number != last:
+                last, data = number, np.frombuffer(self._unpacked(number), np.uint8)
+            copy_sparse(data, result[place : place + data.size])
+            place += data.size
+        return result.data
+
+    def _unpacked(self, number: int) -> bytes:
+        name, at, packed, size = self._chunks[number]
+        unpacker = zlib.decompressobj()
+        try:
+            data = unpacker.decompress(self._map[self._start + at : self._start + at + packed], size + 1)
+        except zlib.error:
+            self._wrong("a chunk cannot be unpacked")
+        if len(data) != size or hashlib.sha256(data).hexdigest() != name:
+            self._wrong("a chunk is damaged: its hash differs")
+        return data

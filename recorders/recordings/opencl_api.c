@@ -16,12 +16,13 @@ enum {
     ARGUMENT_ADDRESS = 0x1196, ADDRESS_LOCAL = 0x119C, ADDRESS_PRIVATE = 0x119E,
     TYPE_BUFFER = 0x10F0, TYPE_PIPE = 0x10F7,
     DEVICE_NAME = 0x102B, DEVICE_PLATFORM = 0x1031, DRIVER_VERSION = 0x102D, PLATFORM_NAME = 0x0902,
-    MEM_READ_WRITE = 1
+    MEM_READ_WRITE = 1, NO_SUCH_CALL = -59
 };
 
 #define FUNCTIONS(F)                                                                                                  \
     F(Handle, clCreateProgramWithSource, (Handle a, Count b, const char **c, const size_t *d, Status *e))             \
     F(Handle, clCreateProgramWithIL, (Handle a, const void *b, size_t c, Status *d))                                  \
+    F(Status, clSetProgramSpecializationConstant, (Handle a, Count b, size_t c, const void *d))                       \
     F(Handle, clCreateProgramWithBinary,                                                                              \
       (Handle a, Count b, const Handle *c, const size_t *d, const unsigned char **e, Status *f, Status *g))           \
     F(Status, clBuildProgram,                                                                                         \
@@ -98,6 +99,7 @@ typedef struct {
     char form[8];    /* "source", "il", "binary", "" where it was made in a way that is not followed */
     char *options;
     int parts;       /* compiled apart and linked */
+    int special;     /* constants of the IL were given values */
     Handle *others;  /* by winner: the program that holds it, where this one is the recorded */
 } Program;
 

@@ -102,6 +102,7 @@ static const char *refusal(const Launch *launch, const Kernel *kernel, int waiti
     if (!kernel) return "its kernel was made in a way that is not followed";
     if (!kernel->program || !kernel->program->form[0]) return "its program was made in a way that is not followed";
     if (kernel->program->parts) return "its program is compiled in parts and linked";
+    if (kernel->program->special) return "constants of its SPIR-V were given values (clSetProgramSpecializationConstant)";
     if (!strcmp(kernel->program->form, "binary")) return "its program is a binary";
     if (kernel->indirect) return "memory that it reaches through pointers (clSetKernelExecInfo)";
     if (waiting || any_pending()) return "it may wait for a user event";

@@ -124,6 +124,14 @@ EXPORT Handle clCreateProgramWithIL(Handle a, const void *b, size_t c, Status *d
     return handle;
 }
 
+EXPORT Status clSetProgramSpecializationConstant(Handle a, Count b, size_t c, const void *d)
+{
+    resolve();
+    Program *program = inside ? NULL : get(&programs, a);
+    if (program) program->special = 1;
+    return real.clSetProgramSpecializationConstant(a, b, c, d);
+}
+
 EXPORT Handle clCreateProgramWithBinary(
     Handle a, Count b, const Handle *c, const size_t *d, const unsigned char **e, Status *f, Status *g)
 {

@@ -13,7 +13,8 @@ typedef struct {
     char *api, *kernel, *form;
     char *old_text, *old_options;   /* the recorded program: source or image */
     size_t old_size;
-    char *new_text, *new_options;   /* source and options, or image */
+    char *new_text, *new_options;   /* source or IL with options, or image */
+    char *new_form;                 /* OpenCL: as form; NULL for source */
     size_t new_size;
     size_t local[3];                /* OpenCL: work-group; 0 where it stays as it is */
     char *symbol, *variables;       /* CUDA: of the kernel in the image; names of constants, one a line */
@@ -91,6 +92,7 @@ static int read_winner(Winner *winner, const char *folder)
     winner->old_text = read_file(folder, "original", &winner->old_size);
     winner->old_options = read_file(folder, "original.options", NULL);
     winner->new_text = read_file(folder, "winner", &winner->new_size);
+    winner->new_form = read_file(folder, "winner.form", NULL);
     winner->new_options = read_file(folder, "winner.options", NULL);
     winner->symbol = read_file(folder, "winner.symbol", NULL);
     winner->variables = read_file(folder, "winner.variables", NULL);

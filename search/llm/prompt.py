@@ -6,6 +6,7 @@ A prompt is a pure function of its facts. May not hold anything of the user's ma
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,13 +15,20 @@ from tuner.core.types import Source
 from tuner.search.llm.exchange import Message
 from tuner.spaces.source.regions import Program
 
-__all__ = ["TEMPLATE", "Facts", "Failure", "Relative", "first_messages", "next_messages"]
+__all__ = ["PROMPTS", "Facts", "Failure", "Relative", "first_messages", "next_messages", "template"]
 
 _MOST_BYTES = 64_000
 _MOST_FIXED = 8_000
 _MOST_DIFF = 5_000
 _MOST_LINE = 400
 _MOST_FEATURES = 40
+_A_LINE = 12
+
+PROMPTS = 3
+"""The newest version of the prompts. A run keeps the one that it began with."""
+
+_SORTED = 2
+"""The last version that listed all features by name, zeros and all, as far as one line went."""
 
 _RULES = """\
 You make one kernel faster by changing its source. A compiler at its best optimisation level builds what you write, \
@@ -74,8 +82,12 @@ the complete new text of region 1
 ```
 Tunables are declared as before."""
 
-TEMPLATE = f"2-{digest((_RULES + ''.join(_NUMERICS.values()) + _REPAIR + _REWRITE).encode())[:12]}"
-"""Version of the prompts: changes with their text."""
+_TEXTS = digest((_RULES + "".join(_NUMERICS.values()) + _REPAIR + _REWRITE).encode())[:12]
+
+
+def template(version: int) -> str:
+    """What a cassette knows a version of the prompts by: changes with their text."""
+    return f"{version}-{_TEXTS}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +131,7 @@ class Facts:
         remarks: of the compiler.
         relatives: better ones first.
         failures: the latest first.
+        version: of the prompts.
     """
 
     program: Program
@@ -133,6 +146,7 @@ class Facts:
     remarks: Mapping[str, str] = field(default_factory=dict)
     relatives: Sequence[Relative] = ()
     failures: Sequence[Failure] = ()
+    version: int = PROMPTS
 
 
 def first_messages(facts: Facts) -> list[Message]:
@@ -193,14 +207,29 @@ def _numbers(facts: Facts) -> str:
     if facts.tunables:
         values = ", ".join(f"{name} = {value}" for name, value in sorted(facts.tunables.items()))
         lines.append(_line(f"Best values found: {values}"))
-    if facts.features:
-        shown = sorted(facts.features.items())[:_MOST_FEATURES]
-        lines.append(_line("Of its compiled code: " + ", ".join(f"{n} {v:.4g}" for n, v in shown)))
+    lines += _features(facts)
     if facts.counters:
         shown = sorted(facts.counters.items())
         lines.append(_line("While it ran: " + ", ".join(f"{n.replace('_', ' ')} {v:.3g}" for n, v in shown)))
     lines += [_line(f"Compiler, {name}: {text}") for name, text in sorted(facts.remarks.items())]
     return "\n".join(lines)
+
+
+def _features(facts: Facts) -> list[str]:
+    """Of the machine code first, then of the innermost loops; what there is none of is left out."""
+    if facts.version <= _SORTED:
+        shown = sorted(facts.features.items())[:_MOST_FEATURES]
+        text = ", ".join(f"{n} {v:.4g}" for n, v in shown)
+        return [_line(f"Of its compiled code: {text}")] if shown else []
+    deepest = max((n[:5] for n in facts.features if re.match(r"ir_d\d", n) and facts.features[n]), default="")
+
+    def rank(name: str) -> tuple[int, str]:
+        return (0 if not name.startswith("ir_") else 1 if deepest and name.startswith(deepest) else 2, name)
+
+    names = sorted((n for n, v in facts.features.items() if v), key=rank)[:_MOST_FEATURES]
+    words = [f"{n} {facts.features[n]:.4g}" for n in names]
+    rows = [words[at : at + _A_LINE] for at in range(0, len(words), _A_LINE)]
+    return [_line(f"Of its compiled code: {', '.join(row)}") for row in rows]
 
 
 def _failures(facts: Facts) -> list[str]:

@@ -2,8 +2,9 @@
 
 An edit is plain JSON: ``op`` and ``function`` with an operator's arguments, or ``{"op": "text", "search": …,
 "replace": …}``, or ``{"op": "rewrite", "region": …, "text": …}`` with a region's number from 0. It
-may carry ``parameters`` (new tunables), ``constraints`` on them, ``reassociate`` (leave to add in another order) and
-``assumes`` (what its correctness rests on). May not draw random numbers.
+may carry ``parameters`` (new tunables), ``constraints`` on them, ``fits`` (constraints that count while the tunables
+that they name are all there), ``reassociate`` (leave to add in another order) and ``assumes`` (what its correctness
+rests on). May not draw random numbers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.core.errors import SpecError
+from tuner.core.expressions import parse
 from tuner.core.types import Variant
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.source import textual
@@ -105,9 +107,16 @@ def applied(program: Program, edits: Sequence[Edit]) -> Applied:
             launch=None if program.launch == program.entry.launch else program.launch,
         ),
         parameters=tuple(p for e in edits for p in textual.parameters(e)),
-        constraints=tuple(dict.fromkeys(c for e in edits for c in e.get("constraints", ()))),
+        constraints=_constraints(edits),
         checked=all(e.get("op") in OPERATORS and OPERATORS[e["op"]].checked for e in edits),
     )
+
+
+def _constraints(edits: Sequence[Edit]) -> tuple[str, ...]:
+    tunables = {p["name"] for e in edits for p in e.get("parameters", ())}
+    found = [c for e in edits for c in e.get("constraints", ())]
+    found += [c for e in edits for c in e.get("fits", ()) if parse(c).names <= tunables]
+    return tuple(dict.fromkeys(found))
 
 
 def apply_edit(program: Program, edit: Edit) -> Program:
@@ -203,6 +212,8 @@ def crossover(
         changed |= _fresh_names(edit, names)
         # Texts may name a tunable of an edit before them; operators find theirs by themselves.
         fitting = _with_names(edit, changed) if edit.get("op") in TEXTUAL else renamed(edit, names)
+        if "fits" in fitting:
+            fitting = {**fitting, "fits": _with_names({"fits": edit["fits"]}, changed)["fits"]}
         try:
             program = apply_edit(program, fitting)
         except Refused:
@@ -219,7 +230,7 @@ def names_elsewhere(program: Program, label: str) -> set[str]:
 
 
 def _same(a: Edit, b: Edit) -> bool:
-    ignored = ("parameters", "constraints", "assumes")
+    ignored = ("parameters", "constraints", "fits", "assumes")
     return {k: v for k, v in a.items() if k not in ignored} == {
         k: v for k, v in b.items() if k not in ignored
     }
@@ -254,8 +265,9 @@ def _with_names(edit: Edit, names: Mapping[str, str]) -> Edit:
     made = dict(edit)
     if "parameters" in edit:
         made["parameters"] = [{**p, "name": names.get(p["name"], p["name"])} for p in edit["parameters"]]
-    if "constraints" in edit:
-        made["constraints"] = [words(c) for c in edit["constraints"]]
+    for key in ("constraints", "fits"):
+        if key in edit:
+            made[key] = [words(c) for c in edit[key]]
     if edit.get("op") in TEXTUAL:
         made |= {key: words(edit[key]) for key in ("search", "replace", "text") if key in edit}
     return made

@@ -25,10 +25,14 @@ def call(*words: object, cwd: Path | None = None, **more: str) -> subprocess.Com
 
 @pytest.fixture
 def examples(tmp_path: Path) -> Path:
-    """A copy of the examples, with the CMake function where they look for it."""
+    """A copy of the examples, with the CMake function where they look for it, and a small budget."""
     skip = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
     shutil.copytree(BUILDS, tmp_path / "examples" / "builds", ignore=skip)
     shutil.copytree(ROOT / "cmake", tmp_path / "cmake")
+    spec = tmp_path / "examples" / "builds" / "saxpy.yaml"
+    text = spec.read_text()
+    assert "evaluations: 12," in text
+    spec.write_text(text.replace("evaluations: 12,", "evaluations: 3,"))
     return tmp_path / "examples" / "builds"
 
 

@@ -1,23 +1,20 @@
-"""The commands of the pages about applications, run in their order on an OpenCL application; and those about shells.
+"""The commands of the pages about applications, run in their order on OpenCL applications.
 
-What a command would take long for is said beside it: a run gets a budget of a few evaluations.
+What a command would take long for is said beside it: a run gets a budget of a few evaluations, ``tuner ab`` few pairs.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import shlex
-import subprocess
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
+from pages import block, run
 
 from tuner.core.errors import MachineError, SpecError
 from tuner.evaluators.opencl.backend import OpenClBackend
-
-ROOT = Path(__file__).resolve().parents[2]
 
 APPLICATION = """#!{python}
 import numpy as np
@@ -26,7 +23,7 @@ import pyopencl as cl
 SOURCE = '''
 #define KERNEL(name, factor) __kernel void name(__global const float *x, __global float *y, int n) \\\\
 {{ int i = get_global_id(0); if (i < n) y[i] = factor * x[i]; }}
-KERNEL(work, 2) KERNEL(other, 3)
+KERNEL({first}, 2) KERNEL({second}, 3)
 '''
 devices = [d for p in cl.get_platforms() for d in p.get_devices() if "Portable" in p.name]
 context = cl.Context(devices[:1])
@@ -35,7 +32,7 @@ program = cl.Program(context, SOURCE).build(cache_dir=False)
 n = 1 << 16
 x = cl.Buffer(context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=np.ones(n, np.float32))
 y = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * n)
-for name in ("work", "other"):
+for name in ("{first}", "{second}"):
     kernel = cl.Kernel(program, name)
     kernel.set_args(x, y, np.int32(n))
     # Work-groups of one: any other is many times as fast.
@@ -45,63 +42,56 @@ queue.finish()
 print("done", flush=True)
 """
 
-
-def block(page: str, containing: str) -> list[str]:
-    """The commands of the one block of a page that holds a text, without comments."""
-    fenced = re.findall(r"^```\w*\n(.*?)^```$", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
-    (found,) = [text for text in fenced if containing in text]
-    return [line.partition("  #")[0].rstrip() for line in found.splitlines() if line.strip()]
-
-
-def run(line: str, folder: Path, **more: str) -> str:
-    """What a command prints; it has to end well."""
-    words = shlex.split(line)
-    if words[0] == "tune":
-        line += " --evaluations 12 --strategy random"
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, **more}
-    done = subprocess.run(
-        ["bash", "-euc", line],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=550,
-        env=environment,
-    )
-    assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
-    return done.stdout + done.stderr
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the application that the pages name."""
+    """A folder for an application, on a machine that has PoCL."""
     try:
         OpenClBackend().device("pocl")
     except (MachineError, SpecError) as error:
         pytest.skip(f"no PoCL: {error}")
     if Path("/etc/OpenCL/vendors").is_dir() and "OCL_ICD_VENDORS" not in os.environ:
         monkeypatch.setenv("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
-    (tmp_path / "app").write_text(APPLICATION.format(python=sys.executable))
-    (tmp_path / "app").chmod(0o755)
     return tmp_path
 
 
-@pytest.mark.slow
-def test_recording_and_putting_back(folder: Path) -> None:
-    for line in block("recording.md", "tuner record --list"):
-        run(line, folder)
+def application(path: Path, first: str = "work", second: str = "other") -> None:
+    path.write_text(APPLICATION.format(python=sys.executable, first=first, second=second))
+    path.chmod(0o755)
+
+
+def run_few(line: str, folder: Path) -> str:
+    """A command of a page, in less time than a user would give it."""
+    if line.startswith(("tune ", "tuner tune ")):
+        line += " --evaluations 3 --strategy random"
+    return run(line.replace("tuner ab ", "tuner ab --pairs 4 "), folder)
+
+
+def test_recording(folder: Path) -> None:
+    """The page on recording; what the first page says is the same under other names."""
+    application(folder / "app")
+    lines = block("docs/recording.md", "tuner record --list")
+    first = [line.replace("NAME", "work") for line in block("README.md", "tuner record --list")]
+    first = [line.replace("recorded/*", "work/work").replace("recorded", "work") for line in first]
+    assert first == [line.replace(" --size 1000", "") for line in lines]
+    said = [run_few(line, folder) for line in lines]
     assert list((folder / "tuner-runs").glob("work-1.run"))
+    assert "work" in said[0]
+    assert "done" in said[3]
 
 
-def test_completion_is_put_into_a_home_of_its_own(tmp_path: Path) -> None:
-    for line in block("editors.md", "--install-completion"):
-        # A shell gives its place to its last command, and which shell it is would not be found out.
-        printed = run(f"{line} || exit 1; true", tmp_path, HOME=str(tmp_path))
-    assert "_TUNER_COMPLETE" in printed
-    assert "completion" in (tmp_path / ".bashrc").read_text()
-
-
-def test_the_doctor_of_the_first_page(tmp_path: Path) -> None:
-    (line,) = [one for one in block("index.md", "tuner doctor") if one.startswith("tuner")]
-    assert "backend host" in run(line, tmp_path)
+def test_several_kernels_and_putting_them_back(folder: Path) -> None:
+    """The page on scaling records and tunes two kernels; that on putting back has their runs under its own names."""
+    application(folder / "application", "blur", "sharpen")
+    for line in block("docs/scaling.md", "tuner record --kernel blur"):
+        run_few(line, folder)
+    (folder / "app").rename(folder / "work")
+    (folder / "application").rename(folder / "app")
+    for name, run_name in (("work", "blur"), ("a", "blur"), ("b", "sharpen")):
+        shutil.copy(folder / "tuner-runs" / f"{run_name}-1.run", folder / f"{name}.run")
+    for line in block("docs/putting-back.md", "tuner ab work.run"):
+        said = run_few(line, folder)
+        assert "tuner apply" not in line or "done" in said
+    assert list((folder / "build").glob("*.wisdom.json"))

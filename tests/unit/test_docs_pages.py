@@ -1,8 +1,9 @@
 """The pages hold: their commands are parsed or run, links lead somewhere, the reference is current, the site builds.
 
 A block after the line ``<!-- run -->`` is run, with the blocks of its page in order in one folder that holds the
-examples; after ``<!-- file: NAME -->`` it is written to that file. Every other command of this program, which
-may need a device, an application or another machine, goes through the command line's own parser.
+examples; after ``<!-- file: NAME -->`` it is written to that file. Other blocks of commands are run by the tests that
+``pages.ELSEWHERE`` names, or stand in ``pages.NOT_RUN`` with the reason. Every command of this program also goes
+through the command line's own parser.
 """
 
 from __future__ import annotations
@@ -10,49 +11,26 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import typer
+from pages import ELSEWHERE, NOT_RUN, PAGES, ROOT, block, blocks, name, run, run_marked, served, workplace
 
 from tuner.cli.main import app
 from tuner.spec.reference import reference
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(
-    r"^(?:<!-- (?P<mark>[^>]*) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
-)
 LINK = re.compile(r"\]\(([^)#\s]+?)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"^(?:\$ )?(?:\S*/)?(tuner|tune)( .*)?$")
 
 
-@dataclass(frozen=True)
-class Block:
-    """A fenced block, with what the line before it says."""
-
-    mark: str
-    kind: str
-    text: str
-
-
-def blocks(page: Path) -> list[Block]:
-    return [Block(m["mark"] or "", m["kind"], m["text"]) for m in BLOCK.finditer(page.read_text())]
-
-
-def name(page: Path) -> str:
-    return str(page.relative_to(ROOT))
-
-
 def commands() -> Iterator[tuple[str, str]]:
     for page in PAGES:
-        for block in blocks(page):
-            for line in block.text.splitlines() if block.kind in ("", "sh") else ():
+        for one in blocks(page):
+            for line in one.text.splitlines() if one.kind in ("", "sh") else ():
                 if COMMAND.match(line) and "…" not in line:
                     yield name(page), line
 
@@ -72,31 +50,59 @@ def test_commands_on_pages_parse(page: str, line: str) -> None:
         command.make_context(found, list(rest), parent=context)
 
 
+MARKED = [p for p in PAGES if any(b.mark for b in blocks(p))]
+LOOKING = ROOT / "docs" / "report.md"
+"""Its run is looked at with the first page's commands too."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [p for p in PAGES if any(b.mark for b in blocks(p))], ids=name)
+@pytest.mark.parametrize("page", [p for p in MARKED if p != LOOKING], ids=name)
 def test_marked_blocks_run(page: Path, tmp_path: Path) -> None:
-    skip = shutil.ignore_patterns("build", "__pycache__")
-    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=skip)
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    workplace(tmp_path)
     (tmp_path / "build").mkdir()
-    for block in blocks(page):
-        if block.mark.startswith("file: "):
-            (tmp_path / block.mark.removeprefix("file: ")).write_text(block.text)
-        elif block.mark == "run":
-            shell = ["bash", "-euo", "pipefail", "-c", block.text]
-            command = [sys.executable, "-c", block.text] if block.kind == "python" else shell
-            done = subprocess.run(
-                command,
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                check=False,
-                env=environment,
-                timeout=500,
-            )
-            assert done.returncode == 0, f"{block.text}\n{done.stdout}\n{done.stderr}"
+    run_marked(page, tmp_path)
+
+
+@pytest.mark.slow
+def test_looking_at_a_run(tmp_path: Path) -> None:
+    """The page's blocks, and on the run that they make what the first page does with one; both show it live."""
+    run_marked(LOOKING, workplace(tmp_path))
+    (serve,) = block("docs/report.md", "tuner serve tuner-runs")
+    lines = block("README.md", "tuner replay tuner-runs/matmul-1.run")
+    assert f".venv/bin/{serve}" in lines
+    for line in lines:
+        if line.endswith(serve):
+            page = served(serve, tmp_path)
+            assert "<title>" in page
+            assert "matmul" in page
         else:
-            assert not block.mark, f"what is {block.mark!r}?"
+            run(line, tmp_path)
+
+
+def test_an_own_kernel_is_tuned_as_the_tutorial_does() -> None:
+    """What the first page says of a kernel of one's own is run by the tutorial, under its kernel's name."""
+    lines = [line.removeprefix(".venv/bin/") for line in block("README.md", "tuner init mykernel.c")]
+    run_there = [b.text.strip() for b in blocks(ROOT / "docs" / "tutorial.md") if b.mark == "run"]
+    for line in lines:
+        own = line.replace("mykernel", "blur")
+        assert any(there == own or there.startswith(f"{own} --") for there in run_there), line
+
+
+def test_every_block_of_commands_is_run_or_has_a_reason() -> None:
+    """Each is marked, run by a test that looks it up by name, or listed with why not; and no entry is without one."""
+    entries = {**ELSEWHERE, **NOT_RUN}
+    met = set()
+    for page in PAGES:
+        for one in blocks(page):
+            if one.shell and one.mark != "run":
+                found = [(p, part) for p, part in entries if p == name(page) and part in one.text]
+                assert len(found) == 1, f"{name(page)}: {len(found)} entries for\n{one.text}"
+                met |= set(found)
+    assert met == entries.keys()
+    for (page_name, part), module in ELSEWHERE.items():
+        text = (Path(__file__).parent / module).read_text()
+        assert f'block("{page_name}", "{part}")' in text, f"{module} does not run {page_name}: {part}"
+    assert len(NOT_RUN) <= 4
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

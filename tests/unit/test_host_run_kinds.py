@@ -33,6 +33,7 @@ from tuner.core.types import (
     VerifyPolicy,
 )
 from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.evaluators.lane import cache_sizes
 
 
 def resolved(**scalars: Value) -> Resolved:
@@ -187,6 +188,25 @@ def test_cold_cache_is_slower_than_a_warm_one() -> None:
     task = make_task(SCALE, *SCALE_ARGUMENTS, n=20000)
     cold = replace(task, measure=MeasurePolicy(cache="cold"))
     assert statistics.median(works(cold)) > statistics.median(works(task))
+
+
+HALVE = """void f(float *x, int n) {
+    for (int i = 0; i < n; i++)
+        for (int r = 0; r < 100; r++) x[i] = x[i] * 0.5f + 1.0f;
+}"""
+
+
+@pytest.mark.parametrize(("share", "windows"), [(0.1, 1), (0.7, 8)])
+def test_what_is_restored_for_later_calls_leaves_a_warm_set_in_the_cache(share: float, windows: int) -> None:
+    """Small sets are restored together, large ones one by one."""
+    n = int(share * cache_sizes().l2_bytes) // 4
+    task = make_task(HALVE, array("x", role="inout"), scalar("n", "n"), n=n)
+    with baseline(task) as (evaluation, build, _):
+        session = evaluation.open(build, resolved(), purpose="search", number=0)
+        session.verify()
+        measurement = session.measure(problem=0, calls=8)
+        session.close()
+    assert measurement.notes["windows"] == windows
 
 
 def test_several_threads_are_timed_by_the_wall() -> None:

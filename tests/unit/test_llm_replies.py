@@ -6,7 +6,7 @@ import pytest
 
 from tuner.core.types import Kernel, Source, Variant
 from tuner.search.llm.offspring import Unusable, variant_of
-from tuner.search.llm.prompt import Facts, Failure, first_messages, next_messages
+from tuner.search.llm.prompt import PROMPTS, Facts, Failure, first_messages, next_messages, template
 from tuner.search.llm.reply import read_reply
 from tuner.search.remix import Offspring
 from tuner.spaces.source.edits import Applied, apply_edits, crossover, without
@@ -217,3 +217,24 @@ def test_the_prompt_has_what_is_known_and_stays_within_bounds() -> None:
     assert [m["role"] for m in repair] == ["system", "user", "assistant", "user"]
     assert "edit 1: no" in repair[-1]["content"]
     assert "```region 1" in next_messages(repair, "nonsense", ["no"], rewrite=True)[-1]["content"]
+
+
+def known(version: int) -> Facts:
+    features = {"ir_d1_loads_count": 3.0, "ir_d2_loads_count": 7.0, "ir_calls_count": 0.0, "text_bytes": 96.0}
+    return Facts(
+        program=parent().program,
+        numerics="exact",
+        ratio=1.0,
+        kind="plain",
+        task=[],
+        features=features,
+        version=version,
+    )
+
+
+def test_what_the_code_is_like_is_told_from_the_machine_code_inwards() -> None:
+    """Nothing that there is none of; an earlier run's prompt stays as it was."""
+    now, before = (first_messages(known(v))[1]["content"] for v in (PROMPTS, 2))
+    assert "Of its compiled code: text_bytes 96, ir_d2_loads_count 7, ir_d1_loads_count 3\n" in now + "\n"
+    assert "Of its compiled code: ir_calls_count 0, ir_d1_loads_count 3" in before
+    assert template(PROMPTS) != template(2)

@@ -322,7 +322,7 @@ def _survive(tmp_path: Path, count: int) -> None:
         )
 
     with server.serving(script) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 160")
+        spec = write(tmp_path, running.url, budget="evaluations: 100")
         live = begin(spec, tmp_path / "live.run", options(), backend=backend())
     played = options(llm=f"cassette:{live.path}")
     expected, rng, kills = archive_of(live.path), random.Random(2), 0

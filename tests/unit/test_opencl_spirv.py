@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Variant
 from tuner.driver.check import check_spec
 from tuner.evaluators.opencl.backend import OpenClBackend
@@ -299,7 +299,9 @@ def test_check_says_who_makes_the_code(intel: Bench) -> None:
     assert "passes to edit default<O3>" in facts["passes"]
 
 
-def test_spirv_is_not_put_into_an_application(intel: Bench) -> None:
+def test_a_candidate_with_passes_is_put_in_place_as_spirv(intel: Bench) -> None:
     build = intel.build(PREFIX)
-    with pytest.raises(UsageError, match="SPIR-V"):
-        intel.backend.replacement(intel.task, build.code, intel.resolved(PREFIX))
+    found = intel.backend.replacement(intel.task, build.code, intel.resolved(PREFIX))
+    assert (found.source, found.il) == ("", Program.from_code(build.code, folder="").il)
+    own = intel.build(O3)
+    assert intel.backend.replacement(intel.task, own.code, intel.resolved(O3)).source

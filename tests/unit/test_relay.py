@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tuner.evaluators.executors import relay as relays
 from tuner.evaluators.executors.relay import Link, Relay, knock, pack, serve, unpack
 
 Said = list[tuple[object, bytes | None]]
@@ -94,7 +95,7 @@ def test_messages_to_a_worker_keep_their_order(relay: Relay) -> None:
 
 
 def test_a_large_message_waits_for_nobodys_work(relay: Relay) -> None:
-    """What no socket's buffer holds is taken in while the worker is busy, so others get theirs."""
+    """What no socket's buffer holds waits for its worker, and others get theirs."""
     busy, go_on = threading.Event(), threading.Event()
 
     def answer(data: bytes) -> bytes:
@@ -110,6 +111,36 @@ def test_a_large_message_waits_for_nobodys_work(relay: Relay) -> None:
         assert gather(relay, 1) == [(1, b"5")]
         go_on.set()
         assert gather(relay, 2) == [(0, b"4"), (0, b"20000000")]
+
+
+def test_messages_behind_a_large_one_keep_their_order(relay: Relay) -> None:
+    sizes = [20_000_000, 3, 1_000_000, 0, 5]
+    with workers(relay, 1, lambda data: b"%d" % len(data)):
+        for size in sizes:
+            relay.send(pack([([0], bytes(size))]))
+        assert gather(relay, len(sizes)) == [(0, b"%d" % size) for size in sizes]
+
+
+def test_who_has_more_to_do_may_wait_for_others(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker 1 answers last and has nothing more to do: with its answer comes the one that was held back."""
+    monkeypatch.setattr(relays, "GATHER_PART", 1e12)
+    monkeypatch.setattr(relays, "GATHER_MOST_S", 600.0)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def answer(data: bytes) -> bytes:
+        if data == b"c":
+            begun.set()
+            go_on.wait()
+        if data == b"other":
+            begun.wait()
+        return data
+
+    with workers(relay, 2, answer):
+        relay.send(pack([([0], b"a"), ([0], b"b"), ([0], b"c"), ([1], b"other")]))
+        found = gather(relay, 3)
+        assert [data for place, data in found if place == 0] == [b"a", b"b"]
+        go_on.set()
+        assert gather(relay, 1) == [(0, b"c")]
 
 
 def test_nothing_to_tell_is_told_when_the_time_is_over(relay: Relay) -> None:

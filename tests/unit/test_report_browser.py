@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -231,7 +232,10 @@ def test_what_only_some_runs_have(browser: Any, run: Path, tmp_path: Path) -> No
     edits = next(r for r in data["variants"]["rows"] if r["number"] == data["variants"]["winner"])["edits"]
     data["result"] |= {
         "baselines": [{"name": "parameters", **rival}, {"name": "samples", **rival, "claim": "none"}],
-        "pareto": [{"trial": 3, "values": {"time_s": 1e-3}, "configuration": {"A": 1}}],
+        "pareto": [
+            {"trial": 3, "values": {"time_s": 1e-3, "energy_j": 2.345678}, "configuration": {"A": 1, "B": 7}},
+            {"trial": 5, "values": {"time_s": 2e-3, "energy_j": 1.25}, "configuration": {"A": 2, "B": 7}},
+        ],
         "light": {"bound_s": 1e-4, "best_over_bound": 3.5},
         "cost_model": {"audits": 7, "losses": 1, "loss_bound": 0.25, "fit_s": 0.5},
     }
@@ -243,6 +247,8 @@ def test_what_only_some_runs_have(browser: Any, run: Path, tmp_path: Path) -> No
     data["costs"]["llm"] = {
         "models": [{"model": "m-1", "calls": 2, "prompt_tokens": 1000, "completion_tokens": 10, "usd": 0.5}]
     }
+    gain = {"baseline_s": 2e-3, "best_s": 1e-3, "speed": [2.0, 1.9, 2.1], "weight": 0.5}
+    data["problems"] = [{"sizes": {"n": 67, "m": 3}, **gain}, {"sizes": {}, **gain}]
     target = tmp_path / "more.html"
     target.write_text(page_of(data))
     with tab(browser) as opened:
@@ -250,6 +256,11 @@ def test_what_only_some_runs_have(browser: Any, run: Path, tmp_path: Path) -> No
         text = opened.text()
         for words in ("simpler searches", "parameters", "1.100× to 1.300×", "every objective"):
             assert words in text
+        for words in ("On each problem", "n=67, m=3", "no. 2", "50.0%", "1.900× to 2.100×"):
+            assert words in text
+        opened.page.click("section:has(h2:text('every objective')) summary")
+        front = opened.page.inner_text("section:has(h2:text('every objective')) tbody")
+        assert front.split() == ["3", "1", "ms", "2.346", "J", "1", "5", "2", "ms", "1.25", "J", "2"]
         opened.show("tab-progress")
         assert "parameters: 1.20× confirmed" in opened.text()
         opened.show("tab-source")
@@ -310,6 +321,37 @@ def test_narrow_windows_do_not_scroll_sideways(browser: Any, report: str, width:
         for name in opened.tabs():
             opened.show(name)
             assert opened.page.evaluate("document.documentElement.scrollWidth") <= width, name
+
+
+def test_long_names_and_passes_stay_inside(browser: Any, run: Path, tmp_path: Path) -> None:
+    """Names without a place to break, and passes with options for lines: no tab scrolls sideways, long lists fold."""
+    follower = Follower(run)
+    follower.update()
+    name = "name_without_a_place_to_break_" * 5
+    text = json.dumps(collect(follower)).replace("WIDTH", name)
+    data = json.loads(text)
+    data["result"]["kernel"] = data["result"]["run"] = name
+    options = ";".join(f"option-{i}" for i in range(15))
+    single = {"worth": 1.1, "least": 1.0, "most": 1.2, "pairs": 2, "same_code": 0}
+    data["passes"]["pairs"] = [
+        *({**single, "name": f"simplifycfg<{options};{i}>"} for i in range(30)),
+        {**single, "name": "licm", "same_code": 2},
+    ]
+    target = tmp_path / "long.html"
+    target.write_text(page_of(data))
+    for width in (480, 1280):
+        with tab(browser) as opened:
+            opened.page.set_viewport_size({"width": width, "height": 800})
+            opened.open(target.as_uri())
+            for one in opened.tabs():
+                opened.show(one)
+                page = "document.documentElement"
+                assert opened.page.evaluate(f"{page}.scrollWidth - {page}.clientWidth") <= 0, one
+            opened.show("tab-passes")
+            assert "simplifycfg 16 options" in opened.text()
+            assert "option-3" not in opened.text()
+            assert "15 more" in opened.text()
+            assert "Same code with and without 1 pass" in opened.text()
 
 
 def test_trials_are_sorted_filtered_and_taken_apart(browser: Any, failing: str) -> None:

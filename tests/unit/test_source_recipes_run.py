@@ -14,8 +14,8 @@ from tuner.core.types import BuildRequest, Problem, Resolved, Status, Task
 from tuner.evaluators.host.backend import HostBackend, HostEvaluation
 from tuner.search.cooking import Attempt, cook
 from tuner.search.recipes import RECIPES
-from tuner.spaces.source.edits import Applied, applied
-from tuner.spaces.source.regions import read_program
+from tuner.spaces.source.edits import Applied, Edit, applied, apply_edits, crossover, without
+from tuner.spaces.source.regions import Program, read_program
 from tuner.spec.load import load_spec
 
 KERNELS = Path(__file__).resolve().parents[2] / "benchmarks" / "kernels"
@@ -25,7 +25,7 @@ FEW = {
     "floyd-warshall": ("untied",),
     "trmm": ("triangle_product", "outer_product"),
     "syrk": ("triangle_product", "inner_sums"),
-    "gemm": ("inner_product",),
+    "gemm": ("inner_product", "panel_product"),
     "correlation": ("triangle_product",),
     "atax": ("inner_sums", "loose"),
     "jacobi-2d": ("leaning", "together"),
@@ -86,6 +86,33 @@ def test_the_recipes_that_a_kernel_needs_are_right(name: str, evaluation: HostEv
         for made in variants[:2]:
             assert made.checked
             assert not (text := wrong(evaluation, made, rng)), f"{text}\n{made.variant.files[0].text}"
+
+
+def test_blocks_divide_the_tiles_that_they_are_in() -> None:
+    """What holds of two edits' tunables holds while both are there."""
+    program = read_program(task_of("gemm").kernel)
+    made = cook(
+        RECIPES["panel_product"],
+        Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False),
+    )
+    assert made is not None
+    whole = applied(made.program, made.edits)
+    assert {"TILE_I % ROWS_I == 0", "TILE_J % (VECTORS_J * LANES_J) == 0"} <= set(whole.constraints)
+    tiles = next(n for n, e in enumerate(made.edits) if e["op"] == "tile")
+    less = without(program, made.edits, {tiles})
+    assert {p.name for p in less.parameters} >= {"ROWS_I", "VECTORS_J"}
+    assert not any("TILE_" in c for c in less.constraints)
+    both = crossover(program, _tiled(program), made.edits, (1, 0))
+    sizes = {p.name for p in both.parameters}
+    assert "TILE_I_2" in sizes
+    assert "TILE_I_2 % ROWS_I == 0" in both.constraints
+
+
+def _tiled(program: Program) -> list[Edit]:
+    """One edit whose tunables have the names that a recipe's have as well."""
+    tunable = {"name": "TILE_I", "values": [8, 16], "default": 8}
+    edit = {"op": "strip_mine", "function": "gemm", "loops": ["i"], "parameters": [tunable]}
+    return list(apply_edits(program, [edit]).variant.edits)
 
 
 @pytest.mark.slow

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.control import Control
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
+from rich.segment import ControlType, Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -44,21 +49,32 @@ def progress() -> LiveProgress | PlainProgress:
 
 
 class LiveProgress:
-    """A panel that redraws itself on a terminal and goes away when the run is over."""
+    """A panel that redraws itself on a terminal, at any width it is given, and goes away when the run is over."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._figures = Figures()
         self._console = console or Console(stderr=True)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._frame = _Frame()
         self._drawn_s = 0.0
+        self._drawing = False
+        self._resized = False
+        self._former: Any = None
 
     def __enter__(self) -> LiveProgress:
         self._live.start()
+        if threading.current_thread() is threading.main_thread():
+            self._former = signal.signal(signal.SIGWINCH, self._on_resize)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._former is not None:
+            signal.signal(signal.SIGWINCH, self._former)
+            self._former = None
+        # An empty frame first: the last one may be taller than the terminal, and rich would show all of it.
+        self._show(_Frame())
         self._live.stop()
 
     def event(self, kind: str, body: Mapping[str, Any]) -> None:
@@ -67,7 +83,63 @@ class LiveProgress:
         now = time.monotonic()
         if now - self._drawn_s >= REDRAW_S:
             self._drawn_s = now
-            self._live.update(panel(self._figures, self._console.width), refresh=True)
+            self._draw()
+
+    def _draw(self) -> None:
+        """Draws until the terminal was not resized meanwhile: a signal's handler may run at any point of it."""
+        self._drawing = True
+        try:
+            while True:
+                self._resized = False
+                columns = self._console.width
+                self._show(_Frame(panel(self._figures, columns), columns))
+                if not self._resized:
+                    return
+        finally:
+            self._drawing = False
+
+    def _show(self, frame: _Frame) -> None:
+        """Takes away what a narrower terminal has wrapped of the frame that stands, then draws."""
+        wrapped = self._frame.wrapped(self._console.width)
+        if wrapped:
+            up = ((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)) * wrapped
+            self._console.control(Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2), *up))
+        self._frame = frame
+        self._live.update(frame, refresh=True)
+
+    def _on_resize(self, number: int, stack: Any) -> None:
+        self._resized = True
+        if not self._drawing:
+            self._draw()
+
+
+class _Frame:
+    """What stands on the terminal: a drawing that knows how many rows of how many columns it became."""
+
+    def __init__(self, drawing: RenderableType = "", columns: int = 0) -> None:
+        self._drawing = drawing
+        self._columns = min(WIDEST, columns)
+        self._rows = 0
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = console.render_lines(self._drawing, options)
+        # rich cuts off what does not fit.
+        self._rows = min(len(lines), console.height)
+        for line in lines:
+            yield from line
+            yield Segment.line()
+
+    def wrapped(self, columns: int) -> int:
+        """Rows more than were drawn, on a terminal that has so many columns now and wraps lines anew.
+
+        Terminals that cut lines off instead keep the rows that there were.
+        """
+        return 0 if _cuts_lines() else self._rows * (max(1, -(-self._columns // max(1, columns))) - 1)
+
+
+def _cuts_lines() -> bool:
+    """Whether the terminal, once narrowed, cuts lines off: xterm and GNU screen do, others wrap them anew."""
+    return "TMUX" not in os.environ and bool({"XTERM_VERSION", "STY"} & os.environ.keys())
 
 
 class PlainProgress:

@@ -23,6 +23,7 @@ __all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_re
 PIPELINE_SHOWN = 160
 LIGHT_SHOWN = 20.0
 """A bound farther away says nothing: the kernel is bound by something else."""
+LONGEST_LINE = 160
 FRONT_SHOWN = 12
 
 
@@ -247,7 +248,9 @@ def print_check(report: CheckReport) -> None:
     """What a spec describes and whether its baseline holds."""
     print(f"{report.name}: {'ok' if report.ok else 'the baseline fails'}")
     for label, line in report.lines:
-        print(f"  {label:12} {line}")
+        # A list that no terminal shows in a line stands in as many as it has items.
+        for number, part in enumerate(line.split("; ") if len(line) > LONGEST_LINE else [line]):
+            print(f"  {'' if number else label:12} {part}")
     for warning in report.warnings:
         print(f"  warning      {warning}")
 

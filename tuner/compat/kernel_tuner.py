@@ -40,7 +40,7 @@ _UNSUPPORTED = {
     "compiler": "the source is built by clang, NVRTC or the OpenCL driver",
     "log": "the run record holds everything",
     "simulation_mode": "tuner import reads a cache, and tune searches it",
-    "parallel": "candidates are timed one at a time; tune --executor ray uses several devices",
+    "parallel": "candidates are timed one at a time; tuner tune --executor ray uses several devices",
     "observers": "only time is measured",
     "objective": "only time is measured",
     "objective_higher_is_better": "only time is measured",

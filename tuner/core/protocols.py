@@ -165,7 +165,7 @@ class Backend(Protocol):
 
         The pipeline ``default<O3>`` alone is what the backend's own compiler does at its highest level. A backend
         that has passes for some targets or on some machines only may say what is lacking by a method
-        ``passes_missing`` of the target.
+        ``passes_missing`` of the target, or ``passes_missing_for`` of the target and the kernel's language.
         """
         ...
 
@@ -208,6 +208,7 @@ class Replacement:
 
     Attributes:
         source, options: that the device's compiler is given.
+        il: an intermediate language that it is given in the place of the source; empty where it is not.
         geometries: of a launch on each of the task's problems: ``grid``, ``block`` and ``shared_bytes`` of
             :class:`tuner.spaces.launch.Geometry`.
     """
@@ -215,6 +216,7 @@ class Replacement:
     source: str
     options: str
     geometries: tuple[Any, ...]
+    il: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

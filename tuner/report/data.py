@@ -10,12 +10,14 @@ from typing import Any
 from tuner.core.errors import TunerError
 from tuner.core.types import Status
 from tuner.driver.audit import AuditReport, audit
+from tuner.driver.outcome.by_problem import gains
 from tuner.report.costs import costs
 from tuner.report.follow import Follower
 from tuner.report.importance import importance
 from tuner.report.passes import passes
 from tuner.report.trials import MESSAGE_LONGEST, dimensions, rounded, trial_columns
 from tuner.report.variants import variants
+from tuner.spec.workload import INDEX
 
 __all__ = ["DATA_VERSION", "collect"]
 
@@ -71,6 +73,7 @@ def collect(
         "trials": trial_columns(follower, tunables),
         "controls": _controls(follower),
         "finals": _finals(follower),
+        "problems": _problems(follower),
         "failures": _failures(follower),
         "variants": variants(state, follower.spec.task.kernel.variant.files),
         "importance": found["importance"],
@@ -181,6 +184,24 @@ def _finals(follower: Follower) -> dict[str, Any]:
             rows.setdefault(sample.trial, []).append(value)
         found[purpose] = [{"trial": n, "times_s": times} for n, times in rows.items()]
     return found
+
+
+def _problems(follower: Follower) -> list[dict[str, Any]]:
+    """What a confirmed winner gains on each problem, where there are several; seconds of one call."""
+    problems = follower.spec.task.problems
+    found = gains(follower.state) if follower.outcome.summary.improved else ()
+    if len(problems) < 2 or not found:
+        return []
+    return [
+        {
+            "sizes": {name: size for name, size in problem.sizes.items() if name != INDEX},
+            "weight": rounded(weight),
+            "speed": [rounded(v) for v in gain.speedup],
+            "baseline_s": rounded(gain.baseline_s),
+            "best_s": rounded(gain.best_s),
+        }
+        for problem, gain, weight in zip(problems, found, follower.state.settings.weights, strict=True)
+    ]
 
 
 def _failures(follower: Follower) -> list[dict[str, Any]]:

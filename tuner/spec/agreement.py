@@ -14,7 +14,7 @@ from tuner.core.types import Argument, ArgumentRole, opaque_bytes
 from tuner.spec.signature import CType, Function, SourceReader
 from tuner.spec.yaml_places import Path, View, closest
 
-__all__ = ["check_entry", "entries_of", "functions_of", "without_local"]
+__all__ = ["check_entry", "check_signature", "entries_of", "functions_of", "without_local"]
 
 _CALLABLE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
@@ -74,10 +74,28 @@ def check_entry(
     if len(defined) > 1:
         # Overloads: the one that takes as many arguments.
         defined = [f for f in defined if len(f.parameters) == len(arguments)] or defined
-    function = without_local(defined[0])
+    return check_signature(defined[0], reader.language, arguments, returns, view, shared=shared)
+
+
+def check_signature(
+    defined: Function,
+    language: str,
+    arguments: Sequence[Argument],
+    returns: str | None,
+    view: View,
+    *,
+    shared: bool = False,
+) -> Function:
+    """A function can be called and takes the arguments of the spec; see :func:`check_entry`.
+
+    Raises:
+        SpecError: it does not.
+    """
+    entry = defined.name
+    function = without_local(defined)
     path: Path = ("kernel", "entry")
-    if reader.language == "opencl":
-        _check_kernel(defined[0], view, shared=shared)
+    if language == "opencl":
+        _check_kernel(defined, view, shared=shared)
     if function.template:
         hint = 'write an extern "C" function that calls it'
         raise view.error(path, f"{entry!r} is a template", hint)

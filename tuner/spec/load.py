@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from tuner.core.canonical import digest_json
 from tuner.core.errors import Place, SpecError
 from tuner.core.types import Argument, MeasurePolicy, Task
+from tuner.evaluators.opencl.module import SPIRV
 from tuner.spaces.space import Space
 from tuner.spec.arguments import check_python_function, make_arguments, make_problems, verify_problems
 from tuner.spec.doubts import doubts
@@ -24,6 +25,7 @@ from tuner.spec.kernels import kernel_names, kernel_views
 from tuner.spec.machine import check_live, choose_backend, without_passes
 from tuner.spec.messages import to_spec_error
 from tuner.spec.models import LlmModel, SpecModel
+from tuner.spec.modules import module_functions
 from tuner.spec.recorded_cuda import cuda_functions
 from tuner.spec.sections import (
     NOT_YET,
@@ -254,7 +256,7 @@ class _Loader:
         tunables = make_tunables(model, parameters, arguments, problems, view)
         if not called:
             tunables = replace(tunables, measured=sources.variant.files[0].text)
-        passless = without_passes(backend, model.target, tunables) if self.live else ()
+        passless = without_passes(backend, model.target, sources.language, tunables) if self.live else ()
         if passless or not self.live:
             tunables = replace(tunables, passes_asked=False)
         files = {**sources.files, **self._further_files(model, view), **(self.recorded or {})}
@@ -326,6 +328,9 @@ class _Loader:
         if sources.language == "cuda":
             text = sources.variant.files[0].text
             return read_workload(model, view, Path(self.folder), lambda entry: cuda_functions(text, entry))
+        if sources.language == SPIRV:
+            text = sources.variant.files[0].text
+            return read_workload(model, view, Path(self.folder), lambda entry: module_functions(text, entry))
         if sources.language != "opencl":
             hint = "give arguments instead"
             raise view.error(("workload",), f"recordings of {sources.language} are {NOT_YET}", hint, key=True)

@@ -12,20 +12,29 @@ from tuner.core.errors import SpecError
 from tuner.core.types import Task
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.flags import sort_flags
+from tuner.evaluators.opencl.module import SPIRV
 from tuner.search import proposers
 from tuner.search import registry as searchers
 from tuner.spec.agreement import check_entry
 from tuner.spec.models import SpecModel
+from tuner.spec.modules import check_module
 from tuner.spec.sections import NOT_YET
 from tuner.spec.signature import SourceReader
 from tuner.spec.tunables import Tunables
 from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View, closest
 
-__all__ = ["check_live", "choose_backend", "without_passes"]
+__all__ = ["check_live", "choose_backend", "passes_missing", "without_passes"]
 
-_BACKENDS = {"c": "host", "c++": "host", "opencl": "opencl", "cuda": "cuda", "recorded": "recorded"}
-_TAKES = {"host": "C and C++", "opencl": "OpenCL C", "cuda": "CUDA"}
+_BACKENDS = {
+    "c": "host",
+    "c++": "host",
+    "opencl": "opencl",
+    "spirv": "opencl",
+    "cuda": "cuda",
+    "recorded": "recorded",
+}
+_TAKES = {"host": "C and C++", "opencl": "OpenCL C and SPIR-V", "cuda": "CUDA"}
 
 
 def choose_backend(model: SpecModel, language: str, view: View, *, live: bool) -> str:
@@ -59,19 +68,28 @@ def choose_backend(model: SpecModel, language: str, view: View, *, live: bool) -
     return backend
 
 
-def without_passes(backend: str, target: str, tunables: Tunables) -> tuple[str, ...]:
+def without_passes(backend: str, target: str, language: str, tunables: Tunables) -> tuple[str, ...]:
     """What to say where passes are asked for and the device's compiler takes none; the rest is tuned."""
     if not tunables.passes_asked or backend == "host":
         return ()
     made = backends.create(backend)
-    if made.pass_catalogue(target) is not None:
+    reason = passes_missing(backend, target, language)
+    if not reason and made.pass_catalogue(target) is not None:
         return ()
-    missing = getattr(made, "passes_missing", None)
-    reason = missing(target) if callable(missing) else ""
     why = f" ({reason})" if reason else ""
     return (
         f"space.passes: pass orders are not available on the {backend} backend here{why}; the rest is tuned",
     )
+
+
+def passes_missing(backend: str, target: str, language: str) -> str:
+    """What pass orders of a kernel lack here, as its backend says; empty where it says nothing."""
+    made = backends.create(backend)
+    of_language = getattr(made, "passes_missing_for", None)
+    if callable(of_language):
+        return str(of_language(target, language))
+    missing = getattr(made, "passes_missing", None)
+    return str(missing(target)) if callable(missing) else ""
 
 
 def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> None:
@@ -87,6 +105,8 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
         _check_name(name, "proposer", proposers.names(), ("search", "proposers", i), view)
     if task.backend != "host":
         _check_flags(task.backend, tunables, view)
+        if task.kernel.language == SPIRV:
+            check_module(task, tunables, view)
         if task.kernel.language == "opencl":
             _check_opencl(task, tunables, view)
         return

@@ -49,7 +49,7 @@ __all__ = [
     "schema",
 ]
 
-Language = Literal["c", "c++", "opencl", "cuda", "recorded"]
+Language = Literal["c", "c++", "opencl", "spirv", "cuda", "recorded"]
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 Arithmetic = Annotated[

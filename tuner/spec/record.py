@@ -12,15 +12,16 @@ from pathlib import Path
 
 import yaml
 
-from tuner.core.errors import SpecError
+from tuner.core.errors import BaselineError, SpecError
 from tuner.evaluators.opencl.flags import check_flags
+from tuner.evaluators.opencl.module import SUFFIX, entry_point, module_bytes
 from tuner.recorders.recordings.format import Recording
 from tuner.spec.included import include_folders, with_headers
 from tuner.spec.reached import reached_text
 from tuner.spec.replayable import group_of
 from tuner.spec.workload import AXES
 
-__all__ = ["EVOLVED", "quoted", "write_spec"]
+__all__ = ["EVOLVED", "quoted", "target_of", "write_module_spec", "write_spec"]
 
 EVOLVED = "  source: {evolve: true}     # nothing else can be tuned without knowing more of the kernel"
 """The line under ``space`` where the application has already set all that could be tried."""
@@ -40,7 +41,13 @@ _PLATFORMS = {
 
 
 def write_spec(
-    recordings: Sequence[Recording], *, name: str, pattern: str, base: Path, evaluations: int = 60
+    recordings: Sequence[Recording],
+    *,
+    name: str,
+    pattern: str,
+    base: Path,
+    evaluations: int = 60,
+    passes: bool = False,
 ) -> tuple[str, str]:
     """Source and spec of one kernel.
 
@@ -53,6 +60,7 @@ def write_spec(
         pattern: of the recordings' files, relative to the spec.
         base: where the application ran, for its headers.
         evaluations: the budget.
+        passes: whether pass orders can be tuned for its device.
 
     Returns:
         The source and the YAML text.
@@ -70,28 +78,75 @@ def write_spec(
         entry=first.entry,
         left=lambda name: False,
     )
+    grouped = bool(_GROUPED.search(reached_text(text, first.entry)))
+    return text, _spec(
+        recordings, f"{name}.cl", pattern, options, grouped=grouped, evaluations=evaluations, passes=False
+    )
+
+
+def write_module_spec(
+    recordings: Sequence[Recording],
+    *,
+    name: str,
+    pattern: str,
+    base: Path,
+    evaluations: int = 60,
+    passes: bool = False,
+) -> tuple[str, str]:
+    """Module, as text, and spec of one kernel whose program the application made of SPIR-V.
+
+    As :func:`write_spec`; nothing is included, and where passes can be tuned they are.
+    """
+    first = recordings[0]
+    try:
+        grouped = entry_point(module_bytes(first.text), first.entry).grouped
+    except BaselineError as error:
+        raise SpecError(error.message, error.hint) from None
+    options = _options(first)
+    return first.text, _spec(
+        recordings,
+        f"{name}{SUFFIX}",
+        pattern,
+        options,
+        grouped=grouped,
+        evaluations=evaluations,
+        passes=passes,
+    )
+
+
+def _spec(
+    recordings: Sequence[Recording],
+    source: str,
+    pattern: str,
+    options: str,
+    *,
+    grouped: bool,
+    evaluations: int,
+    passes: bool,
+) -> str:
+    first = recordings[0]
     lines = [
         f"# Recorded from an application: {len(recordings)} of its launches of {first.entry}.",
-        f"kernel: {{source: {quoted(name + '.cl')}, entry: {quoted(first.entry)}}}",
-        f"target: {quoted(_PLATFORMS.get(first.platform, first.device or 'native'))}",
+        f"kernel: {{source: {quoted(source)}, entry: {quoted(first.entry)}}}",
+        f"target: {quoted(target_of(first))}",
         f"workload: {quoted(pattern)}",
     ]
-    space = _groups(recordings, text)
-    lines += space[0]
+    launch, parameters = _groups(recordings, grouped)
+    lines += launch
     further = [option for option in _EXTRA if option not in options.split()]
-    lines += ["space:", *space[1]]
-    if not space[1] and not further:
+    lines += ["space:", *parameters]
+    if not parameters and not further and first.form == "source":
         lines.append(EVOLVED)
     lines.append("  flags:")
     if options:
         lines.append(f"    recorded: [{quoted(options)}]            # as the application builds it")
     lines.append(f"    extra: {['', *further]}")
     lines += [
-        "  passes: off",
+        '  passes: {base: "default<O3>"}' if passes else "  passes: off",
         "verify: {reference: recording}",
         f"search: {{budget: {{evaluations: {evaluations}}}}}",
     ]
-    return text, "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _options(recording: Recording) -> str:
@@ -121,10 +176,15 @@ def _options(recording: Recording) -> str:
     return shlex.join(joined)
 
 
-def _groups(recordings: Sequence[Recording], text: str) -> tuple[list[str], list[str]]:
+def target_of(recording: Recording) -> str:
+    """The spec's ``target`` that means the device of a recording."""
+    return _PLATFORMS.get(recording.platform, recording.device or "native")
+
+
+def _groups(recordings: Sequence[Recording], grouped: bool) -> tuple[list[str], list[str]]:
     """Lines for launch and for parameters; none where the kernel may know its work-group."""
     local = any(a.kind in ("local", "empty") for r in recordings for a in r.arguments)
-    if local or _GROUPED.search(reached_text(text, recordings[0].entry)):
+    if local or grouped:
         return ["# The kernel may know its work-group's size, so that stays as it was recorded."], []
     names = _GROUPS[len(recordings[0].global_size)]
     starts = group_of(recordings[0])

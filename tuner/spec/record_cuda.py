@@ -36,7 +36,13 @@ _GROUPS = {
 
 
 def write_cuda_spec(
-    recordings: Sequence[Recording], *, name: str, pattern: str, base: Path, evaluations: int = 60
+    recordings: Sequence[Recording],
+    *,
+    name: str,
+    pattern: str,
+    base: Path,
+    evaluations: int = 60,
+    passes: bool = False,
 ) -> tuple[str, str]:
     """Source and spec of one kernel.
 
@@ -46,6 +52,7 @@ def write_cuda_spec(
         pattern: of the recordings' files, relative to the spec.
         base: where the application ran, for its headers.
         evaluations: the budget.
+        passes: whether pass orders can be tuned for its device.
 
     Returns:
         The source and the YAML text.

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tuner.core.errors import SpecError
+from tuner.core.errors import BaselineError, SpecError
+from tuner.evaluators.opencl.module import entry_point, module_bytes
 from tuner.recorders.recordings.format import RecordedArgument, Recording
 from tuner.spec.signature import CType, Function
 from tuner.spec.yaml_places import View
@@ -68,8 +69,8 @@ def check_replayable(name: str, recording: Recording, function: Function, view: 
 
     if recording.api != "opencl":
         raise refuse(f"a recording of a {recording.api} function", "tune it with its arguments in the spec")
-    if recording.form != "source":
-        raise refuse("its program was captured without source", "only OpenCL C source can be tuned")
+    if recording.form not in ("source", "il"):
+        raise refuse("its program was captured without source", "only OpenCL C and SPIR-V can be tuned")
     if len(recording.arguments) != len(function.parameters):
         taken = len(function.parameters)
         raise refuse(
@@ -77,7 +78,7 @@ def check_replayable(name: str, recording: Recording, function: Function, view: 
         )
     if any(g % b for g, b in zip(recording.global_size, group_of(recording), strict=True)):
         raise refuse("its work-groups do not divide its grid", "such launches cannot be replayed yet")
-    if len(recording.global_size) < 3 and "get_work_dim" in recording.text:
+    if len(recording.global_size) < 3 and _asks_axes(recording):
         raise refuse("the kernel asks for the number of axes", "such launches cannot be replayed yet")
     for i, (argument, (given, kind)) in enumerate(zip(recording.arguments, function.parameters, strict=True)):
         label = f"argument {given or i}"
@@ -103,6 +104,16 @@ def check_replayable(name: str, recording: Recording, function: Function, view: 
         if not kind.pointer:
             check_number(argument.value, kind.dtypes[0], label, refuse)
     _check_overlaps(recording, function, refuse)
+
+
+def _asks_axes(recording: Recording) -> bool:
+    if recording.form == "il":
+        try:
+            return entry_point(module_bytes(recording.text), recording.entry).asks_axes
+        except BaselineError:
+            # Its own source may still be there: what that gives has to equal what was recorded.
+            return False
+    return "get_work_dim" in recording.text
 
 
 def is_opaque(kind: CType) -> bool:

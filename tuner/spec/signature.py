@@ -49,6 +49,7 @@ DTYPES: Mapping[str, tuple[str, ...]] = {
     "unsigned short": ("uint16",),
     "int": ("int32",),
     "unsigned int": ("uint32",),
+    "enum": ("int32", "uint32"),
     "long": ("int64",),
     "unsigned long": ("uint64",),
     "long long": ("int64",),
@@ -298,6 +299,7 @@ _KERNEL_MARKS = ("DeviceKernelAttr", "OpenCLKernelAttr")
 _QUALIFIERS = re.compile(
     r"\b(const|volatile|_Atomic|struct|union|enum|__global|__local|__constant|__private|__generic)\b"
 )
+_ENUM = re.compile(r"\benum\b")
 _VECTOR = re.compile(r"__attribute__\(\(ext_vector_type\((\d+)\)\)\)")
 
 
@@ -323,6 +325,9 @@ def _c_type(given: Mapping[str, Any]) -> CType:
     if array:
         element = array["element"]
         return CType(text=written, base=_bare(element), pointer=True, constant="const" in element.split())
+    if _ENUM.search(text) and "*" not in text:
+        # Whatever it is called, it is passed as an int.
+        return CType(text=written, base="enum")
     stars = text.count("*")
     if stars == 0:
         width = _width(text)

@@ -1,4 +1,4 @@
-"""The files that a kernel consists of: sources, and the headers beside them that they include.
+"""The files that a kernel consists of: sources, and the headers beside them that they include; or a module.
 
 Reads through a function that it is handed, so that a run record can stand in for the file system. May not parse C.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from tuner.core.types import Source, Variant
+from tuner.evaluators.opencl.module import SPIRV, SUFFIX, module_text
 from tuner.spec.models import KernelModel
 from tuner.spec.yaml_places import View, closest
 
@@ -32,6 +33,7 @@ _LANGUAGES = {
     ".C": "c++",
     ".cl": "opencl",
     ".cu": "cuda",
+    SUFFIX: SPIRV,
     ".json": "recorded",
 }
 
@@ -54,12 +56,14 @@ class Sources:
 
 
 def folder_reader(folder: Path) -> Reader:
-    """Reads from a folder."""
+    """Reads from a folder; of a module its text."""
 
     def read(name: str) -> str:
         path = folder / name
         if path.is_file() and path.stat().st_size > _MAX_BYTES:
             raise OSError(f"larger than {_MAX_BYTES >> 20} MiB")
+        if path.suffix == SUFFIX:
+            return module_text(path.read_bytes())
         return path.read_text(encoding="utf-8")
 
     return read

@@ -61,6 +61,7 @@ class Winner:
         kernel: its name.
         recording: of the kernel that it replaces; its program has to be the application's to the last byte.
         source, options: of the winner.
+        il: what its program is made of in the place of the source, where it is not empty.
         local: its work-group along each axis; empty where it stays as the application has it.
     """
 
@@ -69,6 +70,7 @@ class Winner:
     source: str
     options: str
     local: tuple[int, ...]
+    il: bytes = b""
     absent: str = "the application launches no kernel of the recorded program"
 
     @property
@@ -85,7 +87,8 @@ class Winner:
         local = " ".join(map(str, (*self.local, 1, 1, 1)[:3] if self.local else (0, 0, 0)))
         files = {
             **program_files(self.recording, self.kernel),
-            "winner": self.source.encode(),
+            "winner": self.il or self.source.encode(),
+            "winner.form": b"il" if self.il else b"source",
             "winner.options": self.options.encode(),
             "winner.local": local.encode(),
         }

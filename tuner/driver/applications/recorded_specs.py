@@ -16,10 +16,12 @@ from typing import Any
 
 from tuner.core.errors import SpecError, TunerError
 from tuner.core.files import write_atomically
+from tuner.evaluators.opencl.module import SPIRV, SUFFIX, module_bytes
 from tuner.recorders.recordings.capture import Ran
 from tuner.recorders.recordings.format import Recording
 from tuner.spec.load import load_spec
-from tuner.spec.record import write_spec
+from tuner.spec.machine import passes_missing
+from tuner.spec.record import target_of, write_module_spec, write_spec
 from tuner.spec.record_cuda import write_cuda_spec
 
 __all__ = ["FOLDER", "INDEX_FILE", "RecordReport", "Taken", "file_name", "notes_of", "write_specs"]
@@ -30,7 +32,13 @@ EVALUATIONS = 60
 """The budget that a spec of one kernel gets; twice as many are shared by several, in proportion to their time."""
 LEAST_EVALUATIONS = 10
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
-_WRITERS = MappingProxyType({"opencl": (write_spec, ".cl"), "cuda": (write_cuda_spec, ".cu")})
+_WRITERS = MappingProxyType(
+    {
+        ("opencl", "source"): (write_spec, ".cl"),
+        ("opencl", "il"): (write_module_spec, SUFFIX),
+        ("cuda", "source"): (write_cuda_spec, ".cu"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +172,7 @@ def _write_kernel(
     paths = tuple(taken.path for taken in group)
     first = group[0].recording
     one = replace(one, recordings=paths)
-    if first.form != "source":
+    if (first.api, first.form) not in _WRITERS:
         image = "write a spec that names the source, with these recordings as its workload"
         cure = image if first.form == "image" else "it cannot be tuned"
         return replace(
@@ -172,7 +180,7 @@ def _write_kernel(
             notes=(f"{name} was captured without its source ({first.form}): {cure}",),
         )
     evaluations = EVALUATIONS if alone else max(LEAST_EVALUATIONS, round(2 * EVALUATIONS * one.share))
-    write, suffix = _WRITERS[first.api]
+    write, suffix = _WRITERS[first.api, first.form]
     try:
         source, spec = write(
             [taken.recording for taken in group],
@@ -180,12 +188,14 @@ def _write_kernel(
             pattern=pattern,
             base=Path.cwd(),
             evaluations=evaluations,
+            passes=first.form == "il" and not passes_missing(first.api, target_of(first), SPIRV),
         )
     except SpecError as error:
         # What was recorded is there, and may be tuned with a spec that a person writes.
         return replace(one, notes=(f"{name} gets no spec: {error}",))
     path = folder / f"{name}.yaml"
-    write_atomically(folder / f"{name}{suffix}", source.encode())
+    data = module_bytes(source) if suffix == SUFFIX else source.encode()
+    write_atomically(folder / f"{name}{suffix}", data)
     write_atomically(path, spec.encode())
     notes = []
     try:

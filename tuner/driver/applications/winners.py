@@ -84,6 +84,7 @@ def winner_of(path: Path) -> WinnerInPlace:
         kernel=spec.task.kernel.entry,
         recording=recordings[0],
         source=found.source,
+        il=found.il,
         options=found.options,
         local=_local(found, spec.task.problems, recordings, path),
     )

@@ -26,18 +26,19 @@ def result_card(outcome: Outcome, rows: Sequence[Mapping[str, Any]]) -> str:
     summary = outcome.summary
     figure, words = _answer(outcome)
     changes = "".join(
-        f"<tr><td style='text-align:left'><code>{html.escape(name)}</code></td>"
+        f"<tr><td style='text-align:left;vertical-align:top'><code>{html.escape(name)}</code></td>"
         f"<td style='text-align:left'><code>{html.escape(_short(value))}</code></td></tr>"
         for name, value in summary.changes.items()
     )
     table = f"<table style='margin:.4em 0'>{changes}</table>" if changes else ""
     counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)
+    counts = f" ({counts})" if counts else ""
     return (
         "<div style='border:1px solid rgba(128,128,128,.45);border-radius:8px;padding:.7em 1em;max-width:46em'>"
         f"<div><b>{html.escape(outcome.kernel)}</b> on {html.escape(outcome.device or outcome.backend)}</div>"
         f"<div style='font-size:2em;font-weight:700;line-height:1.3'>{figure}</div>"
         f"<div>{html.escape(words)}</div>{table}{_line(rows)}"
-        f"<div style='opacity:.7'>{summary.trials['total']} trials ({html.escape(counts)}) in {summary.wall_s:.0f} s; "
+        f"<div style='opacity:.7'>{summary.trials['total']} trials{html.escape(counts)} in {summary.wall_s:.0f} s; "
         f"{html.escape(str(outcome.path))}</div></div>"
     )
 

@@ -17,6 +17,7 @@ from tuner.driver.opening import open_lineup
 from tuner.driver.outcome.outcome import Outcome, outcome
 from tuner.driver.outcome.wise import merged_file, wisdom_of
 from tuner.driver.state.run import RunState
+from tuner.evaluators.opencl.module import SPIRV, module_bytes
 from tuner.recorders.record import RunRecord
 from tuner.spaces.launch import geometry
 from tuner.spaces.source.edits import apply_edits
@@ -84,7 +85,8 @@ def export(path: Path, folder: Path) -> list[Path]:
 
     put(f"{spec.name}.o" if spec.task.launch is None else f"{spec.name}.code", code)
     for source in variant.files:
-        put(source.name, source.text.encode())
+        is_module = spec.task.kernel.language == SPIRV
+        put(source.name, module_bytes(source.text) if is_module else source.text.encode())
     patch = unified_patch(spec.task.kernel.variant, variant)
     if patch:
         put(f"{spec.name}.patch", patch.encode())

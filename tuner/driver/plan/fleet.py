@@ -9,6 +9,7 @@ is taken over the baseline's time on that device, so equal devices need not be q
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tuner.core.types import BASELINE, Status
@@ -28,6 +29,7 @@ from tuner.driver.plan.actions import (
 from tuner.driver.plan.upcoming import control_calls, end_body, not_built, stop_reason, trial_action
 from tuner.driver.state.lanes import Lane
 from tuner.driver.state.run import RunState
+from tuner.driver.state.trials import TrialState
 
 __all__ = ["decision", "effects"]
 
@@ -42,18 +44,26 @@ def decision(state: RunState) -> Action | None:
     # Before what is beyond the budget is closed: of a pool the best are to be kept, not the first.
     asked = pruning.judge_asked(state)
     if asked is not None:
-        return replace(asked, keep=max(1, _demand(state, len(asked.trials))))
-    ended = _ended(state)
+        return replace(asked, keep=max(1, _demand(state, _unplaced(state) - len(asked.trials))))
+    # Asked after every event, with most of the queue on devices: one look at it serves all that follows.
+    trials = state.trials
+    loose = [
+        (before, trial)
+        for before, n in enumerate(state.queue)
+        if (trial := trials[n]).lane is None or trial.verify is not None or n == BASELINE
+    ]
+    ended = _ended(state, loose)
     if ended is not None:
         return ended
     built = _judge_built(state)
     if built is not None:
         return built
-    placement = _placement(state)
+    waiting = [trial for _, trial in loose if trial.lane is None]
+    placement = _placement(state, [trial for trial in waiting if trial.build is not None])
     if placement is not None:
         return placement
     if state.search_stop is None:
-        return _search(state)
+        return _search(state, len(waiting))
     if state.queue:
         return None
     action = final.next_action(state)
@@ -97,13 +107,13 @@ def effects(state: RunState) -> list[Action]:
     return found
 
 
-def _ended(state: RunState) -> Decide | None:
-    """The end of the first trial in the queue that has one; asked after every event, so most are passed over fast."""
+def _ended(state: RunState, loose: Sequence[tuple[int, TrialState]]) -> Decide | None:
+    """The end of the first trial that has one, of those that are not being evaluated; with places in the queue."""
     left = math.inf if state.limit is None else state.limit - state.evaluations
     failed = state.baseline is not None and state.baseline["status"] != Status.OK
-    trials = state.trials
-    for before, number in enumerate(state.queue):
-        trial = trials[number]
+    late = state.clock_s >= state.search_deadline_s
+    for before, trial in loose:
+        number = trial.number
         if trial.build is None:
             if before >= left or trial.judged:
                 ended = not_built(state, trial)
@@ -113,10 +123,20 @@ def _ended(state: RunState) -> Decide | None:
         # While it is on a device only what came from there can end it.
         if trial.lane is not None and trial.verify is None and not (failed and number == BASELINE):
             continue
+        if trial.verify is None and not late and _only_waits(state, trial):
+            continue
         action = trial_action(state, trial)
         if isinstance(action, Decide):
             return action
     return None
+
+
+def _only_waits(state: RunState, trial: TrialState) -> bool:
+    """Whether a built trial plainly has nothing before it but its turn on a device; false: it has to be looked at."""
+    build = trial.build
+    if trial.number == BASELINE or trial.judged or build is None or build["status"] != Status.OK:
+        return False
+    return state.keys.get(build["key"], trial.number) == trial.number
 
 
 def _judge_built(state: RunState) -> Judge | None:
@@ -138,10 +158,8 @@ def _waits_for_models(state: RunState) -> Await | None:
     return action if isinstance(action, Await) else None
 
 
-def _placement(state: RunState) -> Decide | None:
-    """A built candidate for the free device with the least to do."""
-    waiting = [state.trials[n] for n in state.queue if state.trials[n].lane is None]
-    waiting = [t for t in waiting if t.build is not None]
+def _placement(state: RunState, waiting: Sequence[TrialState]) -> Decide | None:
+    """One of the built candidates that are on no device, for the free device with the least to do."""
     if not waiting:
         return None
     first = waiting[0].number == BASELINE
@@ -163,7 +181,8 @@ def _free_lanes(state: RunState, *, calibrated: bool) -> list[Lane]:
     free = [
         lane
         for lane in state.lanes.values()
-        if lane.room and lane.usable
+        # First what most devices fail on: this is asked for every trial, with all devices.
+        if len(lane.trials) <= lane.quick and lane.usable
         if not calibrated or (lane.calibrated and not _wants_control(state, lane))
     ]
     return sorted(free, key=lambda lane: (len(lane.trials), lane.number))
@@ -173,7 +192,7 @@ def _wants_control(state: RunState, lane: Lane) -> bool:
     return not lane.calibrated or lane.since_control + len(lane.trials) >= state.settings.control_every
 
 
-def _search(state: RunState) -> Action | None:
+def _search(state: RunState, ready: int) -> Action | None:
     if state.queue and state.trials[BASELINE].status is None:
         return None
     if state.trials[BASELINE].status is not Status.OK:
@@ -198,27 +217,29 @@ def _search(state: RunState) -> Action | None:
     if evolves:
         action = evolving.search_action(state)
         return None if isinstance(action, Await) else action
-    return _ask(state)
+    return _ask(state, ready)
 
 
-def _ask(state: RunState) -> Ask | None:
+def _ask(state: RunState, ready: int) -> Ask | None:
     """As many proposals as devices have room for, and a few to be ready for those that come free."""
-    wanted = _demand(state)
+    wanted = _demand(state, ready)
     if state.limit is not None:
         wanted = min(wanted, state.limit - state.evaluations - len(state.queue))
     wanted = int(min(wanted, state.settings.proposals - state.next_trial))
     return Ask(first=state.next_trial, count=pruning.pool_size(state, wanted)) if wanted > 0 else None
 
 
-def _demand(state: RunState, beside: int = 0) -> int:
+def _unplaced(state: RunState) -> int:
+    return sum([state.trials[n].lane is None for n in state.queue])
+
+
+def _demand(state: RunState, ready: int) -> int:
     """How many candidates are wanted more than there are; 0 while enough are ready.
 
     Args:
         state: of the run.
-        beside: of the queue, proposals that do not count yet.
+        ready: candidates that wait for a device.
     """
-    # Asked after every event: a trial that was placed is in its device's list.
-    ready = len(state.queue) - sum([len(lane.trials) for lane in state.lanes.values()]) - beside
     if ready > -(-len(state.lanes) // SPARE) // 2:
         return 0
     lanes = [lane for lane in state.lanes.values() if lane.usable]

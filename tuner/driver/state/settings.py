@@ -82,6 +82,7 @@ class Llm:
         when_spent: ``stop`` ends the search when no model can be asked any more, ``go_on`` searches on without.
         concurrent: requests in flight at once.
         cassette: whether replies come from another run's record.
+        prompts: version of the prompts; records from before there were several say none.
     """
 
     models: tuple[Model, ...]
@@ -96,6 +97,7 @@ class Llm:
     when_spent: str = "stop"
     concurrent: int = 2
     cassette: bool = False
+    prompts: int = 2
 
     def model(self, name: str) -> Model:
         """One of them by its name."""
@@ -126,7 +128,7 @@ class Shared:
     search_s: float | None
 
 
-EVOLVING = Evolution(given=0, near=0.25, moves=2)
+EVOLVING = Evolution(given=0, near=0.25, moves=3)
 """How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
 
 EVOLVING_CALLS = (3, 4, 5)

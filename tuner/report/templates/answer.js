@@ -34,7 +34,7 @@ const hero = (data) => {
     : audit.clean === false ? el("span", { class: "badge bad" }, "audit: differences found") : el("span", { class: "badge warn" }, "not audited");
   return card(null,
     el("div", { class: "hero" },
-      el("div", { class: "figure" }, times(figure), el("small", {}, a.improved ? " as fast" : data.ended ? " nothing claimed" : " so far")),
+      el("div", { class: "figure" }, a.baseline_s[0] === null ? "–" : times(figure), el("small", {}, a.improved ? " as fast" : data.ended ? " nothing claimed" : " so far")),
       el("div", { class: "says" }, el("p", { class: "first" }, sentenceOf(data)), badgeOf(data), " ", auditBadge)),
     facts([
       ["Baseline", time(a.baseline_s[0])],
@@ -101,6 +101,15 @@ const processesCard = (data) => {
   }));
 };
 
+// What the winner gains on each problem; the claim is their weighted geometric mean.
+const problemsCard = (data) => {
+  const rows = data.problems || [];
+  if (!rows.length) return null;
+  return card("On each problem", soft("From the processes that confirmed the winner over all of them; by itself none of these is a claim. The figure above is their weighted geometric mean."),
+    longTable("Speed over the baseline, by problem", [{ label: "Problem" }, { label: "Weight", number: true }, { label: "Baseline", number: true }, { label: "Best", number: true }, { label: "Speed", number: true }, { label: "95% interval", number: true }],
+      rows.map((r, i) => [Object.entries(r.sizes).map(([name, size]) => `${name}=${size}`).join(", ") || `no. ${i + 1}`, percent(r.weight), time(r.baseline_s), time(r.best_s, r.baseline_s), factor(r.speed[0]), `${factor(r.speed[1])} to ${factor(r.speed[2])}`])));
+};
+
 const compareCard = (data) => {
   const rows = data.result.compare || [];
   if (!rows.length) return null;
@@ -109,7 +118,7 @@ const compareCard = (data) => {
       rows.map((r) => [code(r.command), r.speedup ? factor(r.speedup.value) : said(r.status), r.speedup ? r.speedup.ci95.map((v) => factor(v)).join(" to ") : shown(r.message)])));
 };
 
-const answerView = (data) => [hero(data), el("div", { class: "grid" }, changedCard(data), sureCard(data), processesCard(data), briefCard(data), compareCard(data), baselinesCard(data)), frontCard(data)];
+const answerView = (data) => [hero(data), el("div", { class: "grid" }, changedCard(data), sureCard(data), processesCard(data), briefCard(data), compareCard(data), baselinesCard(data)), problemsCard(data), frontCard(data)];
 
 // Searches of other kinds at the same budget, where the run was asked for them.
 const baselinesOf = (data) => data.result.baselines || [];
@@ -125,11 +134,24 @@ const baselinesCard = (data) => {
 };
 
 // Trials that no other beats in every objective, where a run has several.
+const OBJECTIVES = { time_s: ["time", (v, like) => time(v, like)], energy_j: ["energy", (v) => `${digits(v, 4)} J`], size_bytes: ["size", (v) => `${v.toLocaleString("en")} bytes`] };
 const frontCard = (data) => {
   const rows = data.result.pareto || [];
   if (!rows.length) return null;
-  const flat = (v) => (v !== null && typeof v === "object" ? plain(v) : typeof v === "number" ? digits(v, 4) : shown(v));
-  const names = Object.keys(rows[0]);
-  return card("What no other trial beats in every objective", soft("As the search saw it; the claim is about time alone."),
-    table("The front, fastest first", names.map((name) => ({ label: name })), rows.map((r) => names.map((name) => flat(r[name])))));
+  const names = Object.keys(rows[0].values), settings = Object.keys(rows[0].configuration).filter((n) => rows.some((r) => r.configuration[n] !== rows[0].configuration[n]));
+  const told = (name, value) => { const known = OBJECTIVES[name]; return value === null || value === undefined ? "–" : known ? known[1](value, rows[0].values[name]) : digits(value, 4); };
+  const called = (name) => (OBJECTIVES[name] ? OBJECTIVES[name][0] : name);
+  const [across, up] = names, [unit, by] = across === "time_s" ? unitOf(rows[0].values.time_s) : ["", 1];
+  const setting = (value) => (typeof value === "string" && value.length > 60 ? el("details", { class: "inline" }, el("summary", {}, count(value.length, "character")), code(value)) : shown(value));
+  const words = "As the search saw it; the claim is about time alone.";
+  const columns = [{ label: "Trial" }, ...names.map((n) => ({ label: called(n), number: true })), ...settings.map((n) => ({ label: n }))];
+  const tableRows = rows.map((r) => [r.trial, ...names.map((n) => told(n, r.values[n])), ...settings.map((n) => setting(r.configuration[n]))]);
+  if (names.length < 2 || rows.length < 2) return card("What no other trial beats in every objective", soft(words), table("The front, fastest first", columns, tableRows));
+  return el("section", { class: "card" }, chart({
+    title: "What no other trial beats in every objective", description: words, height: 260,
+    axes: { x: { label: `${called(across)}${unit ? `, ${unit}` : ""}` }, y: { label: called(up) + (up === "energy_j" ? ", J" : up === "size_bytes" ? ", bytes" : "") } },
+    series: [{ kind: "points", colour: "--accent", radius: 5, label: "trials of the front", x: rows.map((r) => r.values[across] * by), y: rows.map((r) => r.values[up]) }],
+    say: (s, i) => `Trial ${rows[i].trial}: ${names.map((n) => told(n, rows[i].values[n])).join(", ")}`, pick: (s, i) => openTrial(rows[i].trial),
+    columns, rows: () => tableRows,
+  }));
 };

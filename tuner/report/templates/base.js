@@ -39,6 +39,7 @@ const time = (seconds, like = seconds, n = 4) => {
 };
 const span = (seconds) => {
   if (seconds === null || seconds === undefined) return "–";
+  if (seconds < 1e-3) return "0 s";
   if (seconds < 120) return `${digits(seconds, 3)} s`;
   return seconds < 7200 ? `${digits(seconds / 60, 3)} min` : `${digits(seconds / 3600, 3)} h`;
 };
@@ -52,6 +53,22 @@ const table = (caption, columns, rows, attributes = {}) =>
       el("thead", {}, el("tr", {}, columns.map((c) => el("th", { scope: "col", class: c.number && "n" }, c.label || el("span", { class: "visually-hidden" }, c.class === "meterbox" ? "as a bar" : "what"))))),
       el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, i) =>
         el(i === 0 ? "th" : "td", { scope: i === 0 ? "row" : null, class: columns[i].number ? "n" : columns[i].class || "wide" }, cell)))))));
+
+// The first rows of a long table; the others in one that opens.
+const FIRST_ROWS = 15;
+const longTable = (caption, columns, rows) => rows.length <= FIRST_ROWS + 5 ? table(caption, columns, rows) : [table(caption, columns, rows.slice(0, FIRST_ROWS)),
+  el("details", {}, el("summary", {}, `${rows.length - FIRST_ROWS} more`), table(`${caption}, the others`, columns, rows.slice(FIRST_ROWS)))];
+
+// A pass whose options would fill lines is its name, which opens.
+const passCode = (text) => {
+  const at = text.indexOf("<");
+  if (text.length <= 44 || at < 0) return code(text);
+  const options = text.slice(at + 1).split(";").length;
+  return el("details", { class: "inline" }, el("summary", {}, code(text.slice(0, at)), ` ${count(options, "option")}`), code(text));
+};
+
+// A name with its middle left out: names of one family differ at their ends.
+const shortened = (text, most) => (text.length <= most ? text : `${text.slice(0, Math.ceil((most - 1) / 2))}…${text.slice(-Math.floor((most - 1) / 2))}`);
 
 const facts = (pairs) => el("dl", { class: "facts" }, pairs.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 const meter = (share, kind = "") =>

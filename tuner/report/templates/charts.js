@@ -126,7 +126,7 @@ const chart = ({ title, description, axes, series, height = 300, say, pick, colu
     const xs = [], ys = [];
     for (const s of series) { for (const v of s.x) xs.push(v); for (const k of ["y", "low", "high"]) if (s[k] && !s.floor) for (const v of s[k]) ys.push(v); }
     x = scale(...(axes.x.range || extent(xs, axes.x.log)), axes.x.log, PAD.left + 6, width - PAD.right - 6);
-    y = scale(...(axes.y.range || extent(ys, axes.y.log)), axes.y.log, height - PAD.bottom, PAD.top);
+    y = scale(...(axes.y.range || extent(ys, axes.y.log)), axes.y.log, height - PAD.bottom - 5, PAD.top + 3);
     pen.clearRect(0, 0, width, height);
     drawAxes(pen, x, y, axes, width, height);
     for (const s of series) if (s.x.length) drawSeries[s.kind](pen, s, x, y);

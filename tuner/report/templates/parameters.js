@@ -54,10 +54,10 @@ const drawLines = (pen, live, path) => {
 };
 
 // One axis: its line, its name above, its values beside.
-const drawAxis = (pen, x, name, raised, marks) => {
+const drawAxis = (pen, x, name, raised, marks, most = 15) => {
   pen.strokeStyle = css("--line"); pen.lineWidth = 1; pen.beginPath(); pen.moveTo(x, TOP); pen.lineTo(x, BOTTOM); pen.stroke();
   pen.fillStyle = css("--ink"); pen.textAlign = "center"; pen.textBaseline = "bottom";
-  pen.fillText(name.length > 15 ? `${name.slice(0, 14)}…` : name, x, raised ? TOP - 17 : TOP - 4);
+  pen.fillText(shortened(name, most), x, raised ? TOP - 17 : TOP - 4);
   pen.fillStyle = css("--soft"); pen.textAlign = "left"; pen.textBaseline = "middle";
   for (const [text, y] of marks) label(pen, text, x + 5, y);
 };
@@ -92,9 +92,11 @@ const parallelCard = (data) => {
     pen.clearRect(0, 0, width, TALL);
     if (wanted.size) { pen.strokeStyle = css("--line"); pen.globalAlpha = 0.35; pen.beginPath(); thinned(rows).forEach((i) => { if (!kept.has(i)) path(i); }); pen.stroke(); }
     drawLines(pen, live, path);
+    // Names of neighbours stand on two lines where there are many; seven pixels a letter.
+    const two = axes.length > 7, most = Math.max(5, Math.min(24, Math.floor(((two ? 2 : 1) * (right - LEFT)) / axes.length / 7)));
     axes.forEach((p, k) => {
       const step = Math.ceil(p.values.length / 14);
-      drawAxis(pen, xOf(k), p.name, k % 2 && axes.length > 7, p.values.flatMap((v, j) => (j % step === 0 ? [[shown(v), yOf[k](j)]] : [])));
+      drawAxis(pen, xOf(k), p.name, k % 2 && two, p.values.flatMap((v, j) => (j % step === 0 ? [[shown(v), yOf[k](j)]] : [])), most);
     });
     drawAxis(pen, right, "speed", false, ticksOf(ySpeed.low, ySpeed.high, true, 6).map((v) => [times(v), ySpeed(v)]));
     const best = live.length ? `trial ${t.number[live.at(-1)]} at ${factor(t.speed[live.at(-1)])}` : "none";
@@ -110,7 +112,7 @@ const parallelCard = (data) => {
 };
 
 const label = (pen, text, x, y) => {
-  const short = text.length > 13 ? `${text.slice(0, 12)}…` : text;
+  const short = shortened(text, 13);
   const ink = pen.fillStyle;
   pen.globalAlpha = 0.82; pen.fillStyle = css("--card"); pen.fillRect(x - 2, y - 7, pen.measureText(short).width + 4, 14);
   pen.globalAlpha = 1; pen.fillStyle = ink; pen.fillText(short, x, y);

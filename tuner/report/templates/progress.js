@@ -14,12 +14,12 @@ const bestSoFar = (data) => {
 
 const progressChart = (data, by, height = 400) => {
   const t = data.trials, at = by === "clock" ? (i) => t.clock_s[i] : (i) => i;
-  const groups = { ok: [], raced: [], duplicate: [], failed: [] };
+  const groups = { ok: [], raced: [], duplicate: [], pruned: [], failed: [] };
   t.status.forEach((s, i) => {
     const status = t.statuses[s];
     if (status === "ok") groups[t.raced[i] ? "raced" : "ok"].push(i);
     else if (status === "duplicate") { if (t.speed[i] !== null) groups.duplicate.push(i); }
-    else groups.failed.push(i);
+    else groups[status === "pruned" ? "pruned" : "failed"].push(i);
   });
   const points = (label, colour, list, more = {}) => ({ kind: "points", label: list.length ? `${label}: ${list.length.toLocaleString("en")}` : null, colour, x: list.map(at), y: list.map((i) => t.speed[i]), list, ...more });
   const best = bestSoFar(data), last = at(t.number.length - 1);
@@ -29,6 +29,7 @@ const progressChart = (data, by, height = 400) => {
     points("same code as before", "--grey", groups.duplicate, { shape: "ring" }),
     points("dropped from the race", "--violet", groups.raced),
     points("timed to the end", "--accent", groups.ok),
+    points("not run, by the cost model", "--grey", groups.pruned, { shape: "cross", floor: true }),
     points("failed", "--bad", groups.failed, { shape: "cross", floor: true }),
     { kind: "band", colour: "--good", step: true, x: line.x, low: line.y.map((v, k) => v * Math.exp(-spreads[k])), high: line.y.map((v, k) => v * Math.exp(spreads[k])) },
     { kind: "line", colour: "--good", label: "best so far, with the interval of its own samples", step: true, width: 2.5, ...line },
@@ -51,7 +52,7 @@ const progressChart = (data, by, height = 400) => {
     } else series.push({ kind: "line", colour: "--teal", dash: [2, 4], label: `${other.name}: ${times(speed)} confirmed`, x: [0, last], y: [speed, speed] });
   }
   return chart({
-    title: "Every trial", description: "Speed over the baseline as the search saw it; choosing and confirming come after. Failures stand at the bottom.",
+    title: "Every trial", description: "Speed over the baseline as the search saw it; choosing and confirming come after. What failed or was not run stands at the bottom.",
     height, axes: { x: { label: by === "clock" ? "active seconds" : "trials done", range: [0, Math.max(end, 1)] }, y: { label: "times as fast as the baseline", log: true } }, series,
     say: (s, i) => describeTrial(data, s.list[i]), pick: (s, i) => openTrial(data.trials.number[s.list[i]]),
     columns: [{ label: "Trial" }, { label: "Best so far", number: true }, { label: "After", number: true }, { label: "By" }, { label: "Variant", number: true }],

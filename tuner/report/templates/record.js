@@ -9,7 +9,7 @@ const costsView = (data) => {
       el("li", {}, `${count(c.duplicates.count, "trial")} had the same code as an earlier one and were not run again: about ${span(c.duplicates.saved_s)} of running saved.`),
       el("li", {}, c.pruned ? `${count(c.pruned, "proposal")} pruned before they cost a run.` : "Nothing was pruned."))),
     modelCard(data),
-    card("LLM", spent ? table("Exchanges by model", [{ label: "Model" }, { label: "Calls", number: true }, { label: "Prompt tokens", number: true }, { label: "Completion tokens", number: true }, { label: "USD", number: true }],
+    card("LLM", spent ? table("Exchanges by model", [{ label: "Model" }, { label: "Calls", number: true }, { label: "Tokens in", number: true }, { label: "Tokens out", number: true }, { label: "USD", number: true }],
       spent.models.map((m) => [m.model, m.calls, (m.prompt_tokens || 0).toLocaleString("en"), (m.completion_tokens || 0).toLocaleString("en"), (m.usd || 0).toFixed(4)])) : soft("No language model took part in this run.")))];
 };
 

@@ -84,6 +84,22 @@ const leftOutCard = (found) => {
       rows.map((r) => [code(missing(r)), r.speed === null ? "fails without it" : factor(winner.speed / r.speed), factor(r.speed)])));
 };
 
+const singlePassesCard = (p) => {
+  const same = p.pairs.filter((r) => r.same_code === r.pairs), timed = p.pairs.filter((r) => r.same_code !== r.pairs);
+  return card("What single passes did",
+    soft("Pairs of trials with the same source and settings whose pipelines differ by this pass alone: how many times as fast with it. One pair is one measurement; its noise is that of two trials."),
+    timed.length > 0 && longTable("Passes by measured effect", [{ label: "Pass" }, { label: "With it", number: true }, { label: "Range", number: true }, { label: "Pairs", number: true }],
+      timed.map((r) => [passCode(r.name), factor(r.worth), r.pairs > 1 ? `${factor(r.least)} to ${factor(r.most)}` : "–", r.pairs])),
+    same.length > 0 && el("details", { open: timed.length === 0 }, el("summary", {}, `Same code with and without ${count(same.length, "pass", "passes")}`), el("p", {}, same.map((r) => [passCode(r.name), " "]))),
+    !p.pairs.length && soft("No two trials differ by one pass alone."));
+};
+
+const associationsCard = (p) => card("What goes with faster code",
+  soft(`Association, not cause: the factor on speed that goes with an edit in a regression over ${count(p.trials, "trial")} with ${count(p.pipelines, "pipeline")} on all edits and settings, with a 90% interval. Edits that were tried together cannot be told apart by it.`),
+  p.associations.length ? longTable("Edits by association", [{ label: "Edit" }, { label: "Factor", number: true }, { label: "90% interval", number: true }, { label: "With / without", number: true }],
+    p.associations.map((r) => [[r.together.length ? el("details", { style: { margin: "0" } }, el("summary", {}, `${r.change} `, code(r.name), ` and ${r.together.length} more that only came with it`), code(r.together.join(", "))) : [r.change, " ", passCode(r.name)]],
+      factor(r.worth), `${factor(r.least)} to ${factor(r.most)}`, `${r.with} / ${r.without}`])) : soft("Too few trials with and without any one edit."));
+
 const passesView = (data) => {
   const p = data.passes;
   if (!p) return [card("Passes", soft("Computed when more trials are done."))];
@@ -109,14 +125,6 @@ const passesView = (data) => {
     soft(changed ? `Against ${against} (${p.base}): green was put in, struck out is gone. A figure is what the pass is worth: in fresh processes where that is sure, else where two trials of the search differ by it alone.` : `It is the baseline's: ${p.base}.`),
     el("ol", { class: "steps", "aria-label": "Passes in order" }, steps), el("details", {}, el("summary", {}, "As LLVM reads it"), el("pre", {}, p.best.text))),
   passesWorthCard(data),
-  el("div", { class: "grid" }, card("What single passes did",
-    soft("Pairs of trials with the same source and settings whose pipelines differ by this pass alone: how many times as fast with it. One pair is one measurement; its noise is that of two trials."),
-    p.pairs.length ? table("Passes by measured effect", [{ label: "Pass" }, { label: "With it", number: true }, { label: "Range", number: true }, { label: "Pairs", number: true }],
-      p.pairs.map((r) => [code(r.name), factor(r.worth), r.same_code === r.pairs ? "same code" : r.pairs > 1 ? `${factor(r.least)} to ${factor(r.most)}` : "–", r.pairs])) : soft("No two trials differ by one pass alone.")),
-  card("What goes with faster code",
-    soft(`Association, not cause: the factor on speed that goes with an edit in a regression over ${count(p.trials, "trial")} with ${count(p.pipelines, "pipeline")} on all edits and settings, with a 90% interval. Edits that were tried together cannot be told apart by it.`),
-    p.associations.length ? table("Edits by association", [{ label: "Edit" }, { label: "Factor", number: true }, { label: "90% interval", number: true }, { label: "With / without", number: true }],
-      p.associations.map((r) => [[r.together.length ? el("details", { style: { margin: "0" } }, el("summary", {}, `${r.change} `, code(r.name), ` and ${r.together.length} more that only came with it`), code(r.together.join(", "))) : [r.change, " ", code(r.name)]],
-        factor(r.worth), `${factor(r.least)} to ${factor(r.most)}`, `${r.with} / ${r.without}`])) : soft("Too few trials with and without any one edit."))),
+  el("div", { class: "grid" }, singlePassesCard(p), associationsCard(p)),
   p.left_out > 0 && soft(`${p.left_out} rows with smaller effects are left out.`)];
 };

@@ -14,7 +14,7 @@ const whisker = (ratio, from, to) => {
 const PASS_CHANGE = { added: "left out", changed: "as before", removed: "put back", kept: "left out" };
 const worthName = (w) => {
   if (w.kind === "pipeline") return "all of the pipeline, back to the baseline's";
-  if (w.kind === "pass") return [code(w.name), ` ${PASS_CHANGE[w.change]}`, w.at === null ? "" : soft2(` · no. ${w.at + 1}`)];
+  if (w.kind === "pass") return [passCode(w.name), ` ${PASS_CHANGE[w.change]}`, w.at === null ? "" : soft2(` · no. ${w.at + 1}`)];
   return [w.name, soft2(` · ${shown(w.value)} back to ${shown(w.back)}${w.also ? `, and ${w.also} with it: constraints tie them` : ""}`)];
 };
 const soft2 = (text) => el("span", { class: "soft" }, text);

@@ -1,0 +1,156 @@
+"""The pages of the documentation as blocks, and which test or reason each block of commands has."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = [
+    "ELSEWHERE",
+    "NOT_RUN",
+    "PAGES",
+    "ROOT",
+    "Block",
+    "block",
+    "blocks",
+    "name",
+    "run",
+    "run_marked",
+    "served",
+    "workplace",
+]
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCED = re.compile(
+    r"^(?:<!-- (?P<mark>[^>]*) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+SHELL = re.compile(
+    r"^(?:\$ )?(?:\S*/)?(?:tuner|tune|pip|apt|python3?|pytest|ray|srun|kubectl)\s", re.MULTILINE
+)
+
+ELSEWHERE = {
+    ("README.md", "tuner init mykernel.c"): "test_docs_pages.py",
+    ("README.md", "apt install pocl-opencl-icd"): "test_docs_commands.py",
+    ("README.md", "tuner record --list"): "test_docs_applications.py",
+    ("README.md", "tuner replay tuner-runs/matmul-1.run"): "test_docs_pages.py",
+    ("docs/editors.md", "--install-completion"): "test_docs_commands.py",
+    ("docs/emulation.md", "tuner check examples/cuda/matmul.yaml"): "test_docs_commands.py",
+    ("docs/index.md", "tuner doctor"): "test_docs_commands.py",
+    ("docs/llm.md", "pip install"): "test_docs_commands.py",
+    ("docs/llm.md", "TUNER_TEST_LLM_URL"): "test_docs_commands.py",
+    ("docs/opencl.md", "apt install pocl-opencl-icd"): "test_docs_commands.py",
+    ("docs/putting-back.md", "tuner ab work.run"): "test_docs_applications.py",
+    ("docs/recording.md", "tuner record --list"): "test_docs_applications.py",
+    ("docs/report.md", "tuner serve tuner-runs"): "test_docs_pages.py",
+    ("docs/scaling.md", "pip install"): "test_docs_cluster.py",
+    ("docs/scaling.md", "tuner record --kernel blur"): "test_docs_applications.py",
+    ("docs/searching.md", "benchmarks/search.py"): "test_docs_commands.py",
+}
+"""Blocks that the named test file runs."""
+
+NOT_RUN = {
+    ("README.md", "pip install -q .\n"): "run by .ci/run, from a clean clone",
+    ("README.md", "pip install -q -e '.[test]'"): "run by .ci/run, from a clean clone",
+    ("docs/scaling.md", "kubectl exec"): "needs Kubernetes",
+    (
+        "docs/scaling.md",
+        "symmetric-run",
+    ): "needs Slurm; Ray's launcher also ends every other Ray of the machine",
+}
+"""Blocks that no test runs, and why. Of those that are run, ``apt install`` is left out: .ci/run has it."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block, with what the line before it says."""
+
+    mark: str
+    kind: str
+    text: str
+
+    @property
+    def shell(self) -> bool:
+        """Whether it holds commands."""
+        return self.kind in ("sh", "bash", "console") or (not self.kind and bool(SHELL.search(self.text)))
+
+
+def blocks(page: Path) -> list[Block]:
+    """All fenced blocks of a page, in their order."""
+    return [Block(m["mark"] or "", m["kind"], m["text"]) for m in FENCED.finditer(page.read_text())]
+
+
+def name(page: Path) -> str:
+    """A page as it is called here: its path in the checkout."""
+    return str(page.relative_to(ROOT))
+
+
+def block(page: str, containing: str) -> list[str]:
+    """The commands of the one shell block of a page that holds a text, without comments and prompts."""
+    (found,) = [b for b in blocks(ROOT / page) if b.shell and containing in b.text]
+    lines = found.text.splitlines()
+    if any(line.startswith("$ ") for line in lines):
+        lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    return [line.partition("  #")[0].rstrip() for line in lines if line.strip()]
+
+
+def workplace(folder: Path) -> Path:
+    """A folder like a checkout: the examples, and the environment's programs in ``.venv``."""
+    skip = shutil.ignore_patterns("build", "__pycache__", "*.egg-info", "tuner-runs")
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=skip)
+    (folder / ".venv").symlink_to(sys.prefix)
+    return folder
+
+
+def run(line: str, folder: Path, **more: str) -> str:
+    """What a command prints; it has to end well. ``more`` are variables of its environment."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", line],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=550,
+        env={**environment, **more},
+    )
+    assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def run_marked(page: Path, folder: Path) -> None:
+    """Runs the marked blocks of a page in their order, in a folder like a checkout."""
+    for block in blocks(page):
+        if block.mark.startswith("file: "):
+            (folder / block.mark.removeprefix("file: ")).write_text(block.text)
+        elif block.mark == "run" and block.kind == "python":
+            run(f"python -c {shlex.quote(block.text)}", folder)
+        elif block.mark == "run":
+            run(block.text, folder)
+        else:
+            assert not block.mark, f"what is {block.mark!r}?"
+
+
+def served(line: str, folder: Path) -> str:
+    """The page that ``tuner serve`` shows at the address that it names; ends the server as Ctrl-C would."""
+    words = [str(Path(sys.executable).parent / "tuner"), *line.split()[1:], "--port", "0"]
+    with subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            address = re.search(r"http://127\.0\.0\.1:\d+/", said)
+            assert address, said
+            with urllib.request.urlopen(address[0], timeout=60) as answer:
+                text: str = answer.read().decode()
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(60) in (0, 130)
+    return text

@@ -1,0 +1,45 @@
+"""What ``tuner check`` prints: lists in lines of their own, and of the baseline only what is so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tuner.cli.text import print_check
+from tuner.driver.check import check_spec
+from tuner.spec.load import load_spec
+
+
+def checked(path: Path, capsys: pytest.CaptureFixture[str], **space: object) -> str:
+    document = yaml.safe_load(path.read_text())
+    document["space"] |= space
+    path.write_text(yaml.safe_dump(document))
+    (spec,) = load_spec(path)
+    print_check(check_spec(spec, faults=False))
+    return capsys.readouterr().out
+
+
+def test_a_baseline_with_passes_of_its_own_is_not_called_clangs(
+    scale_spec: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path: Path = scale_spec()
+    assert "the baseline's code is that of clang -O3" in checked(path, capsys)
+    said = checked(path, capsys, passes={"base": "function(sroa,instcombine)", "max_edits": 4})
+    assert "the pipeline of passes.base, not that of clang -O3" in said
+    assert "is that of" not in said
+
+
+def test_each_loop_has_a_line(scale_spec: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    path: Path = scale_spec()
+    loops = "".join(f"    for (int i = 0; i < n; i++) b[i] += {k}.0f * a[i];\n" for k in range(6))
+    source = path.with_suffix(".c")
+    source.write_text(
+        source.read_text().replace("    for", f"    for (int i = 0; i < n; i++) b[i] = 0;\n{loops}    for", 1)
+    )
+    said = checked(path, capsys).splitlines()
+    at = next(i for i, line in enumerate(said) if line.startswith("  loops"))
+    assert "; line" not in said[at]
+    assert said[at + 1].startswith(f"{'':15}line ")
