@@ -53,14 +53,10 @@ class Screener:
     def judge(self, action: Judge) -> dict[str, Any]:
         """The body of a ``judge`` event, without its clocks."""
         trials = [self._state.trials[n] for n in action.trials]
-        found = self._models[action.stage].screen(
-            self.known(action.stage),
-            [self._features(t, action.stage) for t in trials],
-            self._evenly() if action.stage == Stage.ASK else [],
-        )
-        if action.stage == Stage.BUILD and self._state.settings.priced and found.cut is not None:
-            why = not_worth(self._state)
-            found = replace(found, cut=None, why=why) if why else found
+        priced = action.stage == Stage.BUILD and self._state.settings.priced
+        why = not_worth(self._state) if priced else ""
+        # What cannot pay is not fitted either: a fit is a function of trials, so none is missed by it.
+        found = Screening(why=why) if why else self._screened(action.stage, trials)
         guesses = found.guesses or (Guess(place=0.0),) * len(trials)
         seed, role = self._state.settings.seed, f"audit/{action.stage}"
         # A pool stands for as many proposals as will be tried of it.
@@ -83,6 +79,13 @@ class Screener:
             "why": found.why,
             "judged": [asdict(one) for one in judged],
         }
+
+    def _screened(self, stage: str, trials: list[TrialState]) -> Screening:
+        return self._models[stage].screen(
+            self.known(stage),
+            [self._features(t, stage) for t in trials],
+            self._evenly() if stage == Stage.ASK else [],
+        )
 
     def known(self, stage: str) -> list[Known]:
         """Every finished trial that says something at a stage, in the order of completion."""
