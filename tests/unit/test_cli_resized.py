@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 CHILD = """
-import pickle, sys
+import pickle, select, sys
 from tuner.cli.progress import LiveProgress
 
 events = pickle.load(open(sys.argv[1], "rb"))
@@ -32,7 +32,9 @@ print("before the run", file=sys.stderr)
 with LiveProgress() as live:
     for kind, body in events:
         live.event(kind, body)
-    sys.stdin.readline()
+    # A signal just before a read that waits for ever would be seen after it only.
+    while not select.select([sys.stdin], [], [], 0.05)[0]:
+        pass
 print("after the run", file=sys.stderr)
 """
 

@@ -58,7 +58,7 @@ class LiveProgress:
         self._frame = _Frame()
         self._drawn_s = 0.0
         self._drawing = False
-        self._resized = False
+        self._wanted = False
         self._former: Any = None
 
     def __enter__(self) -> LiveProgress:
@@ -86,17 +86,16 @@ class LiveProgress:
             self._draw()
 
     def _draw(self) -> None:
-        """Draws until the terminal was not resized meanwhile: a signal's handler may run at any point of it."""
-        self._drawing = True
-        try:
-            while True:
-                self._resized = False
+        """Draws until the terminal was not resized meanwhile: a signal's handler may come at any point of it."""
+        self._wanted = True
+        while self._wanted and not self._drawing:
+            self._drawing = True
+            try:
+                self._wanted = False
                 columns = self._console.width
                 self._show(_Frame(panel(self._figures, columns), columns))
-                if not self._resized:
-                    return
-        finally:
-            self._drawing = False
+            finally:
+                self._drawing = False
 
     def _show(self, frame: _Frame) -> None:
         """Takes away what a narrower terminal has wrapped of the frame that stands, then draws."""
@@ -108,9 +107,7 @@ class LiveProgress:
         self._live.update(frame, refresh=True)
 
     def _on_resize(self, number: int, stack: Any) -> None:
-        self._resized = True
-        if not self._drawing:
-            self._draw()
+        self._draw()
 
 
 class _Frame:
