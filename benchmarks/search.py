@@ -165,7 +165,10 @@ def _mean_p(cases: list[Case], by_case: dict[str, list[Trace]]) -> tuple[float, 
 
 
 def _paired(parts: dict[str, dict[str, list[list[float]]]], reach: dict[str, list[int]]) -> dict[str, Any]:
-    """The first strategy minus each other: mean over spaces, seed by seed of both, with its 95% interval."""
+    """The first strategy minus each other: mean over spaces, seed by seed of both, with its 95% interval.
+
+    One seed has no interval, so nothing is said of it.
+    """
     first, *others = parts
     made: dict[str, Any] = {}
     for other in others:
@@ -176,8 +179,10 @@ def _paired(parts: dict[str, dict[str, list[list[float]]]], reach: dict[str, lis
                 [a[i] - b[j] for a, b in zip(parts[first][c], parts[other][c], strict=False)]
                 for c in parts[first]
             ]
-            made[other][str(budget)] = interval([sum(c) / len(c) for c in zip(*columns, strict=True)])
-    return made
+            differences = [sum(c) / len(c) for c in zip(*columns, strict=True)]
+            if len(differences) > 1:
+                made[other][str(budget)] = interval(differences)
+    return {other: found for other, found in made.items() if found}
 
 
 def _curve(cases: list[Case], by_case: dict[str, list[Trace]], length: int) -> list[float]:
