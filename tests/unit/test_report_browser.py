@@ -136,8 +136,8 @@ def test_every_tab_opens(browser: Any, report: str, failing: str, scheme: str) -
             assert opened.requests == [address]
 
 
-def test_the_answer_stands_first(browser: Any, report: str, run: Path) -> None:
-    """The figure, its interval, that it is confirmed, what changed."""
+def test_the_answer_stands_first(browser: Any, report: str, failing: str, run: Path) -> None:
+    """The figure, its interval, that it is confirmed, what changed; of recorded times that nothing ran here."""
     with RunRecord.read(run) as record:
         verdict = [e.body for e in record.events(kind="verdict")][-1]
     with tab(browser) as opened:
@@ -150,6 +150,8 @@ def test_the_answer_stands_first(browser: Any, report: str, run: Path) -> None:
         assert edits
         assert all(edit["op"] in text for edit in edits)
         assert opened.page.title().startswith("product")
+        opened.open(failing)
+        assert "Nothing ran here" in opened.text()
 
 
 def test_by_keyboard_alone(browser: Any, report: str) -> None:

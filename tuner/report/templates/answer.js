@@ -66,12 +66,15 @@ const changedCard = (data) => {
 
 const sureCard = (data) => {
   const a = data.answer, lines = [];
-  if (a.processes) lines.push(`Confirmed apart from the search: candidate and baseline ran in ${a.processes} fresh processes each, in random order, on inputs that the search never saw.`);
+  const ran = a.workloads.length > 0;
+  if (a.processes && ran) lines.push(`Confirmed apart from the search: candidate and baseline ran in ${a.processes} fresh processes each, in random order, on inputs that the search never saw.`);
   if (a.measured) lines.push(`The interval, ${factor(a.measured[1])} to ${factor(a.measured[2])}, is a t interval over processes on the log ratio of their medians${a.looks > 1 ? ", after one extension" : ""}.`);
   if (a.claim === "not_confirmed" && data.ended) lines.push("Fewer than four processes of each side could be afforded, so no gain is claimed.");
   const less = a.improved && data.result.simplest;
   if (less) lines.push(`Trial ${less.trial} looked as fast or faster when the best was chosen (the best took ${less.ratio.toFixed(3)} times as long) and could not be told apart from it; it changes ${less.changes.fastest} settings, passes and edits, the best ${less.changes.best}.`);
-  if (a.reference) lines.push(`Outputs were compared with ${a.reference === "baseline" ? "the baseline's" : a.reference === "float64" ? "those of the kernel in float64" : `the ${a.reference} reference`} on ${count(a.workloads.length, "workload")}, hidden sizes and odd values among them.`);
+  const expected = { baseline: "the baseline's", float64: "those of the kernel in float64", recording: "what the application computed" };
+  if (a.reference && ran) lines.push(`Outputs were compared with ${expected[a.reference] || `the ${a.reference} reference`} on ${count(a.workloads.length, "workload")}${a.reference === "recording" ? "" : ", hidden sizes and odd values among them"}.`);
+  else if (a.reference) lines.push("Nothing ran here: the times were recorded elsewhere, and whoever recorded them compared the outputs.");
   const audit = data.audit;
   if (audit && audit.clean) lines.push(`A replay of the record re-derived ${count(audit.decisions, "decision")} and ${count(audit.proposals, "proposal")}, with no difference.`);
   else if (audit && audit.clean === false) lines.push(`A replay of the record found ${count(audit.differences.length, "difference")}: see the tab Record.`);
