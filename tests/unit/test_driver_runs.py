@@ -124,6 +124,26 @@ def test_a_failing_baseline_claims_nothing(spec: LoadedSpec, tmp_path: Path) -> 
     assert result.to_json()["baseline"]["time_s"] is None
 
 
+def test_choosing_leaves_the_time_that_confirming_needs(spec: LoadedSpec, tmp_path: Path) -> None:
+    """Fresh processes of seconds, as where a compiler's runtime starts in each: fewer of them choose."""
+    now = [0.0]
+    claims: dict[bool, set[str]] = {True: set(), False: set()}
+    for timely in (True, False):
+        for cost_s in (1.4, 1.6, 1.8, 2.0):
+
+            def slow(event: str, cost_s: float = cost_s) -> None:
+                now[0] += cost_s if event == "verify" else 0.02
+
+            few = {"timely": timely, "finalists": 2}
+            options = Options(minutes=2.0, evaluations=40, settings=few)
+            path = tmp_path / f"{timely}-{cost_s}.run"
+            found = begin(spec, path, options, backend=backend(on_event=slow), clock=lambda: now[0])
+            claims[timely].add(found.summary.claim)
+            assert audit(path, backend=backend()).clean
+    assert claims[True] == {"improved"}
+    assert "not_confirmed" in claims[False]
+
+
 def test_minutes_end_a_run_and_keep_time_to_confirm(spec: LoadedSpec, tmp_path: Path) -> None:
     now = [0.0]
 

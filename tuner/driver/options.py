@@ -93,7 +93,7 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
         recall=options.library is not None,
         objectives=spec.objectives,
         ablate=search.ablate,
-        **{"simplest": True, "simpler": SIMPLER, **more, **dict(options.settings or {})},
+        **{"timely": True, "simplest": True, "simpler": SIMPLER, **more, **dict(options.settings or {})},
     )
 
 

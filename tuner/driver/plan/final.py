@@ -25,7 +25,10 @@ CONFIRM_FROM = 1000
 """Process numbers of confirmation start here, so that it never shares a number (hence inputs) with choosing."""
 
 CHOOSE_TIME_SHARE = 0.6
-"""Share of the time left at the end of the search that choosing may take."""
+"""Share of the time kept for both that choosing may take."""
+
+ENOUGH_PAIRS = 1.5
+"""Times the fewest pairs of processes that can claim anything: what choosing leaves time for."""
 
 FAR_AHEAD = math.log(4)
 """Log time by which all finalists have to be ahead of the baseline for it to sit out the choosing."""
@@ -206,7 +209,21 @@ def _time_for_choosing(state: RunState, processes: int) -> bool:
     # The source as given may take many times as long as the finalists, so confirming costs more than choosing.
     share = CHOOSE_TIME_SHARE if evolution is None else evolution.choose
     end = start + (state.claim_deadline_s - start) * share
+    if state.settings.timely:
+        end = min(end, state.claim_deadline_s - _confirming_s(state))
     return state.clock_s + processes * _cost_s(state) <= end
+
+
+def _confirming_s(state: RunState) -> float:
+    """Seconds that confirming needs, by what choosing took.
+
+    The first process of each number also makes its inputs and what is expected of them, which may take far longer than
+    the others' calls; every pair has such a first one.
+    """
+    costs = sorted(s.cost_s for s in state.finals["choose"])
+    firsts = len({s.number for s in state.finals["choose"]})
+    pair_s = statistics.median(costs[-firsts:]) + statistics.median(costs)
+    return ENOUGH_PAIRS * state.settings.confirm_least * pair_s
 
 
 def _time_for_pair(state: RunState) -> bool:

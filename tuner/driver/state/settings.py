@@ -177,6 +177,7 @@ class RunSettings:
         fleet: whether several devices time candidates at once.
         ablate: whether a confirmed winner is taken apart at the end: ``auto`` with at most one process for three
             evaluations, ``full`` for as long as there is time, ``off``.
+        timely: whether choosing ends while confirming still has the time that it needs.
         simplest: whether among finalists that cannot be told apart the one that changes least wins.
         simpler: proposals at the end of the search, at most, that are the best candidate with less changed.
         shared: a budget that other runs share; ``evaluations`` is then all of it.
@@ -206,6 +207,7 @@ class RunSettings:
     ranked: bool = False
     priced: bool = False
     recall: bool = False
+    timely: bool = False
     simplest: bool = False
     simpler: int = 0
     objectives: tuple[str, ...] = ("time",)
@@ -227,6 +229,7 @@ class RunSettings:
             ("fleet", False),
             ("ranked", False),
             ("priced", False),
+            ("timely", False),
             ("ablate", "off"),
             ("shared", None),
         )
