@@ -149,6 +149,7 @@ def test_the_answer_stands_first(browser: Any, report: str, failing: str, run: P
         edits = tuner.load(run).to_json()["evolution"]["edits"]
         assert edits
         assert all(edit["op"] in text for edit in edits)
+        assert "tune --baselines" in text
         assert opened.page.title().startswith("product")
         opened.open(failing)
         assert "Nothing ran here" in opened.text()

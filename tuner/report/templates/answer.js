@@ -75,6 +75,7 @@ const sureCard = (data) => {
   const expected = { baseline: "the baseline's", float64: "those of the kernel in float64", recording: "what the application computed" };
   if (a.reference && ran) lines.push(`Outputs were compared with ${expected[a.reference] || `the ${a.reference} reference`} on ${count(a.workloads.length, "workload")}${a.reference === "recording" ? "" : ", hidden sizes and odd values among them"}.`);
   else if (a.reference) lines.push("Nothing ran here: the times were recorded elsewhere, and whoever recorded them compared the outputs.");
+  if (data.ended && data.variants && data.variants.rows.length > 1 && !baselinesOf(data).length) lines.push("Whether a simpler search would have done as well was not asked: tune --baselines gives simpler ones the same budget each.");
   const audit = data.audit;
   if (audit && audit.clean) lines.push(`A replay of the record re-derived ${count(audit.decisions, "decision")} and ${count(audit.proposals, "proposal")}, with no difference.`);
   else if (audit && audit.clean === false) lines.push(`A replay of the record found ${count(audit.differences.length, "difference")}: see the tab Record.`);
