@@ -24,6 +24,7 @@ from tuner.spaces.source.edits import (
     applied,
     apply_edits,
     crossover,
+    each_without,
     permitted,
     without,
 )
@@ -186,8 +187,7 @@ class RemixProposer:
         edits = parents[0].edits
         if move in ("drop", "crossover") or not edits:
             return _offspring(made, move, parents, structure)
-        for number, edit in enumerate(edits):
-            shorter = without(self._original, edits, {number})
+        for edit, shorter in zip(edits, each_without(self._original, edits), strict=True):
             if structure_digest(shorter.program) == structure:
                 found = _offspring(shorter, "drop", parents, structure)
                 return replace(found, note={**found.note, "undoes": edit["op"], "by": move})

@@ -10,7 +10,7 @@ rests on). May not draw random numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ __all__ = [
     "apply_edits",
     "assumptions",
     "crossover",
+    "each_without",
     "names_elsewhere",
     "permitted",
     "renamed",
@@ -177,17 +178,31 @@ def permitted(edits: Sequence[Edit], numerics: str) -> bool:
 
 def without(original: Program, edits: Sequence[Edit], numbers: Collection[int]) -> Applied:
     """The variant without some of its edits, and without those that no longer apply then."""
-    kept: list[Edit] = []
+    return _continued(original, [], [e for number, e in enumerate(edits) if number not in numbers])
+
+
+def each_without(original: Program, edits: Sequence[Edit]) -> Iterator[Applied]:
+    """The variant :func:`without` its first edit, without its second, and so on.
+
+    Raises:
+        Refused: an edit does not apply after those before it.
+    """
     program = original
     for number, edit in enumerate(edits):
-        if number in numbers:
-            continue
+        yield _continued(program, edits[:number], edits[number + 1 :])
+        program = apply_edit(program, edit)
+
+
+def _continued(program: Program, before: Sequence[Edit], edits: Sequence[Edit]) -> Applied:
+    """Edits after those that led to a program, as far as they apply."""
+    kept = list(before)
+    for edit in edits:
         try:
             program = apply_edit(program, edit)
         except Refused:
             continue
         kept.append(edit)
-    return apply_edits(original, kept)
+    return applied(program, kept)
 
 
 def crossover(
@@ -220,7 +235,7 @@ def crossover(
             continue
         kept.append(fitting)
         names |= {p["name"] for p in fitting.get("parameters", ())}
-    return apply_edits(original, kept)
+    return applied(program, kept)
 
 
 def names_elsewhere(program: Program, label: str) -> set[str]:
