@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from opencl_devices import device_with_il
 
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Variant
 from tuner.driver.check import check_spec
 from tuner.evaluators.opencl.backend import OpenClBackend
-from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.device_passes import SpirvPasses, missing_parts, spirv_catalogue
 from tuner.evaluators.opencl.evaluation import OpenClEvaluation
 from tuner.evaluators.opencl.process import wheel_drivers
@@ -32,24 +32,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "opencl").glob("*/*.
 O3, SHORT = "default<O3>", "function(sroa,early-cse,simplifycfg)"
 PREFIX = "function(sroa),default<O3>"
 INTEL = "intel"
-DEVICE = Device(
-    index=0,
-    platform="Some",
-    name="one",
-    vendor="",
-    version="OpenCL 3.0",
-    driver="1",
-    c_version="OpenCL C 1.2",
-    cpu=False,
-    units=4,
-    max_threads=1024,
-    max_block=(1024, 1024, 64),
-    local_bytes=48 << 10,
-    cache_bytes=1 << 20,
-    doubles=True,
-    il="SPIR-V_1.0 SPIR-V_1.2",
-    extensions=("cl_khr_fp64",),
-)
+DEVICE = device_with_il("SPIR-V_1.0 SPIR-V_1.2")
 
 
 @pytest.fixture(scope="module")

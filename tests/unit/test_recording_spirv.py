@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from opencl_devices import device_with_il
 
 from tuner.core.errors import BaselineError, MachineError, SpecError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status
@@ -21,7 +22,6 @@ from tuner.driver.applications.recording import RecordReport, record_kernel
 from tuner.driver.check import check_spec
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.backend import OpenClBackend
-from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.device_passes import SpirvPasses
 from tuner.evaluators.opencl.module import entry_point
 from tuner.evaluators.opencl.process import wheel_drivers
@@ -53,24 +53,7 @@ __kernel void mixed(Pair p, __global int4 *v, __local float *part, __constant do
 }
 __kernel void axes(__global int *y) { y[get_global_id(0)] = get_work_dim(); }
 """
-DEVICE = Device(
-    index=0,
-    platform="Some",
-    name="one",
-    vendor="",
-    version="OpenCL 3.0",
-    driver="1",
-    c_version="OpenCL C 1.2",
-    cpu=False,
-    units=4,
-    max_threads=1024,
-    max_block=(1024, 1024, 64),
-    local_bytes=48 << 10,
-    cache_bytes=1 << 20,
-    doubles=True,
-    il="SPIR-V_1.0",
-    extensions=("cl_khr_fp64",),
-)
+DEVICE = device_with_il("SPIR-V_1.0")
 APPLICATION = """
 import sys
 import numpy as np
