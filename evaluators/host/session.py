@@ -21,7 +21,7 @@ from tuner.evaluators.host.freshness import LOOKS, Freshness
 from tuner.evaluators.host.outputs import Failure, check_entries
 from tuner.evaluators.host.reference import BaselineFailed
 from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, Runner
-from tuner.evaluators.host.timing import Batch, Clocks, Setting, Window, run_window, sizes_for, windows_for
+from tuner.evaluators.host.timing import Batch, Clocks, Setting, Window, run_windows, sizes_for, windows_for
 from tuner.evaluators.lane import TimingLane, load_notes
 from tuner.evaluators.verification import AcceptedOutputs
 
@@ -256,24 +256,23 @@ class HostSession:
             rng=self.rng,
             threads=self.task.measure.threads,
         )
-        for window in windows:
+
+        def check(window: Window) -> None:
             used = sorted(set(window.order))
+            failure, _ = check_entries(
+                bundle,
+                attached.memory,
+                used,
+                policy=self.task.verify,
+                accepted=self.inputs.accepted,
+                strays=False,
+            )
+            if failure is not None:
+                raise CandidateFailed(Status.WRONG_RESULT, f"{failure.message}, while it was timed")
+            for number in used:
+                attached.memory.poison_entry(bundle.layout.entries[number])
 
-            def check(used: list[int] = used) -> None:
-                failure, _ = check_entries(
-                    bundle,
-                    attached.memory,
-                    used,
-                    policy=self.task.verify,
-                    accepted=self.inputs.accepted,
-                    strays=False,
-                )
-                if failure is not None:
-                    raise CandidateFailed(Status.WRONG_RESULT, f"{failure.message}, while it was timed")
-                for number in used:
-                    attached.memory.poison_entry(bundle.layout.entries[number])
-
-            run_window(setting, window, batch, check=check)
+        run_windows(setting, windows, batch, check=check)
 
     def _look_at_fresh(self, problem: int, batch: Batch) -> float:
         """One call on each of some sets that the child could not see until now; a lookup has nothing to find.

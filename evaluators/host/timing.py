@@ -6,7 +6,7 @@ The parent reads the child's processor clock and its own clock at both ends of e
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,11 +21,12 @@ from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, Candidate
 __all__ = [
     "Batch",
     "Clocks",
+    "ClocksApart",
     "Setting",
     "Sizes",
     "Window",
     "poison_places",
-    "run_window",
+    "run_windows",
     "sizes_for",
     "windows_for",
 ]
@@ -82,6 +83,13 @@ class Batch:
     claimed_s: float = 0.0
     observed_s: float = 0.0
     wall_s: float = 0.0
+
+    def add(self, other: Batch) -> None:
+        """Takes what other windows took."""
+        self.times_s += other.times_s
+        self.claimed_s += other.claimed_s
+        self.observed_s += other.observed_s
+        self.wall_s += other.wall_s
 
 
 @dataclass(slots=True)
@@ -182,19 +190,45 @@ class Setting:
     threads: int
 
 
-def run_window(setting: Setting, window: Window, batch: Batch, *, check: Callable[[], None]) -> None:
-    """Runs one window and adds what it took; once more where too much of its time has passed between calls.
+class ClocksApart(Exception):
+    """The child's clock says other than the kernel's; what it says is in the message."""
 
-    That may be hidden work, which is there again, or what the machine did, which is not: such a window counts nothing.
+
+def run_windows(
+    setting: Setting, windows: Sequence[Window], batch: Batch, *, check: Callable[[Window], None]
+) -> None:
+    """Runs windows and adds what they took; all of them once more where the two clocks are apart.
+
+    A hypervisor that takes the processor while the child is outside its own readings is not there again; hidden work
+    is. Of a try in which they are apart nothing counts.
 
     Args:
         setting: child and bundle.
-        window: what to call.
+        windows: what to call.
         batch: is added to.
-        check: called while the child stands still after its calls.
+        check: called with each window while the child stands still after its calls.
 
     Raises:
         CandidateFailed: the child died, took too long or cannot be believed.
+    """
+    for _ in range(_TRIES):
+        found = Batch()
+        try:
+            for window in windows:
+                _run_window(setting, window, found, check)
+        except ClocksApart as apart:
+            why = str(apart)
+            continue
+        batch.add(found)
+        return
+    setting.runner.close()
+    raise CandidateFailed(Status.REFUSED, f"the measurement cannot be believed: {why}")
+
+
+def _run_window(setting: Setting, window: Window, batch: Batch, check: Callable[[Window], None]) -> None:
+    """One window, and what it took; once more where too much of its time has passed between calls.
+
+    That may be hidden work, which is there again, or what the machine did, which is not: such a window counts nothing.
     """
     for _ in range(_TRIES):
         why = _try_window(setting, window, batch, check)
@@ -204,7 +238,7 @@ def run_window(setting: Setting, window: Window, batch: Batch, *, check: Callabl
     raise CandidateFailed(Status.REFUSED, f"the measurement cannot be believed: {why}")
 
 
-def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[[], None]) -> str:
+def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[[Window], None]) -> str:
     """One try; what is wrong with the time between its calls, in which case nothing was added."""
     runner, attached = setting.runner, setting.attached
     message = _request(attached, window, setting.rng, setting.threads)
@@ -227,10 +261,7 @@ def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[
         raise CandidateFailed(Status.REFUSED, "the process sent something that only a tampered one would")
     observed = cpu if setting.threads == 1 else wall
     between = claimed - float(times.sum())
-    why = setting.clocks.add(claimed, observed)
-    if why:
-        runner.close()
-        raise CandidateFailed(Status.REFUSED, f"the measurement cannot be believed: {why}")
+    apart, why = setting.clocks.add(claimed, observed), ""
     if not -1e-6 <= between <= _TOLERANCE * claimed + _BETWEEN_S * len(times):
         why = f"its clock says that {between:.6f} s of {claimed:.6f} s passed between calls"
     else:
@@ -238,9 +269,11 @@ def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[
         batch.claimed_s += claimed
         batch.observed_s += observed
         batch.wall_s += wall
-    check()
+    check(window)
     runner.resume()
     runner.send(b"\0" * 8, label)
+    if apart:
+        raise ClocksApart(apart)
     return why
 
 

@@ -21,6 +21,7 @@ from tuner.core.types import (
     BuildRequest,
     Initial,
     Kernel,
+    Measurement,
     MeasurePolicy,
     Problem,
     Reference,
@@ -33,6 +34,7 @@ from tuner.core.types import (
     VerifyPolicy,
 )
 from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.evaluators.host.timing import Clocks
 from tuner.evaluators.lane import cache_sizes
 
 
@@ -206,7 +208,40 @@ def test_what_is_restored_for_later_calls_leaves_a_warm_set_in_the_cache(share: 
         session.verify()
         measurement = session.measure(problem=0, calls=8)
         session.close()
+    assert measurement.status is Status.OK, measurement.message
     assert measurement.notes["windows"] == windows
+
+
+def measured_with_clocks(monkeypatch: pytest.MonkeyPatch, wrong: int) -> Measurement:
+    """A measurement in which the first few judgements of the clocks find them apart."""
+    task = make_task(SCALE, *SCALE_ARGUMENTS)
+    left = [wrong]
+
+    def add(clocks: Clocks, claimed_s: float, observed_s: float) -> str:
+        left[0] -= 1
+        return "its clock is wrong" if left[0] >= 0 else ""
+
+    with baseline(task) as (evaluation, build, _):
+        session = evaluation.open(build, resolved(), purpose="search", number=0)
+        session.verify()
+        with monkeypatch.context() as patched:
+            patched.setattr(Clocks, "add", add)
+            measurement = session.measure(problem=0, calls=8)
+        session.close()
+    return measurement
+
+
+def test_clocks_that_are_apart_once_cost_a_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A virtual machine's processor may be taken away where only one of the clocks sees it."""
+    measurement = measured_with_clocks(monkeypatch, wrong=1)
+    assert measurement.status is Status.OK, measurement.message
+    assert len(measurement.times_s) == 8
+
+
+def test_clocks_that_stay_apart_are_no_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    measurement = measured_with_clocks(monkeypatch, wrong=10**9)
+    assert measurement.status is Status.REFUSED
+    assert "its clock is wrong" in measurement.message
 
 
 def test_several_threads_are_timed_by_the_wall() -> None:
