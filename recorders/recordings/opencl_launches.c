@@ -109,7 +109,7 @@ static const char *refusal(const Launch *launch, const Kernel *kernel, int waiti
     for (Count i = 0; i < kernel->count; i++) {
         const Argument *argument = &kernel->arguments[i];
         if (!argument->set) return "an argument was never set, or before recording began";
-        if (argument->svm) return "shared virtual memory";
+        if (argument->svm) return argument->svm == 1 ? "shared virtual memory" : "unified shared memory";
         int kind = kind_of(argument);
         if (kind == IMAGE) return "an image";
         if (kind == PIPE) return "a pipe";

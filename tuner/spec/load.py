@@ -285,8 +285,7 @@ class _Loader:
             launch=launch,
             seed=model.search.seed,
         )
-        if self.live:
-            check_live(model, task, tunables, view)
+        found = check_live(model, task, tunables, view) if self.live else ()
         return LoadedSpec(
             path=self.path,
             name=name,
@@ -313,6 +312,7 @@ class _Loader:
                 *passless,
                 *(workload.notices if workload else ()),
                 *(doubts(task, tunables) if self.live else ()),
+                *found,
             ),
         )
 

@@ -29,6 +29,7 @@ from tuner.evaluators.host.shared import shared_library
 from tuner.recorders.recordings.capture import Application, Ran, read_raw
 from tuner.recorders.recordings.function import recording_library
 from tuner.spec.load import LoadedSpec
+from tuner.spec.machine import unsaid_return
 
 __all__ = [
     "Listing",
@@ -45,7 +46,7 @@ __all__ = [
 
 _PARTS = (
     *("common.c", "plan.c"),
-    *("opencl_api.c", "opencl_apply.c", "opencl_objects.c", "opencl_launches.c"),
+    *("opencl_api.c", "opencl_apply.c", "opencl_objects.c", "opencl_launches.c", "opencl_extensions.c"),
     *("cuda_api.c", "cuda_memory.c", "cuda_modules.c", "cuda_reach.c", "cuda_apply.c", "cuda_launches.c"),
     *("lookup.c", "embedded.c"),
 )
@@ -141,10 +142,11 @@ def record_spec(
     """Captures launches of a spec's kernel beside it; arguments as :func:`record_kernel`."""
     kernel = spec.task.kernel
     folder = Path(spec.path).resolve().parent / FOLDER
-    library = None
+    library, unsaid = None, ""
     backend = backends.create(spec.task.backend)
     if isinstance(backend, NamesFunctions):
         space = spec.space(backend.pass_catalogue(spec.task.target) if spec.wants_passes else None)
+        unsaid = unsaid_return(spec.task, spec.tunables)
         symbol = backend.symbol(spec.task, space.resolve(space.default()))
         text = recording_library(function_of(spec.task, symbol, command))
         library = function_library(text, f"record-{kernel.entry}")
@@ -154,6 +156,8 @@ def record_spec(
         )
     ran, found = _capture(command, [kernel.entry], folder, instances=instances, aside=aside, library=library)
     notes = notes_of(ran)
+    if unsaid:
+        notes.append(f"{kernel.entry} returns `{unsaid}`, which is passed on and not verified: say kernel: {{returns: ...}}")
     if len({(taken.recording.text, taken.recording.options) for taken in found}) > 1:
         notes.append(f"several programs have a kernel {kernel.entry}; tuner record --kernel keeps them apart")
     pattern = f"{FOLDER}/{file_name(kernel.entry)}-*.rec"

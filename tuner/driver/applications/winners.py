@@ -24,6 +24,7 @@ from tuner.recorders.record import RunRecord
 from tuner.recorders.recordings.format import Recording
 from tuner.recorders.recordings.substitute import Verified
 from tuner.spec.load import LoadedSpec
+from tuner.spec.machine import unsaid_return
 from tuner.spec.workload import DERIVED, INDEX, from_text
 
 __all__ = ["MOST_WINNERS", "winner_of", "winners_of"]
@@ -96,6 +97,12 @@ def winner_of(path: Path) -> WinnerInPlace:
 
 def _function(found: Substitute, state: RunState, spec: LoadedSpec) -> FunctionWinner:
     task = spec.task
+    unsaid = unsaid_return(task, spec.tunables)
+    if unsaid:
+        raise UsageError(
+            f"{task.kernel.entry} returns `{unsaid}`, which the run did not verify",
+            "say it in the spec (kernel: {returns: ...}) and tune again",
+        )
     slower = [p for p, gain in zip(task.problems, gains(state), strict=False) if not gain.faster]
     verified = Verified(
         sizes=(*task.problems, *task.verify.problems), assumed=task.verify.assume, slower=tuple(slower)
