@@ -157,7 +157,9 @@ def record_spec(
     ran, found = _capture(command, [kernel.entry], folder, instances=instances, aside=aside, library=library)
     notes = notes_of(ran)
     if unsaid:
-        notes.append(f"{kernel.entry} returns `{unsaid}`, which is passed on and not verified: say kernel: {{returns: ...}}")
+        notes.append(
+            f"{kernel.entry} returns `{unsaid}`, which is passed on and not verified: say kernel: {{returns: ...}}"
+        )
     if len({(taken.recording.text, taken.recording.options) for taken in found}) > 1:
         notes.append(f"several programs have a kernel {kernel.entry}; tuner record --kernel keeps them apart")
     pattern = f"{FOLDER}/{file_name(kernel.entry)}-*.rec"
