@@ -256,8 +256,11 @@ def test_what_a_function_returns_reaches_the_application_though_the_spec_does_no
     (tmp_path / "total.yaml").write_text(SUM_SPEC)
     (spec,) = load_spec(tmp_path / "total.yaml")
     assert any("returns `float`, which is not verified; write returns: float32" in n for n in spec.notices)
+    (tmp_path / "recordings").mkdir()
+    (tmp_path / "recordings" / "total-earlier.rec").touch()
     report = record_spec(command, spec, instances=1)
     assert report.ran.status == 0
+    assert any("also takes 1 earlier recordings such as total-earlier.rec" in note for note in report.notes)
     assert any("total returns `float`" in note for note in report.notes)
 
 

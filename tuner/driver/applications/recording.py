@@ -163,6 +163,9 @@ def record_spec(
     if len({(taken.recording.text, taken.recording.options) for taken in found}) > 1:
         notes.append(f"several programs have a kernel {kernel.entry}; tuner record --kernel keeps them apart")
     pattern = f"{FOLDER}/{file_name(kernel.entry)}-*.rec"
+    earlier = sorted(set(folder.parent.glob(pattern)) - {taken.path for taken in found})
+    if earlier:
+        notes.append(f"{pattern} also takes {len(earlier)} earlier recordings such as {earlier[0].name}")
     instead = "beside arguments" if library else "in the place of arguments and problem"
     notes.append(f"write workload: {pattern} {instead} to tune on them")
     return RecordReport(ran=ran, recordings=tuple(taken.path for taken in found), notes=tuple(notes))
@@ -185,7 +188,7 @@ def _must_have_run(ran: Ran, command: Sequence[str]) -> None:
         ended = f" ({ran.ended_badly})" if ran.ended_badly else ""
         raise UsageError(
             f"{shown!r} launched no OpenCL or CUDA kernel{ended}",
-            "a program with the OpenCL loader linked in statically cannot be recorded",
+            "C functions are not listed (write a spec, then tuner record SPEC), nor is an OpenCL loader linked in statically",
         )
 
 
