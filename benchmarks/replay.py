@@ -3,8 +3,8 @@
 A candidate by replay: built, loaded into a fresh process, verified on the recording, timed for three calls; what it
 waits for other tuners on the machine does not count. The application whole: built, and run with a driver that has not
 seen its kernels (PoCL keeps what it compiled; a candidate's kernel is new). All ways are taken in turn, medians are
-compared. Without ``--build`` the application counts with its run alone. Where the recording comes from a shorter run than people make,
-``--usual`` is that one: it is run once, and compared as well.
+compared. Without ``--build`` the application counts with its run alone. Where the recording comes from a shorter run
+than people make, ``--usual`` is that one: it is run once, and compared as well.
 
     python benchmarks/replay.py SPEC [--build "make -B"] [--usual "./app"] [--rounds 5] [--json] -- COMMAND...
 """

@@ -234,7 +234,7 @@ def compiled(folder: Path, **sources: str) -> list[str]:
         source.write_text(text)
         kind = ["-shared", "-fPIC"] if not made else ["-Wl,-rpath," + str(folder), *made]
         compiler = {"c": "cc", "cc": "c++"}[suffix]
-        words = [compiler, "-w", "-O1", str(source), "-o", str(output), *kind]
+        words = [compiler, "-w", "-O1", "-pthread", str(source), "-o", str(output), *kind]
         if (
             shutil.which(compiler) is None
             or subprocess.run(words, capture_output=True, check=False).returncode
@@ -286,3 +286,39 @@ def test_calls_that_an_exception_leaves_are_refused_and_the_next_is_recorded(tmp
     (use,) = report.ran.kernels
     assert (use.launches, use.refused) == (3, {"it was left by an exception or a jump": 1})
     assert len(report.recordings) == 2
+
+
+TOGETHER = """
+static volatile int there;
+void both(int n, const float *x, float *y) {
+    __atomic_add_fetch(&there, 1, __ATOMIC_SEQ_CST);
+    while (there < 2) {}
+    for (int i = 0; i < n; i++) y[i] = 2 * x[i];
+}
+"""
+THREADS = """
+#include <pthread.h>
+void both(int, const float *, float *);
+float x[4] = {1, 2, 3, 4}, y[2][4], z[4];
+static void *run(void *y) { both(4, x, y); return 0; }
+int main(void) {
+    pthread_t other;
+    pthread_create(&other, 0, run, y[0]);
+    run(y[1]);
+    pthread_join(other, 0);
+    both(4, x, z);
+    return y[0][3] == 8 && y[1][3] == 8 && z[3] == 8 ? 0 : 9;
+}
+"""
+
+
+def test_calls_of_several_threads_at_once_are_refused_and_a_later_one_is_recorded(tmp_path: Path) -> None:
+    command = compiled(tmp_path, libboth_c=TOGETHER, app_c=THREADS)
+    (tmp_path / "both.c").write_text(TOGETHER)
+    (tmp_path / "both.yaml").write_text(LEFT_SPEC.replace("half.cc", "both.c").replace("half", "both"))
+    (spec,) = load_spec(tmp_path / "both.yaml")
+    report = record_spec(command, spec, instances=4)
+    assert report.ran.status == 0
+    (use,) = report.ran.kernels
+    assert (use.launches, use.refused) == (3, {"calls of several threads at once": 2})
+    assert len(report.recordings) == 1

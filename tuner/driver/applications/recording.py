@@ -32,6 +32,7 @@ from tuner.spec.load import LoadedSpec
 from tuner.spec.machine import unsaid_return
 
 __all__ = [
+    "HERE",
     "Listing",
     "RecordReport",
     "collect",
@@ -44,6 +45,8 @@ __all__ = [
     "scratch_folder",
 ]
 
+HERE = ("this program",)
+"""In the place of a command where the application is the process itself."""
 _PARTS = (
     *("common.c", "plan.c"),
     *("opencl_api.c", "opencl_apply.c", "opencl_objects.c", "opencl_launches.c", "opencl_extensions.c"),
@@ -188,7 +191,7 @@ def _must_have_run(ran: Ran, command: Sequence[str]) -> None:
         ended = f" ({ran.ended_badly})" if ran.ended_badly else ""
         raise UsageError(
             f"{shown!r} launched no OpenCL or CUDA kernel{ended}",
-            "C functions are not listed (write a spec, then tuner record SPEC), nor is an OpenCL loader linked in statically",
+            "C functions are not listed: tuner record SPEC; a program with the OpenCL loader linked in cannot be recorded",
         )
 
 
@@ -258,7 +261,8 @@ def nothing_found(ran: Ran, command: Sequence[str], kernels: Sequence[str]) -> U
     ended = f" before it {ran.ended_badly}" if ran.ended_badly else ""
     if not ran.seen:
         _must_have_run(ran, command)
+    shown = command[0] if tuple(command) == HERE else repr(shlex.join(command))
     return UsageError(
-        f"{shlex.join(command)!r} never called {' or '.join(map(repr, kernels))}{ended}",
+        f"{shown} never called {' or '.join(map(repr, kernels))}{ended}",
         "tuner record --list names kernels; a C function has to be in a library, or in the executable named first",
     )
