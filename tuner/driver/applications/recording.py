@@ -191,7 +191,7 @@ def _must_have_run(ran: Ran, command: Sequence[str]) -> None:
         ended = f" ({ran.ended_badly})" if ran.ended_badly else ""
         raise UsageError(
             f"{shown!r} launched no OpenCL or CUDA kernel{ended}",
-            "C functions are not listed: tuner record SPEC; a program with the OpenCL loader linked in cannot be recorded",
+            "C functions are not listed: tuner record SPEC; an OpenCL loader linked in statically is not seen",
         )
 
 
