@@ -11,7 +11,7 @@ enum {
     SUCCESS = 0,
     QUEUE_CONTEXT = 0x1090, QUEUE_DEVICE = 0x1091,
     MEM_TYPE = 0x1100, MEM_FLAGS = 0x1101, MEM_SIZE = 0x1102, MEM_REFERENCES = 0x1105, MEM_PARENT = 0x1107, MEM_OFFSET = 0x1108,
-    PROGRAM_CONTEXT = 0x1161, PROGRAM_DEVICES = 0x1163, PROGRAM_SOURCE = 0x1164, PROGRAM_OPTIONS = 0x1182, KERNEL_PROGRAM = 0x1194,
+    PROGRAM_CONTEXT = 0x1161, PROGRAM_DEVICES = 0x1163, PROGRAM_SOURCE = 0x1164, PROGRAM_OPTIONS = 0x1182, PROGRAM_VARIABLES = 0x1185, KERNEL_PROGRAM = 0x1194,
     KERNEL_NAME = 0x1190, KERNEL_ARGUMENTS = 0x1191, KERNEL_REFERENCES = 0x1192, KERNEL_CONTEXT = 0x1193,
     CONTEXT_DEVICES = 0x1081,
     ARGUMENT_ADDRESS = 0x1196, ADDRESS_LOCAL = 0x119C, ADDRESS_PRIVATE = 0x119E,
@@ -107,6 +107,7 @@ typedef struct {
     char *options;
     int parts;       /* compiled apart and linked */
     int special;     /* constants of the IL were given values */
+    int variables;   /* its source has some in global memory */
     Handle *others;  /* by winner: the program that holds it, where this one is the recorded */
 } Program;
 
@@ -123,7 +124,7 @@ typedef struct {
     Winner *winner;  /* whose kernel that is, or would be */
 } Kernel;
 
-enum { BUFFER = 1, IMAGE, PIPE, SAMPLER };
+enum { BUFFER = 1, IMAGE, PIPE, SAMPLER, QUEUE };
 
 static Table programs, kernels, objects, queues, pending;
 

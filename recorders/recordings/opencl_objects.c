@@ -91,6 +91,7 @@ static Program *program_made(Handle handle, const char *form, char *text, size_t
         snprintf(program->form, sizeof program->form, "%s", form);
         program->text = text;
         program->size = size;
+        program->variables = text && !strcmp(form, "source") && has_variables(text);
         put(&programs, handle, program);
     }
     return program;
@@ -339,6 +340,8 @@ static void adopt_object(Handle kernel, size_t size, const void *value)
     if ((uintptr_t)object < 4096 || get(&objects, object)) return;
     void *table = first_word(object);
     if (!table || table != *(void **)kernel) return;
+    /* Drivers need not see that it is no memory object. */
+    if (get(&queues, object)) { made(object, QUEUE); return; }
     if (real.clGetMemObjectInfo(object, MEM_TYPE, sizeof type, &type, NULL) != SUCCESS) type = 0;
     made(object, type == TYPE_BUFFER ? BUFFER : type == TYPE_PIPE ? PIPE : type ? IMAGE : SAMPLER);
 }

@@ -1,4 +1,6 @@
-"""OpenCL applications that use extensions, or whose programs change: nothing older is taken for what is launched."""
+"""OpenCL applications that use extensions, change their programs, or keep something between launches: nothing else is
+taken for what is launched.
+"""
 
 from __future__ import annotations
 
@@ -58,6 +60,16 @@ rebuilt = kernel("rebuilt", "-DFACTOR=7")
 again = opencl.clBuildProgram(pointer(rebuilt.program.int_ptr), 0, None, b"-DFACTOR=9", None, None)
 assert again != 0
 cl.enqueue_nd_range_kernel(queue, rebuilt, (960,), (8,))
+
+counting = "__global int counter;\\n" + text("counting", "(counter + 1)")
+counted = cl.Kernel(cl.Program(context, counting).build(options=["-cl-std=CL2.0"], cache_dir=False), "counting")
+counted.set_args(x)
+cl.enqueue_nd_range_kernel(queue, counted, (960,), (8,))
+
+given = "__kernel void given(__global float *x, ulong q) { x[get_global_id(0)] *= q ? 2 : 3; }"
+queued = cl.Kernel(cl.Program(context, given).build(cache_dir=False), "given")
+queued.set_args(x, np.uint64(queue.int_ptr))
+cl.enqueue_nd_range_kernel(queue, queued, (960,), (8,))
 queue.finish()
 """
 
@@ -68,7 +80,7 @@ def test_what_came_before_is_not_taken_for_what_is_launched(
     stand_in_loader(tmp_path, monkeypatch)
     (tmp_path / "application.py").write_text(APPLICATION)
     command = [sys.executable, "-W", "ignore", str(tmp_path / "application.py")]
-    names = ["unified", "buffered", "linked", "rebuilt"]
+    names = ["unified", "buffered", "linked", "rebuilt", "counting", "given"]
     report = record_kernels(command, names, tmp_path / "out", instances=1)
     assert report.ran.status == 0
     assert {use.name: set(use.refused) for use in report.ran.kernels} == {
@@ -76,6 +88,8 @@ def test_what_came_before_is_not_taken_for_what_is_launched(
         "buffered": {"a command buffer (clCommandNDRangeKernelKHR)"},
         "linked": {"its program is compiled in parts and linked"},
         "rebuilt": set(),
+        "counting": {"its program has variables in global memory"},
+        "given": {"a queue on the device"},
     }
     (path,) = report.recordings
     with RecordingFile(path) as file:

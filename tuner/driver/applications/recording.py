@@ -49,7 +49,8 @@ HERE = ("this program",)
 """In the place of a command where the application is the process itself."""
 _PARTS = (
     *("common.c", "plan.c"),
-    *("opencl_api.c", "opencl_apply.c", "opencl_objects.c", "opencl_launches.c", "opencl_extensions.c"),
+    *("opencl_api.c", "opencl_text.c", "opencl_apply.c"),
+    *("opencl_objects.c", "opencl_launches.c", "opencl_extensions.c"),
     *("cuda_api.c", "cuda_memory.c", "cuda_modules.c", "cuda_reach.c", "cuda_apply.c", "cuda_launches.c"),
     *("lookup.c", "embedded.c"),
 )
