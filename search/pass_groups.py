@@ -8,6 +8,7 @@ what the code is worth.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ _PROLOGUE = ("sroa", "loop-rotate")
 _SEEN = 12.0
 _EVEN = 0.5
 _MOST = 16
+_ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +51,9 @@ class PassGroups:
         names = [info.name for info in passes.catalogue.usable]
         self._units: list[Unit] = [(name, front) for front in (True, False) for name in names]
         self._idle: set[Unit] = set()
-        self._changing: list[frozenset[Unit]] = []
-        self._blamed: set[Unit] = set()
-        self._latest: tuple[frozenset[str], dict[Unit, float]] | None = None
+        self._settled: set[Unit] = set()
+        self._unchanged = 0
+        self._changing: list[int] = []
 
     def tell(self, pipeline: str, names: Sequence[str], changed: bool | None) -> None:
         """What became of a group.
@@ -61,14 +63,13 @@ class PassGroups:
             names: its passes.
             changed: whether the code was other than the base's; ``None`` where it failed.
         """
-        self._latest = None
-        members = frozenset((name, pipeline.endswith(f",{self._passes.base}")) for name in names)
-        if changed is None:
-            self._blamed |= members
-        elif changed:
-            self._changing.append(members)
-        else:
+        members = {(name, pipeline.endswith(f",{self._passes.base}")) for name in names}
+        self._settled |= members
+        if changed:
+            self._changing.append(len(members))
+        elif changed is not None:
             self._idle |= members
+            self._unchanged += len(members)
 
     @property
     def idle(self) -> frozenset[str]:
@@ -76,51 +77,34 @@ class PassGroups:
         return frozenset(name for name, _ in self._idle if {(name, True), (name, False)} <= self._idle)
 
     def draw(self, rng: np.random.Generator, banned: frozenset[str]) -> Group | None:
-        """A group of passes of which it is open whether they do anything; ``None`` when all of that is known.
+        """A group of passes that were in none; ``None`` when there are no more.
+
+        Those of a group that changed the code are left to the evolution: smaller groups of them mostly give the code of
+        the larger one.
 
         Args:
             rng: source of all randomness.
             banned: passes that may not be used.
         """
-        chances = self._chances(banned)
-        # What was never tried comes first; then what changed something in company, in ever smaller company.
-        least = min(chances.values(), default=0.0)
-        open_units = [unit for unit, chance in chances.items() if chance <= least]
-        if not open_units:
+        left = [unit for unit in self._units if unit not in self._settled and unit[0] not in banned]
+        if not left:
             return None
-        front = open_units[int(rng.integers(len(open_units)))][1]
-        side = [unit for unit in open_units if unit[1] == front]
-        chosen: list[str] = []
-        quiet = 1.0
-        for i in rng.permutation(len(side)):
-            if chosen and (quiet * (1.0 - chances[side[i]]) < _EVEN or len(chosen) == _MOST):
-                break
-            chosen.append(side[i][0])
-            quiet *= 1.0 - chances[side[i]]
+        front = left[int(rng.integers(len(left)))][1]
+        side = [name for name, before in left if before == front]
+        size = max(1, min(_MOST, round(math.log(_EVEN) / math.log(1.0 - self._rate()))))
+        chosen = [side[i] for i in rng.permutation(len(side))[:size]]
         return Group(pipeline=self._pipeline(chosen, front=front), names=tuple(chosen))
 
-    def _chances(self, banned: frozenset[str]) -> dict[Unit, float]:
-        """For each unit of which it is open: how likely it changes the code."""
-        if self._latest is None or self._latest[0] != banned:
-            self._latest = banned, self._weighed(banned)
-        return self._latest[1]
+    def _rate(self) -> float:
+        """The part of all passes that change the code, by what groups did so far; below 1.
 
-    def _weighed(self, banned: frozenset[str]) -> dict[Unit, float]:
-        left = [group - self._idle for group in self._changing]
-        seen = len(self._idle) + sum(map(len, self._changing))
-        rate = (len(self._changing) + 1.0) / (seen + _SEEN)
-        found = {
-            unit: rate
-            for unit in self._units
-            if unit not in self._idle and unit not in self._blamed and unit[0] not in banned
-        }
-        for group, members in zip(self._changing, left, strict=True):
-            for unit in members & found.keys():
-                if len(group) == 1:
-                    del found[unit]
-                else:
-                    found[unit] = max(found[unit], rate / (1.0 - (1.0 - rate) ** len(members)))
-        return found
+        A group that changed it has as many such passes as is expected of one that has any.
+        """
+        rate = 1.0 / _SEEN
+        for _ in range(_ROUNDS):
+            found = sum(size * rate / (1.0 - (1.0 - rate) ** size) for size in self._changing)
+            rate = (1.0 + found) / (_SEEN + self._unchanged + sum(self._changing))
+        return rate
 
     def _pipeline(self, names: Sequence[str], *, front: bool) -> str:
         catalogue = self._passes.catalogue

@@ -59,7 +59,6 @@ def test_passes_that_do_nothing_are_found_several_at_a_time() -> None:
 
 def test_groups_get_smaller_where_every_pass_changes_the_code() -> None:
     groups = grouped(run({"(", ","}, 150))
-    assert len(groups) < 50
     assert len(groups[0]) > 4
     assert max(len(group) for group in groups[-3:]) <= 2
 
