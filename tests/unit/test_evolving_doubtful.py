@@ -24,7 +24,7 @@ def trial(number: int, ratio: float, noise: float, calls: int) -> TrialState:
     """Timed calls of about a millisecond times a ratio, that lie so far apart."""
     times = 1e-3 * ratio * np.exp(noise * np.linspace(-1.0, 1.0, calls))
     return cast(
-        TrialState,
+        "TrialState",
         SimpleNamespace(
             number=number,
             variant=number,
@@ -43,7 +43,7 @@ def stays(ratio: float, noise: float, *, calls: int = 12, evolution: Evolution =
     variants: list[Any] = [SimpleNamespace(edits=edits) for edits in ((), (EDIT,), ())]
     settings = SimpleNamespace(evolution=evolution, weights=(1.0,))
     state = SimpleNamespace(settings=settings, variants=variants, trials={1: kept, 2: without})
-    reduced(cast(RunState, state), without, reduction)
+    reduced(cast("RunState", state), without, reduction)
     return reduction.variant == 1
 
 
