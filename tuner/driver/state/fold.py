@@ -149,12 +149,15 @@ def _apply_build(state: RunState, number: int | None, body: Mapping[str, Any]) -
 
 def _apply_baseline(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.baseline = body
+    state.prepared_s = state.passed_s
 
 
 def _apply_verify(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
     state.trials[number].verify = body
     state.trials[number].ran_s += state.passed_s
+    if number == BASELINE:
+        state.prepared_s += state.passed_s
     state.trials[number].stage = Stage.VERIFY
 
 
