@@ -59,9 +59,30 @@ def stores(draw: st.DrawFn) -> str:
     )
 
 
+TWO = """void f(const float *a, float *b, float *c, int n, int m)
+{
+    for (int i = 2; i < n; i++)
+        for (int j = 0; j < m; j++) {
+            b[i * m + j] = 0.5f * a[i * m + j];
+            c[i * m + j] = a[i * m + j] - 1.0f;
+        }
+}
+"""
+
+
+@pytest.mark.skipif(CC is None, reason="needs cc to link")
+def test_two_results_of_one_loop(tmp_path: Path) -> None:
+    """Each has a vector of its own on its way."""
+    program = program_of(TWO, "f")
+    variants = streamed(program)
+    assert variants
+    assert variants[0].variant.files[0].text.count("__builtin_nontemporal_store") == 2
+    assert not (found := same(program, "f", variants, tmp_path, trials=40)), found
+
+
 @pytest.mark.skipif(CC is None, reason="needs cc to link")
 @given(text=stores())
-@settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_goes_past_the_caches_is_what_was_stored(text: str, tmp_path: Path) -> None:
     """Rows of any length begin and end anywhere in a vector."""
     program = program_of(text, "f")

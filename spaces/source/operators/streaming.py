@@ -82,12 +82,12 @@ class _Stream:
     Attributes:
         arrays: that are stored to so.
         aligned: the vector type at addresses that are multiples of its size.
-        stored: the name of a vector on its way.
+        names: of the vectors on their way, each another.
     """
 
     arrays: frozenset[str]
     aligned: str
-    stored: str
+    names: Iterator[str]
 
 
 def stream_stores(function: Function, args: Args) -> Function:
@@ -123,7 +123,7 @@ def stream_stores(function: Function, args: Args) -> Function:
     stream = _Stream(
         arrays=arrays,
         aligned=fresh_name(made, f"{lanes.vector}_aligned"),
-        stored=fresh_name(made, "stored"),
+        names=_names(made, "stored"),
     )
     made = replace(made, preamble=(*made.preamble, _aligned_type(stream.aligned, element, width)))
     parts = _around(
@@ -141,6 +141,13 @@ class _Body:
     first: Expr
     stmts: tuple[Stmt, ...]
     size: str
+
+
+def _names(function: Function, stem: str) -> Iterator[str]:
+    taken: set[str] = set()
+    while True:
+        taken.add(name := fresh_name(function, stem, taken))
+        yield name
 
 
 def _aligned_type(name: str, element: str, width: Expr) -> str:
@@ -215,13 +222,14 @@ def _streamed(turned: Stmt, given: Stmt, lanes: Lanes, stream: _Stream) -> list[
         return [turned]
     assert isinstance(turned, ExprStmt)
     assert isinstance(turned.expr, Assign)
+    name = next(stream.names)
     address = Unary("&", given.expr.target)
     size = Call("sizeof", (Name(lanes.vector),))
     whole = Binary("==", Binary("%", Cast(_ADDRESS, address), size), Number("0"))
-    past = Call("__builtin_nontemporal_store", (Name(stream.stored), Cast(f"{stream.aligned} *", address)))
-    plain = Assign("=", turned.expr.target, Name(stream.stored))
+    past = Call("__builtin_nontemporal_store", (Name(name), Cast(f"{stream.aligned} *", address)))
+    plain = Assign("=", turned.expr.target, Name(name))
     return [
-        Decl(f"const {lanes.vector}", stream.stored, (), turned.expr.value),
+        Decl(f"const {lanes.vector}", name, (), turned.expr.value),
         If(whole, (ExprStmt(past),), (ExprStmt(plain),)),
     ]
 
