@@ -199,9 +199,9 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
         "masked": (Step(operators=("vectorize_masked",), needed=True), *_MASKED),
         # Results that nothing reads again go past the caches, several rows at once for what rows read in common.
         "streamed": (
-            Step(operators=("unroll_and_jam",), chance=0.8),
+            Step(operators=("unroll_and_jam",)),
             Step(operators=("stream_stores",), everywhere=True, needed=True),
-            *_TOLD,
+            Step(operators=("restrict",)),
         ),
         "tiled": (
             Step(operators=("tile",), needed=True),
