@@ -99,9 +99,14 @@ class Figures:
         self.lanes.add(body["lane"])
 
     def _on_lane_lost(self, body: Mapping[str, Any]) -> None:
-        self.lanes.discard(body["lane"])
-        self.lanes_lost += 1
-        self.lost_because = str(body.get("reason", ""))
+        if body["lane"] in self.lanes:
+            self.lanes.remove(body["lane"])
+            self.lanes_lost += 1
+            self.lost_because = str(body.get("reason", ""))
+
+    def _on_resume(self, body: Mapping[str, Any]) -> None:
+        # A driver that ended let go of its devices: none of them was lost.
+        self.lanes = set()
 
     def _on_variant(self, body: Mapping[str, Any]) -> None:
         self.variants += body["purpose"] == "propose" and body["made"] is not None
