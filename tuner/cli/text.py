@@ -147,6 +147,8 @@ def _variants(lineage: Lineage) -> str:
     if any(name.startswith("llm/") for name in lineage.by):
         by = ", ".join(f"{count} by {name}" for name, count in lineage.by.items())
         return f"{lineage.total} of the source: as given, {by}{failed}"
+    if not lineage.by:
+        return "the source as given alone: nothing else was bred"
     return f"{lineage.total} of the source, by remix operators (no LLM){failed}"
 
 

@@ -17,6 +17,7 @@ from tuner.driver.plan.ablation import Worth, worths
 from tuner.driver.plan.comparison import Comparison, comparisons
 from tuner.driver.plan.light import ratio_to_light
 from tuner.driver.plan.simplest import passed_over
+from tuner.driver.state.evolution import spread
 from tuner.driver.state.lineage import Reduction
 from tuner.driver.state.objectives import FrontPoint, pareto
 from tuner.driver.state.run import RunState
@@ -26,9 +27,6 @@ from tuner.driver.state.trials import TrialState
 __all__ = ["SCHEMA_VERSION", "Summary", "search_times_s", "summarise"]
 
 SCHEMA_VERSION = 1
-
-_FEWEST_CALLS = 3
-"""Timed calls under which there is no interval."""
 
 CLAIMS = ("improved", "negligible", "none", "not_confirmed")
 
@@ -352,17 +350,9 @@ def _gain_interval(state: RunState, edit: Mapping[str, Any]) -> tuple[float, flo
     if reduction is None or gain is None or math.isinf(gain):
         return None
     number = reduction.without.get(canonical_json(dict(edit)))
-    without = None if number is None else state.trials[number]
-    kept = state.trials[reduction.trial]
-    halves = []
-    for problem, weight in enumerate(state.settings.weights):
-        times = [] if without is None else without.times_s(problem)
-        own = kept.times_s(problem)
-        if min(len(times), len(own)) < _FEWEST_CALLS:
-            return None
-        found = statistics.log_ratio_interval(times, own)
-        halves.append(weight * math.log(found.high / found.value))
-    half = math.hypot(*halves)
+    half = None if number is None else spread(state, state.trials[number], state.trials[reduction.trial])
+    if half is None:
+        return None
     return gain * math.exp(-half), gain * math.exp(half)
 
 
