@@ -2,9 +2,10 @@
 
 A candidate by replay: built, loaded into a fresh process, verified on the recording, timed for three calls; what it
 waits for other tuners on the machine does not count. The application whole: built, and run twice: with a driver that
-knows its kernels from earlier runs (``plain``: PoCL keeps what it compiled), and with one that has not seen them, as it
-has not seen a candidate's (``new``). All ways are taken in turn, medians are compared. Without ``--build`` the application counts with its run alone. Where the recording comes from a shorter run
-than people make, ``--usual`` is that one: it is run once, and compared as well.
+knows its kernels from earlier runs (``plain``: PoCL keeps what it compiled), and with one that has not seen them, as
+it has not seen a candidate's (``new``). All ways are taken in turn, medians are compared. Without ``--build`` the
+application counts with its run alone. Where the recording comes from a shorter run than people make, ``--usual`` is
+that one: it is run once, and compared as well.
 
     python benchmarks/replay.py SPEC [--build "make -B"] [--usual "./app"] [--rounds 5] [--json] -- COMMAND...
 """
