@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tuner.core.errors import Place, SpecError
 from tuner.core.types import Kernel, Launch, Source, Variant
+from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.parse import (
     definition_start,
     function_nodes,
@@ -148,6 +149,10 @@ class Program:
         )
 
 
+_READ: Kept[Program] = Kept(32)
+"""By language, entry, launch and texts: one program is the same tree wherever it is asked for."""
+
+
 def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Launch | None = None) -> Program:
     """The changeable parts of a kernel.
 
@@ -160,6 +165,15 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
         SpecError: marks that do not pair up or cut through a statement; no marks and no entry function.
     """
     files = (variant or kernel.variant).files
+    key = (kernel.language, kernel.entry, launch, *((f.name, f.text) for f in files))
+    found = _READ.get(key)
+    if found is None:
+        found = _read(kernel, files, launch)
+        _READ.put(key, found)
+    return found
+
+
+def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> Program:
     entry = Entry(name=_bare(kernel.entry), launch=launch)
     cut = [_cut_at_marks(f) for f in files]
     if all(len(f.parts) == 1 for f in cut):
