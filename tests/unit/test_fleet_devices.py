@@ -85,6 +85,9 @@ def test_a_result_says_what_each_device_did(
         for event in record.events():
             figures.take(event.kind, {**event.body, "trial": event.trial})
     assert figures.devices() == f"2 devices (1 lost, the last because {shares[2]['lost']})"
+    figures.take("resume", {"clock_s": 1e3})
+    figures.take("lane_lost", {"lane": 0, "reason": "the run was resumed", "clock_s": 1e3})
+    assert figures.devices().startswith("0 devices (1 lost, ")
 
 
 def test_one_device_is_nothing_to_speak_of(scale_spec: SpecWriter, tmp_path: Path) -> None:

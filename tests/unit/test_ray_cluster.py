@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -141,6 +143,25 @@ def test_a_device_that_cannot_start_is_one_line(nodes: Nodes, spec: LoadedSpec) 
             until_it_joins()
     finally:
         executor.close()
+
+
+def test_signals_stay_with_who_had_asked_for_them(
+    nodes: Nodes, spec: LoadedSpec, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Ray takes SIGTERM for itself, with a stack on stderr."""
+    import ray
+
+    ray.shutdown()
+    told: list[int] = []
+    former = signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    try:
+        over_cluster(backend(), nodes.address)(spec.task).close()
+        capfd.readouterr()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert told == [signal.SIGTERM]
+        assert "SIGTERM" not in capfd.readouterr().err
+    finally:
+        signal.signal(signal.SIGTERM, former)
 
 
 def test_no_cluster_is_one_line(spec: LoadedSpec) -> None:

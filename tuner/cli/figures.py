@@ -43,7 +43,7 @@ class Figures:
         self.claimed: tuple[float, float, float] | None = None
         self.in_flight: dict[int, str] = {}
         self.lanes: set[int] = set()
-        self.lanes_lost = 0
+        self.lanes_lost = self.lanes_seen = 0
         self.lost_because = ""
         self._settings: Mapping[str, Any] = {}
 
@@ -97,11 +97,17 @@ class Figures:
 
     def _on_lane(self, body: Mapping[str, Any]) -> None:
         self.lanes.add(body["lane"])
+        self.lanes_seen += 1
 
     def _on_lane_lost(self, body: Mapping[str, Any]) -> None:
-        self.lanes.discard(body["lane"])
-        self.lanes_lost += 1
-        self.lost_because = str(body.get("reason", ""))
+        if body["lane"] in self.lanes:
+            self.lanes.remove(body["lane"])
+            self.lanes_lost += 1
+            self.lost_because = str(body.get("reason", ""))
+
+    def _on_resume(self, body: Mapping[str, Any]) -> None:
+        # A driver that ended let go of its devices: none of them was lost.
+        self.lanes = set()
 
     def _on_variant(self, body: Mapping[str, Any]) -> None:
         self.variants += body["purpose"] == "propose" and body["made"] is not None
@@ -180,7 +186,7 @@ class Figures:
 
     def devices(self) -> str:
         """How many there are and why one is gone; empty for a run that never had more than one."""
-        if len(self.lanes) + self.lanes_lost < 2:
+        if self.lanes_seen < 2:
             return ""
         lost = f" ({self.lanes_lost} lost, the last because {self.lost_because})" if self.lanes_lost else ""
         return f"{len(self.lanes)} device{'' if len(self.lanes) == 1 else 's'}{lost}"
