@@ -90,6 +90,7 @@ def search(
     kept: list[bool] = []
     screens, asked = False, 1
     goal = case.figures.optimum * enough
+    unit_s = _baseline_s(case, space)
     queue: list[Proposal] = []
     while len(made.rows) < evaluations:
         if not queue:
@@ -135,7 +136,7 @@ def search(
         time_s = case.figures.times[row] if row >= 0 else np.inf
         if time_s <= goal:
             break
-        score = float(np.log(time_s)) if np.isfinite(time_s) else None
+        score = float(np.log(time_s / unit_s)) if np.isfinite(time_s) else None
         status = Status.OK if score is not None else Status.CRASHED
         started = time.process_time()
         searcher.tell([Observation(trial=len(made.rows), proposal=proposal, status=status, score=score)])
@@ -143,6 +144,14 @@ def search(
         features_of = configuration_features(proposal.configuration) if model else {}
         known.append(Known(trial=len(made.rows), features=features_of, tried=True, score=score))
     return made
+
+
+def _baseline_s(case: Case, space: Space) -> float:
+    """The time that scores are relative to: of the default, and where that was not recorded the median."""
+    default = space.default()
+    row = _numbers(case).get(key_of(default[name] for name in case.recorded.parameters), -1)
+    times = case.figures.times
+    return float(times[row] if row >= 0 and np.isfinite(times[row]) else np.median(times[np.isfinite(times)]))
 
 
 def recorded_runs(path: Path) -> list[Known]:

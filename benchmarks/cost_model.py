@@ -17,6 +17,7 @@ from typing import Any
 import _one_thread  # noqa: F401
 import numpy as np
 from _common import ROOT, machine, parser
+from _cost_bounds import bounds
 from _cost_host import KEPT, compare_features, compare_runs, make_runs
 from _cost_left_out import left_out
 from _cost_runs import search
@@ -55,6 +56,7 @@ def main() -> int:
         "transfer": lambda: _transfer(
             cases, arguments.strategies.split(","), arguments.seeds, arguments.evaluations
         ),
+        "bounds": lambda: bounds(cases, arguments.seeds, arguments.evaluations),
         "host": lambda: _host(Path(arguments.runs), arguments.seeds, arguments.evaluations, arguments.match),
         "host-search": lambda: _host_search(
             Path(arguments.runs),
@@ -83,7 +85,9 @@ def _arguments() -> Any:
         "--runs", default=str(ROOT / "tuner-runs"), help="folder of run records of a part host or host-search"
     )
     made.add_argument("--match", default="", help="only spaces or examples whose file name contains this")
-    made.add_argument("--parts", default="screen,shuffled,search,transfer", help="and host, host-search")
+    made.add_argument(
+        "--parts", default="screen,shuffled,search,transfer", help="and unseen, bounds, host, host-search"
+    )
     made.add_argument(
         "--strategies",
         default="random,surrogate",

@@ -21,6 +21,7 @@ from tuner.search.history import Key
 from tuner.search.parameter_arm import ParameterArm
 from tuner.search.pass_arm import PassArm
 from tuner.search.pass_memory import PassMemory
+from tuner.search.sameness import Sameness
 from tuner.search.surrogate_search import SurrogateSearcher
 from tuner.spaces.space import Space
 
@@ -29,6 +30,7 @@ __all__ = ["AutoSearcher", "make"]
 _SCREENED = 24
 _ELITE = 6
 _MISSES = 8
+_RANKED = 0.5
 
 
 class AutoSearcher(SearcherBase):
@@ -46,6 +48,7 @@ class AutoSearcher(SearcherBase):
         passes = self.domain.passes
         self._memory = None if passes is None else PassMemory(self.domain)
         self._passes = None if passes is None or self._memory is None else PassArm(passes, self._memory)
+        self._sameness = Sameness(self.domain)
         arms = ["parameters"] if self.domain.size != 1 or passes is None else []
         if self._passes is not None:
             arms += ["passes", "joint"] if arms else ["passes"]
@@ -61,6 +64,7 @@ class AutoSearcher(SearcherBase):
         for observation in observations:
             self._bandit.tell(observation)
             self._note_flags(observation)
+            self._sameness.tell(observation)
             if self._memory is not None:
                 self._memory.tell(observation)
 
@@ -89,6 +93,10 @@ class AutoSearcher(SearcherBase):
                 continue
             taken[configuration_key(proposal.configuration)] = proposal
             running[arm] += 1
+        if not taken:
+            # What is likely known code may still be all that is left.
+            made = (self._from_arm(arm, rng, taken, wary=False) for arm in self._arms)
+            return [proposal for proposal in made if proposal is not None][:count]
         return list(taken.values())
 
     def _choose(self, arms: list[str], running: Counter[str], asked: int) -> str:
@@ -97,12 +105,19 @@ class AutoSearcher(SearcherBase):
             return "parameters"
         return self._bandit.choose(arms, running)
 
-    def _from_arm(self, arm: str, rng: np.random.Generator, taken: dict[Key, Proposal]) -> Proposal | None:
-        if arm == "parameters":
-            return self._by_parameters(rng, taken)
+    def _from_arm(
+        self, arm: str, rng: np.random.Generator, taken: dict[Key, Proposal], *, wary: bool = True
+    ) -> Proposal | None:
+        """An arm's proposal, if any; a ``wary`` one is withdrawn as often as such a one turns out to be known code."""
         if arm == "passes":
-            return self._by_passes(rng, taken)
-        return self._by_both(rng, taken)
+            return self._by_passes(rng, taken, wary=wary)
+        made = self._by_parameters(rng, taken) if arm == "parameters" else self._by_both(rng, taken)
+        if made is None or not wary:
+            return made
+        point = self.domain.point(made.configuration)
+        pipeline = made.configuration.get(PASSES)
+        known = 0.0 if point is None else self._sameness.chance(point, str(pipeline or self.domain.base))
+        return None if rng.random() < known else made
 
     def _by_parameters(self, rng: np.random.Generator, taken: dict[Key, Proposal]) -> Proposal | None:
         pipeline = self.incumbent_pipeline
@@ -113,7 +128,12 @@ class AutoSearcher(SearcherBase):
             and (point := self.domain.point(proposal.configuration)) is not None
         )
         found = self._parameters.suggest(
-            rng, 1, pipeline=pipeline, without=without, beside=[p.configuration for p in taken.values()]
+            rng,
+            1,
+            pipeline=pipeline,
+            without=without,
+            beside=[p.configuration for p in taken.values()],
+            stale=lambda points: self._sameness.chances(points, pipeline),
         )
         if not found:
             return None
@@ -130,7 +150,9 @@ class AutoSearcher(SearcherBase):
             rivals=suggestion.rivals,
         )
 
-    def _by_passes(self, rng: np.random.Generator, taken: dict[Key, Proposal]) -> Proposal | None:
+    def _by_passes(
+        self, rng: np.random.Generator, taken: dict[Key, Proposal], *, wary: bool
+    ) -> Proposal | None:
         if self._passes is None:
             return None
         point = self._incumbent_point()
@@ -139,7 +161,11 @@ class AutoSearcher(SearcherBase):
             for p in taken.values()
             if self.domain.point(p.configuration) == point
         }
-        made = self._passes.suggest(rng, without=without)
+        made = self._passes.suggest(
+            rng,
+            without=without,
+            stale=lambda text: self._sameness.chance(point, text) if wary else 0.0,
+        )
         if made is None:
             return None
         return Proposal(
@@ -150,7 +176,7 @@ class AutoSearcher(SearcherBase):
         )
 
     def _by_both(self, rng: np.random.Generator, taken: dict[Key, Proposal]) -> Proposal | None:
-        """A good point with a good pipeline, better ranks first, in a pairing that was not tried."""
+        """A good point with a good pipeline, better ranks and likelier new code first, if it was not tried."""
         if self._memory is None:
             return None
         # Others' trials may be of combinations that this space does not allow.
@@ -165,11 +191,13 @@ class AutoSearcher(SearcherBase):
         for _, i, j in pairs:
             configuration = self.domain.configuration(points[i], pipelines[j])
             if not self.history.knows(configuration) and configuration_key(configuration) not in taken:
-                free.append((configuration, i, j))
+                fresh = 1.0 - self._sameness.chance(points[i], pipelines[j])
+                free.append((configuration, i, j, fresh))
         if not free:
             return None
         # The best ranks are likeliest, but not certain: ranks are noisy.
-        configuration, i, j = free[min(len(free) - 1, int(rng.geometric(0.5)) - 1)]
+        weights = np.array([one[3] * _RANKED**n for n, one in enumerate(free)])
+        configuration, i, j, _ = free[int(rng.choice(len(free), p=weights / weights.sum()))]
         best = self.history.best
         return Proposal(
             configuration=configuration,

@@ -5,7 +5,7 @@ A function of the history alone: may not keep anything that it could not make ag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,10 @@ _LOCAL = 96
 _GROWTH = 1.3
 _PENDING = 16
 _RIVALS = 3
+_DRAWN = 4
+
+Chances = Callable[[Sequence[Point]], NDArray[np.float64]]
+"""How likely points are to build to known code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,7 @@ class ParameterArm:
         pipeline: str | None,
         without: frozenset[Point] = frozenset(),
         beside: Sequence[Configuration] = (),
+        stale: Chances | None = None,
     ) -> list[Suggestion]:
         """At most ``count`` distinct untried points.
 
@@ -72,23 +77,28 @@ class ParameterArm:
             pipeline: which the points are wanted for.
             without: points that may not come.
             beside: configurations on their way that the history does not know yet.
+            stale: with the pipeline; known code cannot improve on itself.
         """
         known = [self._history.placed[i] for i in self._history.telling(_TRAINING)]
         if len(known) < self.startup or all(o.score is None for o, _ in known):
-            drawn = self._pool.draw(rng, count, pipeline=pipeline, without=without)
-            return [Suggestion(point=p, how="uniform") for p in drawn]
+            drawn = self._pool.draw(rng, count * _DRAWN, pipeline=pipeline, without=without)
+            if stale is not None and drawn:
+                drawn = [drawn[i] for i in np.argsort(stale(drawn), kind="stable")]
+            return [Suggestion(point=p, how="uniform") for p in drawn[:count]]
         numbers: dict[object, int] = {}
         data = self._data(known, numbers)
         candidates = self._candidates(rng, count, pipeline, without)
         with one_thread():
             model = Model(data, self._fitted())
             model.believe(self._pending(numbers, beside))
-            return self._pick(model, candidates, count, numbers, pipeline)
+            fresh = np.ones(len(candidates)) if stale is None else 1.0 - stale(candidates)
+            return self._pick(model, candidates, fresh, count, numbers, pipeline)
 
     def _pick(
         self,
         model: Model,
         candidates: list[Point],
+        fresh: NDArray[np.float64],
         count: int,
         numbers: dict[object, int],
         pipeline: str | None,
@@ -96,7 +106,7 @@ class ParameterArm:
         found: list[Suggestion] = []
         while candidates and len(found) < count:
             rows = self._rows([(p, pipeline) for p in candidates], numbers)
-            values = model.acquisition(rows)
+            values = model.acquisition(rows) * fresh
             order = np.argsort(-values, kind="stable")[: 1 + _RIVALS]
             first = int(order[0])
             rivals = tuple(
@@ -110,6 +120,7 @@ class ParameterArm:
             if len(found) < count:
                 model.believe(rows[first : first + 1])
                 candidates = [*candidates[:first], *candidates[first + 1 :]]
+                fresh = np.delete(fresh, first)
         return found
 
     def _fitted(self) -> Hyper:

@@ -6,15 +6,15 @@ A function of the memory and of ``rng``. May not decide for which parameters a p
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
 
 from tuner.core.errors import SpecError
 from tuner.core.types import BASELINE
-from tuner.search.pass_memory import NOISE, Individual, PassMemory, pass_names
-from tuner.spaces.edits import Edit, EditKind, default_form, random_edit, random_pass, sequence
+from tuner.search.pass_memory import NOISE, TOGETHER, Individual, PassMemory, pass_names
+from tuner.spaces.edits import Edit, EditKind, random_edit, random_pass
 from tuner.spaces.passes import PassSpace
 from tuner.spaces.pipeline import Leaf, Pipeline
 
@@ -39,15 +39,12 @@ _KINDS = {
 OPERATORS = ("fresh", "prefix", "several", "crossover", "minimise", *_KINDS)
 """Ways of making a pipeline: anew, by passes in front, by two to four edits, from two, by leaving out, by one edit."""
 
-ALONE = "alone"
-"""One pass before or after the base: which passes change this kernel's code at all. Equal code costs no evaluation."""
-
 WHOLE = "whole"
 """LLVM's own pipelines one after the other."""
 
-_ALONE_SHARE = 0.7
-_PROLOGUE = ("sroa", "loop-rotate")
-"""What most passes need before they find anything in unoptimised code: values in registers, loops with a test below."""
+_TOGETHER_SHARE = 0.7
+_IDLE = 0.8
+"""How likely known code is where nothing was added but what did nothing elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,32 +72,54 @@ class PassArm:
     def __init__(self, passes: PassSpace, memory: PassMemory) -> None:
         self._passes, self._memory = passes, memory
         self._wholes = _whole_pipelines(passes)
-        self._alone = _each_alone(passes)
 
-    def suggest(self, rng: np.random.Generator, *, without: Collection[str]) -> Variation | None:
-        """A pipeline that is not in ``without`` and holds no banned pass; ``None`` when none was found."""
+    def suggest(
+        self,
+        rng: np.random.Generator,
+        *,
+        without: Collection[str],
+        stale: Callable[[str], float] = lambda _: 0.0,
+    ) -> Variation | None:
+        """A pipeline that is not in ``without`` and holds no banned pass; ``None`` when none was found.
+
+        Args:
+            rng: source of all randomness.
+            without: what was tried already.
+            stale: how likely a pipeline is to give known code.
+        """
         for whole in self._wholes:
             if whole.pipeline not in without and not self._memory.saw(whole.pipeline):
                 return whole
         population = self._population(self._memory.individuals())
         banned = self._memory.banned()
-        alone = [v for v in self._alone if v.pipeline not in without and not self._memory.saw(v.pipeline)]
-        share = _ALONE_SHARE * self._memory.free_share(ALONE)
+        share = _TOGETHER_SHARE * self._memory.free_share(TOGETHER)
         for _ in range(_ATTEMPTS):
-            if alone and rng.random() < share:
-                made: Variation | None = alone.pop(int(rng.integers(len(alone))))
+            made: Variation | None
+            if rng.random() < share:
+                made = self._together(rng, banned)
+                share = 0.0 if made is None else share
             else:
                 made = self._vary(self._operator(rng, self._memory.known), population, rng)
             if made is None or made.pipeline in without or self._memory.added(made.pipeline) & banned:
                 continue
-            if self._passes.is_valid(made.pipeline):
+            known = max(stale(made.pipeline), _IDLE if self._memory.does_nothing(made.added) else 0.0)
+            if rng.random() >= known and self._passes.is_valid(made.pipeline):
                 return made
         return None
+
+    def _together(self, rng: np.random.Generator, banned: frozenset[str]) -> Variation | None:
+        group = self._memory.groups.draw(rng, banned)
+        if group is None or self._memory.saw(group.pipeline):
+            return None
+        return Variation(pipeline=group.pipeline, operator=TOGETHER, parent=BASELINE, added=group.names)
 
     def _operator(self, rng: np.random.Generator, known: int) -> str:
         if known < _STARTUP:
             return "fresh"
-        worth = np.array([self._memory.operator_value(name) for name in OPERATORS])
+        # Known code improves nothing.
+        worth = np.array(
+            [self._memory.operator_value(n) * (1.0 - self._memory.free_share(n)) for n in OPERATORS]
+        )
         share = worth / worth.sum() + _FLOOR
         return OPERATORS[int(rng.choice(len(OPERATORS), p=share / share.sum()))]
 
@@ -225,19 +244,3 @@ def _whole_pipelines(passes: PassSpace) -> list[Variation]:
     firsts = (f"default<O1>,{passes.base}", f"{passes.base},{passes.base}")
     texts = [text for text in firsts if passes.is_valid(text)]
     return [Variation(pipeline=text, operator=WHOLE, parent=BASELINE, added=()) for text in texts]
-
-
-def _each_alone(passes: PassSpace) -> list[Variation]:
-    """Each pass that a search may use, once before the base and once after it."""
-    catalogue = passes.catalogue
-    found: list[Variation] = []
-    for info in catalogue.usable:
-        text = default_form(info, catalogue)
-        before = [
-            *(default_form(catalogue.passes[n], catalogue) for n in _PROLOGUE if n in catalogue.passes),
-            text,
-        ]
-        first, second = sequence(before, catalogue).text, sequence([text], catalogue).text
-        for pipeline in (f"{first},{passes.base}", f"{passes.base},{second}"):
-            found.append(Variation(pipeline=pipeline, operator=ALONE, parent=BASELINE, added=(info.name,)))
-    return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,12 +19,16 @@ from tuner.core.protocols import Observation
 from tuner.core.types import Status
 from tuner.search.domain import PASSES, Domain, Point
 from tuner.search.history import FAILURES
+from tuner.search.pass_groups import PassGroups
 from tuner.spaces.pipeline import Pipeline
 
-__all__ = ["NOISE", "Individual", "PassMemory", "pass_names"]
+__all__ = ["NOISE", "TOGETHER", "Individual", "PassMemory", "pass_names"]
 
 NOISE = 0.005
 """Differences in log time below this count as none."""
+
+TOGETHER = "together"
+"""The operator that tries a group of passes of which it is open whether they change this kernel's code."""
 
 _SUSPECT = frozenset({Status.CRASHED, Status.TIMED_OUT, Status.BUILD_ERROR, Status.OUT_OF_RESOURCES})
 _BANNED_AT = 0.5
@@ -55,12 +59,17 @@ class PassMemory:
 
     Args:
         domain: of a space with passes.
+
+    Attributes:
+        groups: which passes change the code at all.
     """
 
     def __init__(self, domain: Domain) -> None:
         passes = domain.passes
         assert passes is not None
         self._domain = domain
+        self.groups = PassGroups(passes)
+        self._based: set[Point] = set()
         self._reference = Counter(pass_names(passes.catalogue.o3))
         self._points: dict[Point, float] = {}
         self._measured: dict[str, _Measured] = {}
@@ -88,6 +97,8 @@ class PassMemory:
         elif observation.status in FAILURES and pipeline != self._domain.base:
             self._bad.append((observation.status, self.added(pipeline)))
         self._credit(observation)
+        if observation.proposal.note.get("operator") == TOGETHER:
+            self._learn_group(observation, point, pipeline)
 
     def added(self, pipeline: str) -> frozenset[str]:
         """Passes that a pipeline has beyond O3 (all but ``default<…>`` where it is built around that)."""
@@ -110,6 +121,10 @@ class PassMemory:
         uses, free = self._outcomes.get(operator, (0, 0))
         return (free + 1.0) / (uses + 4.0)
 
+    def does_nothing(self, names: Collection[str]) -> bool:
+        """Whether there are some and each by itself was found to change nothing, before the base and after it."""
+        return bool(names) and self.groups.idle.issuperset(names)
+
     def individuals(self) -> list[Individual]:
         """The few dozen pipelines of most effect, best first; of two alike the shorter one."""
         best = heapq.nsmallest(_KEPT, self._measured.items(), key=lambda item: self._rank(item[1]))
@@ -128,7 +143,7 @@ class PassMemory:
         weight = (1.0 + 10.0 * reward) / (1.0 + 0.25 * uses)
         wrong = self._blame()[1].get(name, 0.0)
         # A pass that changed nothing by itself may still make way for others.
-        inert = 1.0 if self._changing.get(name, True) else _INERT
+        inert = _INERT if name in self.groups.idle or not self._changing.get(name, True) else 1.0
         return min(8.0, max(0.1, inert * weight / (1.0 + 2.0 * wrong)))
 
     def operator_value(self, name: str) -> float:
@@ -144,6 +159,7 @@ class PassMemory:
         known = self._measured.get(pipeline)
         if pipeline == self._domain.base:
             # The base defines what no effect is.
+            self._based.add(point)
             self._points[point] = score
         elif point not in self._points:
             effect = 0.0 if known is None else known.score - self._points[known.point]
@@ -152,6 +168,19 @@ class PassMemory:
             self._measured[pipeline] = _Measured(
                 point=point, score=score, trial=observation.trial, length=len(pass_names(pipeline))
             )
+
+    def _learn_group(self, observation: Observation, point: Point, pipeline: str) -> None:
+        names = [str(name) for name in _listed(observation.proposal.note.get("added"))]
+        if observation.score is None:
+            if observation.status in FAILURES:
+                self.groups.tell(pipeline, names, None)
+            return
+        repeated = observation.status is Status.DUPLICATE
+        if point in self._based:
+            # A duplicate has the very score of what it repeats.
+            self.groups.tell(pipeline, names, not repeated or observation.score != self._points[point])
+        elif repeated:
+            self.groups.tell(pipeline, names, False)
 
     def _credit(self, observation: Observation) -> None:
         note = observation.proposal.note
@@ -174,8 +203,7 @@ class PassMemory:
         # An equal object cost no measurement.
         cost = 0.5 if observation.status is Status.DUPLICATE else 1.0
         self._operators[operator] = _discounted(self._operators.get(operator, (0.0, 0.0)), reward, cost)
-        added = note.get("added")
-        names = [str(name) for name in added] if isinstance(added, list | tuple) else []
+        names = [str(name) for name in _listed(note.get("added"))]
         for name in names:
             if len(names) == 1:
                 changed = observation.status is not Status.DUPLICATE
@@ -196,6 +224,10 @@ class PassMemory:
                     table[name] = table.get(name, 0.0) + 1.0 / len(suspects)
             self._blamed = (*state, fatal, wrong)
         return self._blamed[2], self._blamed[3]
+
+
+def _listed(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else []
 
 
 def _discounted(before: tuple[float, float], reward: float, cost: float) -> tuple[float, float]:

@@ -28,6 +28,9 @@ SOURCE = "source"
 
 _ON_TRIAL = 2
 
+_BASELINE = 0.0
+"""Its score, to which all scores are relative."""
+
 
 class RecallingSearcher:
     """A :class:`tuner.core.protocols.Searcher` around another one.
@@ -80,7 +83,9 @@ class RecallingSearcher:
             if tried:
                 source = self._source.get(key, 0)
                 self._tried[source] += 1
-                bar = median(self._known) if self._tried[source] <= _ON_TRIAL else min(self._known)
+                # What was best elsewhere and is no better than the baseline here says nothing of this kernel.
+                own = median(self._known) if self._tried[source] <= _ON_TRIAL else min(self._known)
+                bar = min(own, _BASELINE)
                 if score >= bar:
                     self._waiting = [c for c in self._waiting if self._source[configuration_key(c)] != source]
             self._known.append(score)

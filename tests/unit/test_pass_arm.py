@@ -40,16 +40,27 @@ def test_whole_pipelines_come_first() -> None:
     assert texts == ["default<O1>,default<O3>", "default<O3>,default<O3>"]
 
 
-def test_passes_alone_are_tried_while_they_cost_nothing() -> None:
-    told = run({"loop-interchange", "loop-data-prefetch"}, 150)
-    alone = [o for o in told if o.proposal.note["operator"] == "alone"]
-    assert len(alone) > 50
-    assert len({o.proposal.configuration["passes"] for o in alone}) == len(alone)
+def grouped(told: list[Observation]) -> list[tuple[str, ...]]:
+    """Passes of the groups in turn, with whether they stood before the base."""
+    return [
+        tuple(f"{name}/{str(o.proposal.configuration['passes']).endswith('default<O3>')}" for name in added)
+        for o in told
+        if o.proposal.note["operator"] == "together" and isinstance(added := o.proposal.note["added"], list)
+    ]
 
 
-def test_passes_alone_give_way_where_each_costs_an_evaluation() -> None:
-    told = run({"(", ","}, 150)
-    assert sum(o.proposal.note["operator"] == "alone" for o in told) < 30
+def test_passes_that_do_nothing_are_found_several_at_a_time() -> None:
+    groups = grouped(run({"loop-interchange", "loop-data-prefetch"}, 150))
+    found = {name for group in groups for name in group}
+    assert len(found) > 150
+    assert len(found) > 4 * len(groups)
+    assert len(set(groups)) == len(groups)
+
+
+def test_groups_get_smaller_where_every_pass_changes_the_code() -> None:
+    groups = grouped(run({"(", ","}, 150))
+    assert len(groups[0]) > 4
+    assert max(len(group) for group in groups[-3:]) <= 2
 
 
 def test_rare_effective_passes_are_joined() -> None:

@@ -96,3 +96,9 @@ def test_a_batch_has_one_try_and_waits_for_it() -> None:
 
 def test_it_keeps_the_rules_of_searchers() -> None:
     conformance.check_all(recalling, space())
+
+
+def test_a_try_no_better_than_the_baseline_ends_its_source_however_bad_the_own_ones_were() -> None:
+    for score, tries in ((0.2, 1), (-0.2, 3)):
+        made = told(lambda c, score=score: score if c["A"] == 7 else 3.0)
+        assert made.count(ORIGIN) == tries

@@ -190,6 +190,7 @@ class Observation:
             none or where one could not be had.
         features: static features of the build.
         message: why it failed, one line.
+        repeats: of a ``duplicate`` the trial whose code it has, where that is known.
     """
 
     trial: int
@@ -200,6 +201,7 @@ class Observation:
     others: tuple[float, ...] = ()
     features: Mapping[str, float] = field(default_factory=dict)
     message: str = ""
+    repeats: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,11 +16,12 @@ from pydantic import ValidationError
 
 from tuner.core.canonical import digest_json
 from tuner.core.errors import Place, SpecError
-from tuner.core.types import Argument, MeasurePolicy, Task
+from tuner.core.types import Task
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.spaces.space import Space
-from tuner.spec.arguments import check_python_function, make_arguments, make_problems, verify_problems
+from tuner.spec.arguments import check_python_function
 from tuner.spec.doubts import doubts
+from tuner.spec.inputs import make_inputs, make_task
 from tuner.spec.kernels import kernel_names, kernel_views
 from tuner.spec.machine import check_live, choose_backend, without_passes
 from tuner.spec.messages import to_spec_error
@@ -33,10 +34,8 @@ from tuner.spec.sections import (
     evolves,
     make_compare,
     make_kernel,
-    make_launch,
     make_notices,
     make_objectives,
-    make_verify,
     refuse_unbuilt,
 )
 from tuner.spec.signature import SourceReader
@@ -46,13 +45,9 @@ from tuner.spec.workload import (
     DERIVED,
     FUNCTIONS,
     Workload,
-    bind,
-    call_problems,
     from_text,
-    hold_out,
     read_calls,
     read_workload,
-    recorded_launch,
 )
 from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View, closest, read_yaml
@@ -236,57 +231,20 @@ class _Loader:
         check_models(model, view)
         sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
         backend = choose_backend(model, sources.language, view, live=self.live)
-        workload = self._workload(model, sources, view)
-        called_function = workload is not None and sources.language in FUNCTIONS
-        if workload is not None and called_function:
-            workload = replace(workload, problems=call_problems(workload, model, view))
-        problems = make_problems(model, view) if workload is None else workload.problems
-        further = verify_problems(model, problems, view)
-        parameters = make_parameters(model, view)
-        scalars = {p.name: p.default for p in parameters if not p.macro}
-        # What was recorded is called no more, so there is nothing to call it with.
-        called = sources.language != "recorded"
-        arguments: tuple[Argument, ...] = ()
-        if workload is not None and not called_function:
-            arguments = workload.arguments
-        elif called:
-            arguments = make_arguments(model, (*problems, *further), scalars, view)
-        if workload is not None and called_function:
-            arguments = bind(arguments, workload, view)
-        tunables = make_tunables(model, parameters, arguments, problems, view)
-        if not called:
+        inputs = make_inputs(model, sources, self._workload(model, sources, view), view)
+        workload = inputs.workload
+        tunables = make_tunables(model, inputs.parameters, inputs.arguments, inputs.problems, view)
+        if sources.language == "recorded":
             tunables = replace(tunables, measured=sources.variant.files[0].text)
         passless = without_passes(backend, model.target, sources.language, tunables) if self.live else ()
         if passless or not self.live:
             tunables = replace(tunables, passes_asked=False)
         files = {**sources.files, **self._further_files(model, view), **(self.recorded or {})}
-        verify = make_verify(model, further)
-        launch = make_launch(model, tunables, backend, view, problems[0].sizes)
         if workload is not None:
             files[DERIVED] = workload.text
-            launch = launch if called_function else recorded_launch(workload, launch, view)
-            problems = hold_out(problems, workload.recordings)
-            if "nonfinite" not in (view.data.get("verify") or {}):
-                # NaN and infinities of a recording are the application's own: they have to come out again.
-                verify = replace(verify, nonfinite="propagate")
-        task = Task(
-            kernel=make_kernel(model, sources, name, self.folder),
-            backend=backend,
-            target=model.target,
-            arguments=arguments,
-            problems=problems,
-            verify=verify,
-            measure=MeasurePolicy(
-                cache=model.measure.cache,
-                threads=model.measure.threads,
-                bytes=model.measure.bytes,
-                operations=model.measure.operations,
-            ),
-            launch=launch,
-            seed=model.search.seed,
-        )
-        if self.live:
-            check_live(model, task, tunables, view)
+        kernel = make_kernel(model, sources, name, self.folder)
+        task = make_task(model, kernel, backend, inputs, tunables, view)
+        found = check_live(model, task, tunables, view) if self.live else ()
         return LoadedSpec(
             path=self.path,
             name=name,
@@ -295,15 +253,7 @@ class _Loader:
             files=files,
             digest=digest_json({"spec": _plain(view.data), "files": files}),
             task=task,
-            search=SearchSettings(
-                strategy=model.search.strategy,
-                seed=model.search.seed,
-                cost_model=model.search.cost_model,
-                ablate=model.search.ablate,
-                proposers=tuple(model.search.proposers),
-                llm=model.search.llm,
-                **model.search.budget.model_dump(),
-            ),
+            search=_search_settings(model),
             compare=make_compare(model, view),
             objectives=make_objectives(model, view),
             tunables=tunables,
@@ -313,6 +263,7 @@ class _Loader:
                 *passless,
                 *(workload.notices if workload else ()),
                 *(doubts(task, tunables) if self.live else ()),
+                *found,
             ),
         )
 
@@ -368,6 +319,19 @@ class _Loader:
                     Path(self.folder, options["path"]), view, path
                 )
         return files
+
+
+def _search_settings(model: SpecModel) -> SearchSettings:
+    search = model.search
+    return SearchSettings(
+        strategy=search.strategy,
+        seed=search.seed,
+        cost_model=search.cost_model,
+        ablate=search.ablate,
+        proposers=tuple(search.proposers),
+        llm=search.llm,
+        **search.budget.model_dump(),
+    )
 
 
 def _words(choice: str) -> list[str]:

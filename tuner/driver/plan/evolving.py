@@ -15,7 +15,7 @@ from tuner.core.types import BASELINE
 from tuner.driver.plan import consulting
 from tuner.driver.plan.actions import Action, Ask, Decide, Reduce
 from tuner.driver.state.lineage import HOPELESS, ORIGINAL, VariantState
-from tuner.driver.state.run import RunState
+from tuner.driver.state.run import MOST_KEPT, RunState
 
 LAST = 3
 """How many variants are tuned on when no new ones are wanted."""
@@ -24,9 +24,6 @@ __all__ = ["minimise_action", "search_action", "search_end_s", "search_over"]
 
 FINAL_PROCESSES = 3.5
 """Time kept at the end, in processes of the source as given for each that confirming needs at least."""
-
-MOST_KEPT = 0.4
-"""Part of the whole time that is kept at most."""
 
 
 def search_over(state: RunState) -> str | None:

@@ -16,7 +16,7 @@ from tuner.core.types import BASELINE, Status
 from tuner.driver.plan import ablation, comparison, evolving, simplest
 from tuner.driver.plan.actions import Action, Decide, Final, Finished
 from tuner.driver.state.lineage import ORIGINAL
-from tuner.driver.state.run import RunState
+from tuner.driver.state.run import ENOUGH_PAIRS, RunState
 from tuner.driver.state.trials import FinalSample
 
 __all__ = ["finalists", "next_action"]
@@ -26,9 +26,6 @@ CONFIRM_FROM = 1000
 
 CHOOSE_TIME_SHARE = 0.6
 """Share of the time kept for both that choosing may take."""
-
-ENOUGH_PAIRS = 1.5
-"""Times the fewest pairs of processes that can claim anything: what choosing leaves time for."""
 
 FAR_AHEAD = math.log(4)
 """Log time by which all finalists have to be ahead of the baseline for it to sit out the choosing."""
@@ -132,7 +129,7 @@ def _confirm(state: RunState, chosen: int) -> Action:
         ]
         if not missing:
             continue
-        if len(missing) == 2 and not _time_for_pair(state):
+        if len(missing) == 2 and not _time_for_pair(state, number - offset):
             break
         return Final(purpose="confirm", number=number, trial=missing[0], calls=_calls(state, missing[0]))
     baseline = [_composite(state, s) for s in samples if s.trial == BASELINE and _ok(s)]
@@ -226,5 +223,9 @@ def _confirming_s(state: RunState) -> float:
     return ENOUGH_PAIRS * state.settings.confirm_least * pair_s
 
 
-def _time_for_pair(state: RunState) -> bool:
-    return state.clock_s + 2 * _cost_s(state) <= state.claim_deadline_s
+def _time_for_pair(state: RunState, pairs: int) -> bool:
+    end = state.claim_deadline_s
+    if state.settings.timely and pairs < state.settings.confirm_least:
+        # Without a claim there is no winner to take apart.
+        end = state.deadline_s
+    return state.clock_s + 2 * _cost_s(state) <= end

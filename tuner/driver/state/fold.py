@@ -149,12 +149,15 @@ def _apply_build(state: RunState, number: int | None, body: Mapping[str, Any]) -
 
 def _apply_baseline(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.baseline = body
+    state.prepared_s = state.passed_s
 
 
 def _apply_verify(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
     state.trials[number].verify = body
     state.trials[number].ran_s += state.passed_s
+    if number == BASELINE:
+        state.prepared_s += state.passed_s
     state.trials[number].stage = Stage.VERIFY
 
 
@@ -177,12 +180,13 @@ def _apply_control(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
 
 
 def _apply_lane(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    state.lanes[body["lane"]] = Lane(number=body["lane"], device=body["device"])
+    lane = Lane(number=body["lane"], device=body["device"], node=body.get("node", ""))
+    state.lanes[lane.number] = lane
 
 
 def _apply_lane_lost(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     lane = state.lanes[body["lane"]]
-    lane.alive = False
+    lane.alive, lane.lost = False, body.get("reason", "")
     for number in lane.trials:
         state.trials[number].set_back()
     lane.trials = []

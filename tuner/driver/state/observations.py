@@ -37,4 +37,5 @@ def _observation(state: RunState, trial: TrialState) -> Observation:
         others=objectives.others(state, trial),
         features=build.get("features", {}),
         message=trial.message,
+        repeats=trial.of,
     )

@@ -14,7 +14,16 @@ from tuner.driver.state.lineage import Judgement, Reduction, VariantState
 from tuner.driver.state.settings import RunSettings
 from tuner.driver.state.trials import FinalSample, TrialState
 
-__all__ = ["RunState"]
+__all__ = ["ENOUGH_PAIRS", "MOST_KEPT", "RunState"]
+
+ENOUGH_PAIRS = 1.5
+"""Times the fewest pairs of processes that can claim anything: what searching and choosing leave time for."""
+
+MOST_KEPT = 0.4
+"""Part of the whole time that is kept for choosing and confirming at most."""
+
+NEXT_SHARE = 0.4
+"""What a process takes whose inputs are there already, of one that makes them: 0.3 idle, 0.4 and more under load."""
 
 
 class RunState:
@@ -27,6 +36,7 @@ class RunState:
         self.settings: RunSettings
         self.clock_s = 0.0
         self.passed_s = 0.0
+        self.prepared_s = 0.0
         self.seq = 0
         self.trials: dict[int, TrialState] = {}
         self.queue: list[int] = []
@@ -94,8 +104,25 @@ class RunState:
     @property
     def search_deadline_s(self) -> float:
         """Active seconds at which searching has to end, or to wait for more."""
-        own = self.settings.search_deadline_s
-        return own if self.settings.shared is None or math.isinf(own) else self.granted_s
+        settings, own = self.settings, self.settings.search_deadline_s
+        if math.isinf(own):
+            return own
+        if settings.shared is not None:
+            return self.granted_s
+        if not settings.timely:
+            return own
+        return min(own, settings.claim_deadline_s - min(self._final_s, MOST_KEPT * settings.deadline_s))
+
+    @property
+    def _final_s(self) -> float:
+        """Seconds that choosing and confirming need, by what making the first inputs and a first look at them took.
+
+        Inputs and what is expected of them are made anew for each number of a process.
+        """
+        settings, first_s = self.settings, self.prepared_s
+        next_s = max(self.control_cost_s, NEXT_SHARE * first_s) + settings.final_s
+        choosing_s = first_s + settings.finalists * next_s
+        return choosing_s + ENOUGH_PAIRS * settings.confirm_least * (first_s + next_s)
 
     @property
     def deadline_s(self) -> float:
