@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -44,6 +45,7 @@ from tuner.driver.runs import begin
 from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.disturbance import undisturbed
 from tuner.evaluators.host.backend import HostBackend
+from tuner.evaluators.host.runner import Runner
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import load_spec
@@ -182,6 +184,26 @@ def assert_marked(measured: Measurement, *words: str) -> None:
 def test_other_load_is_marked_and_measured_again(language: str) -> None:
     with on_one_processor(), session_of(language) as session, crowd():
         assert_marked(session.measure(problem=0, calls=CALLS), "waited ", "pushed aside ")
+
+
+def test_a_candidate_whose_processor_is_taken_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For longer than what it does may take; it has used no time of its own."""
+    stopped: list[threading.Timer] = []
+    receive = Runner.receive
+
+    def interrupted(runner: Runner, timeout_s: float, during: str) -> bytes:
+        if not stopped and timeout_s < 1.5:
+            os.kill(runner.child.pid, signal.SIGSTOP)
+            stopped.append(threading.Timer(1.6, os.kill, [runner.child.pid, signal.SIGCONT]))
+            stopped[0].start()
+        return receive(runner, timeout_s, during)
+
+    with session_of("c") as session:
+        monkeypatch.setattr(Runner, "receive", interrupted)
+        measured = session.measure(problem=0, calls=8)
+        for timer in stopped:
+            timer.join()
+    assert measured.status is Status.OK, measured.message
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")

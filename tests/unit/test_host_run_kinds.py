@@ -341,7 +341,9 @@ def test_short_calls_are_timed_several_at_a_time() -> None:
         measurement = session.measure(problem=0, calls=10)
         assert measurement.status is Status.OK, measurement.message
         assert measurement.notes["calls_per_time"] > 1
-        assert max(measurement.times_s) < 40e-6
+        # A time is a call's, not that of all that were timed together.
+        whole_s = sum(measurement.times_s) * measurement.notes["calls_per_time"]
+        assert whole_s <= 1.01 * measurement.claimed_s
         session.close()
 
 

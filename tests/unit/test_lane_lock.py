@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -48,9 +47,9 @@ def test_another_process_keeps_the_lane_until_it_dies(tmp_path: Path) -> None:
         assert notes[0].startswith("waiting for the timing lane of cpu")
         with TimingLane("gpu 0", folder=tmp_path, timeout_s=0.1):
             pass
-        threading.Timer(0.2, process.send_signal, [signal.SIGKILL]).start()
-        with TimingLane("cpu", folder=tmp_path, timeout_s=30) as lane:
-            assert lane.waited_s > 0.05
+        # Says so once it waits, however long it took to get there.
+        with TimingLane("cpu", folder=tmp_path, timeout_s=30, note=lambda _: process.kill()) as lane:
+            assert lane.waited_s > 0
     finally:
         ended(process)
 
@@ -153,7 +152,8 @@ for _ in range(5):
             time.sleep(0.05)
     out, _ = process.communicate()
     assert out.count("turn") == 5
-    assert entries < 100
+    # Twenty seconds for five turns; one that is kept out has none in sixty.
+    assert entries < 400
 
 
 def test_the_file_is_open_to_every_user_whatever_the_mask(tmp_path: Path) -> None:
