@@ -62,6 +62,12 @@ def landscape(resolved: Resolved) -> float:
     return 1e-3 * (1 + abs(a - 60) / 100 + abs(b - 120) / 150)
 
 
+def simulated(pause_s: float = 0.0) -> SimulatedBackend:
+    """Devices whose evaluations take the given time and next to nothing of the processors that all share here."""
+    wait = Pause(pause_s) if pause_s else None
+    return SimulatedBackend(seconds=landscape, on_event=wait, process_noise=0.0, call_noise=0.0)
+
+
 class Pause:
     """Waits at the verification, as a device would keep its host waiting."""
 
@@ -144,7 +150,7 @@ def throughput(devices: int, pause_s: float, trials: int) -> dict[str, Any]:
     """Trials a second over so many devices, the driver's own work, and what all parts take."""
     count = trials * devices
     parts = Parts(count // 10, count - count // 10)
-    backend = SimulatedBackend(seconds=landscape, on_event=Pause(pause_s))
+    backend = simulated(pause_s)
     with tempfile.TemporaryDirectory() as name, cluster(devices) as made:
         spec = spec_in(Path(name))
         path = Path(name, "a.run")
@@ -155,7 +161,7 @@ def throughput(devices: int, pause_s: float, trials: int) -> dict[str, Any]:
             spec,
             path,
             options,
-            backend=SimulatedBackend(seconds=landscape),
+            backend=simulated(),
             executor=lambda task: Assembled(over(task), devices),
             observers=[spent, parts],
         )
@@ -184,13 +190,13 @@ def driver_limit(trials: int) -> dict[str, float]:
         spec = spec_in(Path(name))
 
         def make(task: Task) -> Executor:
-            backend = SimulatedBackend(seconds=landscape)
+            backend = simulated()
             return ThreadExecutor(lambda: backend.prepare(task, workers=1), ["simulated"] * 4, builders=1)
 
         path = Path(name, "a.run")
         started = time.perf_counter()
         options = Options(seed=1, evaluations=trials, workers=1, settings=QUICK)
-        begin(spec, path, options, backend=SimulatedBackend(seconds=landscape), executor=make)
+        begin(spec, path, options, backend=simulated(), executor=make)
         whole_s = time.perf_counter() - started
         with RunRecord.read(path) as record:
             events = list(record.events())
@@ -223,8 +229,8 @@ class Trouble:
 
 def kills(count: int) -> dict[str, Any]:
     """Nodes killed at random instants of a run; nothing is lost and the result is the same."""
-    backend = SimulatedBackend(seconds=landscape, on_event=Pause(0.05))
-    plain = SimulatedBackend(seconds=landscape)
+    backend = simulated(0.05)
+    plain = simulated()
     with tempfile.TemporaryDirectory() as name, cluster(0) as made:
         folder = Path(name)
         (folder / "scale.c").write_text(KERNEL)

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from tuner.spaces.source.edits import Edit, apply_edit, assumptions, names_elsewhere, renamed
+from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.operators import OPERATORS, Refused
+from tuner.spaces.source.operators.base import Operator
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.syntax import Binary, For, Function, statements
 
@@ -21,6 +23,9 @@ __all__ = ["Attempt", "Filter", "Refine", "Step", "cook", "try_operator"]
 _SITES_TRIED = 12
 _REPEATS = 6
 _MOST_LOOPS = 80
+
+
+_SITES: Kept[tuple[Function, tuple[dict[str, Any], ...]]] = Kept(1024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +104,7 @@ def try_operator(
             continue
         over = _finished_keys(function)
         left = _rest_keys(function)
-        for site in operator.sites(function, attempt.reassociate):
+        for site in _sites(operator, function, attempt.reassociate):
             keys = {site.get("loop"), *site.get("loops", ())}
             at_rest = not keys.isdisjoint(left)
             if keys.isdisjoint(over) and at_rest == rests and (wanted is None or wanted(function, site)):
@@ -121,6 +126,15 @@ def try_operator(
             continue
         return replace(attempt, program=program, edits=(*attempt.edits, edit))
     return None
+
+
+def _sites(operator: Operator, function: Function, reassociate: bool) -> tuple[dict[str, Any], ...]:
+    key = (operator.name, id(function), reassociate)
+    found = _SITES.get(key)
+    if found is None:
+        found = (function, tuple(operator.sites(function, reassociate)))
+        _SITES.put(key, found)
+    return found[1]
 
 
 def cook(steps: Sequence[Step], attempt: Attempt) -> Attempt | None:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
-from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri
 
 __all__ = ["Hyper", "Posterior", "covariance", "fit", "log_improvement", "normal_scores"]
@@ -116,6 +115,9 @@ def fit(
     bounds = [_BOUNDS["scale"]] * width + [_BOUNDS["noise"], _BOUNDS["size"]]
     weights = np.where(rough, _ROUGH, 1.0)
     centres = np.append(np.zeros(width) if expected is None else expected, [_NOISE[0], 0.0])
+    # Half of what a search takes to import, and only a fit needs it.
+    from scipy.optimize import minimize
+
     found = minimize(
         _objective,
         start.theta,

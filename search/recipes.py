@@ -197,6 +197,12 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             *_SWEPT_ROWS,
         ),
         "masked": (Step(operators=("vectorize_masked",), needed=True), *_MASKED),
+        # Results that nothing reads again go past the caches, several rows at once for what rows read in common.
+        "streamed": (
+            Step(operators=("unroll_and_jam",)),
+            Step(operators=("stream_stores",), everywhere=True, needed=True),
+            Step(operators=("restrict",)),
+        ),
         "tiled": (
             Step(operators=("tile",), needed=True),
             Step(operators=("pack",), chance=0.5),
@@ -212,6 +218,7 @@ SHAPED = frozenset(
         "diagonal",
         "leaning",
         "panel_product",
+        "streamed",
         "swept",
         "together",
         "triangle_product",

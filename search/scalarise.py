@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 __all__ = ["scalarised", "weights"]
 
@@ -42,6 +41,9 @@ def scalarised(values: Sequence[Sequence[float]], weighted: Sequence[float]) -> 
     width = len(weighted)
     if width == 1:
         return np.array([row[0] for row in values], dtype=np.float64)
+    # It takes a second to import, and few runs have several objectives.
+    from scipy.stats import rankdata
+
     table = np.array([[*row, *[np.inf] * (width - len(row))] for row in values], dtype=np.float64)
     ranks = rankdata(table, method="average", axis=0) / len(table)
     each = ranks * np.asarray(weighted)

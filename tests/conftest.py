@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,53 @@ search:
   strategy: {strategy}
   budget: {{evaluations: {evaluations}}}
 """
+
+
+# The longest tests begin first, one kind on each of two workers: those of the second column time real code and would
+# wait for each other, because a device is timed by one process at a time.
+LONGEST = (
+    (
+        "test_killed_sixty_times_a_cassette_run_has_the_same_archive",
+        "test_three_hundred_kills_at_random_instants",
+        "test_at_most_ten_claims_in_200_simulated_runs",
+        "test_an_opencl_kernel_evolves_on_pocl",
+        "test_killed_at_random_instants_a_cassette_run_has_the_same_archive",
+        "test_a_machine_that_sleeps_costs_no_trial",
+    ),
+    (
+        "test_at_most_three_claims_in_40_real_runs",
+        "test_three_hundred_kills_of_any_worker",
+        "test_several_kernels_and_putting_them_back",
+        "test_recording",
+        "test_a_naive_product_gains_and_is_handed_over",
+        "test_other_load_is_marked_and_measured_again",
+        "test_killed_workers_are_started_again",
+        "test_tune_json_show_replay_export",
+    ),
+)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Workers begin with a half each, and who has none left takes over from the other's end."""
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the longest tests at the beginning of each half."""
+    first, second = ([i for name in names for i in items if _name(i) == name] for names in LONGEST)
+    others = [i for i in items if not any(_name(i) in names for names in LONGEST)]
+    cut = max(0, len(items) // 2 - len(first))
+    items[:] = [*first, *others[:cut], *second, *others[cut:]]
+
+
+def _name(item: pytest.Item) -> str:
+    return item.name.split("[")[0]
 
 
 @pytest.fixture(autouse=True)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
+import signal
 import socket
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tuner.core.errors import MachineError
+from tuner.core.errors import MachineError, UsageError
 from tuner.core.protocols import Backend
 
-__all__ = ["connect", "devices_of", "holds_devices", "on_node", "one_line"]
+__all__ = ["check_address", "connect", "devices_of", "holds_devices", "on_node", "one_line"]
 
 RESOURCE = "timing"
 """Custom resource of a node: how many devices it has that are timed apart."""
@@ -28,6 +31,7 @@ def connect(address: str | None) -> Any:
         address: as Ray takes it; ``None`` or ``"local"``: a cluster of this machine alone.
 
     Raises:
+        UsageError: see :func:`check_address`.
         MachineError: Ray is not installed, or there is no cluster at the address.
     """
     # Ray reports use over the network unless told otherwise.
@@ -42,15 +46,52 @@ def connect(address: str | None) -> Any:
         return ray
     own = address in (None, "local")
     if address is not None and not own:
+        check_address(address)
         _reachable(address)
     more: dict[str, Any] = {"include_dashboard": False} if own else {}
     try:
-        ray.init(
-            address="local" if own else address, log_to_driver=False, logging_level=logging.ERROR, **more
-        )
+        with _own_handlers():
+            ray.init(
+                address="local" if own else address, log_to_driver=False, logging_level=logging.ERROR, **more
+            )
     except (ConnectionError, OSError, RuntimeError, ValueError, SystemExit) as error:
         raise _no_cluster(address, one_line(error)) from None
     return ray
+
+
+@contextlib.contextmanager
+def _own_handlers() -> Iterator[None]:
+    """Keeps who had asked for signals: Ray's handlers print a stack, and end a run that could end cleanly."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            if callable(handler):
+                signal.signal(number, handler)
+
+
+def check_address(address: str) -> None:
+    """Before anything is started: Ray's own word for it names neither the place nor the cure.
+
+    Raises:
+        UsageError: not an address as Ray takes it.
+    """
+    host, _, port = (
+        address.partition("://")[2].rpartition(":") if "://" in address else address.rpartition(":")
+    )
+    if address in ("auto", "local") or (
+        host.strip() == host != "" and port.isdigit() and int(port) < 1 << 16
+    ):
+        return
+    raise UsageError(
+        f"--ray-address: {address!r} is not an address",
+        "give HOST:PORT as ray start prints it, such as 10.0.0.1:6379; auto for the cluster that this machine is in; "
+        "or leave it out for a cluster of this machine alone",
+    )
 
 
 def devices_of(resources: dict[str, float], *, gpus: bool) -> int:

@@ -9,6 +9,7 @@ May be imported without Ray.
 
 from __future__ import annotations
 
+import os
 import pickle
 import time
 from collections import Counter, deque
@@ -60,6 +61,8 @@ class _Remote:
         self._worker = Worker(backend.prepare(own, workers=workers))
         self._baseline: tuple[Build, Resolved] | None = None
         self._device = str(backend.environment(own.target).get("device", backend.name))
+        # Ray shows an actor only the cards that it gave it, by their numbers in the node.
+        self._card = os.environ.get("CUDA_VISIBLE_DEVICES", "") if holds_devices(backend) else ""
 
     def describe(self) -> str:
         """The device's name."""
@@ -67,7 +70,7 @@ class _Remote:
 
     def serve(self, door: relay.Door, number: int) -> None:
         """Does jobs until the relay is gone."""
-        relay.serve(relay.knock(door, number, _pickled(self._device)), self._answer)
+        relay.serve(relay.knock(door, number, _pickled((self._device, self._card))), self._answer)
 
     def _answer(self, message: bytes) -> bytes | None:
         """Does a job; a machine's fault is an answer like any other, since the actor can do no more."""
@@ -102,6 +105,7 @@ class _Node:
     """A node with its relay, what waits to be sent there, and the question that the relay has not answered."""
 
     name: str
+    host: str
     relay: Any
     send: Any
     ask: Any
@@ -205,26 +209,28 @@ class RayExecutor(Executor):
         if now - self._looked_s < POLL_S:
             return
         self._looked_s = now
-        alive = {n["NodeID"]: n["Resources"] for n in self._ray.nodes() if n["Alive"]}
+        alive = {n["NodeID"]: n for n in self._ray.nodes() if n["Alive"]}
         for node in [*self._nodes.values()]:
             if node.name not in alive:
                 self._drop_node(node, "its node is gone")
-        for name, resources in alive.items():
+        for name, found in alive.items():
             known = self._nodes.get(name)
             if known is None and self._losses[name] <= TRIES:
-                self._use(name, resources)
+                self._use(name, found["NodeManagerHostname"], found["Resources"])
             elif known is not None:
                 for what, tries in known.wanted:
-                    self._start(known, what, resources, tries)
+                    self._start(known, what, found["Resources"], tries)
                 known.wanted = []
 
-    def _use(self, name: str, resources: dict[str, float]) -> None:
+    def _use(self, name: str, host: str, resources: dict[str, float]) -> None:
         count = devices_of(resources, gpus=self._gpus)
         if not count:
             return
         made = on_node(self._ray, relay.Relay, name, threads=("in", "out")).remote()
         node = self._nodes[name] = _Node(
             name=name,
+            # Several of one machine differ by their identity alone.
+            host=f"{host} {name[:8]}",
             relay=made,
             send=made.send.options(concurrency_group="in"),
             ask=made.collect.options(concurrency_group="out"),
@@ -323,14 +329,14 @@ class RayExecutor(Executor):
         result = pickle.loads(message)
         if not actor.ready:
             actor.ready = True
-            self._joined(actor, result)
+            self._joined(actor, *result)
         elif isinstance(result, MachineError):
             self._drop(actor, str(result))
         else:
             actor.tries = self._losses[actor.node.name] = 0
             self._happened.append(JobDone(job=actor.jobs.popleft(), result=result))
 
-    def _joined(self, actor: _Actor, device: str) -> None:
+    def _joined(self, actor: _Actor, device: str, card: str) -> None:
         if actor.number < 0:
             return
         self._kind = self._kind or device
@@ -342,7 +348,8 @@ class RayExecutor(Executor):
         self._met = True
         if self._baseline is not None:
             actor.node.outbox.append(([actor.number], self._baseline))
-        self._happened.append(LaneJoined(lane=actor.number, device=device, node=actor.node.name[:12]))
+        place = f"{actor.node.host}, GPU {card}" if card else actor.node.host
+        self._happened.append(LaneJoined(lane=actor.number, device=device, node=place))
 
     def _why(self, actor: _Actor) -> str:
         try:

@@ -45,6 +45,9 @@ GATHER_MOST_S = 0.02
 GATHER_PART = 0.25
 """How long an answer may wait for others: this part of the time that its worker takes for one, and no longer."""
 
+_LOOKS = 4
+"""How often it is looked meanwhile: a relay that wakes up for each answer takes longer for it than its worker does."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
@@ -256,14 +259,15 @@ class Relay:
     def collect(self, timeout_s: float) -> bytes:
         """All that was answered since the last call, packed; waits for something, or for the time to be over.
 
-        Where all whose answers are there have more to do, it waits for others a little longer.
+        Where all whose answers are there have more to do, it waits for others a little longer, and looks now and then
+        whether one has come that may not wait.
 
         Returns:
             Pairs of a worker's number and its message; ``None`` for the message where the worker is gone. The first of
             each is what it said when it came.
         """
         found: list[tuple[object, bytes | None]] = []
-        until_s = math.inf
+        until_s = nap_s = math.inf
         while True:
             ready = self._selector.select(timeout_s)
             for key, _ in ready:
@@ -271,10 +275,15 @@ class Relay:
                 found += answers
                 if answers:
                     until_s = min(until_s, time.monotonic() + patience_s)
-            timeout_s = until_s - time.monotonic() if found else timeout_s
+                    nap_s = min(nap_s, patience_s / _LOOKS)
             # Whoever has no right to be here is no answer.
-            if not ready or (found and timeout_s <= 0):
+            if not found and ready:
+                continue
+            left_s = until_s - time.monotonic() if found else 0.0
+            if left_s <= 0:
                 return pack(found)
+            time.sleep(min(nap_s, left_s))
+            timeout_s = 0.0
 
     def close(self) -> None:
         """Hangs up on all workers and removes the socket."""

@@ -20,7 +20,11 @@ from tuner.evaluators.host.toolchain import cache_folder, find_toolchain
 __all__ = ["link_object", "shared_library"]
 
 _TIMEOUT_S = 120.0
-_OPTIONS = ("-shared", "-fPIC", "-O2", "-ffreestanding", "-nostdlibinc", "-nostdlib", "-fvisibility=hidden")
+_OPTIONS = (
+    *("-shared", "-fPIC", "-O2", "-ffreestanding", "-nostdlibinc", "-nostdlib", "-fvisibility=hidden"),
+    # Exceptions of the application pass through.
+    "-fasynchronous-unwind-tables",
+)
 _LINK_OPTIONS = ("-shared", "-nostdlib", "-Wl,-Bsymbolic")
 _LINKERS = ("ld.lld", "ld")
 _LINKER_MISSING = re.compile(

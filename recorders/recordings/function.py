@@ -97,8 +97,8 @@ class Interposed:
 
     @property
     def result(self) -> str:
-        """The type of what it returns."""
-        return "void" if self.returns is None else c_type(self.returns, "what it returns")
+        """The type of what it returns; where the spec does not say, both registers that a number comes back in."""
+        return "Returned" if self.returns is None else c_type(self.returns, "what it returns")
 
     def extent(self, number: int) -> str:
         """The bytes of an array in C; empty for a scalar.
@@ -129,6 +129,7 @@ class Interposed:
             f"#define SYMBOL {json.dumps(self.symbol)}",
             f"#define ENTRY {json.dumps(self.entry)}",
             "#define WRAPPER ((void *)wrapper_function)",
+            "typedef struct { uint64_t whole; double real; } Returned;",
             f"typedef {self.result} (*Function)({parameters});",
             f"{self.definition}{' __asm__(SYMBOL)' if self.own is None else ''};",
             self.own.text() if self.own is not None else "",
@@ -145,7 +146,6 @@ def recording_library(function: Interposed) -> str:
         SpecError: a type that C does not pass by value here, or an extent that cannot be computed in C.
     """
     heads, before, after, signs = _captures(function)
-    returns = function.returns is not None
     call = f"function({function.passed})"
     parameters = "".join(f", {p}" for p in function.parameters)
     names = "".join(f", a{i}" for i in range(len(function.arguments)))
@@ -155,9 +155,8 @@ def recording_library(function: Interposed) -> str:
         comma_parameters=parameters,
         comma_names=names,
         call=call,
-        plain=f"{{ {'return ' if returns else ''}{call}; {'' if returns else 'return; '}}}",
-        keep=f"{function.result} result = " if returns else "",
-        give="\n    return result;" if returns else "",
+        plain=f"return {call};",
+        result=function.result,
         heads=heads,
         before=before,
         after=after,
@@ -214,12 +213,34 @@ static void heads(Capture *capture, uint64_t sign{comma_parameters})
 }}
 
 static int others;
+static Capture capture; /* of the call that is watched; there is one at most */
+static uint64_t watched; /* its number; 0 while there is none */
+static int capturing;
+static __thread char *frame; /* where this thread's watched call lies on the stack */
+
+/* A call that an exception or a jump left never came back here. The stack shows it: what its thread calls next lies no
+ * deeper than it did.
+ */
+static void forget_left(char *here)
+{{
+    if (!frame || here < frame) return;
+    frame = NULL;
+    if (capturing) {{
+        close(capture.file);
+        unlink(capture.path);
+    }}
+    say("launch\\t%s\\t0\\t0\\t0.0\\tit was left by an exception or a jump", ENTRY);
+    __atomic_store_n(&watched, 0, __ATOMIC_RELEASE);
+    inside--;
+    release(&launch_lock);
+}}
 
 {definition}
 {{
-    Capture capture;
+    static uint64_t calls;
     begin();
     Function function = (Function)original(__builtin_return_address(0));
+    forget_left(__builtin_frame_address(0));
     if (inside || !mode_record) {plain}
     if (!is_meant((void *)function)) {{
         say("launch\\t%s\\t1\\t0\\t0.0\\tanother function of that name, of another library", ENTRY);
@@ -232,25 +253,32 @@ static int others;
         {plain}
     }}
     inside++;
+    frame = __builtin_frame_address(0);
+    uint64_t own = watched = ++calls;
     const char *why = NULL;
     uint64_t sign = 0xCBF29CE484222325u;
 {signs}
     __atomic_store_n(&others, 0, __ATOMIC_RELEASE);
-    int capturing = !why && is_wanted(sign) && open_capture(&capture);
+    capturing = !why && is_wanted(sign) && open_capture(&capture);
     if (capturing) {{
         heads(&capture, sign{comma_names});
 {before}
     }}
     double start = now();
-    {keep}{call};
+    {result} result = {call};
     double seconds = now() - start;
+    /* Taken for one that was left: it runs on a stack of its own. */
+    if (__atomic_load_n(&watched, __ATOMIC_ACQUIRE) != own) return result;
     if (capturing) {{
 {after}
         if (__atomic_load_n(&others, __ATOMIC_ACQUIRE)) why = "calls of several threads at once";
         close_capture(&capture, seconds, !why, sign);
     }}
     say("launch\\t%s\\t0\\t%016lx\\t%.9f\\t%s", ENTRY, (unsigned long)sign, seconds, why ? why : "");
+    frame = NULL;
+    __atomic_store_n(&watched, 0, __ATOMIC_RELEASE);
     inside--;
-    release(&launch_lock);{give}
+    release(&launch_lock);
+    return result;
 }}
 """

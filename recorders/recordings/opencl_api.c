@@ -11,8 +11,9 @@ enum {
     SUCCESS = 0,
     QUEUE_CONTEXT = 0x1090, QUEUE_DEVICE = 0x1091,
     MEM_TYPE = 0x1100, MEM_FLAGS = 0x1101, MEM_SIZE = 0x1102, MEM_REFERENCES = 0x1105, MEM_PARENT = 0x1107, MEM_OFFSET = 0x1108,
-    PROGRAM_CONTEXT = 0x1161, PROGRAM_DEVICES = 0x1163, PROGRAM_SOURCE = 0x1164, PROGRAM_OPTIONS = 0x1182, KERNEL_PROGRAM = 0x1194,
-    KERNEL_NAME = 0x1190, KERNEL_ARGUMENTS = 0x1191, KERNEL_REFERENCES = 0x1192,
+    PROGRAM_CONTEXT = 0x1161, PROGRAM_DEVICES = 0x1163, PROGRAM_SOURCE = 0x1164, PROGRAM_OPTIONS = 0x1182, PROGRAM_VARIABLES = 0x1185, KERNEL_PROGRAM = 0x1194,
+    KERNEL_NAME = 0x1190, KERNEL_ARGUMENTS = 0x1191, KERNEL_REFERENCES = 0x1192, KERNEL_CONTEXT = 0x1193,
+    CONTEXT_DEVICES = 0x1081,
     ARGUMENT_ADDRESS = 0x1196, ADDRESS_LOCAL = 0x119C, ADDRESS_PRIVATE = 0x119E,
     TYPE_BUFFER = 0x10F0, TYPE_PIPE = 0x10F7,
     DEVICE_NAME = 0x102B, DEVICE_PLATFORM = 0x1031, DRIVER_VERSION = 0x102D, PLATFORM_NAME = 0x0902,
@@ -61,7 +62,13 @@ enum {
     F(Status, clRetainCommandQueue, (Handle a))                                                                       \
     F(Status, clReleaseCommandQueue, (Handle a))                                                                      \
     F(Handle, clCreateUserEvent, (Handle a, Status *b))                                                               \
-    F(Status, clSetUserEventStatus, (Handle a, Status b))
+    F(Status, clSetUserEventStatus, (Handle a, Status b))                                                             \
+    F(Handle, clLinkProgram,                                                                                          \
+      (Handle a, Count b, const Handle *c, const char *d, Count e, const Handle *f, void (*g)(Handle, void *),        \
+       void *h, Status *i))                                                                                           \
+    F(Handle, clCreateProgramWithBuiltInKernels, (Handle a, Count b, const Handle *c, const char *d, Status *e))      \
+    F(void *, clGetExtensionFunctionAddress, (const char *a))                                                         \
+    F(void *, clGetExtensionFunctionAddressForPlatform, (Handle a, const char *b))
 
 /* Called, not stood before. */
 #define NEEDED(F)                                                                                                     \
@@ -76,7 +83,7 @@ enum {
     F(Status, clGetKernelArgInfo, (Handle a, Count b, Count c, size_t d, void *e, size_t *f))                         \
     F(Status, clGetDeviceInfo, (Handle a, Count b, size_t c, void *d, size_t *e))                                     \
     F(Status, clGetPlatformInfo, (Handle a, Count b, size_t c, void *d, size_t *e))                                   \
-    F(void *, clGetExtensionFunctionAddressForPlatform, (Handle a, const char *b))                                    \
+    F(Status, clGetContextInfo, (Handle a, Count b, size_t c, void *d, size_t *e))                                    \
     F(Status, clEnqueueReadBuffer,                                                                                    \
       (Handle a, Handle b, Count c, size_t d, size_t e, void *f, Count g, const Handle *h, Handle *i))                \
     F(Status, clEnqueueCopyBuffer,                                                                                    \
@@ -100,10 +107,12 @@ typedef struct {
     char *options;
     int parts;       /* compiled apart and linked */
     int special;     /* constants of the IL were given values */
+    int variables;   /* its source has some in global memory */
     Handle *others;  /* by winner: the program that holds it, where this one is the recorded */
 } Program;
 
-/* held: the memory object, which the application may give back while the kernel still has it */
+/* svm: 1 for shared virtual memory, 2 for what an extension calls by another name.
+ * held: the memory object, which the application may give back while the kernel still has it */
 typedef struct { int set, svm; size_t size; unsigned char *value; Handle held; } Argument;
 
 typedef struct {
@@ -115,7 +124,7 @@ typedef struct {
     Winner *winner;  /* whose kernel that is, or would be */
 } Kernel;
 
-enum { BUFFER = 1, IMAGE, PIPE, SAMPLER };
+enum { BUFFER = 1, IMAGE, PIPE, SAMPLER, QUEUE };
 
 static Table programs, kernels, objects, queues, pending;
 

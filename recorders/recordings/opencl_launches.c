@@ -96,6 +96,19 @@ static Count address_of(Handle kernel, Count at)
     return address;
 }
 
+/* Whether the program has variables in global memory: what other launches left there is not captured, and a winner's
+ * program would have variables of its own.
+ */
+static int keeps_variables(const Launch *launch)
+{
+    Handle program = NULL, device = NULL;
+    size_t size = 0;
+    if (real.clGetKernelInfo(launch->kernel, KERNEL_PROGRAM, sizeof program, &program, NULL) != SUCCESS ||
+        real.clGetCommandQueueInfo(launch->queue, QUEUE_DEVICE, sizeof device, &device, NULL) != SUCCESS ||
+        real.clGetProgramBuildInfo(program, device, PROGRAM_VARIABLES, sizeof size, &size, NULL) != SUCCESS) return 0;
+    return size != 0;
+}
+
 /* Why a launch cannot be captured as it is; NULL when it can. */
 static const char *refusal(const Launch *launch, const Kernel *kernel, int waiting)
 {
@@ -104,16 +117,18 @@ static const char *refusal(const Launch *launch, const Kernel *kernel, int waiti
     if (kernel->program->parts) return "its program is compiled in parts and linked";
     if (kernel->program->special) return "constants of its SPIR-V were given values (clSetProgramSpecializationConstant)";
     if (!strcmp(kernel->program->form, "binary")) return "its program is a binary";
+    if (kernel->program->variables || keeps_variables(launch)) return "its program has variables in global memory";
     if (kernel->indirect) return "memory that it reaches through pointers (clSetKernelExecInfo)";
     if (waiting || any_pending()) return "it may wait for a user event";
     for (Count i = 0; i < kernel->count; i++) {
         const Argument *argument = &kernel->arguments[i];
         if (!argument->set) return "an argument was never set, or before recording began";
-        if (argument->svm) return "shared virtual memory";
+        if (argument->svm) return argument->svm == 1 ? "shared virtual memory" : "unified shared memory";
         int kind = kind_of(argument);
         if (kind == IMAGE) return "an image";
         if (kind == PIPE) return "a pipe";
         if (kind == SAMPLER) return "a sampler";
+        if (kind == QUEUE) return "a queue on the device";
         Count address = address_of(launch->kernel, i);
         if (kind != BUFFER && !is_null(argument) && address && address != ADDRESS_PRIVATE && address != ADDRESS_LOCAL)
             return "a null buffer, or one made in a way that is not followed";

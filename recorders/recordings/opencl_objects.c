@@ -91,6 +91,7 @@ static Program *program_made(Handle handle, const char *form, char *text, size_t
         snprintf(program->form, sizeof program->form, "%s", form);
         program->text = text;
         program->size = size;
+        program->variables = text && !strcmp(form, "source") && has_variables(text);
         put(&programs, handle, program);
     }
     return program;
@@ -140,12 +141,31 @@ EXPORT Handle clCreateProgramWithBinary(
     return handle;
 }
 
+EXPORT Handle clCreateProgramWithBuiltInKernels(Handle a, Count b, const Handle *c, const char *d, Status *e)
+{
+    Handle handle = PASS(clCreateProgramWithBuiltInKernels, a, b, c, d, e);
+    program_made(handle, "binary", NULL, 0);
+    return handle;
+}
+
+EXPORT Handle clLinkProgram(
+    Handle a, Count b, const Handle *c, const char *d, Count e, const Handle *f, void (*g)(Handle, void *), void *h, Status *i)
+{
+    Handle handle = PASS(clLinkProgram, a, b, c, d, e, f, g, h, i);
+    Program *program = program_made(handle, "source", NULL, 0);
+    if (program) program->parts = 1;
+    return handle;
+}
+
 EXPORT Status clBuildProgram(Handle a, Count b, const Handle *c, const char *d, void (*e)(Handle, void *), void *f)
 {
     resolve();
     Program *program = inside ? NULL : get(&programs, a);
+    char *before = program ? program->options : NULL;
     if (program) program->options = copy_of(d ? d : "", strlen(d ? d : ""));
     Status status = real.clBuildProgram(a, b, c, d, e, f);
+    /* A program whose kernels are in use keeps what it was built with. */
+    if (program && before && status != SUCCESS) program->options = before;
     if (program && mode_apply && (status == SUCCESS || e)) build_others(a, program, b, c);
     return status;
 }
@@ -320,6 +340,8 @@ static void adopt_object(Handle kernel, size_t size, const void *value)
     if ((uintptr_t)object < 4096 || get(&objects, object)) return;
     void *table = first_word(object);
     if (!table || table != *(void **)kernel) return;
+    /* Drivers need not see that it is no memory object. */
+    if (get(&queues, object)) { made(object, QUEUE); return; }
     if (real.clGetMemObjectInfo(object, MEM_TYPE, sizeof type, &type, NULL) != SUCCESS) type = 0;
     made(object, type == TYPE_BUFFER ? BUFFER : type == TYPE_PIPE ? PIPE : type ? IMAGE : SAMPLER);
 }

@@ -51,16 +51,13 @@ def substituting_library(
         SpecError: an extent or a bound that cannot be computed from the arguments.
         UsageError: sizes that differ and that no argument tells.
     """
-    returns = function.returns is not None
-    give = "return " if returns else ""
-    end = "" if returns else " return;"
     return function.head() + _TEMPLATE.format(
         winner=json.dumps(winner),
         libraries="".join(f"{json.dumps(name)}, " for name in libraries),
         definition=function.definition,
         guard=" && ".join(_guard(function, verified)) or "1",
-        taken=f"{give}winner({function.passed});{end}",
-        left=f"{give}function({function.passed});",
+        taken=f"return winner({function.passed});",
+        left=f"return function({function.passed});",
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions, Order, all_of, any_of
 from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.scan import Access, Leaf, Scan, scan
 from tuner.spaces.source.syntax import Expr, Function, Stmt
 
@@ -166,6 +167,10 @@ class Dependences:
                     )
 
 
+_FOUND: Kept[tuple[Scan, Dependences | str]] = Kept(128)
+"""By scan and freedom: many moves ask the same of one program."""
+
+
 def dependences(function: Function, part: Sequence[Stmt], *, reassociate: bool = False) -> Dependences:
     """Analyses neighbouring statements of a function.
 
@@ -173,7 +178,18 @@ def dependences(function: Function, part: Sequence[Stmt], *, reassociate: bool =
         Refused: the part holds something that cannot be seen through, or bounds or subscripts that are not affine.
         MachineError: islpy is not installed.
     """
-    return Dependences(scan(function, part), reassociate=reassociate)
+    scanned = scan(function, part)
+    key = (id(scanned), reassociate)
+    found = _FOUND.get(key)
+    if found is None:
+        try:
+            found = (scanned, Dependences(scanned, reassociate=reassociate))
+        except Refused as refusal:
+            found = (scanned, str(refusal))
+        _FOUND.put(key, found)
+    if isinstance(found[1], str):
+        raise Refused(found[1])
+    return found[1]
 
 
 def _touching(first: Leaf, second: Leaf, *, reassociate: bool) -> Iterable[tuple[Access, Access, bool]]:

@@ -19,6 +19,7 @@ from tuner.core.expressions import parse
 from tuner.core.types import Variant
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.source import textual
+from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.scan import scan
@@ -44,6 +45,8 @@ __all__ = [
 Edit = Mapping[str, Any]
 
 _REASSOCIATING = ("reassociate", "approximate")
+_APPLIED: Kept[tuple[Program, Program | str]] = Kept(256)
+"""Programs, or why not, by program and edit: parents and the beginnings of lists come back."""
 
 
 class EditRefused(SpecError):
@@ -126,6 +129,20 @@ def apply_edit(program: Program, edit: Edit) -> Program:
     Raises:
         Refused: it does not apply.
     """
+    key = (id(program), repr(edit))
+    found = _APPLIED.get(key)
+    if found is None:
+        try:
+            found = (program, _apply(program, edit))
+        except Refused as refusal:
+            found = (program, str(refusal))
+        _APPLIED.put(key, found)
+    if isinstance(found[1], str):
+        raise Refused(found[1])
+    return found[1]
+
+
+def _apply(program: Program, edit: Edit) -> Program:
     op = edit.get("op")
     if op in TEXTUAL:
         return textual.apply(program, edit)

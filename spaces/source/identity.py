@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.core.canonical import digest_json
+from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.syntax import (
@@ -25,6 +26,7 @@ from tuner.spaces.source.syntax import (
 __all__ = ["structure_digest"]
 
 
+@kept_by_identity(256)
 def structure_digest(program: Program) -> str:
     """Equal for programs that differ in names of variables and tunables, defaults, comments and layout only."""
     texts = {label: _normal(function) for label, function in program.functions.items()}
@@ -43,6 +45,7 @@ def _launch(texts: Any, program: Program) -> Any:
     return None if texts is None else _words(texts, names)
 
 
+@kept_by_identity(256)
 def _normal(function: Function) -> str:
     names: dict[str, str] = {}
     opaque = "".join(n.text for n in subtrees(function.body) if isinstance(n, Opaque | OpaqueStmt))

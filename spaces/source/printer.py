@@ -26,9 +26,11 @@ from tuner.spaces.source.syntax import (
     Unary,
 )
 
-__all__ = ["expression_text", "function_text", "param_text", "preamble_text", "statement_text"]
+__all__ = ["WIDTH", "expression_text", "function_text", "param_text", "preamble_text", "statement_text"]
 
-_WIDTH = 110
+WIDTH = 110
+"""Characters of a line at most, where it can be broken."""
+
 _PRECEDENCE = {
     **dict.fromkeys(("*", "/", "%"), 12),
     **dict.fromkeys(("+", "-"), 11),
@@ -147,11 +149,11 @@ def _if(stmt: If, indent: int) -> str:
 
 def _wrap(line: str, indent: int) -> str:
     """Breaks a long line after an operator at the depth of its parentheses that is least."""
-    if len(line) <= _WIDTH or '"' in line:
+    if len(line) <= WIDTH or '"' in line:
         return f"{line}\n"
     best, depth = -1, 0
     best_depth = 1 << 30
-    for position, char in enumerate(line[:_WIDTH]):
+    for position, char in enumerate(line[:WIDTH]):
         depth += (char in "([{") - (char in ")]}")
         if (
             char == " "
@@ -196,7 +198,7 @@ def function_text(function: Function, indent: int = 1) -> str:
         return f"{preamble_text(function)}{function.signature}{{\n{body}}}"
     params = ", ".join(param_text(p) for p in function.params) or "void"
     head = f"{function.head}{function.name}({params})"
-    if len(head) > _WIDTH and function.params:
+    if len(head) > WIDTH and function.params:
         pad = "\n" + " " * 4
         head = f"{function.head}{function.name}({(',' + pad).join(param_text(p) for p in function.params)})"
     return f"{preamble_text(function)}{head}\n{{\n{body}}}"

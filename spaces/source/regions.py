@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tuner.core.errors import Place, SpecError
 from tuner.core.types import Kernel, Launch, Source, Variant
+from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.parse import (
     definition_start,
     function_nodes,
@@ -20,6 +21,7 @@ from tuner.spaces.source.parse import (
     parameters,
     parse_file,
 )
+from tuner.spaces.source.presenting import presented
 from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.reading import parse_statements
 from tuner.spaces.source.syntax import Decl, Function
@@ -112,11 +114,11 @@ class Program:
         """A region's text as it is now."""
         return self._rendered()[file].parts[part]
 
-    def sources(self) -> tuple[Source, ...]:
-        """The files' texts."""
-        return tuple(Source(name=f.name, text=f.text) for f in self._rendered())
+    def sources(self, *, presentable: bool = False) -> tuple[Source, ...]:
+        """The files' texts; as a person would lay them out where they are to be read."""
+        return tuple(Source(name=f.name, text=f.text) for f in self._rendered(presentable))
 
-    def _rendered(self) -> tuple[SourceFile, ...]:
+    def _rendered(self, presentable: bool = False) -> tuple[SourceFile, ...]:
         if all(self.functions[label] is self._original[label] for label in self.functions):
             return self.files
         parts = [[p.encode() for p in f.parts] for f in self.files]
@@ -126,16 +128,29 @@ class Program:
             if function is self._original[label]:
                 continue
             text = parts[place.file][place.part]
-            made = function_text(function, place.indent).encode()
-            before = (parts[place.file][place.part - 1] + text[: place.start])[-1:]
+            lead = text[: place.start]
+            if presentable and place.start:
+                above, shown = presented(function, self._original[label], place.indent, lead.decode())
+                lead, made = above.encode(), shown.encode()
+            elif presentable:
+                fixed = parts[place.file][place.part - 1].decode()
+                above, shown = presented(function, self._original[label], place.indent, fixed)
+                parts[place.file][place.part - 1], made = above.encode(), shown.encode()
+            else:
+                made = function_text(function, place.indent).encode()
+            before = (parts[place.file][place.part - 1] + lead)[-1:]
             if made.startswith((b"#", b"typedef")) and before not in (b"", b"\n"):
                 # A preprocessor line has to begin a line.
                 made = b"\n" + made
-            parts[place.file][place.part] = text[: place.start] + made + text[place.end :]
+            parts[place.file][place.part] = lead + made + text[place.end :]
         return tuple(
             replace(f, parts=tuple(p.decode() for p in made))
             for f, made in zip(self.files, parts, strict=True)
         )
+
+
+_READ: Kept[Program] = Kept(32)
+"""By language, entry, launch and texts: one program is the same tree wherever it is asked for."""
 
 
 def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Launch | None = None) -> Program:
@@ -150,6 +165,15 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
         SpecError: marks that do not pair up or cut through a statement; no marks and no entry function.
     """
     files = (variant or kernel.variant).files
+    key = (kernel.language, kernel.entry, launch, *((f.name, f.text) for f in files))
+    found = _READ.get(key)
+    if found is None:
+        found = _read(kernel, files, launch)
+        _READ.put(key, found)
+    return found
+
+
+def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> Program:
     entry = Entry(name=_bare(kernel.entry), launch=launch)
     cut = [_cut_at_marks(f) for f in files]
     if all(len(f.parts) == 1 for f in cut):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tuner.spaces.source.kinds import Refused, is_integer, is_pure, types_of
+from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.printer import expression_text, statement_text
 from tuner.spaces.source.syntax import (
     Assign,
@@ -111,6 +112,10 @@ class Scan:
         return bool(self.written) and len(self.pointers) > 1 and bool(loose)
 
 
+_SCANNED: Kept[tuple[Function, tuple[Stmt, ...], Scan | str]] = Kept(256)
+"""By function and part: many moves ask the same of one program."""
+
+
 def scan(function: Function, part: Sequence[Stmt]) -> Scan:
     """What a part of a function does.
 
@@ -121,6 +126,20 @@ def scan(function: Function, part: Sequence[Stmt]) -> Scan:
     Raises:
         Refused: something in the part cannot be seen through.
     """
+    key = (id(function), *map(id, part))
+    found = _SCANNED.get(key)
+    if found is None:
+        try:
+            found = (function, tuple(part), _scanned(function, part))
+        except Refused as refusal:
+            found = (function, tuple(part), str(refusal))
+        _SCANNED.put(key, found)
+    if isinstance(found[2], str):
+        raise Refused(found[2])
+    return found[2]
+
+
+def _scanned(function: Function, part: Sequence[Stmt]) -> Scan:
     walker = _Walker(function, part)
     walker.visit(function.body, _Scope(), (), (), False)
     if not walker.found:

@@ -171,3 +171,22 @@ def test_a_chunk_that_unpacks_to_more_than_it_says_is_stopped(tmp_path: Path) ->
     path.write_bytes(sealed(header, packed))
     with RecordingFile(path) as file, pytest.raises(UsageError, match="damaged"):
         file.before(0)
+
+
+def test_a_recording_of_a_version_to_come_is_named_and_one_that_was_moved_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.rec"
+    write_recording(path, *sample())
+    (tmp_path / "elsewhere").mkdir()
+    path = path.rename(tmp_path / "elsewhere" / "b.rec")
+    with RecordingFile(path) as file:
+        assert file.recording == sample()[0]
+    raw = path.read_bytes()
+    start = len(MAGIC) + 8
+    size = int.from_bytes(raw[len(MAGIC) : start], "little")
+    header = json.loads(raw[start : start + size])
+    path.write_bytes(sealed({**header, "version": header["version"] + 1}, raw[start + size : -32]))
+    with (
+        pytest.raises(UsageError, match=f"version {header['version'] + 1} is not known"),
+        RecordingFile(path),
+    ):
+        pass

@@ -1,15 +1,19 @@
-"""The whole path with a real model, for whoever has one: skipped unless an address and a model are named.
+"""The whole path with a real model, for whoever wants it: skipped unless one is named.
 
 ``TUNER_TEST_LLM_URL=http://127.0.0.1:8080/v1 TUNER_TEST_LLM_MODEL=NAME pytest tests/unit/test_llm_opt_in.py`` asks a
-server that speaks chat completions, such as llama.cpp's. What the model's edits are worth is not looked at.
+server that speaks chat completions, such as llama.cpp's; ``TUNER_TEST_LLM_MODEL=FILE.gguf`` without an address starts
+one on this machine, as ``TUNER_TEST_LLM_MODEL=package`` does with the weights of a package (docs/llm.md). What the
+model's edits are worth is not looked at.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from local_model import serving
 from product_runs import KERNEL, TASK, backend
 from run_events import events
 
@@ -28,14 +32,25 @@ search:
   strategy: random
   proposers: []
   budget: {{minutes: 10, calls: 3}}
-  llm: {{model: "{MODEL}", base_url: "{URL}", timeout_s: 180, max_tokens: 1024}}
+  llm: {{model: "small", base_url: "URL", timeout_s: 300, max_tokens: 300}}
 """
 
 
-@pytest.mark.skipif(not (URL and MODEL), reason="TUNER_TEST_LLM_URL and TUNER_TEST_LLM_MODEL name no model")
-def test_a_real_model_is_asked_and_all_of_it_is_replayed(tmp_path: Path) -> None:
+@pytest.fixture
+def address() -> Iterator[str]:
+    """Of the server that is named, or of one started for the test."""
+    if URL:
+        yield URL
+        return
+    with serving(MODEL) as found:
+        yield found
+
+
+@pytest.mark.skipif(not MODEL, reason="TUNER_TEST_LLM_MODEL names no model")
+def test_a_real_model_is_asked_and_all_of_it_is_replayed(address: str, tmp_path: Path) -> None:
     (tmp_path / "product.c").write_text(KERNEL)
-    (tmp_path / "product.yaml").write_text(SPEC)
+    name = MODEL if URL else "local"
+    (tmp_path / "product.yaml").write_text(SPEC.replace("URL", address).replace('"small"', f'"{name}"'))
     (spec,) = load_spec(tmp_path / "product.yaml")
     few = {"choose_processes": 2, "confirm_processes": 4}
     options = Options(seed=1, workers=1, settings=few)

@@ -16,6 +16,7 @@ from tuner.driver.applications.applying import check_applied, compare, run_with
 from tuner.driver.applications.functions import function_of
 from tuner.driver.applications.in_place import FunctionWinner
 from tuner.driver.applications.recording import record_spec
+from tuner.driver.applications.winners import function_winner
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.recorders.recordings.format import RecordingFile
@@ -364,3 +365,14 @@ def test_what_cannot_be_moved_is_refused_with_the_cure(shop: Shop, kernel: str, 
     with pytest.raises(UsageError, match=f"axpy is in the executable itself.*{why}") as caught:
         record_spec(command, shop.spec(), instances=1)
     assert "shared library" in caught.value.hint
+
+
+def test_a_winner_whose_value_was_not_verified_is_not_put_in_place(shop: Shop) -> None:
+    (shop.folder / "axpy.c").write_text(
+        KERNEL.replace("void axpy", "int axpy").replace("y[i];\n", "y[i];\n    return n;\n")
+    )
+    made = shop.winner(shop.spec(), source=(shop.folder / "axpy.c").read_text())
+    with pytest.raises(UsageError, match="axpy returns `int`, which the run did not verify"):
+        function_winner(made.found, shop.spec())
+    said = shop.spec(text=SPEC.replace("entry: ENTRY}", "entry: ENTRY, returns: int32}"))
+    assert function_winner(made.found, said).kernel == "axpy"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -176,3 +177,148 @@ def test_repeated_calls_are_held_out_from_the_search(
     assert len(confirm) == 2
     assert search.isdisjoint(confirm)
     assert {value for _, value in search | confirm} == {0.0, 2.0, 4.0}
+
+
+SUM = """
+float total(int n, const float *x, float *y) {
+    float sum = 0;
+    for (int i = 0; i < n; i++) { sum += x[i]; y[i] = sum; }
+    return sum;
+}
+"""
+SUM_SPEC = """\
+kernel: {source: total.c, entry: total}
+problem: {n: 16}
+arguments:
+  - {name: n, dtype: int32, value: n}
+  - {name: x, dtype: float32, shape: [n]}
+  - {name: y, dtype: float32, shape: [n], role: output}
+space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
+"""
+LEFT = """
+#include <stdexcept>
+extern "C" void half(int n, const float *x, float *y) {
+    for (int i = 0; i < n; i++) y[i] = x[i] / 2;
+    if (x[0] < 0) throw std::runtime_error("negative");
+}
+"""
+LEFT_SPEC = """\
+kernel: {source: half.cc, entry: half}
+problem: {n: 16}
+arguments:
+  - {name: n, dtype: int32, value: n}
+  - {name: x, dtype: float32, shape: [n]}
+  - {name: y, dtype: float32, shape: [n], role: output}
+space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
+"""
+LEAVING = """
+#include <stdexcept>
+extern "C" void half(int, const float *, float *);
+int main() {
+    float x[4] = {-1, 2, 3, 4}, y[4];
+    try { half(4, x, y); } catch (const std::runtime_error &) { x[0] = 1; }
+    half(4, x, y);
+    x[0] = 3;
+    half(4, x, y);
+    return y[0] == 1.5f && x[0] == 3 ? 0 : 9;
+}
+"""
+
+
+def compiled(folder: Path, **sources: str) -> list[str]:
+    """A program that is linked with a library, each made of one source."""
+    made: list[str] = []
+    for name, text in sources.items():
+        stem, _, suffix = name.rpartition("_")
+        source, output = folder / f"{stem}.{suffix}", folder / stem
+        source.write_text(text)
+        kind = ["-shared", "-fPIC"] if not made else ["-Wl,-rpath," + str(folder), *made]
+        compiler = {"c": "cc", "cc": "c++"}[suffix]
+        words = [compiler, "-w", "-O1", "-pthread", str(source), "-o", str(output), *kind]
+        if (
+            shutil.which(compiler) is None
+            or subprocess.run(words, capture_output=True, check=False).returncode
+        ):
+            pytest.skip("no compiler with a C++ library to make an application with")
+        made = [str(output)]
+    return made
+
+
+def test_what_a_function_returns_reaches_the_application_though_the_spec_does_not_say_it(
+    tmp_path: Path,
+) -> None:
+    main = """
+    float total(int, const float *, float *);
+    int main(void) { float x[] = {1, 2, 4}, y[3]; return total(3, x, y) == 7 ? 0 : 9; }
+    """
+    command = compiled(tmp_path, libtotal_c=SUM, app_c=main)
+    (tmp_path / "total.c").write_text(SUM)
+    (tmp_path / "total.yaml").write_text(SUM_SPEC)
+    (spec,) = load_spec(tmp_path / "total.yaml")
+    assert any("returns `float`, which is not verified; write returns: float32" in n for n in spec.notices)
+    (tmp_path / "recordings").mkdir()
+    (tmp_path / "recordings" / "total-earlier.rec").touch()
+    report = record_spec(command, spec, instances=1)
+    assert report.ran.status == 0
+    assert any("also takes 1 earlier recordings such as total-earlier.rec" in note for note in report.notes)
+    assert any("total returns `float`" in note for note in report.notes)
+
+
+def test_a_type_that_cannot_be_passed_on_is_refused_by_name(tmp_path: Path) -> None:
+    text = "typedef struct { double v[4]; } Four;\n" + SUM.replace("float total", "Four total").replace(
+        "return sum;", "return (Four){{sum}};"
+    )
+    (tmp_path / "total.c").write_text(text)
+    (tmp_path / "total.yaml").write_text(SUM_SPEC)
+    (spec,) = load_spec(tmp_path / "total.yaml")
+    with pytest.raises(UsageError, match="returns `Four`, which cannot be passed on"):
+        record_spec(["true"], spec, instances=1)
+
+
+def test_calls_that_an_exception_leaves_are_refused_and_the_next_is_recorded(tmp_path: Path) -> None:
+    command = compiled(tmp_path, libhalf_cc=LEFT, app_cc=LEAVING)
+    (tmp_path / "half.cc").write_text(LEFT)
+    (tmp_path / "half.yaml").write_text(LEFT_SPEC)
+    (spec,) = load_spec(tmp_path / "half.yaml")
+    report = record_spec(command, spec, instances=4)
+    assert report.ran.status == 0
+    assert not report.ran.lost
+    (use,) = report.ran.kernels
+    assert (use.launches, use.refused) == (3, {"it was left by an exception or a jump": 1})
+    assert len(report.recordings) == 2
+
+
+TOGETHER = """
+static volatile int there;
+void both(int n, const float *x, float *y) {
+    __atomic_add_fetch(&there, 1, __ATOMIC_SEQ_CST);
+    while (there < 2) {}
+    for (int i = 0; i < n; i++) y[i] = 2 * x[i];
+}
+"""
+THREADS = """
+#include <pthread.h>
+void both(int, const float *, float *);
+float x[4] = {1, 2, 3, 4}, y[2][4], z[4];
+static void *run(void *y) { both(4, x, y); return 0; }
+int main(void) {
+    pthread_t other;
+    pthread_create(&other, 0, run, y[0]);
+    run(y[1]);
+    pthread_join(other, 0);
+    both(4, x, z);
+    return y[0][3] == 8 && y[1][3] == 8 && z[3] == 8 ? 0 : 9;
+}
+"""
+
+
+def test_calls_of_several_threads_at_once_are_refused_and_a_later_one_is_recorded(tmp_path: Path) -> None:
+    command = compiled(tmp_path, libboth_c=TOGETHER, app_c=THREADS)
+    (tmp_path / "both.c").write_text(TOGETHER)
+    (tmp_path / "both.yaml").write_text(LEFT_SPEC.replace("half.cc", "both.c").replace("half", "both"))
+    (spec,) = load_spec(tmp_path / "both.yaml")
+    report = record_spec(command, spec, instances=4)
+    assert report.ran.status == 0
+    (use,) = report.ran.kernels
+    assert (use.launches, use.refused) == (3, {"calls of several threads at once": 2})
+    assert len(report.recordings) == 1

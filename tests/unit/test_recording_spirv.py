@@ -5,22 +5,19 @@ far as a stand-in for OpenCL's loader goes.
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from opencl_devices import device_with_il
+from opencl_devices import device_with_il, stand_in_loader
 
-from tuner.core.errors import BaselineError, MachineError, SpecError
+from tuner.core.errors import BaselineError, MachineError, SpecError, UsageError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status
 from tuner.driver.applications.applying import run_with
 from tuner.driver.applications.in_place import Winner
 from tuner.driver.applications.recording import RecordReport, record_kernel
 from tuner.driver.check import check_spec
-from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.evaluators.opencl.device_passes import SpirvPasses
 from tuner.evaluators.opencl.module import entry_point
@@ -34,7 +31,6 @@ from tuner.spec.record import write_module_spec
 
 pytest.importorskip("llvmlite")
 
-STAND_IN = Path(__file__).parents[1] / "stand_ins" / "spirv_loader.c"
 PREFIX = "function(sroa),default<O3>"
 SOURCE = """
 typedef struct { float a; int b; } Pair;
@@ -264,32 +260,11 @@ def test_a_spec_agrees_with_its_module(tmp_path: Path, scale: bytes, old: str, n
 @pytest.fixture
 def standing_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: bytes, other: bytes) -> str:
     """PoCL behind a loader that takes modules of known sizes; the platform's name."""
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
-    library = tmp_path / "libOpenCL-spirv.so"
-    words = [
-        find_toolchain().clang,
-        "-shared",
-        "-fPIC",
-        "-O1",
-        str(STAND_IN),
-        "-o",
-        str(library),
-        "-l:libOpenCL.so.1",
-    ]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"no OpenCL loader to link with: {done.stderr[:200]}")
+    name = stand_in_loader(tmp_path, monkeypatch)
     assert len(scale) != len(other)
     (tmp_path / f"{len(scale)}.cl").write_text(SOURCE)
     (tmp_path / f"{len(other)}.cl").write_text(SOURCE.replace("f * x[i]", "f * x[i] + 1"))
-    monkeypatch.setenv("LD_PRELOAD", str(library))
-    monkeypatch.setenv("TUNER_TEST_MODULES", str(tmp_path))
-    if Path("/etc/OpenCL/vendors").is_dir() and "OCL_ICD_VENDORS" not in os.environ:
-        monkeypatch.setenv("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
-    return "Portable Computing Language"
+    return name
 
 
 def test_a_module_is_recorded_with_a_spec_and_replaced_by_another(
@@ -315,6 +290,71 @@ def test_a_module_is_recorded_with_a_spec_and_replaced_by_another(
     ran, _ = run_with([replace(winner, il=b"", source=text)], run)
     assert ran.replaced == 1
     assert float(capfd.readouterr().out) == TOTAL - 960
+
+
+def through_opencl(folder: Path, device: str, change: str) -> list[str]:
+    """The application with a change between the module and its build, made by OpenCL's own functions."""
+    text = APPLICATION.replace(
+        'program = cl.Program(context, open(sys.argv[2], "rb").read())',
+        f"""
+import ctypes
+code = open(sys.argv[2], "rb").read()
+opencl = ctypes.CDLL("libOpenCL.so.1")
+def made(function):
+    function.restype = ctypes.c_void_p
+    return cl.Program.from_int_ptr(function(ctypes.c_void_p(context.int_ptr), code, ctypes.c_size_t(len(code)), None))
+{change}
+program = program""",
+    )
+    (folder / "application.py").write_text(text)
+    return command(folder, device)
+
+
+def test_constants_that_were_given_values_are_refused_by_name(
+    application: Path, standing_in: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    recording = recorded(
+        record_kernel(command(application, standing_in), "scale", application / "out", instances=1)
+    )
+    run = through_opencl(
+        application,
+        standing_in,
+        """
+program = made(opencl.clCreateProgramWithIL)
+value = ctypes.c_int(8)
+status = opencl.clSetProgramSpecializationConstant(ctypes.c_void_p(program.int_ptr), 0, 4, ctypes.byref(value))
+assert status == 0
+""",
+    )
+    with pytest.raises(UsageError, match="constants of its SPIR-V were given values"):
+        record_kernel(run, "scale", application / "out", instances=1)
+    # The recorded module without values is another program.
+    text = SOURCE.replace("f * x[i]", "9 * x[i]")
+    winner = Winner(kernel="scale", recording=recording, source=text, options="", local=())
+    capfd.readouterr()
+    ran, _ = run_with([winner], run)
+    assert (ran.status, ran.replaced) == (0, 0)
+    assert float(capfd.readouterr().out) == TOTAL
+
+
+def test_a_module_given_to_an_extension_is_recorded(
+    application: Path, standing_in: str, scale: bytes
+) -> None:
+    run = through_opencl(
+        application,
+        standing_in,
+        """
+find = opencl.clGetExtensionFunctionAddressForPlatform
+find.restype = ctypes.c_void_p
+platform = devices[0].platform.int_ptr
+address = find(ctypes.c_void_p(platform), b"clCreateProgramWithILKHR")
+kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p)
+program = made(kind(address))
+""",
+    )
+    report = record_kernel(run, "scale", application / "out", instances=1)
+    recording = recorded(report)
+    assert (recording.form, bytes.fromhex(recording.text)) == ("il", scale)
 
 
 # ---- on a device that takes SPIR-V ----

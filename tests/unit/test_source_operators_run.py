@@ -65,6 +65,16 @@ UPDATE = """void gemm(float alpha, float beta, float *a, float *b, float *c, int
                 c[i * nj + j] += alpha * a[i * nk + k] * b[k * nj + j];
 }
 """
+STORED = """void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
+{
+    for (int i = 1; i < m - 1; i++)
+        tmp[i] = a[i - 1] - a[i + 1];
+    for (int i = 0; i < n; i++) {
+        const float half = 0.5f * x[i];
+        y[i] = half + a[i];
+    }
+}
+"""
 SUBJECTS = {
     "update": ("gemm", UPDATE),
     "gemm": ("gemm", ""),
@@ -85,13 +95,15 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "pad": ("in_place", [{"op": "tile", "loops": ["i", "j"]}, {"op": "register_block", "loops": ["i", "j"]}]),
     "align": ("in_place", [{"op": "register_block", "loops": ["i", "j"]}]),
     "square": ("trmm", [{"op": "strip_mine", "loops": ["i"]}]),
+    # Results that nothing reads again.
+    "stream_stores": ("stored", []),
     "swap_layout": ("in_place", [{"op": "register_block", "loops": ["i", "j"]}]),
 }
 
 
 def subject(name: str) -> Task:
     """A small task; the kernel's text may stand in for the file's."""
-    spec, text = SUBJECTS[name]
+    spec, text = SUBJECTS.get(name, ("atax", STORED))
     task = load_spec(KERNELS / f"{spec}.yaml")[0].task_with(seed=5)
     problems = tuple(Problem(sizes=p.sizes) for p in task.verify.problems)
     if text:

@@ -42,6 +42,9 @@ class Figures:
         self.usd = 0.0
         self.claimed: tuple[float, float, float] | None = None
         self.in_flight: dict[int, str] = {}
+        self.lanes: set[int] = set()
+        self.lanes_lost = 0
+        self.lost_because = ""
         self._settings: Mapping[str, Any] = {}
 
     def take(self, kind: str, body: Mapping[str, Any]) -> None:
@@ -91,6 +94,14 @@ class Figures:
     def _stage(self, body: Mapping[str, Any], stage: str) -> None:
         if body.get("trial") in self.in_flight:
             self.in_flight[body["trial"]] = stage
+
+    def _on_lane(self, body: Mapping[str, Any]) -> None:
+        self.lanes.add(body["lane"])
+
+    def _on_lane_lost(self, body: Mapping[str, Any]) -> None:
+        self.lanes.discard(body["lane"])
+        self.lanes_lost += 1
+        self.lost_because = str(body.get("reason", ""))
 
     def _on_variant(self, body: Mapping[str, Any]) -> None:
         self.variants += body["purpose"] == "propose" and body["made"] is not None
@@ -166,6 +177,13 @@ class Figures:
         """How many, by status."""
         parts = [f"{count} {status}" for status, count in sorted(self.statuses.items())]
         return f"{self.total}{self.of_variants()}: " + ", ".join(parts)
+
+    def devices(self) -> str:
+        """How many there are and why one is gone; empty for a run that never had more than one."""
+        if len(self.lanes) + self.lanes_lost < 2:
+            return ""
+        lost = f" ({self.lanes_lost} lost, the last because {self.lost_because})" if self.lanes_lost else ""
+        return f"{len(self.lanes)} device{'' if len(self.lanes) == 1 else 's'}{lost}"
 
     def of_variants(self) -> str:
         """Of how many variants, where the source is searched."""

@@ -162,9 +162,10 @@ class PlainProgress:
         if self._figures.phase != before or now - self._printed_s >= PLAIN_S:
             self._printed_s = now
             figures = self._figures
+            devices = figures.devices()
             print(
                 f"{figures.name}: {figures.phase}, {figures.clock_s:.0f} s, trials {figures.trials()}, "
-                f"best {figures.best()}",
+                f"best {figures.best()}" + (f", {devices}" if devices else ""),
                 file=sys.stderr,
             )
 
@@ -182,6 +183,8 @@ def panel(figures: Figures, columns: int) -> RenderableType:
         grid.add_row("so far", _curve(figures, inner))
     grid.add_row("trials", _statuses(figures))
     grid.add_row("now", _now(figures))
+    if figures.devices():
+        grid.add_row("devices", figures.devices())
     if figures.calls:
         grid.add_row("LLM", f"{figures.calls} calls, {figures.tokens:,} tokens, ${figures.usd:.4f} spent")
     device = f" on {figures.device}" if figures.device else ""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tuner.driver.audit import AuditReport
     from tuner.driver.check import CheckReport
     from tuner.driver.doctor import Finding
+    from tuner.driver.outcome.devices import DeviceShare
     from tuner.driver.outcome.result import Correspondence, Lineage
     from tuner.driver.outcome.savings import Savings
     from tuner.driver.plan.ablation import Worth
@@ -25,6 +26,7 @@ LIGHT_SHOWN = 20.0
 """A bound farther away says nothing: the kernel is bound by something else."""
 LONGEST_LINE = 160
 FRONT_SHOWN = 12
+DEVICES_SHOWN = 8
 
 
 def print_result(result: Result) -> None:
@@ -65,11 +67,39 @@ def print_result(result: Result) -> None:
         print(
             f"  baseline   {rival['name']}, same budget: {value:.2f}x [{low:.2f}, {high:.2f}] ({rival['claim']})"
         )
+    if summary.devices:
+        _print_devices(summary.devices)
     counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)
     print(f"  trials     {summary.trials['total']}: {counts}")
     print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s")
     if outcome.path is not None:
         print(f"  record     {outcome.path}")
+
+
+def _print_devices(shares: Sequence[DeviceShare]) -> None:
+    """What each device did, those first that need a look: lost, slow; of many the rest is counted."""
+    print(f"  devices    {len(shares)}, each trial in units of the baseline on its own device:")
+    first = sorted(shares, key=lambda s: (not s.lost, not s.slow, s.number))
+    shown = first if len(first) <= DEVICES_SHOWN else first[: DEVICES_SHOWN - 1]
+    for share in sorted(shown, key=lambda s: s.number):
+        print(f"             {share.number} ({share.node}): {_device(share)}")
+    if len(shown) < len(shares):
+        rest = first[len(shown) :]
+        print(
+            f"             {len(rest)} others: {sum(s.trials for s in rest)} trials; --json has all of them"
+        )
+
+
+def _device(share: DeviceShare) -> str:
+    said = [f"{share.trials} trials" if share.trials != 1 else "1 trial"]
+    if share.evaluation_s is not None:
+        said.append(f"{share.evaluation_s:.3g} s an evaluation" + (" (slow)" if share.slow else ""))
+    if share.baseline_s is not None:
+        unit, scale = _unit(share.baseline_s)
+        said.append(f"baseline {share.baseline_s * scale:.4g} {unit}")
+    if share.lost:
+        said.append(f"lost: {share.lost}")
+    return ", ".join(said)
 
 
 def _print_front(points: Sequence[FrontPoint]) -> None:
@@ -117,6 +147,8 @@ def _variants(lineage: Lineage) -> str:
     if any(name.startswith("llm/") for name in lineage.by):
         by = ", ".join(f"{count} by {name}" for name, count in lineage.by.items())
         return f"{lineage.total} of the source: as given, {by}{failed}"
+    if not lineage.by:
+        return "the source as given alone: nothing else was bred"
     return f"{lineage.total} of the source, by remix operators (no LLM){failed}"
 
 

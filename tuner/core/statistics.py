@@ -319,7 +319,7 @@ def _middle(values: Iterable[float]) -> float:
 def _check(values: Sequence[float], *, least: int) -> None:
     if len(values) < least:
         raise ValueError(f"{len(values)} values where at least {least} are needed")
-    if any(math.isnan(value) for value in values):
+    if any(map(math.isnan, values)):
         raise ValueError("a value is NaN")
 
 

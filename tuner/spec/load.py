@@ -244,8 +244,7 @@ class _Loader:
             files[DERIVED] = workload.text
         kernel = make_kernel(model, sources, name, self.folder)
         task = make_task(model, kernel, backend, inputs, tunables, view)
-        if self.live:
-            check_live(model, task, tunables, view)
+        found = check_live(model, task, tunables, view) if self.live else ()
         return LoadedSpec(
             path=self.path,
             name=name,
@@ -264,6 +263,7 @@ class _Loader:
                 *passless,
                 *(workload.notices if workload else ()),
                 *(doubts(task, tunables) if self.live else ()),
+                *found,
             ),
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from tuner.core.errors import SpecError
+from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import Task
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.flags import sort_flags
@@ -19,12 +19,12 @@ from tuner.spec.agreement import check_entry
 from tuner.spec.models import SpecModel
 from tuner.spec.modules import check_module
 from tuner.spec.sections import NOT_YET
-from tuner.spec.signature import SourceReader
+from tuner.spec.signature import CType, Function, SourceReader
 from tuner.spec.tunables import Tunables
 from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View, closest
 
-__all__ = ["check_live", "choose_backend", "passes_missing", "without_passes"]
+__all__ = ["check_live", "choose_backend", "passes_missing", "unsaid_return", "without_passes"]
 
 _BACKENDS = {
     "c": "host",
@@ -92,8 +92,11 @@ def passes_missing(backend: str, target: str, language: str) -> str:
     return str(missing(target)) if callable(missing) else ""
 
 
-def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> None:
+def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> tuple[str, ...]:
     """What a look at this machine can refuse: searcher, flags, and an entry that is not what the spec says.
+
+    Returns:
+        What a person should know of an entry that agrees.
 
     Raises:
         SpecError: any of these, with its place.
@@ -109,7 +112,40 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
             check_module(task, tunables, view)
         if task.kernel.language == "opencl":
             _check_opencl(task, tunables, view)
-        return
+        return ()
+    returned = _host_entry(task, tunables, view).returns
+    if returned is None or task.kernel.returns is not None:
+        return ()
+    cure = f"; write returns: {returned.dtypes[0]} under kernel" if _is_number(returned) else ""
+    return (f"kernel: {task.kernel.entry} returns `{returned.text}`, which is not verified{cure}",)
+
+
+def unsaid_return(task: Task, tunables: Tunables) -> str:
+    """The type of what a function of the processor returns where the spec does not say it; empty where it does.
+
+    Raises:
+        UsageError: a type that a call cannot pass on without being told, or through memory.
+        BaselineError: clang does not accept the source.
+        MachineError: there is no clang.
+    """
+    if task.kernel.returns is not None:
+        return ""
+    returned = _host_entry(task, tunables, tunables.view).returns
+    if returned is None:
+        return ""
+    if not (returned.pointer or (_is_number(returned) and returned.dtypes[0] != "complex128")):
+        raise UsageError(
+            f"{task.kernel.entry} returns `{returned.text}`, which cannot be passed on to the application",
+            "give it a wrapper in the application that returns through a pointer",
+        )
+    return returned.text
+
+
+def _is_number(returned: CType) -> bool:
+    return bool(returned.dtypes) and not returned.pointer and returned.width == 1
+
+
+def _host_entry(task: Task, tunables: Tunables, view: View) -> Function:
     flags: list[str] = []
     for group, choices in tunables.flags.items():
         for i, choice in enumerate(choices):
@@ -128,7 +164,7 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
         macros={p.name: p.default for p in tunables.parameters if p.macro},
         flags=tuple(flags),
     )
-    check_entry(reader, kernel.entry, task.arguments, kernel.returns, view)
+    return check_entry(reader, kernel.entry, task.arguments, kernel.returns, view)
 
 
 def _check_opencl(task: Task, tunables: Tunables, view: View) -> None:

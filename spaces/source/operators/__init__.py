@@ -20,6 +20,7 @@ from tuner.spaces.source.operators import (
     scalars,
     skewing,
     staging,
+    streaming,
     sweeps,
     waves,
 )
@@ -27,7 +28,20 @@ from tuner.spaces.source.operators.base import Operator, Refused
 
 __all__ = ["MOVES", "OPERATORS", "Operator", "Refused"]
 
-_HOST = (nests, ranges, sweeps, blocking, scalars, arrays, hints, branches, waves, skewing, diagonals)
+_HOST = (
+    nests,
+    ranges,
+    sweeps,
+    blocking,
+    scalars,
+    arrays,
+    hints,
+    branches,
+    waves,
+    skewing,
+    diagonals,
+    streaming,
+)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
@@ -35,5 +49,5 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
 )
 """Every operator by the name that edits give it."""
 
-MOVES = 3
+MOVES = 4
 """The newest set of moves, recipes included. A run keeps the one that it began with."""

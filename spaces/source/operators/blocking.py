@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
@@ -33,9 +32,8 @@ from tuner.spaces.source.operators.base import (
 )
 from tuner.spaces.source.operators.bounds import inline_constants, left_over, upper_end
 from tuner.spaces.source.operators.push import Inner, Piece, Point, Run, expand, order_of, pieces
-from tuner.spaces.source.operators.vectors import LANES, Lanes, vector_statement, vector_type
+from tuner.spaces.source.operators.vectors import LANES, Lanes, element_type, vector_statement, with_lanes
 from tuner.spaces.source.syntax import (
-    Assign,
     Binary,
     Comment,
     Decl,
@@ -107,7 +105,7 @@ def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool)
     if not vector and not any(isinstance(p, Inner) for p in parts):
         raise Refused(f"{keys[-1]} holds no loop to move the block into")
     made, names = define(function, args, len(keys) + vector)
-    element = _element_type(function, nest[-1]) if vector else ""
+    element = element_type(function, nest[-1]) if vector else ""
     sizes: list[Expr] = list(names[: len(keys)])
     if vector:
         sizes[-1] = Binary("*", names[-2], names[-1])
@@ -115,7 +113,7 @@ def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool)
     body: tuple[Stmt, ...]
     parts, declared = expand(parts, points, partial(fresh_name, made))
     if vector:
-        made, lanes = _lanes(made, nest[-1], element, names[-1], declared)
+        made, lanes = with_lanes(made, nest[-1], element, names[-1], declared)
         build = _Build(points=points, lanes=lanes, width=names[-1])
         declared = tuple(_vector_array(d, lanes, names[-2]) for d in declared)
         parts = _vector_places(parts, {d.name for d in declared}, points, names[-1])
@@ -258,44 +256,6 @@ def _vector_run(stmts: Sequence[Stmt], lanes: Lanes) -> tuple[Stmt, ...]:
     return tuple(made)
 
 
-def _element_type(function: Function, loop: For) -> str:
-    """The one floating-point type that a nest writes."""
-    kinds = types_of(function)
-    found = set()
-    for node in subtrees(loop.body):
-        if isinstance(node, Assign):
-            base, _ = index_chain(node.target)
-            if isinstance(base, Name):
-                found.add(_bare(kinds.get(base.id, "")))
-    if len(found) != 1 or not found <= set(LANES):
-        raise Refused("the nest does not compute in one floating-point type")
-    return found.pop()
-
-
-def _bare(kind: str) -> str:
-    words = [w for w in kind.replace("*", " ").split() if w not in ("const", "restrict", "static")]
-    return " ".join(words)
-
-
-def _lanes(
-    function: Function, loop: For, element: str, width: Expr, declared: Sequence[Decl]
-) -> tuple[Function, Lanes]:
-    kinds = types_of(function)
-    text = width.id if isinstance(width, Name) else ""
-    # The tunable's name is the only one of its kind in the program, so the type's is.
-    name = fresh_name(function, f"{element}_{text.lower()}")
-    made = replace(function, preamble=(*function.preamble, vector_type(name, element, text)))
-    lanes = Lanes(
-        element=element,
-        vector=name,
-        counter=loop.var,
-        kinds={n: _bare(k) for n, k in kinds.items()} | {d.name: element for d in declared},
-        const=frozenset(n for n, k in kinds.items() if "const" in k.split()),
-        wide=frozenset(d.name for d in declared),
-    )
-    return made, lanes
-
-
 def _vector_array(decl: Decl, lanes: Lanes, vectors: Expr) -> Decl:
     if decl.type != lanes.element or len(decl.dims) > 2:
         raise Refused(f"{decl.name} is no {lanes.element} that could be a vector")
@@ -352,7 +312,7 @@ def _vector_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
                 continue
             loops = nest[:count]
             try:
-                element = _element_type(function, loops[-1])
+                element = element_type(function, loops[-1])
             except Refused:
                 continue
             lanes = LANES[element]

@@ -6,11 +6,12 @@ May not move loops.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tuner.spaces.source.affine import polynomial
-from tuner.spaces.source.operators.base import Refused
+from tuner.spaces.source.kinds import types_of
+from tuner.spaces.source.operators.base import Refused, fresh_name
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
     Assign,
@@ -19,6 +20,8 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
+    For,
+    Function,
     Index,
     Name,
     Number,
@@ -27,9 +30,10 @@ from tuner.spaces.source.syntax import (
     Unary,
     index_chain,
     names_in,
+    subtrees,
 )
 
-__all__ = ["LANES", "Lanes", "element_size", "vector_statement", "vector_type"]
+__all__ = ["LANES", "Lanes", "element_size", "element_type", "vector_statement", "vector_type", "with_lanes"]
 
 LANES = {"float": (4, 8, 16), "double": (2, 4, 8)}
 """Vector lengths worth trying by element type."""
@@ -158,3 +162,54 @@ def _element(expr: Index, lanes: Lanes, *, write: bool) -> tuple[Expr, bool]:
         raise Refused(f"{expression_text(expr)} is not next to its neighbour's")
     const = "" if write or base.id not in lanes.const else "const "
     return Unary("*", Cast(f"{const}{lanes.vector} *", Unary("&", expr))), True
+
+
+def element_type(function: Function, loop: For) -> str:
+    """The one floating-point type that a nest writes.
+
+    Raises:
+        Refused: it writes others, or several.
+    """
+    kinds = types_of(function)
+    found = set()
+    for node in subtrees(loop.body):
+        if isinstance(node, Assign):
+            base, _ = index_chain(node.target)
+            if isinstance(base, Name):
+                found.add(_bare(kinds.get(base.id, "")))
+    if len(found) != 1 or not found <= set(LANES):
+        raise Refused("the nest does not compute in one floating-point type")
+    return found.pop()
+
+
+def _bare(kind: str) -> str:
+    words = [w for w in kind.replace("*", " ").split() if w not in ("const", "restrict", "static")]
+    return " ".join(words)
+
+
+def with_lanes(
+    function: Function, loop: For, element: str, width: Expr, declared: Sequence[Decl] = ()
+) -> tuple[Function, Lanes]:
+    """The function with a vector type of ``width`` elements defined, and what turning a loop's statements needs.
+
+    Args:
+        function: to change.
+        loop: whose successive iterations are the lanes.
+        element: what it computes in.
+        width: a tunable's name.
+        declared: local arrays that hold a vector for each place.
+    """
+    kinds = types_of(function)
+    text = width.id if isinstance(width, Name) else ""
+    # The tunable's name is the only one of its kind in the program, so the type's is.
+    name = fresh_name(function, f"{element}_{text.lower()}")
+    made = replace(function, preamble=(*function.preamble, vector_type(name, element, text)))
+    lanes = Lanes(
+        element=element,
+        vector=name,
+        counter=loop.var,
+        kinds={n: _bare(k) for n, k in kinds.items()} | {d.name: element for d in declared},
+        const=frozenset(n for n, k in kinds.items() if "const" in k.split()),
+        wide=frozenset(d.name for d in declared),
+    )
+    return made, lanes

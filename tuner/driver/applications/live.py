@@ -25,7 +25,7 @@ from tuner.driver.applications.recorded_specs import (
     notes_of,
     write_specs,
 )
-from tuner.driver.applications.recording import collect, interposer, nothing_found, scratch_folder
+from tuner.driver.applications.recording import HERE, collect, interposer, nothing_found, scratch_folder
 from tuner.recorders.recordings.calls import CallRecorder
 from tuner.recorders.recordings.capture import Ran, read_logs
 from tuner.spec.load import LoadedSpec, load_spec
@@ -33,7 +33,6 @@ from tuner.spec.load import LoadedSpec, load_spec
 __all__ = ["Live", "record"]
 
 _INSTANCES = 2
-_HERE = ("this program",)
 _FROM_SOURCE = {"PYOPENCL_NO_CACHE": "1", "CUPY_CACHE_IN_MEMORY": "1"}
 
 
@@ -152,14 +151,14 @@ def _launches(
             if found:
                 live.report = _report(ran, found, kernels, folder, with_spec=with_spec)
             elif not failed:
-                raise nothing_found(ran, _HERE, kernels)
+                raise nothing_found(ran, HERE, kernels)
 
 
 def _report(
     ran: Ran, found: list[Taken], kernels: Sequence[str], folder: Path, *, with_spec: bool
 ) -> RecordReport:
     if with_spec:
-        return write_specs(ran, found, kernels, folder, command=_HERE)
+        return write_specs(ran, found, kernels, folder, command=HERE)
     return RecordReport(ran=ran, recordings=tuple(t.path for t in found), notes=tuple(notes_of(ran)))
 
 
@@ -194,5 +193,5 @@ def _calls(live: Live, spec: LoadedSpec, library: Any, folder: Path, instances: 
             )
         elif not failed:
             raise nothing_found(
-                ran if recorder.use.launches else Ran(status=0, wall_s=0.0, seen=True), _HERE, [entry]
+                ran if recorder.use.launches else Ran(status=0, wall_s=0.0, seen=True), HERE, [entry]
             )

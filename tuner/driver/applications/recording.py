@@ -29,8 +29,10 @@ from tuner.evaluators.host.shared import shared_library
 from tuner.recorders.recordings.capture import Application, Ran, read_raw
 from tuner.recorders.recordings.function import recording_library
 from tuner.spec.load import LoadedSpec
+from tuner.spec.machine import unsaid_return
 
 __all__ = [
+    "HERE",
     "Listing",
     "RecordReport",
     "collect",
@@ -43,9 +45,12 @@ __all__ = [
     "scratch_folder",
 ]
 
+HERE = ("this program",)
+"""In the place of a command where the application is the process itself."""
 _PARTS = (
     *("common.c", "plan.c"),
-    *("opencl_api.c", "opencl_apply.c", "opencl_objects.c", "opencl_launches.c"),
+    *("opencl_api.c", "opencl_text.c", "opencl_apply.c"),
+    *("opencl_objects.c", "opencl_launches.c", "opencl_extensions.c"),
     *("cuda_api.c", "cuda_memory.c", "cuda_modules.c", "cuda_reach.c", "cuda_apply.c", "cuda_launches.c"),
     *("lookup.c", "embedded.c"),
 )
@@ -141,10 +146,11 @@ def record_spec(
     """Captures launches of a spec's kernel beside it; arguments as :func:`record_kernel`."""
     kernel = spec.task.kernel
     folder = Path(spec.path).resolve().parent / FOLDER
-    library = None
+    library, unsaid = None, ""
     backend = backends.create(spec.task.backend)
     if isinstance(backend, NamesFunctions):
         space = spec.space(backend.pass_catalogue(spec.task.target) if spec.wants_passes else None)
+        unsaid = unsaid_return(spec.task, spec.tunables)
         symbol = backend.symbol(spec.task, space.resolve(space.default()))
         text = recording_library(function_of(spec.task, symbol, command))
         library = function_library(text, f"record-{kernel.entry}")
@@ -154,9 +160,16 @@ def record_spec(
         )
     ran, found = _capture(command, [kernel.entry], folder, instances=instances, aside=aside, library=library)
     notes = notes_of(ran)
+    if unsaid:
+        notes.append(
+            f"{kernel.entry} returns `{unsaid}`, which is passed on and not verified: say kernel: {{returns: ...}}"
+        )
     if len({(taken.recording.text, taken.recording.options) for taken in found}) > 1:
         notes.append(f"several programs have a kernel {kernel.entry}; tuner record --kernel keeps them apart")
     pattern = f"{FOLDER}/{file_name(kernel.entry)}-*.rec"
+    earlier = sorted(set(folder.parent.glob(pattern)) - {taken.path for taken in found})
+    if earlier:
+        notes.append(f"{pattern} also takes {len(earlier)} earlier recordings such as {earlier[0].name}")
     instead = "beside arguments" if library else "in the place of arguments and problem"
     notes.append(f"write workload: {pattern} {instead} to tune on them")
     return RecordReport(ran=ran, recordings=tuple(taken.path for taken in found), notes=tuple(notes))
@@ -179,7 +192,7 @@ def _must_have_run(ran: Ran, command: Sequence[str]) -> None:
         ended = f" ({ran.ended_badly})" if ran.ended_badly else ""
         raise UsageError(
             f"{shown!r} launched no OpenCL or CUDA kernel{ended}",
-            "a program with the OpenCL loader linked in statically cannot be recorded",
+            "C functions are not listed: tuner record SPEC; an OpenCL loader linked in statically is not seen",
         )
 
 
@@ -249,7 +262,8 @@ def nothing_found(ran: Ran, command: Sequence[str], kernels: Sequence[str]) -> U
     ended = f" before it {ran.ended_badly}" if ran.ended_badly else ""
     if not ran.seen:
         _must_have_run(ran, command)
+    shown = command[0] if tuple(command) == HERE else repr(shlex.join(command))
     return UsageError(
-        f"{shlex.join(command)!r} never called {' or '.join(map(repr, kernels))}{ended}",
+        f"{shown} never called {' or '.join(map(repr, kernels))}{ended}",
         "tuner record --list names kernels; a C function has to be in a library, or in the executable named first",
     )

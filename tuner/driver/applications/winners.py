@@ -24,9 +24,10 @@ from tuner.recorders.record import RunRecord
 from tuner.recorders.recordings.format import Recording
 from tuner.recorders.recordings.substitute import Verified
 from tuner.spec.load import LoadedSpec
+from tuner.spec.machine import unsaid_return
 from tuner.spec.workload import DERIVED, INDEX, from_text
 
-__all__ = ["MOST_WINNERS", "winner_of", "winners_of"]
+__all__ = ["MOST_WINNERS", "function_winner", "winner_of", "winners_of"]
 
 MOST_WINNERS = 64
 """What the library that stands before a device's driver has room for."""
@@ -77,7 +78,8 @@ def winner_of(path: Path) -> WinnerInPlace:
         )
     found = backend.replacement(spec.task, code, resolved)
     if isinstance(found, Substitute):
-        return _function(found, state, spec)
+        slower = [p for p, gain in zip(spec.task.problems, gains(state), strict=False) if not gain.faster]
+        return function_winner(found, spec, slower=slower)
     recordings = _recordings(spec, path)
     if isinstance(found, LoadedImage):
         return _image(found, state, spec, recordings, path, as_given=_as_given(lineup, best))
@@ -94,9 +96,25 @@ def winner_of(path: Path) -> WinnerInPlace:
     )
 
 
-def _function(found: Substitute, state: RunState, spec: LoadedSpec) -> FunctionWinner:
+def function_winner(found: Substitute, spec: LoadedSpec, *, slower: Sequence[Problem] = ()) -> FunctionWinner:
+    """What a run of a function puts in place.
+
+    Args:
+        found: the winner.
+        spec: of the run.
+        slower: problems on which the kernel as given was faster.
+
+    Raises:
+        UsageError: it returns a value that the run did not verify.
+        BaselineError: the source as given does not compile here.
+    """
     task = spec.task
-    slower = [p for p, gain in zip(task.problems, gains(state), strict=False) if not gain.faster]
+    unsaid = unsaid_return(task, spec.tunables)
+    if unsaid:
+        raise UsageError(
+            f"{task.kernel.entry} returns `{unsaid}`, which the run did not verify",
+            "say it in the spec (kernel: {returns: ...}) and tune again",
+        )
     verified = Verified(
         sizes=(*task.problems, *task.verify.problems), assumed=task.verify.assume, slower=tuple(slower)
     )

@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def _launch(spec: LoadedSpec, resolved: Resolved) -> dict[str, Any]:
 
 
 def _with_values(task: Task, variant: Variant, macros: Mapping[str, Value]) -> Variant:
-    """The variant with the values of its own tunables as defaults, so that its source stands by itself."""
+    """The variant to be read, with the values of its own tunables as defaults, so that its source stands by itself."""
     if not variant.edits:
         return variant
     edits = [
@@ -137,7 +138,8 @@ def _with_values(task: Task, variant: Variant, macros: Mapping[str, Value]) -> V
         else e
         for e in variant.edits
     ]
-    return apply_edits(read_program(task.kernel, launch=task.launch), edits).variant
+    made = apply_edits(read_program(task.kernel, launch=task.launch), edits)
+    return replace(made.variant, files=made.program.sources(presentable=True))
 
 
 def unified_patch(original: Variant, variant: Variant) -> str:

@@ -11,11 +11,13 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.canonical import canonical_json
 from tuner.core.types import BASELINE, Configuration, Status
+from tuner.driver.outcome.devices import DeviceShare, device_shares
 from tuner.driver.outcome.savings import Savings, savings
 from tuner.driver.plan.ablation import Worth, worths
 from tuner.driver.plan.comparison import Comparison, comparisons
 from tuner.driver.plan.light import ratio_to_light
 from tuner.driver.plan.simplest import passed_over
+from tuner.driver.state.evolution import spread
 from tuner.driver.state.lineage import Reduction
 from tuner.driver.state.objectives import FrontPoint, pareto
 from tuner.driver.state.run import RunState
@@ -25,9 +27,6 @@ from tuner.driver.state.trials import TrialState
 __all__ = ["SCHEMA_VERSION", "Summary", "search_times_s", "summarise"]
 
 SCHEMA_VERSION = 1
-
-_FEWEST_CALLS = 3
-"""Timed calls under which there is no interval."""
 
 CLAIMS = ("improved", "negligible", "none", "not_confirmed")
 
@@ -135,6 +134,7 @@ class Summary:
         simplest: the trial that looked faster than the best and could not be told apart, as
             :func:`tuner.driver.plan.simplest.passed_over` says it.
         ablation: what each setting and each pass of the winner is worth, where that was measured.
+        devices: what each of several devices did; empty where there was one.
         rivals: what simpler searches reached with the same budget, where they were asked for.
         baseline_s, best_s: seconds of one call with 95% interval (weighted geometric mean over problems).
     """
@@ -163,6 +163,7 @@ class Summary:
     rivals: tuple[Mapping[str, Any], ...] = ()
     simplest: Mapping[str, Any] | None = None
     ablation: tuple[Worth, ...] = ()
+    devices: tuple[DeviceShare, ...] = ()
 
     @property
     def configuration(self) -> Configuration:
@@ -211,6 +212,7 @@ class Summary:
             "cost_model": None if self.savings is None else self.savings.to_json(),
             **({"simplest": dict(self.simplest)} if self.simplest else {}),
             **({"ablation": [w.to_json() for w in self.ablation]} if self.ablation else {}),
+            **({"devices": [d.to_json() for d in self.devices]} if self.devices else {}),
             **({"baselines": [dict(r) for r in self.rivals]} if self.rivals else {}),
         }
 
@@ -285,6 +287,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         rivals=tuple((state.start or {}).get("rivals", ())),
         simplest=passed_over(state) if improved else None,
         ablation=worths(state),
+        devices=device_shares(state),
     )
 
 
@@ -347,17 +350,9 @@ def _gain_interval(state: RunState, edit: Mapping[str, Any]) -> tuple[float, flo
     if reduction is None or gain is None or math.isinf(gain):
         return None
     number = reduction.without.get(canonical_json(dict(edit)))
-    without = None if number is None else state.trials[number]
-    kept = state.trials[reduction.trial]
-    halves = []
-    for problem, weight in enumerate(state.settings.weights):
-        times = [] if without is None else without.times_s(problem)
-        own = kept.times_s(problem)
-        if min(len(times), len(own)) < _FEWEST_CALLS:
-            return None
-        found = statistics.log_ratio_interval(times, own)
-        halves.append(weight * math.log(found.high / found.value))
-    half = math.hypot(*halves)
+    half = None if number is None else spread(state, state.trials[number], state.trials[reduction.trial])
+    if half is None:
+        return None
     return gain * math.exp(-half), gain * math.exp(half)
 
 

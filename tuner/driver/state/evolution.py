@@ -6,13 +6,17 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from tuner.core import statistics
 from tuner.core.types import Status
 from tuner.driver.state.lineage import ORIGINAL, Judgement, Reduction, VariantState
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import REMIX
 from tuner.driver.state.trials import TrialState
 
-__all__ = ["APPLY", "judge", "outclassed", "reduced"]
+__all__ = ["APPLY", "judge", "outclassed", "reduced", "spread"]
+
+_FEWEST_CALLS = 3
+"""Timed calls under which there is no interval."""
 
 
 def _apply_variant(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
@@ -121,10 +125,30 @@ def reduced(state: RunState, trial: TrialState, reduction: Reduction) -> None:
         lost = trial.score - reduction.score
     elif trial.status in (Status.PRUNED, Status.LOST):
         lost = None
-    if good and (trial.score or 0.0) <= reduction.score + state.settings.evolution.pays:
+    if good and (trial.score or 0.0) <= reduction.score + _pays(state, trial, lost or 0.0, reduction):
         reduction.accept(trial.number, len(state.variants[trial.variant].edits))
     else:
         reduction.refuse(edit, lost, trial.number)
+
+
+def _pays(state: RunState, trial: TrialState, lost: float, reduction: Reduction) -> float:
+    """Log time that an edit has to be worth: more where its worth cannot be told from nothing."""
+    assert state.settings.evolution is not None
+    pays, doubtful = state.settings.evolution.pays, state.settings.evolution.doubtful
+    half = spread(state, trial, state.trials[reduction.trial]) if pays < lost <= doubtful else None
+    return pays if half is None or lost > half else doubtful
+
+
+def spread(state: RunState, one: TrialState, other: TrialState) -> float | None:
+    """Half the 95% interval of the log ratio of two trials' times; ``None`` where there are too few calls."""
+    halves = []
+    for problem, weight in enumerate(state.settings.weights):
+        times, others = one.times_s(problem), other.times_s(problem)
+        if min(len(times), len(others)) < _FEWEST_CALLS:
+            return None
+        found = statistics.log_ratio_interval(times, others)
+        halves.append(weight * math.log(found.high / found.value))
+    return math.hypot(*halves)
 
 
 APPLY = {"variant": _apply_variant, "promote": _apply_promote, "minimise": _apply_minimise}

@@ -180,12 +180,13 @@ def _apply_control(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
 
 
 def _apply_lane(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    state.lanes[body["lane"]] = Lane(number=body["lane"], device=body["device"])
+    lane = Lane(number=body["lane"], device=body["device"], node=body.get("node", ""))
+    state.lanes[lane.number] = lane
 
 
 def _apply_lane_lost(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     lane = state.lanes[body["lane"]]
-    lane.alive = False
+    lane.alive, lane.lost = False, body.get("reason", "")
     for number in lane.trials:
         state.trials[number].set_back()
     lane.trials = []

@@ -26,7 +26,9 @@ class Lane:
     Attributes:
         number: of the run; none is given twice.
         device: its name; devices of one name are taken for equal but for what the baseline says.
+        node: the machine that it is in, for people.
         alive: whether it is still there.
+        lost: why it is not.
         trials: what it was given: the first is being evaluated, a second waits for it.
         controls: the baseline's times on it by problem, in order: what its trials are normalised by.
         since_control: trials measured since the last of them.
@@ -38,7 +40,9 @@ class Lane:
 
     number: int
     device: str
+    node: str = ""
     alive: bool = True
+    lost: str = ""
     trials: list[int] = field(default_factory=list)
     controls: list[tuple[float, ...]] = field(default_factory=list)
     since_control: int = 0

@@ -37,6 +37,7 @@ class Evolution:
             evolution is compared with.
         hopeless: log time by which a variant's first trial may be behind the best of all for its search to go on.
         pays: log time that an edit has to be worth to stay in the winner.
+        doubtful: log time up to which one that cannot be told from nothing does not stay either.
         given: rung that the source as given has from the start; with 0 it has to earn more trials like any variant.
         near: log time within which of the best a trial has to be to take part in the choice, the best few apart;
             ``None``: any may.
@@ -58,6 +59,7 @@ class Evolution:
     independent: bool = False
     hopeless: float = 1.1
     pays: float = 0.01
+    doubtful: float = 0.0
     given: int = 1
     near: float | None = None
     moves: int = 1
@@ -128,7 +130,7 @@ class Shared:
     search_s: float | None
 
 
-EVOLVING = Evolution(given=0, near=0.25, moves=3)
+EVOLVING = Evolution(given=0, near=0.25, moves=4, doubtful=0.03)
 """How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
 
 EVOLVING_CALLS = (3, 4, 5)

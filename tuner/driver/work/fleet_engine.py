@@ -395,4 +395,4 @@ def _rarely_collected() -> Iterator[None]:
 
 
 def _renumbered(job: BaselineJob | EvaluateJob | FreshJob, lane: int) -> Job:
-    return replace(job, lane=lane)
+    return job if job.lane == lane else replace(job, lane=lane)

@@ -10,6 +10,7 @@ from tuner.core.protocols import Backend, Evaluation, WorksApart
 from tuner.core.types import Task
 from tuner.evaluators import registry as backends
 from tuner.evaluators.executors import over_ray
+from tuner.evaluators.executors.cluster import check_address
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.spec.load import LoadedSpec
 
@@ -27,7 +28,7 @@ def fleets(spec: LoadedSpec, name: str, address: str | None = None) -> Iterator[
         address: of the Ray cluster.
 
     Raises:
-        UsageError: another name; an address without Ray.
+        UsageError: another name; an address without Ray, or that is none.
         MachineError: no Ray, no cluster, no device.
     """
     if name not in EXECUTORS:
@@ -37,6 +38,8 @@ def fleets(spec: LoadedSpec, name: str, address: str | None = None) -> Iterator[
             raise UsageError("--ray-address is given without Ray", "add --executor ray")
         yield None
         return
+    if address is not None:
+        check_address(address)
     backend = backends.create(spec.task.backend)
     for kind in over_ray.device_kinds(backend, spec.task, address):
         yield over_cluster(backend, address, kind)

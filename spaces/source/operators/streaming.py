@@ -1,0 +1,300 @@
+"""Results that are written once and not read again, stored past the caches.
+
+A plain store first fetches the line that it writes to; a non-temporal one of a whole vector does not, which is a third
+of the traffic of a loop that reads one array and writes another. May not judge whether the array is too large for the
+caches, which decides whether that pays: the run measures it.
+
+Source: Intel 64 and IA-32 Architectures Optimization Reference Manual, "Non-temporal stores"; Clang Language
+Extensions, ``__builtin_nontemporal_store``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tuner.spaces.source.kinds import is_floating, is_pure
+from tuner.spaces.source.operators.base import (
+    HOST,
+    Args,
+    Operator,
+    Refused,
+    all_loops,
+    analyse,
+    argument,
+    counter_type,
+    define,
+    find_loop,
+    fresh_key,
+    fresh_name,
+    loops_of,
+    parameter,
+    rekeyed,
+    replace_statement,
+    require_simple_loop,
+)
+from tuner.spaces.source.operators.bounds import add, inline_constants, left_over, minimum, upper_end
+from tuner.spaces.source.operators.vectors import (
+    LANES,
+    Lanes,
+    element_size,
+    element_type,
+    vector_statement,
+    with_lanes,
+)
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Comment,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    If,
+    Name,
+    Number,
+    Opaque,
+    OpaqueStmt,
+    Stmt,
+    Unary,
+    index_chain,
+    names_in,
+    statements,
+    substitute,
+    subtrees,
+)
+
+__all__ = ["OPERATORS"]
+
+_ADDRESS = "__UINTPTR_TYPE__"
+_FENCE = ExprStmt(Call("__atomic_thread_fence", (Name("__ATOMIC_SEQ_CST"),)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stream:
+    """What storing past the caches needs.
+
+    Attributes:
+        arrays: that are stored to so.
+        aligned: the vector type at addresses that are multiples of its size.
+        names: of the vectors on their way, each another.
+    """
+
+    arrays: frozenset[str]
+    aligned: str
+    names: Iterator[str]
+
+
+def stream_stores(function: Function, args: Args) -> Function:
+    """Computes a loop in vectors and stores those of arrays that are only written by non-temporal stores.
+
+    The loop begins with single elements up to where the first such store is aligned; a store that is not aligned there
+    (rows whose length is no multiple of a vector) is a plain one. After the outermost loop a fence orders the stores
+    before all that follow, as plain ones would have been for another thread.
+
+    Args:
+        function: to change.
+        args: ``loop``; one of ``parameters``: lanes, a power of 2.
+    """
+    loop = find_loop(function, argument(args, "loop"))
+    require_simple_loop(function, loop)
+    kind = counter_type(function, loop)
+    if "unsigned" in kind or "size_t" in kind or "uint" in kind:
+        raise Refused(f"loop {loop.key} counts in an unsigned type")
+    top = next(s for s in function.body if any(n is loop for n in statements((s,))))
+    if any(isinstance(s, OpaqueStmt) for s in statements((top,))):
+        raise Refused(f"what is around loop {loop.key} may end before it does")
+    reason = analyse(function, [loop], args).carried_by(loop.key)
+    if reason:
+        raise Refused(reason)
+    given, loop = loop, inline_constants(loop)
+    element = element_type(function, loop)
+    arrays = frozenset(a for a in _only_written(function) if _is_stored(loop, a))
+    first = _first_store(loop, arrays)
+    if first is None:
+        raise Refused(f"loop {loop.key} stores to no array that is only written")
+    made, (width,) = define(function, args, 1)
+    made, lanes = with_lanes(made, loop, element, width)
+    stream = _Stream(
+        arrays=arrays,
+        aligned=fresh_name(made, f"{lanes.vector}_aligned"),
+        names=_names(made, "stored"),
+    )
+    made = replace(made, preamble=(*made.preamble, _aligned_type(stream.aligned, element, width)))
+    parts = _around(
+        made, loop, width, _Body(first=first, stmts=_vectors(loop.body, lanes, stream), size=element)
+    )
+    return _fenced(
+        replace_statement(made, given, parts), function.body.index(top), len(parts) if top is given else 1
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Body:
+    """The loop's body in vectors; the place that it first stores to, at its first iteration; the element type."""
+
+    first: Expr
+    stmts: tuple[Stmt, ...]
+    size: str
+
+
+def _names(function: Function, stem: str) -> Iterator[str]:
+    taken: set[str] = set()
+    while True:
+        taken.add(name := fresh_name(function, stem, taken))
+        yield name
+
+
+def _aligned_type(name: str, element: str, width: Expr) -> str:
+    lanes = width.id if isinstance(width, Name) else ""
+    size = element_size(element)
+    return f"typedef {element} {name} __attribute__((vector_size({size} * {lanes}), may_alias));"
+
+
+def _only_written(function: Function) -> set[str]:
+    """Array parameters of which all that is known is plain stores to single elements."""
+    stores: dict[str, int] = {}
+    uses: dict[str, int] = {}
+    for node in subtrees(function.body):
+        if isinstance(node, Assign) and node.op == "=":
+            base, subscripts = index_chain(node.target)
+            if isinstance(base, Name) and subscripts:
+                stores[base.id] = stores.get(base.id, 0) + 1
+        if isinstance(node, Name):
+            uses[node.id] = uses.get(node.id, 0) + 1
+        elif isinstance(node, OpaqueStmt | Opaque):
+            for word in re.findall(r"[A-Za-z_]\w*", node.text):
+                uses[word] = uses.get(word, 0) + 1
+    arrays = {p.name for p in function.params if p.is_array and is_floating(p.base)}
+    return {name for name, count in stores.items() if name in arrays and uses[name] == count}
+
+
+def _is_stored(loop: For, array: str) -> bool:
+    """Whether the loop stores to an array, and where its counter says."""
+    targets = [index_chain(n.target) for n in subtrees(loop.body) if isinstance(n, Assign)]
+    own = [subscripts for base, subscripts in targets if base == Name(array)]
+    return bool(own) and all(loop.var in names_in(s[-1]) for s in own)
+
+
+def _first_store(loop: For, arrays: frozenset[str]) -> Expr | None:
+    """The place of the first store past the caches, at the first iteration of all loops."""
+    for node in subtrees(loop.body):
+        if isinstance(node, Assign) and (base := index_chain(node.target)[0]) and isinstance(base, Name):
+            if base.id not in arrays:
+                continue
+            place: Expr = node.target
+            # Loops that are further in may start from the counters of those around them.
+            for inner in reversed([loop, *loops_of(loop.body)]):
+                place = substitute(place, inner.var, inner.start)
+            return place
+    return None
+
+
+def _vectors(body: tuple[Stmt, ...], lanes: Lanes, stream: _Stream) -> tuple[Stmt, ...]:
+    made: list[Stmt] = []
+    for stmt in body:
+        match stmt:
+            case Comment():
+                made.append(stmt)
+            case For():
+                changing = {lanes.counter} | lanes.wide
+                bounds = (stmt.start, stmt.limit, stmt.step)
+                if not all(is_pure(b) and names_in(b).isdisjoint(changing) for b in bounds):
+                    raise Refused(f"the bounds of loop {stmt.key} are not the same for all lanes")
+                made.append(replace(stmt, body=_vectors(stmt.body, lanes, stream)))
+            case _:
+                turned, lanes = vector_statement(stmt, lanes)
+                made += _streamed(turned, stmt, lanes, stream)
+    return tuple(made)
+
+
+def _streamed(turned: Stmt, given: Stmt, lanes: Lanes, stream: _Stream) -> list[Stmt]:
+    """A statement in vectors, with its store past the caches where it is one of those."""
+    if not (isinstance(given, ExprStmt) and isinstance(given.expr, Assign)):
+        return [turned]
+    base, _ = index_chain(given.expr.target)
+    if not (isinstance(base, Name) and base.id in stream.arrays):
+        return [turned]
+    assert isinstance(turned, ExprStmt)
+    assert isinstance(turned.expr, Assign)
+    name = next(stream.names)
+    address = Unary("&", given.expr.target)
+    size = Call("sizeof", (Name(lanes.vector),))
+    whole = Binary("==", Binary("%", Cast(_ADDRESS, address), size), Number("0"))
+    past = Call("__builtin_nontemporal_store", (Name(name), Cast(f"{stream.aligned} *", address)))
+    plain = Assign("=", turned.expr.target, Name(name))
+    return [
+        Decl(f"const {lanes.vector}", name, (), turned.expr.value),
+        If(whole, (ExprStmt(past),), (ExprStmt(plain),)),
+    ]
+
+
+def _around(function: Function, loop: For, width: Expr, body: _Body) -> list[Stmt]:
+    """Single elements up to the first whole vector, the vectors, and the elements left over."""
+    kind = counter_type(function, loop)
+    bare = " ".join(w for w in kind.split() if w != "const")
+    whole, head = (fresh_name(function, f"{loop.var}_{n}") for n in ("aligned", "head"))
+    end = upper_end(loop)
+    taken = {f.key for f in all_loops(function)}
+    distance = Binary(
+        "/", Unary("-", Cast(_ADDRESS, Unary("&", body.first))), Number(str(element_size(body.size)))
+    )
+    rest = left_over(replace(loop, start=Name(head)), width, end)
+    main = replace(loop, start=Name(head), op="<", limit=rest, step=width, body=body.stmts, pragmas=())
+    tails = []
+    for start, limit in ((loop.start, Name(head)), (rest, end)):
+        key = fresh_key(function, loop.key, taken)
+        taken.add(key)
+        tail = replace(
+            loop, key=key, start=start, op="<", limit=limit, body=rekeyed(function, loop.body, taken)
+        )
+        tails.append(replace(tail, pragmas=()))
+    return [
+        Decl(f"const {bare}", whole, (), add(Cast(bare, Binary("%", distance, width)), loop.start)),
+        Decl(f"const {bare}", head, (), minimum(Name(whole), end)),
+        tails[0],
+        main,
+        tails[1],
+    ]
+
+
+def _fenced(function: Function, place: int, count: int) -> Function:
+    """A fence after a statement that has become so many."""
+    at = place + count
+    if function.body[at : at + 1] == (_FENCE,):
+        return function
+    return replace(function, body=(*function.body[:at], _FENCE, *function.body[at:]))
+
+
+def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    arrays = _only_written(function)
+    for loop in all_loops(function):
+        inner = loops_of(loop.body)
+        unrolled = all("clang loop unroll(full)" in f.pragmas for f in inner)
+        if not (unrolled and any(_is_stored(loop, a) for a in arrays)):
+            continue
+        try:
+            lanes = LANES[element_type(function, loop)]
+        except Refused:
+            continue
+        yield {
+            "loop": loop.key,
+            "parameters": [parameter(function, f"LANES_{loop.var}", lanes, lanes[-1])],
+        }
+
+
+OPERATORS: Iterable[Operator] = (
+    Operator(
+        name="stream_stores",
+        summary="stores what is not read again past the caches",
+        apply=stream_stores,
+        sites=_sites,
+        languages=HOST,
+        since=4,
+    ),
+)

@@ -1,0 +1,106 @@
+"""A changed function as a person would write it into the file: for patches that are read, never for what is built.
+
+What a run builds, hashes and records is the printer's text; this one says the same in the file's own layout. May not
+change what a function does.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.kinds import is_integer
+from tuner.spaces.source.printer import WIDTH, function_text, param_text, preamble_text
+from tuner.spaces.source.syntax import Binary, Expr, For, Function, Number, map_expressions, transform
+
+__all__ = ["presented"]
+
+_ABOVE = re.compile(
+    r"(?:(?:^|(?<=\n))[ \t]*//[^\n]*\n)+\Z|(?:^|(?<=\n))[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*\n\Z", re.DOTALL
+)
+"""A comment that ends right where a function begins."""
+
+_MOST_ALIGNED = 40
+
+
+def presented(function: Function, given: Function, indent: int, above: str) -> tuple[str, str]:
+    """The text above a function and its own.
+
+    Tunables and types stand above the function's comment; the head stays as it is given but for what changed of a
+    parameter; sums of numbers in bounds of loops are added up.
+
+    Args:
+        function: as it is now.
+        given: as it was in the file.
+        indent: level of indentation of the region's statements.
+        above: what stands before the function.
+    """
+    body = transform(function.body, _added_up)
+    function = replace(function, body=body)
+    if not function.whole:
+        return above, function_text(function, indent)
+    lead = preamble_text(function)
+    bare = replace(
+        function, defines=(), preamble=(), signature=function.signature or _signature(function, given)
+    )
+    text = function_text(bare, indent)
+    if not lead:
+        return above, text
+    found = _ABOVE.search(above)
+    place = len(above) if found is None else found.start()
+    first = above[:place]
+    gap = "" if not first or first.endswith("\n\n") else "\n" if first.endswith("\n") else "\n\n"
+    return f"{first}{gap}{lead}\n{above[place:]}", text
+
+
+def _signature(function: Function, given: Function) -> str:
+    """The head as given with what changed of its parameters; in lines of its own where that makes it too long."""
+    text = given.signature
+    end = text[len(text.rstrip()) :] or "\n"
+    if not text or len(given.params) != len(function.params):
+        return f"{_filled(function)}{end}"
+    for before, after in zip(given.params, function.params, strict=True):
+        if before != after:
+            if text.count(before.text) != 1:
+                return f"{_filled(function)}{end}"
+            text = text.replace(before.text, param_text(after))
+    return text if max(map(len, text.splitlines())) <= WIDTH else f"{_filled(function)}{end}"
+
+
+def _filled(function: Function) -> str:
+    """The head with as many parameters to a line as fit."""
+    line = f"{function.head}{function.name}("
+    column = len(line.rpartition("\n")[2])
+    pad = " " * (column if column <= _MOST_ALIGNED else 8)
+    lines: list[str] = []
+    params = [param_text(p) for p in function.params] or ["void"]
+    for number, param in enumerate(params):
+        piece = param + (")" if number == len(params) - 1 else ",")
+        start = line.rpartition("\n")[2]
+        if number and len(start) + 1 + len(piece) > WIDTH:
+            lines.append(line)
+            line = f"{pad}{piece}"
+        else:
+            line = f"{line}{' ' if number else ''}{piece}"
+    return "\n".join([*lines, line])
+
+
+def _added_up(node: Any) -> Any:
+    """A loop over integers whose bounds say ``n - 2`` where they said ``n - 1 - 1``."""
+    if not isinstance(node, For) or not is_integer(node.type):
+        return node
+    start, limit = (map_expressions(e, _sum) for e in (node.start, node.limit))
+    return replace(node, start=start, limit=limit)
+
+
+def _sum(expr: Expr) -> Expr:
+    match expr:
+        case Binary(
+            op="+" | "-" as outer,
+            left=Binary(op="+" | "-" as inner, left=rest, right=Number(text=a)),
+            right=Number(text=b),
+        ) if a.isdigit() and b.isdigit():
+            total = (int(a) if inner == "+" else -int(a)) + (int(b) if outer == "+" else -int(b))
+            return rest if not total else Binary("+" if total > 0 else "-", rest, Number(str(abs(total))))
+    return expr
