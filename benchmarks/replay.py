@@ -1,9 +1,9 @@
 """One candidate by replay against building and running the whole application; and what recording costs it.
 
 A candidate by replay: built, loaded into a fresh process, verified on the recording, timed for three calls; what it
-waits for other tuners on the machine does not count. The application whole: built, and run with a driver that has not
-seen its kernels (PoCL keeps what it compiled; a candidate's kernel is new). All ways are taken in turn, medians are
-compared. Without ``--build`` the application counts with its run alone. Where the recording comes from a shorter run
+waits for other tuners on the machine does not count. The application whole: built, and run twice: with a driver that
+knows its kernels from earlier runs (``plain``: PoCL keeps what it compiled), and with one that has not seen them, as it
+has not seen a candidate's (``new``). All ways are taken in turn, medians are compared. Without ``--build`` the application counts with its run alone. Where the recording comes from a shorter run
 than people make, ``--usual`` is that one: it is run once, and compared as well.
 
     python benchmarks/replay.py SPEC [--build "make -B"] [--usual "./app"] [--rounds 5] [--json] -- COMMAND...
@@ -50,21 +50,23 @@ def main() -> None:
             usual = Application(command=tuple(shlex.split(arguments.usual)), aside=True)
             times["usual"] = [usual.run(Path(scratch), {}).wall_s]
     found = {name: statistics.median(values) for name, values in times.items() if values}
-    whole = found.get("build", 0.0) + found["new"]
+    build_s = found.get("build", 0.0)
     result: dict[str, Any] = {
         "kernel": spec.name,
         "rounds": arguments.rounds,
         "times_s": times,
         "medians_s": found,
-        "whole_over_replay": whole / found["replay"],
+        "whole_over_replay": (build_s + found["plain"]) / found["replay"],
+        "new_over_replay": (build_s + found["new"]) / found["replay"],
         "recorded_over_plain": found["recorded"] / found["plain"],
     }
     if "usual" in found:
-        result["usual_over_replay"] = (found.get("build", 0.0) + found["usual"]) / found["replay"]
+        result["usual_over_replay"] = (build_s + found["usual"]) / found["replay"]
     rows = [[name, f"{1e3 * value:.1f} ms"] for name, value in found.items()]
     lines = [
         table(["way", "median"], rows),
-        f"building and running it whole takes {result['whole_over_replay']:.1f} times a candidate by replay",
+        f"building and running it whole takes {result['whole_over_replay']:.1f} times a candidate by replay, "
+        f"{result['new_over_replay']:.1f} with a driver that has not seen its kernels",
         *(
             [f"the usual run, built, takes {result['usual_over_replay']:.1f} times a candidate by replay"]
             if "usual" in found

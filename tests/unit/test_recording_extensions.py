@@ -33,21 +33,23 @@ def extension(name, *kinds):
 def text(name, factor="FACTOR"):
     return f"__kernel void {name}(__global float *x) {{ x[get_global_id(0)] *= {factor}; }}"
 
-def kernel(name, *options):
-    made = cl.Kernel(cl.Program(context, text(name)).build(options=[*options], cache_dir=False), name)
-    made.set_args(x)
-    return made
+def built(source, *options):
+    return cl.Program(context, source).build(options=[*options], cache_dir=False)
 
 flags = cl.mem_flags
 x = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=np.ones(960, np.float32))
 elsewhere = np.full(960, 5, np.float32)
 
-unified = kernel("unified", "-DFACTOR=2")
+given = "__kernel void given(__global float *x, ulong q) { x[get_global_id(0)] *= q ? 2 : 3; }"
+plain = built(text("unified", 2) + text("buffered", 2) + given)
+unified = cl.Kernel(plain, "unified")
+unified.set_args(x)
 set_pointer = extension(b"clSetKernelArgMemPointerINTEL", pointer, count, pointer)
 assert set_pointer(unified.int_ptr, 0, elsewhere.ctypes.data) == 0
 cl.enqueue_nd_range_kernel(queue, unified, (960,), (8,))
 
-buffered = kernel("buffered", "-DFACTOR=2")
+buffered = cl.Kernel(plain, "buffered")
+buffered.set_args(x)
 launch = extension(b"clCommandNDRangeKernelKHR", *[pointer] * 4, count, *[pointer] * 3, count, *[pointer] * 3)
 assert launch(None, queue.int_ptr, None, buffered.int_ptr, 1, None, (size * 1)(960), None, 0, None, None, None) == 0
 
@@ -56,18 +58,18 @@ linked = cl.Kernel(cl.link_program(context, [parts]), "linked")
 linked.set_args(x)
 cl.enqueue_nd_range_kernel(queue, linked, (960,), (8,))
 
-rebuilt = kernel("rebuilt", "-DFACTOR=7")
+rebuilt = cl.Kernel(built(text("rebuilt"), "-DFACTOR=7"), "rebuilt")
+rebuilt.set_args(x)
 again = opencl.clBuildProgram(pointer(rebuilt.program.int_ptr), 0, None, b"-DFACTOR=9", None, None)
 assert again != 0
 cl.enqueue_nd_range_kernel(queue, rebuilt, (960,), (8,))
 
 counting = "__global int counter;\\n" + text("counting", "(counter + 1)")
-counted = cl.Kernel(cl.Program(context, counting).build(options=["-cl-std=CL2.0"], cache_dir=False), "counting")
+counted = cl.Kernel(built(counting, "-cl-std=CL2.0"), "counting")
 counted.set_args(x)
 cl.enqueue_nd_range_kernel(queue, counted, (960,), (8,))
 
-given = "__kernel void given(__global float *x, ulong q) { x[get_global_id(0)] *= q ? 2 : 3; }"
-queued = cl.Kernel(cl.Program(context, given).build(cache_dir=False), "given")
+queued = cl.Kernel(plain, "given")
 queued.set_args(x, np.uint64(queue.int_ptr))
 cl.enqueue_nd_range_kernel(queue, queued, (960,), (8,))
 queue.finish()
