@@ -122,7 +122,7 @@ def test_the_project_is_installed_as_pages_say(line: str, wheels: Path, tmp_path
 def test_installations_are_of_this_project() -> None:
     """What the pages on a model, OpenCL and the start install is in what is tried above; README's is the same."""
     for lines in (
-        block("docs/llm.md", "pip install"),
+        block("docs/llm.md", "remix-tuner[llm]"),
         block("docs/opencl.md", "apt install pocl-opencl-icd"),
         block("docs/index.md", "tuner doctor"),
         block("README.md", "apt install pocl-opencl-icd"),

@@ -37,6 +37,9 @@ PASSED = 4
 PRICED = 256
 """How many of the last trials say what building and running cost."""
 
+MARGIN = 2.0
+"""Times the cost of finding other code that a run has to take: code gets rarer, and what is left out has to be found."""
+
 WINDOW = 96
 """How many of the last judged proposals say which part of them is kept."""
 
@@ -105,7 +108,7 @@ def not_worth(state: RunState) -> str:
     if not ran or not new:
         return ""
     run_s, code_s = sum(ran) / len(ran), sum(one.asked_s + one.built_s for one in latest) / new
-    if run_s > code_s:
+    if run_s > MARGIN * code_s:
         return ""
     return f"a run takes {1e3 * run_s:.3g} ms, finding other code {1e3 * code_s:.3g} ms"
 
