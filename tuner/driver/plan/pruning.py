@@ -38,7 +38,7 @@ PRICED = 256
 """How many of the last trials say what building and running cost."""
 
 MARGIN = 2.0
-"""Times the cost of finding other code that a run has to take: code gets rarer, and what is left out has to be found."""
+"""Times the cost of finding other code that a run has to take: code gets rarer as more of it is known."""
 
 WINDOW = 96
 """How many of the last judged proposals say which part of them is kept."""
