@@ -100,7 +100,13 @@ def _of_variant(variant: Variant, resolved: Resolved) -> float | Status:
 
 
 def simulated_run(
-    folder: Path, *, evolve: bool, evaluations: int = 60, strategy: str = "auto", kernel: str = KERNEL
+    folder: Path,
+    *,
+    evolve: bool,
+    evaluations: int = 60,
+    strategy: str = "auto",
+    kernel: str = KERNEL,
+    seed: int = 1,
 ) -> Path:
     """A finished run over passes, and over variants of the source where asked, with times from a formula."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -113,7 +119,7 @@ def simulated_run(
         of_variant=_of_variant,
         catalogue=Catalogue.from_listing(listing, o3, "23.1.4").to_json(),
     )
-    options = Options(seed=1, workers=2, evaluations=evaluations, strategy=strategy)
+    options = Options(seed=seed, workers=2, evaluations=evaluations, strategy=strategy)
     path = folder / "product.run"
     begin(spec, path, options, backend=backend)
     return path

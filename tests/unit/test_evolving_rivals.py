@@ -105,7 +105,7 @@ def test_the_worth_of_an_edit_has_an_interval(tmp_path: Path) -> None:
 
 def test_every_possible_parent_is_examined_before_a_model_is_asked(tmp_path: Path) -> None:
     """The source as given and each variant that was judged, once; then comes the question."""
-    options = Options(seed=3, workers=2, evaluations=40, settings=FEW)
+    options = Options(seed=5, workers=2, evaluations=60, settings=FEW)
     result = begin(written(tmp_path), tmp_path / "a.run", options, backend=backend())
     with RunRecord.read(result.path) as record:
         state, _, _ = open_state(record)
