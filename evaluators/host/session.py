@@ -5,6 +5,7 @@ Decides nothing about other candidates. A candidate's failure is a status, never
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,17 @@ from tuner.evaluators.host.freshness import LOOKS, Freshness
 from tuner.evaluators.host.outputs import Failure, check_entries
 from tuner.evaluators.host.reference import BaselineFailed
 from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, Runner
-from tuner.evaluators.host.timing import Batch, Clocks, Setting, Window, run_windows, sizes_for, windows_for
+from tuner.evaluators.host.timing import (
+    Batch,
+    Clocks,
+    Setting,
+    Unbelieved,
+    Window,
+    run_once,
+    run_windows,
+    sizes_for,
+    windows_for,
+)
 from tuner.evaluators.lane import TimingLane, load_notes
 from tuner.evaluators.verification import AcceptedOutputs
 
@@ -243,7 +254,13 @@ class HostSession:
         notes["sets"] = len(bundle.layout.entries)
 
     def _run_windows(
-        self, attached: Attached, windows: Sequence[Window], batch: Batch, *, call_s: float
+        self,
+        attached: Attached,
+        windows: Sequence[Window],
+        batch: Batch,
+        *,
+        call_s: float,
+        once: bool = False,
     ) -> None:
         assert self._runner is not None
         bundle = attached.bundle
@@ -272,7 +289,7 @@ class HostSession:
             for number in used:
                 attached.memory.poison_entry(bundle.layout.entries[number])
 
-        run_windows(setting, windows, batch, check=check)
+        (run_once if once else run_windows)(setting, windows, batch, check=check)
 
     def _look_at_fresh(self, problem: int, batch: Batch) -> float:
         """One call on each of some sets that the child could not see until now; a lookup has nothing to find.
@@ -280,13 +297,22 @@ class HostSession:
         Raises:
             CandidateFailed: it takes clearly longer on them, look after look; or it is wrong.
         """
+        least, why = math.inf, ""
         for look in range(LOOKS):
-            fresh = self._on_fresh(problem, look)
+            try:
+                fresh = self._on_fresh(problem, look)
+            except Unbelieved as unbelieved:
+                # Not again on the same sets: now they have been seen.
+                why = str(unbelieved)
+                continue
             ratio, why = self.inputs.freshness.judge(
                 problem, batch.times_s, fresh.times_s, trusted=self.inputs.trusted
             )
+            least = min(least, ratio)
             if not why:
                 return ratio
+        if self.inputs.trusted and not math.isinf(least):
+            return least
         raise CandidateFailed(Status.REFUSED, f"the measurement cannot be believed: {why}")
 
     def _on_fresh(self, problem: int, look: int) -> Batch:
@@ -298,7 +324,7 @@ class HostSession:
         orders = [(n,) for n in numbers] if cold else [tuple(numbers)]
         windows = [Window(order=o, per_segment=1, flush_bytes=self.inputs.flush_bytes) for o in orders]
         fresh = Batch()
-        self._run_windows(attached, windows, fresh, call_s=self._call_s[problem])
+        self._run_windows(attached, windows, fresh, call_s=self._call_s[problem], once=True)
         return fresh
 
 

@@ -21,11 +21,12 @@ from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, Candidate
 __all__ = [
     "Batch",
     "Clocks",
-    "ClocksApart",
     "Setting",
     "Sizes",
+    "Unbelieved",
     "Window",
     "poison_places",
+    "run_once",
     "run_windows",
     "sizes_for",
     "windows_for",
@@ -190,8 +191,8 @@ class Setting:
     threads: int
 
 
-class ClocksApart(Exception):
-    """The child's clock says other than the kernel's; what it says is in the message."""
+class Unbelieved(Exception):
+    """A try that counts nothing: the child's clock says other than the kernel's, or time passed between calls."""
 
 
 def run_windows(
@@ -216,13 +217,28 @@ def run_windows(
         try:
             for window in windows:
                 _run_window(setting, window, found, check)
-        except ClocksApart as apart:
+        except Unbelieved as apart:
             why = str(apart)
             continue
         batch.add(found)
         return
     setting.runner.close()
     raise CandidateFailed(Status.REFUSED, f"the measurement cannot be believed: {why}")
+
+
+def run_once(
+    setting: Setting, windows: Sequence[Window], batch: Batch, *, check: Callable[[Window], None]
+) -> None:
+    """Runs windows with no second try, for sets that a candidate may not meet twice; arguments as :func:`run_windows`.
+
+    Raises:
+        Unbelieved: the try counts nothing.
+        CandidateFailed: the child died or took too long.
+    """
+    for window in windows:
+        why = _try_window(setting, window, batch, check)
+        if why:
+            raise Unbelieved(why)
 
 
 def _run_window(setting: Setting, window: Window, batch: Batch, check: Callable[[Window], None]) -> None:
@@ -273,7 +289,7 @@ def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[
     runner.resume()
     runner.send(b"\0" * 8, label)
     if apart:
-        raise ClocksApart(apart)
+        raise Unbelieved(apart)
     return why
 
 

@@ -88,7 +88,13 @@ class OpenClSession(HostSession):
         notes["clock"] = "device"
 
     def _run_windows(
-        self, attached: Attached, windows: Sequence[Window], batch: Batch, *, call_s: float
+        self,
+        attached: Attached,
+        windows: Sequence[Window],
+        batch: Batch,
+        *,
+        call_s: float,
+        once: bool = False,
     ) -> None:
         assert isinstance(self._runner, OpenClRunner)
         longest_s = max(call_s, max(attached.bundle.call_s))

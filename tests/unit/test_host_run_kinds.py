@@ -34,6 +34,7 @@ from tuner.core.types import (
     VerifyPolicy,
 )
 from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.evaluators.host.session import HostSession
 from tuner.evaluators.host.timing import Clocks
 from tuner.evaluators.lane import cache_sizes
 
@@ -242,6 +243,56 @@ def test_clocks_that_stay_apart_are_no_chance(monkeypatch: pytest.MonkeyPatch) -
     measurement = measured_with_clocks(monkeypatch, wrong=10**9)
     assert measurement.status is Status.REFUSED
     assert "its clock is wrong" in measurement.message
+
+
+LOOKUP = """static float key[64], out[64][20000]; static int known;
+void f(const float *x, float *y, int n) {
+    for (int j = 0; j < known; j++)
+        if (key[j] == x[0]) { for (int i = 0; i < n; i++) y[i] = out[j][i]; return; }
+    for (int i = 0; i < n; i++) { float v = x[i]; for (int r = 0; r < 200; r++) v = v * 0.5f + 1.0f; y[i] = v; }
+    if (known < 64) { key[known] = x[0]; for (int i = 0; i < n; i++) out[known][i] = y[i]; known++; }
+}"""
+
+
+def test_inputs_that_were_not_seen_are_not_shown_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look that counts nothing is made again on other inputs: on the same ones an answer would be stored by then."""
+    plain = (
+        "void f(const float *x, float *y, int n) {"
+        + LOOKUP.split("return; }\n")[1].split("    if (known")[0]
+        + "}"
+    )
+    task = make_task(plain, *SCALE_ARGUMENTS, n=2000)
+    with baseline(task) as (evaluation, build, _):
+        session = evaluation.open(build, resolved(), purpose="search", number=0)
+        assert session.verify().status is Status.OK
+        assert all(session.measure(problem=0, calls=30).status is Status.OK for _ in range(4))
+        session.close()
+        variant = Variant(files=(Source(name="f.c", text=LOOKUP),))
+        (build,) = evaluation.build([BuildRequest(trial=1, variant=variant, resolved=resolved())])
+        session = evaluation.open(build, resolved(), purpose="search", number=1)
+        assert session.verify().status is Status.OK
+        assert isinstance(session, HostSession)
+        apart: list[bool] = []
+        made, add = session.inputs.fresh, Clocks.add
+
+        def fresh(problem: int, look: int) -> Any:
+            apart.append(True)
+            return made(problem, look)
+
+        def first_apart(clocks: Clocks, claimed_s: float, observed_s: float) -> str:
+            if len(apart) == 1 and apart[0]:
+                apart[0] = False
+                return "apart"
+            return add(clocks, claimed_s, observed_s)
+
+        session.inputs = replace(session.inputs, fresh=fresh)
+        with monkeypatch.context() as patched:
+            patched.setattr(Clocks, "add", first_apart)
+            found = [session.measure(problem=0, calls=30) for _ in range(4)]
+        session.close()
+    assert found[-1].status is Status.REFUSED
+    assert "has not seen" in found[-1].message
+    assert len(apart) > 1
 
 
 def test_several_threads_are_timed_by_the_wall() -> None:
