@@ -275,21 +275,24 @@ class HostSession:
         )
 
         def check(window: Window) -> None:
-            used = sorted(set(window.order))
-            failure, _ = check_entries(
-                bundle,
-                attached.memory,
-                used,
-                policy=self.task.verify,
-                accepted=self.inputs.accepted,
-                strays=False,
-            )
-            if failure is not None:
-                raise CandidateFailed(Status.WRONG_RESULT, f"{failure.message}, while it was timed")
-            for number in used:
-                attached.memory.poison_entry(bundle.layout.entries[number])
+            self._check(attached, sorted(set(window.order)))
 
         (run_once if once else run_windows)(setting, windows, batch, check=check)
+
+    def _check(self, attached: Attached, used: Sequence[int]) -> None:
+        """What calls left in some entries while they were timed, which are spoilt for the next ones."""
+        failure, _ = check_entries(
+            attached.bundle,
+            attached.memory,
+            used,
+            policy=self.task.verify,
+            accepted=self.inputs.accepted,
+            strays=False,
+        )
+        if failure is not None:
+            raise CandidateFailed(Status.WRONG_RESULT, f"{failure.message}, while it was timed")
+        for number in used:
+            attached.memory.poison_entry(attached.bundle.layout.entries[number])
 
     def _look_at_fresh(self, problem: int, batch: Batch) -> float:
         """One call on each of some sets that the child could not see until now; a lookup has nothing to find.

@@ -15,7 +15,6 @@ import numpy as np
 from tuner.core.types import Status, Verdict
 from tuner.evaluators.disturbance import Unwatched, Watch, Watcher
 from tuner.evaluators.host.bundles import Bundle
-from tuner.evaluators.host.outputs import check_entries
 from tuner.evaluators.host.process import Ended
 from tuner.evaluators.host.runner import Attached, CandidateFailed, words_of
 from tuner.evaluators.host.session import HostSession
@@ -134,20 +133,6 @@ class OpenClSession(HostSession):
         self._check(attached, sorted(set(window.order)))
         runner.resume()
         runner.send(b"\0" * 8, label)
-
-    def _check(self, attached: Attached, used: Sequence[int]) -> None:
-        failure, _ = check_entries(
-            attached.bundle,
-            attached.memory,
-            used,
-            policy=self.task.verify,
-            accepted=self.inputs.accepted,
-            strays=False,
-        )
-        if failure is not None:
-            raise CandidateFailed(Status.WRONG_RESULT, f"{failure.message}, while it was timed")
-        for number in used:
-            attached.memory.poison_entry(attached.bundle.layout.entries[number])
 
     def _request(self, runner: OpenClRunner, attached: Attached, window: Window) -> bytes:
         poison = poison_places(attached.bundle, window, attached.base, self.rng)
