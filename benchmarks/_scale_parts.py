@@ -1,4 +1,7 @@
-"""Whose processor time a trial takes: driver, relays, devices, and Ray's own processes, from /proc."""
+"""Whose processor time a trial takes, and what the machine has left of it meanwhile: from /proc.
+
+The parts are driver, relays, devices, and Ray's own processes.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ __all__ = ["Parts"]
 
 MARK = "TUNER_SCALE_RUN"
 """Set in the environment of all that a measurement starts; it tells them from other processes of the machine."""
+
+_STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+"""Columns of the first line of /proc/stat."""
 
 _ROLES = {"ray::Relay": "relays", "ray::_Remote": "devices"}
 
@@ -31,6 +37,7 @@ class Parts:
         self._wanted = (first, last)
         self._seen = 0
         self._taken: list[Counter[str]] = []
+        self._machine: list[list[int]] = []
 
     def event(self, kind: str, body: Mapping[str, Any]) -> None:
         """Told of every event."""
@@ -38,6 +45,7 @@ class Parts:
             self._seen += 1
             if self._seen in self._wanted:
                 self._taken.append(self._now())
+                self._machine.append(_ticks())
 
     @property
     def ms_per_trial(self) -> dict[str, float]:
@@ -45,6 +53,13 @@ class Parts:
         before, after = self._taken
         count = self._wanted[1] - self._wanted[0]
         return {part: 1e3 * (after[part] - before[part]) / count for part in sorted(after)}
+
+    @property
+    def machine(self) -> dict[str, float]:
+        """Parts of the time of all processors of the machine, whoever had them."""
+        before, after = self._machine
+        spent = [b - a for a, b in zip(before, after, strict=True)]
+        return {name: ticks / sum(spent) for name, ticks in zip(_STATES, spent, strict=True)}
 
     def _now(self) -> Counter[str]:
         found: Counter[str] = Counter()
@@ -62,3 +77,8 @@ class Parts:
             part = "driver" if own else next((r for t, r in _ROLES.items() if title.startswith(t)), "ray")
             found[part] += sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
         return found
+
+
+def _ticks() -> list[int]:
+    with Path("/proc/stat").open() as lines:
+        return [int(word) for word in next(lines).split()[1 : 1 + len(_STATES)]]

@@ -20,7 +20,7 @@ from _search_runs import Case, load_case
 from tuner.core.protocols import Observation
 from tuner.core.streams import stream
 from tuner.core.types import Proposal, Status
-from tuner.driver.plan.fleet import SPARE
+from tuner.driver.state.stock import SPARE
 from tuner.evaluators.recorded.spaces import key_of
 from tuner.search import registry
 

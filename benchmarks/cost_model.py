@@ -1,6 +1,7 @@
 """What the cost model is worth: on recorded GPU spaces, in searches over them, and on pass sequences of host kernels.
 
-Needs a folder of recorded spaces (``--spaces``). The parts ``host`` and ``host-search`` keep run records of the host
+Needs a folder of recorded spaces (``--spaces``). The part ``edits`` tunes sources with a library of other kernels' runs
+(``--earlier``) and without one. The parts ``host`` and ``host-search`` keep run records of the host
 examples in ``--runs``, a folder of its own for each part, and make what is missing. Every
 figure is a mean over spaces of means over seeds, its interval a bootstrap over spaces.
 """
@@ -18,6 +19,7 @@ import _one_thread  # noqa: F401
 import numpy as np
 from _common import ROOT, machine, parser
 from _cost_bounds import bounds
+from _cost_edits import compare_libraries
 from _cost_host import KEPT, compare_features, compare_runs, make_runs
 from _cost_left_out import left_out
 from _cost_runs import search
@@ -39,7 +41,7 @@ def main() -> int:
     arguments = _arguments()
     paths = sorted(p for p in Path(arguments.spaces).glob("*.json*") if arguments.match in p.name)
     cases = [case for case in map(load_case, paths) if _complete(case)]
-    if not cases and not arguments.parts.startswith("host"):
+    if not cases and not arguments.parts.startswith(("host", "edits")):
         print(
             f"no complete recorded space in {arguments.spaces}; name a folder with --spaces", file=sys.stderr
         )
@@ -55,6 +57,14 @@ def main() -> int:
         ),
         "transfer": lambda: _transfer(
             cases, arguments.strategies.split(","), arguments.seeds, arguments.evaluations
+        ),
+        "edits": lambda: compare_libraries(
+            Path(arguments.earlier),
+            Path(arguments.runs),
+            numerics=arguments.numerics,
+            seeds=arguments.seeds,
+            evaluations=arguments.evaluations,
+            match=arguments.match,
         ),
         "bounds": lambda: bounds(cases, arguments.seeds, arguments.evaluations),
         "host": lambda: _host(Path(arguments.runs), arguments.seeds, arguments.evaluations, arguments.match),
@@ -86,13 +96,19 @@ def _arguments() -> Any:
     )
     made.add_argument("--match", default="", help="only spaces or examples whose file name contains this")
     made.add_argument(
-        "--parts", default="screen,shuffled,search,transfer", help="and unseen, bounds, host, host-search"
+        "--parts",
+        default="screen,shuffled,search,transfer",
+        help="and unseen, bounds, host, host-search, edits",
     )
     made.add_argument(
         "--strategies",
         default="random,surrogate",
         help="of the parts search (also evolution), transfer, host-search",
     )
+    made.add_argument(
+        "--earlier", default=str(ROOT / "tuner-runs"), help="folder of finished runs of remix.py, for edits"
+    )
+    made.add_argument("--numerics", default="exact", help="of the part edits")
     made.add_argument("--seeds", type=int, default=20, help="repetitions on each space")
     made.add_argument("--evaluations", type=int, default=400, help="of one search at most")
     return made.parse_args()

@@ -1,8 +1,9 @@
 """How far one driver scales over a Ray cluster of simulated nodes, and what limits it.
 
 An evaluation takes a given time and no processor, as on a device. Throughput is read from the middle of a run (from the
-end of the first to the beginning of the last tenth of its trials), as is the driver's processor time, and set against
-what so many devices could do at best.
+end of the first to the beginning of the last tenth of its trials), as is processor time, and set against what so many
+devices could do at best. Beside it stand what part of the machine's processors nobody used meanwhile or another machine
+had (steal), and how long a device stood idle between two evaluations.
 Search quality at equal evaluations is taken over recorded spaces in simulated time, one device against many.
 
     pip install 'remix-tuner[ray]'
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import statistics
 import sys
 import tempfile
 import time
@@ -169,15 +171,19 @@ def throughput(devices: int, pause_s: float, trials: int) -> dict[str, Any]:
             events = list(record.events())
         size = path.stat().st_size
     lanes = sum(e.kind == "lane" for e in events)
-    ends = [e.body["clock_s"] for e in events if e.kind == "verify"]
+    verified = [e.body for e in events if e.kind == "verify"]
+    ends = [body["clock_s"] for body in verified]
     first, last = len(ends) // 10, len(ends) - len(ends) // 10
     rate = (last - first) / (ends[last] - ends[first])
+    idle_s = [body["idle_s"] for body in verified[first:last]]
     return {
         "devices": lanes,
         "trials_per_s": rate,
         "ideal_per_s": devices / pause_s,
         "share_of_ideal": rate * pause_s / devices,
         "cpu_ms_per_trial": parts.ms_per_trial,
+        "machine": parts.machine,
+        "device_idle_ms": {"mean": 1e3 * statistics.mean(idle_s), "median": 1e3 * statistics.median(idle_s)},
         "driver_cpu_ms_per_trial": 1e3 * (spent.at[last] - spent.at[first]) / (last - first),
         "events": len(events),
         "record_bytes_per_trial": size / len(ends),
@@ -314,11 +320,13 @@ def main() -> None:
             f"{r['driver_cpu_ms_per_trial']:.2f}",
             f"{r['record_bytes_per_trial']:.0f}",
             *(f"{r['cpu_ms_per_trial'].get(part, 0.0):.2f}" for part in ("relays", "devices", "ray")),
+            f"{r['machine']['idle']:.0%}, {r['machine']['steal']:.0%}",
+            f"{r['device_idle_ms']['mean']:.1f}, {r['device_idle_ms']['median']:.1f}",
         ]
         for r in results
     ]
     head = ["devices", "trials/s", "ideal", "share", "driver CPU ms/trial", "record bytes/trial"]
-    head += ["relays' CPU", "devices'", "Ray's"]
+    head += ["relays' CPU", "devices'", "Ray's", "machine idle, steal", "device idle ms, median"]
     lines = "\n".join(f"{k}: {v}" for k, v in {**limit, **lost}.items())
     emit(given.json, {"scale": results, "driver": limit, "kills": lost}, table(head, body) + "\n" + lines)
 

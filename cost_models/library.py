@@ -18,6 +18,7 @@ from tuner.core.canonical import digest_json
 from tuner.core.files import write_atomically
 from tuner.core.types import Configuration, Value
 from tuner.cost_models.machines import apart
+from tuner.cost_models.promise import Kept
 from tuner.spaces.space import PASSES, Space
 
 __all__ = ["TRIED", "Entry", "Library", "adapted", "distance", "library_folder"]
@@ -49,6 +50,12 @@ class Entry:
         edits: of the source that made the best variant.
         speedup: as confirmed.
         machine: its numbers (:mod:`tuner.cost_models.machines`); empty in entries of earlier versions.
+        chosen: the configuration that won; this and what follows is empty in entries of earlier versions.
+        steps: the winner's edits for other kernels (:mod:`tuner.search.porting`).
+        moves: how its variant and those before it were made, oldest first.
+        structure: digest of the source as given without its names.
+        shape: numbers of what stands in what in the source as given (:mod:`tuner.spaces.source.embedding`).
+        variants: what was tried of the source (:data:`tuner.cost_models.promise.Kept`).
     """
 
     kernel: str
@@ -61,6 +68,12 @@ class Entry:
     edits: tuple[Mapping[str, Any], ...]
     speedup: float
     machine: Mapping[str, float] = field(default_factory=dict)
+    chosen: Configuration = field(default_factory=dict)
+    steps: tuple[Mapping[str, Any], ...] = ()
+    moves: tuple[str, ...] = ()
+    structure: str = ""
+    shape: tuple[float, ...] = ()
+    variants: tuple[Kept, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -87,9 +100,31 @@ class Entry:
                 edits=tuple(dict(e) for e in value["edits"]),
                 speedup=float(value["speedup"]),
                 machine={str(k): float(v) for k, v in value.get("machine", {}).items()},
+                chosen=dict(value.get("chosen", {})),
+                steps=tuple(map(_step, value.get("steps", ()))),
+                moves=tuple(map(str, value.get("moves", ()))),
+                structure=str(value.get("structure", "")),
+                shape=tuple(map(float, value.get("shape", ()))),
+                variants=tuple((tuple(map(float, s)), float(w)) for s, w in value.get("variants", ())),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no entry of a library: {error}") from None
+
+
+def _step(value: Mapping[str, Any]) -> dict[str, Any]:
+    """One edit as :func:`tuner.search.porting.stages_of` keeps it; raises where it is none."""
+    role = value["role"]
+    return {
+        "op": str(value["op"]),
+        "role": {
+            "loops": [[float(n) for n in loop] for loop in role["loops"]],
+            "array": [float(n) for n in role["array"]],
+            "plain": dict(role["plain"]),
+            "rest": bool(role["rest"]),
+        },
+        "sizes": [{"values": list(s["values"]), "best": s["best"]} for s in value["sizes"]],
+        "reassociate": bool(value["reassociate"]),
+    }
 
 
 def library_folder(environment: Mapping[str, str] | None = None) -> Path:

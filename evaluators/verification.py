@@ -322,6 +322,9 @@ class AcceptedOutputs:
             expectation: of the same shape.
             policy: as everywhere.
         """
+        if expectation.all_finite and same_bytes(got, expectation.values):
+            # No copy to keep, for which large ones would push others out.
+            return Comparison(mismatch=None, worst=0.0, compared=got.size)
         kept = self._kept.get(key, [])
         for copy, comparison in kept:
             if same_bytes(got, copy):

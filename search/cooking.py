@@ -5,7 +5,7 @@ A step that does not apply anywhere is left out. May not judge speed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,18 @@ from tuner.spaces.source.operators.base import Operator
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.syntax import Binary, For, Function, statements
 
-__all__ = ["Attempt", "Filter", "Refine", "Step", "cook", "try_operator"]
+__all__ = [
+    "Attempt",
+    "Filter",
+    "Place",
+    "Refine",
+    "Step",
+    "cook",
+    "edit_at",
+    "places",
+    "sites_of",
+    "try_operator",
+]
 
 _SITES_TRIED = 12
 _REPEATS = 6
@@ -43,6 +54,21 @@ class Attempt:
     edits: tuple[Edit, ...]
     rng: np.random.Generator
     reassociate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an operator may be tried.
+
+    Attributes:
+        function: its label.
+        site: the operator's arguments.
+        rest: whether it is at a loop over what whole blocks leave over.
+    """
+
+    function: str
+    site: dict[str, Any]
+    rest: bool
 
 
 Filter = Callable[[Function, Mapping[str, Any]], bool]
@@ -95,31 +121,17 @@ def try_operator(
         rests: at loops over what whole blocks leave over, where nothing else is done otherwise.
         refined: what to make of the site.
     """
-    found: list[tuple[str, dict[str, Any]]] = []
-    operator = OPERATORS[name]
-    if attempt.program.language not in operator.languages:
-        return None
-    for label, function in attempt.program.functions.items():
-        if sum(isinstance(n, For) for n in statements(function.body)) > _MOST_LOOPS:
-            continue
-        over = _finished_keys(function)
-        left = _rest_keys(function)
-        for site in _sites(operator, function, attempt.reassociate):
-            keys = {site.get("loop"), *site.get("loops", ())}
-            at_rest = not keys.isdisjoint(left)
-            if keys.isdisjoint(over) and at_rest == rests and (wanted is None or wanted(function, site)):
-                found.append((label, site))
+    found = [
+        (place.function, place.site)
+        for place in places(attempt.program, name, reassociate=attempt.reassociate)
+        if place.rest == rests
+        and (wanted is None or wanted(attempt.program.functions[place.function], place.site))
+    ]
     for at in attempt.rng.permutation(len(found))[:_SITES_TRIED]:
         label, site = found[int(at)]
         if refined is not None:
             site = dict(refined(attempt.program.functions[label], site))
-        edit: dict[str, Any] = {"op": name, "function": label, **site}
-        if attempt.program.language in ("c++", "cuda") and name == "restrict":
-            edit["language"] = "c++"
-        edit = dict(renamed(edit, names_elsewhere(attempt.program, label)))
-        assumed = assumptions(attempt.program, edit)
-        if assumed:
-            edit["assumes"] = assumed
+        edit = edit_at(attempt.program, name, label, site)
         try:
             program = apply_edit(attempt.program, edit)
         except Refused:
@@ -128,7 +140,42 @@ def try_operator(
     return None
 
 
-def _sites(operator: Operator, function: Function, reassociate: bool) -> tuple[dict[str, Any], ...]:
+def places(program: Program, name: str, *, reassociate: bool) -> Iterator[Place]:
+    """Where an operator may be tried, without a promise that it applies; none in functions of very many loops.
+
+    Args:
+        program: as it is now.
+        name: of the operator.
+        reassociate: whether floating-point sums may be added up in another order.
+    """
+    operator = OPERATORS[name]
+    if program.language not in operator.languages:
+        return
+    for label, function in program.functions.items():
+        if sum(isinstance(n, For) for n in statements(function.body)) > _MOST_LOOPS:
+            continue
+        over = _finished_keys(function)
+        left = _rest_keys(function)
+        for site in sites_of(operator, function, reassociate):
+            keys = {site.get("loop"), *site.get("loops", ())}
+            if keys.isdisjoint(over):
+                yield Place(function=label, site=site, rest=not keys.isdisjoint(left))
+
+
+def edit_at(program: Program, name: str, label: str, site: Mapping[str, Any]) -> Edit:
+    """An operator's edit at a site: with tunables whose names are free, and what it assumes."""
+    edit: dict[str, Any] = {"op": name, "function": label, **site}
+    if program.language in ("c++", "cuda") and name == "restrict":
+        edit["language"] = "c++"
+    edit = dict(renamed(edit, names_elsewhere(program, label)))
+    assumed = assumptions(program, edit)
+    if assumed:
+        edit["assumes"] = assumed
+    return edit
+
+
+def sites_of(operator: Operator, function: Function, reassociate: bool) -> tuple[dict[str, Any], ...]:
+    """Arguments worth trying; kept, because the same function is asked about again and again."""
     key = (operator.name, id(function), reassociate)
     found = _SITES.get(key)
     if found is None:

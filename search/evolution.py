@@ -13,7 +13,8 @@ import numpy as np
 
 from tuner.core.types import Configuration, Kernel, Launch, Variant
 from tuner.search.archive import Archive, Elite
-from tuner.search.remix import Offspring, Outcome, Proposer, RemixProposer
+from tuner.search.remix import InformedProposer, Offspring, Outcome, Proposer, RemixProposer
+from tuner.spaces.source.configuring import frozen
 from tuner.spaces.source.descriptors import describe
 from tuner.spaces.source.edits import apply_edits, without
 from tuner.spaces.source.embedding import Embedding, distance, embed
@@ -185,15 +186,17 @@ class Evolution:
         if not elites:
             return None
         parents = [self._variants[e.born] for e in elites]
-        offspring = self._most_novel(self._proposers[proposer], parents, rng, known)
+        best = [e.configuration for e in elites]
+        offspring = self._most_novel(self._proposers[proposer], parents, best, rng, known)
         if offspring is None:
             return None
+        fixed = frozen(offspring.variant.edits)
         # Only a crossover has the second one in it.
         used = elites if offspring.origin == "crossover" else elites[:1]
         return Bred(
             offspring=offspring,
             parents=tuple(e.born for e in used),
-            configurations=tuple(e.configuration for e in used),
+            configurations=tuple({**e.configuration, **fixed} for e in used),
             island=island,
             cell=describe(apply_edits(self._original, offspring.variant.edits).program),
         )
@@ -202,14 +205,21 @@ class Evolution:
         self,
         proposer: Proposer,
         parents: Sequence[Variant],
+        best: Sequence[Configuration],
         rng: np.random.Generator,
         known: Collection[str],
     ) -> Offspring | None:
         """An offspring; where it is much like a variant that is known, the less alike of two."""
-        first = proposer.propose(parents, rng, known)
+
+        def propose(taken: Collection[str]) -> Offspring | None:
+            if isinstance(proposer, InformedProposer):
+                return proposer.propose_informed(parents, best, rng, taken)
+            return proposer.propose(parents, rng, taken)
+
+        first = propose(known)
         if first is None or self._apart(first) >= _ALIKE:
             return first
-        second = proposer.propose(parents, rng, {*known, first.structure})
+        second = propose({*known, first.structure})
         return second if second is not None and self._apart(second) > self._apart(first) else first
 
     def _apart(self, offspring: Offspring) -> float:

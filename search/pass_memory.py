@@ -76,6 +76,7 @@ class PassMemory:
         self._scores: dict[int, float] = {}
         self._good: set[str] = set()
         self._told: set[str] = set()
+        self._pipelines: dict[int | None, str] = {}
         self._changing: dict[str, bool] = {}
         self._outcomes: dict[str, tuple[int, int]] = {}
         self._bad: list[tuple[Status, frozenset[str]]] = []
@@ -90,6 +91,7 @@ class PassMemory:
         if not isinstance(pipeline, str) or point is None:
             return
         self._told.add(pipeline)
+        self._pipelines[observation.trial] = pipeline
         if observation.score is not None:
             self._scores[observation.trial] = observation.score
             self._place(observation, point, pipeline, observation.score)
@@ -179,7 +181,8 @@ class PassMemory:
         if point in self._based:
             # A duplicate has the very score of what it repeats.
             self.groups.tell(pipeline, names, not repeated or observation.score != self._points[point])
-        elif repeated:
+        elif repeated and self._pipelines.get(observation.repeats) == self._domain.base:
+            # What repeats another pipeline's code may have changed as much as that one did.
             self.groups.tell(pipeline, names, False)
 
     def _credit(self, observation: Observation) -> None:

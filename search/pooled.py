@@ -18,7 +18,6 @@ import numpy as np
 from tuner.core.protocols import Observation, Searcher
 from tuner.core.types import Proposal
 from tuner.search.history import FAILURES
-from tuner.search.surrogate_search import SurrogateSearcher
 from tuner.spaces.space import Space
 
 __all__ = ["RANKED", "WATCHED", "PooledSearcher", "Worth"]
@@ -88,6 +87,9 @@ class PooledSearcher:
     """
 
     def __init__(self, inner: Searcher, space: Space, *, before: int = _BEFORE, turns: int = _PART) -> None:
+        # Brings linear algebra, which whoever only reads what was ranked can do without.
+        from tuner.search.surrogate_search import SurrogateSearcher
+
         self.name = inner.name
         self.worth = Worth(turns)
         self._before, self._turns = before, turns

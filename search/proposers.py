@@ -7,7 +7,9 @@ proposers of this kind: their replies are events.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from importlib.metadata import entry_points
+from types import MappingProxyType
 
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.types import Kernel, Launch
@@ -25,7 +27,13 @@ def names() -> tuple[str, ...]:
 
 
 def create(
-    name: str, kernel: Kernel, numerics: str, *, launch: Launch | None = None, moves: int = MOVES
+    name: str,
+    kernel: Kernel,
+    numerics: str,
+    *,
+    launch: Launch | None = None,
+    moves: int = MOVES,
+    tunables: Mapping[str, int] = MappingProxyType({}),
 ) -> Proposer:
     """A new proposer.
 
@@ -35,6 +43,7 @@ def create(
         numerics: ``exact``, ``reassociate`` or ``approximate``.
         launch: of the kernel, where it has one; only the remix operators change launches.
         moves: which set of them the run has.
+        tunables: the spec's own that the compiler is given, with their defaults.
 
     Raises:
         UsageError: there is no such proposer, or it is none.
@@ -42,7 +51,7 @@ def create(
         SpecError: the kernel's regions are wrong.
     """
     if name == RemixProposer.name:
-        return RemixProposer(kernel, numerics, launch=launch, moves=moves)
+        return RemixProposer(kernel, numerics, launch=launch, moves=moves, tunables=tunables)
     entry = next((e for e in entry_points(group=GROUP) if e.name == name), None)
     if entry is None:
         near = difflib.get_close_matches(name, names(), n=1)

@@ -14,6 +14,7 @@ from tuner.search.sites import (
     all_axes,
     depth,
     in_rectangle,
+    innermost_ends,
     longest,
     most_arrays,
     over_rows,
@@ -203,6 +204,12 @@ RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
             Step(operators=("stream_stores",), everywhere=True, needed=True),
             Step(operators=("restrict",)),
         ),
+        # Boundaries that wrap around are no part of the vectors between them.
+        "peeled": (
+            Step(operators=("peel_ends",), wanted=innermost_ends, everywhere=True, needed=True),
+            Step(operators=("vectorize_masked",), everywhere=True, most=_MOST_HINTS, chance=0.5),
+            *_TOLD,
+        ),
         "tiled": (
             Step(operators=("tile",), needed=True),
             Step(operators=("pack",), chance=0.5),
@@ -218,6 +225,7 @@ SHAPED = frozenset(
         "diagonal",
         "leaning",
         "panel_product",
+        "peeled",
         "streamed",
         "swept",
         "together",

@@ -6,7 +6,7 @@ or time anything.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
@@ -14,10 +14,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from tuner.core.canonical import canonical_json
-from tuner.core.types import Kernel, Launch, Variant
+from tuner.core.types import Configuration, Kernel, Launch, Variant
 from tuner.search.cooking import Attempt, cook, try_operator
+from tuner.search.opening import opened
 from tuner.search.recipes import SHAPED, recipes_for
 from tuner.spaces.parameters import Parameter
+from tuner.spaces.source.configuring import configuring
 from tuner.spaces.source.edits import (
     Applied,
     Edit,
@@ -32,7 +34,7 @@ from tuner.spaces.source.identity import structure_digest
 from tuner.spaces.source.operators import MOVES, OPERATORS
 from tuner.spaces.source.regions import Program, read_program
 
-__all__ = ["Offspring", "Outcome", "Proposer", "RemixProposer"]
+__all__ = ["InformedProposer", "Offspring", "Outcome", "Proposer", "RemixProposer"]
 
 _UNCHECKED_SHARE = 0.03
 _PRIOR_TRIES = 2.0
@@ -42,6 +44,9 @@ _UNTRIED = 3.0
 _FITTING = 4.0
 _APPLIES_NOWHERE = 0.25
 _RECIPE_SHARE = 8.0
+_OPENED_SHARE = 0.75
+_DEFAULTS_SHARE = 0.7
+_OPENING_SINCE = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +110,30 @@ class Proposer(Protocol):
         ...
 
 
+@runtime_checkable
+class InformedProposer(Proposer, Protocol):
+    """A :class:`Proposer` that also looks at what its parents' spaces were found to be best at."""
+
+    def propose_informed(
+        self,
+        parents: Sequence[Variant],
+        configurations: Sequence[Configuration],
+        rng: np.random.Generator,
+        known: Collection[str] = (),
+    ) -> Offspring | None:
+        """As :meth:`Proposer.propose`.
+
+        Args:
+            parents: as there.
+            configurations: the best one of each parent.
+            rng: as there.
+            known: as there.
+        """
+        ...
+
+
 class RemixProposer:
-    """A :class:`Proposer` that needs no LLM.
+    """An :class:`InformedProposer` that needs no LLM.
 
     Args:
         kernel: as given.
@@ -114,6 +141,7 @@ class RemixProposer:
         attempts: how often a move is tried before it gives up.
         launch: of the kernel, where it has one.
         moves: which set of operators and recipes it has; a run keeps the one that it began with.
+        tunables: the spec's own that the compiler is given, with their defaults.
 
     Raises:
         SpecError: the kernel's regions are wrong.
@@ -129,7 +157,9 @@ class RemixProposer:
         attempts: int = 32,
         launch: Launch | None = None,
         moves: int = MOVES,
+        tunables: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
+        self._tunables = dict(tunables)
         self._original = read_program(kernel, launch=launch)
         self._reassociate = permitted([{"reassociate": True}], numerics)
         self._numerics = numerics
@@ -148,7 +178,8 @@ class RemixProposer:
     def weights(self) -> Mapping[str, float]:
         """How often each move is tried, relative to the others."""
         language = self._original.language
-        operators = [n for n, o in OPERATORS.items() if language in o.languages and o.since <= self._moves]
+        known = {n: o for n, o in OPERATORS.items() if o.since <= self._moves and not o.opens}
+        operators = [n for n, o in known.items() if language in o.languages]
         names = [*operators, *(f"recipe/{r}" for r in self._recipes), "crossover", "drop"]
         return MappingProxyType({n: self._weight(n) for n in names})
 
@@ -162,6 +193,17 @@ class RemixProposer:
         self, parents: Sequence[Variant], rng: np.random.Generator, known: Collection[str] = ()
     ) -> Offspring | None:
         """One new variant that differs in structure from all that are known and from its parents."""
+        return self.propose_informed(parents, (), rng, known)
+
+    def propose_informed(
+        self,
+        parents: Sequence[Variant],
+        configurations: Sequence[Configuration],
+        rng: np.random.Generator,
+        known: Collection[str] = (),
+    ) -> Offspring | None:
+        """The same; conditionals are decided as the first parent's configuration has it, or by the defaults."""
+        best = configurations[0] if configurations else {}
         bases = [self._read(p.edits) for p in parents]
         seen = set(known) | {structure_digest(b.program) for b in bases} | {structure_digest(self._original)}
         weights = dict(self.weights)
@@ -171,7 +213,7 @@ class RemixProposer:
             names = list(weights)
             chances = np.array([weights[n] for n in names])
             move = names[int(rng.choice(len(names), p=chances / chances.sum()))]
-            made = self._move(move, bases, rng)
+            made = self._move(move, bases, best, rng)
             if made is None:
                 # It may be a matter of chance, but rather that it applies nowhere.
                 weights[move] *= _APPLIES_NOWHERE
@@ -214,7 +256,9 @@ class RemixProposer:
             del self._kept[next(iter(self._kept))]
         return found
 
-    def _move(self, move: str, bases: Sequence[Applied], rng: np.random.Generator) -> Applied | None:
+    def _move(
+        self, move: str, bases: Sequence[Applied], best: Configuration, rng: np.random.Generator
+    ) -> Applied | None:
         base = bases[0]
         edits = base.variant.edits
         if move == "drop":
@@ -224,21 +268,40 @@ class RemixProposer:
             cut = (int(rng.integers(len(edits) + 1)), int(rng.integers(len(other) + 1)))
             return crossover(self._original, edits, other, cut)
         attempt = Attempt(program=base.program, edits=(), rng=rng, reassociate=self._reassociate)
-        made: Attempt | None
-        if move.startswith("recipe/"):
-            recipe = self._recipes[move.removeprefix("recipe/")]
-            # What a recipe is worth shows where no other one has been before, so its first try begins there.
-            starts = [(base.program, edits), (self._original, ())]
-            made = None
-            for program, before in reversed(starts) if move not in self._gains else starts:
-                made, edits = cook(recipe, replace(attempt, program=program)), before
-                if made is not None:
-                    break
-        else:
-            made = try_operator(attempt, move)
-        if made is None or not made.edits:
-            return None
-        return applied(made.program, (*edits, *made.edits))
+        recipe = self._recipes.get(move.removeprefix("recipe/")) if move.startswith("recipe/") else None
+        starts = [(attempt, edits)]
+        if recipe is not None:
+            starts.append((replace(attempt, program=self._original), ()))
+            if move not in self._gains:
+                # What a recipe is worth shows where no other one has been before, so its first try begins there.
+                starts.reverse()
+        for start, before in self._opened(starts, best, rng):
+            made = try_operator(start, move) if recipe is None else cook(recipe, start)
+            if made is not None and len(made.edits) > len(start.edits):
+                return applied(made.program, (*before, *made.edits))
+            if made is not None and not start.edits:
+                return None
+        return None
+
+    def _opened(
+        self, starts: Sequence[tuple[Attempt, Sequence[Edit]]], best: Configuration, rng: np.random.Generator
+    ) -> Iterator[tuple[Attempt, Sequence[Edit]]]:
+        """Each beginning, mostly with what hides its loops out of the way first."""
+        for start, before in starts:
+            if self._moves >= _OPENING_SINCE:
+                values = self._values(start.program, best, rng)
+                found = opened(start, values, self._moves)
+                if found is not None and rng.random() < _OPENED_SHARE:
+                    yield found, before
+            yield start, before
+
+    def _values(self, program: Program, best: Configuration, rng: np.random.Generator) -> dict[str, int]:
+        """The tunables that conditionals hang on: their defaults, or what the parent is best at."""
+        edit = configuring(program, self._tunables)
+        defaults: dict[str, int] = {} if edit is None else dict(edit["values"])
+        found = {n: v for n, v in best.items() if n in defaults and type(v) is int}
+        values = {**defaults, **found}
+        return defaults if values != defaults and rng.random() < _DEFAULTS_SHARE else values
 
 
 def _offspring(made: Applied, move: str, parents: Sequence[Variant], structure: str) -> Offspring:

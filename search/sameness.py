@@ -105,9 +105,10 @@ class Sameness:
                 self._kinds[pipeline] = 1 + max(self._kinds.values())
 
     def _join(self, pipeline: str, other: str) -> None:
-        if frozenset((pipeline, other)) in self._parted:
-            return
+        """Makes two kinds one, unless some of the one are known to differ from some of the other."""
         old, new = self._kinds[pipeline], self._kinds[other]
+        if any({self._kinds[text] for text in pair} == {old, new} for pair in self._parted):
+            return
         for text, kind in self._kinds.items():
             if kind == old:
                 self._kinds[text] = new

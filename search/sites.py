@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tuner.search.cooking import Filter
+from tuner.search.cooking import Filter, sites_of
+from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.operators.base import sibling_after
 from tuner.spaces.source.syntax import (
     Assign,
@@ -26,6 +27,7 @@ __all__ = [
     "all_axes",
     "depth",
     "in_rectangle",
+    "innermost_ends",
     "longest",
     "most_arrays",
     "not_over_tiles",
@@ -144,3 +146,10 @@ def longest(function: Function, site: Mapping[str, Any]) -> bool:
     keys = site.get("loops", ())
     last = next((n for n in statements(function.body) if isinstance(n, For) and n.key == keys[-1]), None)
     return last is None or not isinstance(sibling_after(function, last), For)
+
+
+def innermost_ends(function: Function, site: Mapping[str, Any]) -> bool:
+    """Whether no loop inside has ends of its own to cut off."""
+    keys = {s["loop"] for s in sites_of(OPERATORS["peel_ends"], function, False)}
+    (loop,) = (n for n in statements(function.body) if isinstance(n, For) and n.key == site["loop"])
+    return not any(isinstance(n, For) and n.key in keys for n in statements(loop.body))

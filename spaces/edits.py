@@ -214,8 +214,10 @@ def random_params(info: PassInfo, current: str, rng: np.random.Generator) -> str
         return current
     if option in now:
         # What is already set is taken back: its opposite where there is one, else LLVM's own choice.
-        now.remove(option)
         opposite = option.removeprefix("no-") if option.startswith("no-") else "no-" + option
+        if opposite in _UNWANTED:
+            return current  # It is what LLVM chooses by itself.
+        now.remove(option)
         return _brackets([*now, opposite] if opposite in choices else now, current)
     kept = [part for part in now if not _clash(part, option, stem)]
     return _brackets([*kept, option], current)

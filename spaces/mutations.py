@@ -89,7 +89,8 @@ class Fault:
     after: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {' '.join(self.before.split())} made {' '.join(self.after.split())}"
+        before, after = (" ".join(t.split()) for t in (self.before, self.after))
+        return f"{self.file}:{self.line}: {before} {f'made {after}' if after else 'left out'}"
 
 
 def find_faults(source: Source) -> list[Fault]:

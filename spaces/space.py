@@ -241,7 +241,10 @@ class Space:
         """
         chosen: dict[tuple[int, ...], None] = {}
         drawn, allowed = 0, 1000 + 20 * count
-        while len(chosen) < count and drawn < allowed:
+        total = self.count()
+        listed = math.inf if total is None or total > ROW_LIMIT else total
+        # Of a space that is used up nothing new can be drawn; what is left after all is listed below.
+        while len(chosen) < count and drawn < allowed and len(chosen) + len(exclude) < listed:
             batch = min(1 << 14, 2 * (count - len(chosen)) + 8)
             for row in self._draw(rng, batch).tolist():
                 key = tuple(row)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import compileall
+import os
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 KERNEL = """
 void scale(const float *restrict a, float *restrict b, int n) {
@@ -24,7 +29,7 @@ arguments:
   - {{name: n, dtype: int32, value: n}}
 space:
   parameters:
-    STEP: {{low: 1, high: 64, log: true}}
+    STEP: {steps}
     WIDTH: [1, 2, 3, 4, 5, 6, 7, 8]
   flags: {{vector: ["", "-fno-vectorize"]}}
   passes: {passes}
@@ -58,6 +63,36 @@ LONGEST = (
 )
 
 
+# Whether examples are made fast enough is a matter of what else the machine does.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
+
+SOURCES = ("cost_models", "evaluators", "recorders", "search", "spaces", "tuner")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Lets the processes of all tests share compiled sources, and a folder of caches that can be written.
+
+    Also where the environment says to keep no compiled sources: tests start more than a thousand interpreters, and each
+    would compile what it imports, for a second and more. Processes of sandboxed users may not write here, so it is done
+    before they begin.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+    if not hasattr(config, "workerinput"):
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=cache):
+                pass
+        except OSError:
+            folder = tempfile.TemporaryDirectory(prefix="tuner-tests-cache-")
+            config.add_cleanup(folder.cleanup)
+            os.environ["XDG_CACHE_HOME"] = folder.name
+        for folder in SOURCES:
+            compileall.compile_dir(config.rootpath / folder, quiet=2)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Workers begin with a half each, and who has none left takes over from the other's end."""
@@ -89,12 +124,18 @@ def _own_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def scale_spec(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a small real kernel whose parameters change nothing that matters; returns its spec's path."""
+    """Writes a small real kernel whose parameters change nothing that matters; returns its spec's path.
 
-    def write(*, passes: str = "off", strategy: str = "random", evaluations: int = 12) -> Path:
+    Almost all candidates are equal code, so a real run ends when it has built them all; ``few`` are 32 and not 112.
+    """
+
+    def write(
+        *, passes: str = "off", strategy: str = "random", evaluations: int = 12, few: bool = False
+    ) -> Path:
         (tmp_path / "scale.c").write_text(KERNEL)
         path = tmp_path / "scale.yaml"
-        path.write_text(SPEC.format(passes=passes, strategy=strategy, evaluations=evaluations))
+        steps = "[1, 2]" if few else "{low: 1, high: 64, log: true}"
+        path.write_text(SPEC.format(steps=steps, passes=passes, strategy=strategy, evaluations=evaluations))
         return path
 
     return write

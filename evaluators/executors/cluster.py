@@ -78,14 +78,19 @@ def check_address(address: str) -> None:
     """Before anything is started: Ray's own word for it names neither the place nor the cure.
 
     Raises:
-        UsageError: not an address as Ray takes it.
+        UsageError: not an address of a cluster's head.
     """
-    host, _, port = (
-        address.partition("://")[2].rpartition(":") if "://" in address else address.rpartition(":")
-    )
-    if address in ("auto", "local") or (
-        host.strip() == host != "" and port.isdigit() and int(port) < 1 << 16
-    ):
+    if address.startswith("ray://"):
+        # A client of that kind has no say over where messages wait, which is what relays live on.
+        raise UsageError(
+            f"--ray-address: {address} is the address of Ray's client, through which no run is driven",
+            "run tuner on a machine of the cluster with HOST:PORT as ray start prints it, such as 10.0.0.1:6379, or "
+            "hand it in: ray job submit --address http://HOST:8265 --working-dir . -- "
+            "tuner tune SPEC --executor ray --ray-address auto",
+        )
+    host, _, port = address.rpartition(":")
+    named = host.strip() == host != "" and "/" not in host
+    if address in ("auto", "local") or (named and port.isdigit() and int(port) < 1 << 16):
         return
     raise UsageError(
         f"--ray-address: {address!r} is not an address",
@@ -136,7 +141,7 @@ def one_line(error: BaseException) -> str:
 
 def _reachable(address: str) -> None:
     """Ray tries for minutes, and ends the process when it finds nobody."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         return
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tuner.core.errors import MachineError
 from tuner.core.executors import BaselineJob, BuildJob, Evaluated, EvaluateJob, Fresh, FreshJob, Job
@@ -23,6 +24,7 @@ class Worker:
     def __init__(self, evaluation: Evaluation) -> None:
         self._evaluation = evaluation
         self._baseline: tuple[Build, Resolved] | None = None
+        self._ended_s: float | None = None
 
     def perform(
         self, job: Job, baseline: tuple[Build, Resolved] | None
@@ -36,6 +38,23 @@ class Worker:
         Raises:
             MachineError: the device is gone, or the baseline does not verify on it.
         """
+        began_s = time.monotonic()
+        idle_s = 0.0 if self._ended_s is None else began_s - self._ended_s
+        try:
+            result = self._performed(job, baseline)
+        finally:
+            self._ended_s = time.monotonic()
+        if isinstance(result, Evaluated):
+            return replace(result, idle_s=idle_s, busy_s=self._ended_s - began_s)
+        return result
+
+    def close(self) -> None:
+        """Ends the evaluation's processes."""
+        self._evaluation.close()
+
+    def _performed(
+        self, job: Job, baseline: tuple[Build, Resolved] | None
+    ) -> list[Build] | BaselineReport | Evaluated | Fresh:
         match job:
             case BuildJob():
                 return self._evaluation.build(job.requests)
@@ -47,10 +66,6 @@ class Worker:
             case FreshJob():
                 self._ready(baseline)
                 return self._fresh(job)
-
-    def close(self) -> None:
-        """Ends the evaluation's processes."""
-        self._evaluation.close()
 
     def _set_baseline(self, baseline: tuple[Build, Resolved] | None) -> BaselineReport:
         assert baseline is not None

@@ -46,7 +46,8 @@ _TOLERANCE = 0.03
 _SLACK_S = 100e-6
 _BETWEEN_S = 5e-6
 _LEAST_S = 0.02
-_TRIES = 3
+_TRIES = 6
+"""Of a window or a batch that cannot be believed: on a machine that others disturb several in a row may be such."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
@@ -93,12 +94,15 @@ def write_fact(path: Path, text: str) -> None:
 def _from_wheels() -> Iterator[Path]:
     for name in _WHEELS:
         try:
-            listed = metadata.distribution(name).files or []
+            wheel = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             continue
-        for file in listed:
-            if _CLANG.match(file.name) or _LIBRARY.match(file.name):
-                yield Path(str(file.locate()))
+        # Not `wheel.files`, which makes an object of each of more than a thousand files.
+        for row in (wheel.read_text("RECORD") or "").splitlines():
+            path = row.split(",", 1)[0]
+            file = path.rpartition("/")[2]
+            if _CLANG.match(file) or _LIBRARY.match(file):
+                yield Path(str(wheel.locate_file(path)))
     yield from _installed(Path(sys.prefix))
 
 
@@ -132,8 +136,7 @@ def _identify(clang: Path, library: Path, cache: Path) -> Toolchain:
     except (OSError, ValueError):
         known, entry = {}, None
     if not (isinstance(entry, dict) and {"version", "digest"} <= entry.keys()):
-        text = _version_text(clang)
-        entry = {"version": _version(text, clang), "digest": _digest(library, text)}
+        entry = _examined(clang, library, key)
         kept = known if isinstance(known, dict) else {}
         write_fact(cache, json.dumps({**kept, key: entry}))
     toolchain = Toolchain(
@@ -142,6 +145,13 @@ def _identify(clang: Path, library: Path, cache: Path) -> Toolchain:
     if toolchain.major < _OLDEST:
         raise MachineError(f"LLVM {toolchain.version} at {clang} is too old", _HINT)
     return toolchain
+
+
+@lru_cache(maxsize=8)
+def _examined(clang: Path, library: Path, key: str) -> dict[str, str]:
+    """Reads all of libLLVM: once for each ``key`` in a process, also where nothing can be kept for the next one."""
+    text = _version_text(clang)
+    return {"version": _version(text, clang), "digest": _digest(library, text)}
 
 
 def _version_text(clang: Path) -> str:

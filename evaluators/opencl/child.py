@@ -15,11 +15,13 @@ import os
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
+from tuner.evaluators.opencl import front_end
 from tuner.evaluators.opencl.device import POCL
 from tuner.evaluators.opencl.faults import Guard
 from tuner.evaluators.opencl.worker import MESSAGE_BYTES, find_device
@@ -42,7 +44,7 @@ def serve_candidate(channel: socket.socket, binary: bytes, job: Mapping[str, Any
     Args:
         channel: to the parent.
         binary: the program.
-        job: ``device``, ``entry``, ``shared`` (whether buffers are the parent's pages).
+        job: ``device``, ``entry``, ``cache`` (its folder), ``shared`` (whether buffers are the parent's pages).
         guard: notes faults.
     """
     try:
@@ -63,7 +65,7 @@ class _Child:
         self._context = cl.Context([device])
         profiling = cl.command_queue_properties.PROFILING_ENABLE
         self._queue = cl.CommandQueue(self._context, device, properties=profiling)
-        self._program = cl.Program(self._context, [device], [binary]).build()
+        self._program = _loaded(self._context, device, binary, Path(str(job["cache"])))
         self._entry = str(job["entry"])
         self._sets: list[_Set] = []
         self._cache: Any = None
@@ -153,6 +155,14 @@ class _Child:
         if self._cache is None:
             self._cache = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size=size)
         cl.enqueue_fill_buffer(self._queue, self._cache, np.ones(1, np.uint8), 0, size).wait()
+
+
+def _loaded(context: Any, device: Any, binary: bytes, cache: Path) -> Any:
+    made = front_end.put(cache, binary)
+    if made is None:
+        return cl.Program(context, [device], [binary]).build()
+    source, options = made
+    return cl.Program(context, source).build(options=list(options), devices=[device])
 
 
 class _Set:

@@ -20,6 +20,7 @@ import numpy as np
 import pyopencl as cl
 import pytools
 
+from tuner.evaluators.opencl import front_end
 from tuner.evaluators.opencl.confine import confine
 from tuner.evaluators.opencl.faults import Guard
 
@@ -160,8 +161,9 @@ def _serve_compile(channel: socket.socket, job: Mapping[str, Any]) -> None:
 def _compile(context: Any, device: Any, work: Mapping[str, Any], cache: Path) -> tuple[dict[str, Any], bytes]:
     try:
         with tempfile.TemporaryDirectory(dir=cache) as folder:
+            before = front_end.known(cache)
             program = _built(context, device, work, folder)
-            binary = bytes(program.get_info(cl.program_info.BINARIES)[0])
+            binary = _kept(work, cache, before) or bytes(program.get_info(cl.program_info.BINARIES)[0])
             log = program.get_build_info(device, cl.program_build_info.LOG)
             kernels = {
                 k.function_name: _kernel(k, device, work.get("local", ())) for k in program.all_kernels()
@@ -179,8 +181,32 @@ def _built(context: Any, device: Any, work: Mapping[str, Any], folder: str) -> A
         )
     for name, text in work["headers"]:
         Path(folder, Path(name).name).write_text(text, encoding="utf-8")
-    options = [*work["options"], "-cl-kernel-arg-info", "-I", folder]
+    options = [*_options(work), *(_quoted(["-I", folder]) if work["headers"] else [])]
     return cl.Program(context, work["source"]).build(options=options, devices=[device])
+
+
+def _quoted(options: Sequence[str]) -> list[str]:
+    """The options as drivers read them: one string, split at blanks that are not between quotation marks."""
+    return [
+        f'"{option}"' if before == "-I" and any(map(str.isspace, option)) else option
+        for before, option in zip(["", *options], options, strict=False)
+    ]
+
+
+def _options(work: Mapping[str, Any]) -> list[str]:
+    return _quoted([*work["options"], "-cl-kernel-arg-info"])
+
+
+def _kept(work: Mapping[str, Any], cache: Path, before: frozenset[Path]) -> bytes:
+    """What PoCL's front end made, where that is all there is to a program; empty elsewhere.
+
+    Where it reads further files it would read them once more, and a candidate's process need not reach them.
+    """
+    if "il" in work or work["headers"] or "#include" in work["source"]:
+        return b""
+    if any(option.startswith(("-I", '"-I')) for option in work["options"]):
+        return b""
+    return front_end.take(cache, before, work["source"], _options(work))
 
 
 def _failure(error: Any) -> dict[str, Any]:

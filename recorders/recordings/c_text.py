@@ -29,7 +29,7 @@ _TYPES = {
     "uint64": "uint64_t",
 }
 _COMPLEX_BYTES = {"complex64": 8, "complex128": 16}
-_OPERATORS: Mapping[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
+_OPERATORS: Mapping[type[ast.operator], str] = {ast.Add: "plus", ast.Sub: "minus", ast.Mult: "times"}
 _COMPARISONS: Mapping[type[ast.cmpop], str] = {
     ast.Lt: "<",
     ast.LtE: "<=",
@@ -41,9 +41,28 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = {
 _HINT = "use scalar arguments with value: NAME, whole numbers, + - * // %, min, max, ceil(a / b)"
 
 HELPERS = """
+/* Sizes that no number holds are the largest there are, and never small ones. */
+#define LARGEST 0x7FFFFFFFFFFFFFFFL
+#define LEAST (-LARGEST - 1)
+__attribute__((unused)) static long plus(long a, long b)
+{
+    long sum;
+    return __builtin_add_overflow(a, b, &sum) ? a < 0 ? LEAST : LARGEST : sum;
+}
+__attribute__((unused)) static long minus(long a, long b)
+{
+    long rest;
+    return __builtin_sub_overflow(a, b, &rest) ? a < 0 ? LEAST : LARGEST : rest;
+}
+__attribute__((unused)) static long times(long a, long b)
+{
+    long product;
+    return __builtin_mul_overflow(a, b, &product) ? (a < 0) != (b < 0) ? LEAST : LARGEST : product;
+}
 __attribute__((unused)) static long divided(long a, long b)
 {
     if (!b) return 0;
+    if (b == -1) return minus(0, a);
     long q = a / b;
     return q - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
@@ -131,15 +150,15 @@ def _number(node: ast.expr, names: Mapping[str, str], label: str) -> str:
             case ast.Name(id=name) if name in names:
                 return f"(long){names[name]}"
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return f"(-{walk(operand)})"
+                return f"minus(0, {walk(operand)})"
             case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() as operator, right=right):
-                return f"({walk(left)} {_OPERATORS[type(operator)]} {walk(right)})"
+                return f"{_OPERATORS[type(operator)]}({walk(left)}, {walk(right)})"
             case ast.BinOp(left=left, op=ast.FloorDiv(), right=right):
                 return f"divided({walk(left)}, {walk(right)})"
             case ast.BinOp(left=left, op=ast.Mod(), right=right):
-                return f"({walk(left)} - {walk(right)} * divided({walk(left)}, {walk(right)}))"
+                return f"minus({walk(left)}, times({walk(right)}, divided({walk(left)}, {walk(right)})))"
             case ast.Call(func=ast.Name(id="ceil"), args=[ast.BinOp(left=left, op=ast.Div(), right=right)]):
-                return f"(-divided(-{walk(left)}, {walk(right)}))"
+                return f"minus(0, divided(minus(0, {walk(left)}), {walk(right)}))"
             case ast.Call(func=ast.Name(id="min" | "max" as which), args=[one, other]):
                 return f"{which}imum({walk(one)}, {walk(other)})"
         raise SpecError(f"{label} cannot be computed from the arguments of a call", _HINT)

@@ -136,7 +136,9 @@ class Application:
         Raises:
             UsageError: there is no such command.
         """
-        environment = {**_SOURCES_ASKED, **os.environ, **variables, "TUNER_RECORD_OUT": str(folder)}
+        # The application may go to another folder before it writes.
+        out = {"TUNER_RECORD_OUT": str(folder.resolve())}
+        environment = {**_SOURCES_ASKED, **os.environ, **variables, **out}
         if self.libraries:
             before = environment.get("LD_PRELOAD", "")
             environment["LD_PRELOAD"] = ":".join([*map(str, self.libraries), *([before] if before else [])])

@@ -49,7 +49,7 @@ extern int dl_iterate_phdr(int (*)(struct loaded *, size_t, void *), void *);
 /* Protected: what is named here is this library's own also where another of that name comes first. */
 #define EXPORT __attribute__((visibility("protected")))
 
-enum { READ_ONLY = 0, WRITE_ONLY = 1, READ_WRITE = 2, CREATE = 0100, TRUNCATE = 01000, APPEND = 02000, CLOEXEC = 02000000 };
+enum { INTERRUPTED = 4, READ_ONLY = 0, WRITE_ONLY = 1, READ_WRITE = 2, CREATE = 0100, TRUNCATE = 01000, APPEND = 02000, CLOEXEC = 02000000 };
 
 /* ---- state ---- */
 
@@ -205,15 +205,15 @@ static char *copy_of(const void *data, size_t size)
 
 /* ---- one capture: a file of named fields, put in its place when it is whole ---- */
 
-typedef struct { int file, failed; char path[4096]; } Capture;
+typedef struct { int file, failed, process; char path[4096]; } Capture; /* process: that began it */
 
 static void bytes_out(Capture *capture, const void *data, size_t size)
 {
     const char *at = data;
     while (size && !capture->failed) {
         ssize_t done = write(capture->file, at, size > (1u << 30) ? 1u << 30 : size);
-        if (done <= 0) capture->failed = 1;
-        else { at += done; size -= (size_t)done; }
+        if (done > 0) { at += done; size -= (size_t)done; }
+        else if (done == 0 || *__errno_location() != INTERRUPTED) capture->failed = 1;
     }
 }
 
@@ -293,6 +293,7 @@ static int open_capture(Capture *capture)
 {
     path_of(capture->path, sizeof capture->path, serial, ".part");
     capture->failed = 0;
+    capture->process = getpid();
     capture->file = open(capture->path, WRITE_ONLY | CREATE | TRUNCATE | CLOEXEC, 0600);
     if (capture->file < 0) return 0;
     number_field(capture, "wanted", (uint64_t)meant);
@@ -309,7 +310,8 @@ static void close_capture(Capture *capture, double seconds, int good, uint64_t s
     }
     close(capture->file);
     path_of(path, sizeof path, serial, ".raw");
-    if (good && !capture->failed && !rename(capture->path, path)) {
+    if (good && !capture->failed && rename(capture->path, path)) capture->failed = 1;
+    if (good && !capture->failed) {
         kept[kept_count].sign = sign;
         kept[kept_count].kernel = meant;
         kept[kept_count++].number = serial++;

@@ -57,6 +57,8 @@ enum { CU_SUCCESS = 0, CU_INVALID_VALUE = 1, CU_NOT_FOUND = 500, CU_PER_THREAD_S
     F(CuStatus, cuSurfObjectDestroy, (uint64_t a))                                                                    \
     F(CuStatus, cuStreamBeginCapture_v2, (void *a, int b))                                                            \
     F(CuStatus, cuStreamBeginCapture_v2_ptsz, (void *a, int b))                                                       \
+    F(CuStatus, cuStreamBeginCaptureToGraph, (void *a, void *b, void *const *c, const void *d, size_t e, int f))      \
+    F(CuStatus, cuStreamBeginCaptureToGraph_ptsz, (void *a, void *b, void *const *c, const void *d, size_t e, int f)) \
     F(CuStatus, cuStreamEndCapture, (void *a, void **b))                                                              \
     F(CuStatus, cuStreamEndCapture_ptsz, (void *a, void **b))                                                         \
     F(CuStatus, cuGraphAddKernelNode_v2, (void **a, void *b, const void **c, size_t d, const void *e))                \

@@ -42,6 +42,10 @@ static CuStatus capture_ended(CuStatus status)
 EXPORT CuStatus cuStreamBeginCapture_v2(void *a, int b) { return capture_begun(CU_PASS(cuStreamBeginCapture_v2, a, b)); }
 EXPORT CuStatus cuStreamBeginCapture_v2_ptsz(void *a, int b)
 { return capture_begun(CU_PASS(cuStreamBeginCapture_v2_ptsz, a, b)); }
+EXPORT CuStatus cuStreamBeginCaptureToGraph(void *a, void *b, void *const *c, const void *d, size_t e, int f)
+{ return capture_begun(CU_PASS(cuStreamBeginCaptureToGraph, a, b, c, d, e, f)); }
+EXPORT CuStatus cuStreamBeginCaptureToGraph_ptsz(void *a, void *b, void *const *c, const void *d, size_t e, int f)
+{ return capture_begun(CU_PASS(cuStreamBeginCaptureToGraph_ptsz, a, b, c, d, e, f)); }
 EXPORT CuStatus cuStreamEndCapture(void *a, void **b) { return capture_ended(CU_PASS(cuStreamEndCapture, a, b)); }
 EXPORT CuStatus cuStreamEndCapture_ptsz(void *a, void **b) { return capture_ended(CU_PASS(cuStreamEndCapture_ptsz, a, b)); }
 
@@ -221,7 +225,7 @@ static CuStatus captured(const CuLaunch *launch, const Function *function, CuFac
         close_capture(&capture, seconds, good, sign);
         if (!good) say("lost\tthe launch failed");
     } else if (mode_record && !*why && has_room()) {
-        say("lost\tthe recording cannot be written");
+        say("lost\t%s", before == CU_SUCCESS ? "the recording cannot be written" : "an earlier launch failed");
     }
     if (status == CU_SUCCESS) say_launch(name, function && function->module ? function->module->hash : 0, sign, seconds, *why);
     return status;

@@ -57,11 +57,22 @@ static void memory_gone(CuPointer start)
     release(&lock);
 }
 
+/* What lay there before was freed in a way that is not followed: with its context, or with its pool. */
+static void memory_replaced(CuPointer start, size_t size)
+{
+    acquire(&lock);
+    size_t left = 0;
+    for (size_t i = 0; i < memory_count; i++)
+        if (memories[i].start + memories[i].size <= start || memories[i].start >= start + size) memories[left++] = memories[i];
+    memory_count = left;
+    release(&lock);
+}
+
 static void memory_made(CuPointer start, size_t size, int kind)
 {
     int device = 0;
     if (inside || !start || !size) return;
-    memory_gone(start);
+    memory_replaced(start, size);
     if (cu.cuCtxGetDevice) cu.cuCtxGetDevice(&device);
     acquire(&lock);
     if (memory_count == memory_room) {

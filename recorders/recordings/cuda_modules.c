@@ -103,11 +103,16 @@ EXPORT int nvrtcAddNameExpression(void *a, const char *b)
     return NVRTC_PASS(nvrtcAddNameExpression, a, b);
 }
 
-/* What was made of a program is known by its bytes: applications keep them, not the program. */
+/* What was made of a program is known by its bytes: applications keep them, not the program, which they may compile
+ * again with other options.
+ */
 static void output_made(void *program, const void *data, size_t size)
 {
-    Source *source = inside ? NULL : get(&nvrtc_programs, program);
+    Source *now = inside ? NULL : get(&nvrtc_programs, program), *source = now ? malloc(sizeof *source) : NULL;
     if (!source) return;
+    *source = *now;
+    source->options = now->options ? copy_of(now->options, strlen(now->options)) : NULL;
+    if (now->options && !source->options) { free(source); return; }
     for (int i = 0; i < source->name_count && cu.nvrtcGetLoweredName; i++) {
         const char *symbol = NULL;
         Lowered *name = &source->names[i];
@@ -255,9 +260,23 @@ EXPORT CuStatus cuLibraryLoadData(void **a, const void *b, CU_LOAD_OPTIONS)
 EXPORT CuStatus cuLibraryLoadFromFile(void **a, const char *b, CU_LOAD_OPTIONS)
 { CuStatus status = CU_PASS(cuLibraryLoadFromFile, a, b, c, d, e, f, g, h); MODULE_MADE(module_of_file(b)); }
 
-/* What is remembered stays: its kernels may be known by other handles. */
-EXPORT CuStatus cuModuleUnload(void *a) { put(&modules, a, NULL); return CU_PASS(cuModuleUnload, a); }
-EXPORT CuStatus cuLibraryUnload(void *a) { put(&modules, a, NULL); return CU_PASS(cuLibraryUnload, a); }
+/* Its kernels go with it: a handle may come again for another one's. What is remembered of it stays, for a launch may be
+ * looking at it.
+ */
+static void module_gone(void *handle)
+{
+    Module *module = get(&modules, handle);
+    put(&modules, handle, NULL);
+    acquire(&lock);
+    for (size_t i = 0; module && i < functions.room; i++) {
+        Entry *entry = &functions.entries[i];
+        if (entry->key && entry->value && ((Function *)entry->value)->module == module) entry->value = NULL;
+    }
+    release(&lock);
+}
+
+EXPORT CuStatus cuModuleUnload(void *a) { if (!inside) module_gone(a); return CU_PASS(cuModuleUnload, a); }
+EXPORT CuStatus cuLibraryUnload(void *a) { if (!inside) module_gone(a); return CU_PASS(cuLibraryUnload, a); }
 
 EXPORT CuStatus cuLibraryGetModule(void **a, void *b)
 {

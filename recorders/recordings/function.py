@@ -6,6 +6,7 @@ not compile anything; :mod:`tuner.recorders.recordings.capture` runs an applicat
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -111,7 +112,7 @@ class Interposed:
             return ""
         label = f"the extent of {argument.name!r},"
         sizes = [c_number(extent, self.names, label) for extent in argument.shape]
-        return " * ".join([*sizes, item_text(argument)])
+        return functools.reduce(lambda bytes_, size: f"times({bytes_}, {size})", sizes, item_text(argument))
 
     @property
     def definition(self) -> str:
@@ -267,6 +268,12 @@ static void forget_left(char *here)
     double start = now();
     {result} result = {call};
     double seconds = now() - start;
+    if (capturing && capture.process != getpid()) {{
+        /* The function has made another process of itself; the recording is the first one's. */
+        close(capture.file);
+        capturing = 0;
+        why = "it goes on in another process";
+    }}
     /* Taken for one that was left: it runs on a stack of its own. */
     if (__atomic_load_n(&watched, __ATOMIC_ACQUIRE) != own) return result;
     if (capturing) {{

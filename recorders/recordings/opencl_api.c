@@ -17,7 +17,8 @@ enum {
     ARGUMENT_ADDRESS = 0x1196, ADDRESS_LOCAL = 0x119C, ADDRESS_PRIVATE = 0x119E,
     TYPE_BUFFER = 0x10F0, TYPE_PIPE = 0x10F7,
     DEVICE_NAME = 0x102B, DEVICE_PLATFORM = 0x1031, DRIVER_VERSION = 0x102D, PLATFORM_NAME = 0x0902,
-    MEM_READ_WRITE = 1, NO_SUCH_CALL = -59
+    MEM_READ_WRITE = 1, NO_SUCH_CALL = -59,
+    NAME_BYTES = 1024 /* of a kernel: names of templates are long */
 };
 
 #define FUNCTIONS(F)                                                                                                  \
@@ -108,6 +109,7 @@ typedef struct {
     int parts;       /* compiled apart and linked */
     int special;     /* constants of the IL were given values */
     int variables;   /* its source has some in global memory */
+    int several;     /* built more than once, with other options */
     Handle *others;  /* by winner: the program that holds it, where this one is the recorded */
 } Program;
 
@@ -119,6 +121,7 @@ typedef struct {
     Program *program;
     Argument *arguments;
     Count count;
+    int followed;    /* whether its launches may be looked at, so that memory is held for it */
     int indirect;    /* clSetKernelExecInfo was called */
     Handle other;    /* the kernel put in its place, with the same arguments */
     Winner *winner;  /* whose kernel that is, or would be */
@@ -126,7 +129,7 @@ typedef struct {
 
 enum { BUFFER = 1, IMAGE, PIPE, SAMPLER, QUEUE };
 
-static Table programs, kernels, objects, queues, pending;
+static Table programs, kernels, objects, queues, pending, counting;
 
 static int is_loader(struct loaded *object, size_t size, void *found)
 {

@@ -57,7 +57,7 @@ static Status launch_in_buffer(
     *(void **)&own = extension_of(context_of_kernel(d), "clCommandNDRangeKernelKHR");
     Status status = own ? own(a, b, c, d, e, f, g, h, i, j, k, l) : NO_SUCH_CALL;
     Kernel *kernel = inside || status != SUCCESS ? NULL : get(&kernels, d);
-    char name[512] = "?";
+    char name[NAME_BYTES] = "?";
     if (!kernel) return status;
     real.clGetKernelInfo(d, KERNEL_NAME, sizeof name, name, NULL);
     if (mode_apply && kernel->winner) count_launch(kernel->winner, 1);

@@ -96,6 +96,24 @@ static Count address_of(Handle kernel, Count at)
     return address;
 }
 
+/* Some drivers count constants and texts as well: what such a one says of a program says nothing. */
+static int counts_constants(Handle program, Handle device)
+{
+    static const char *const text = "__constant int c[4] = {1, 2, 4, 8}; __kernel void k(__global int *x) { *x = c[*x & 3]; }";
+    enum { ASKED = 1 };
+    Handle context = NULL;
+    uintptr_t known = (uintptr_t)get(&counting, device);
+    if (known) return known > ASKED;
+    size_t size = 0;
+    Status status = real.clGetProgramInfo(program, PROGRAM_CONTEXT, sizeof context, &context, NULL);
+    Handle made = status == SUCCESS ? real.clCreateProgramWithSource(context, 1, (const char **)&text, NULL, &status) : NULL;
+    if (made && real.clBuildProgram(made, 1, &device, "", NULL, NULL) == SUCCESS)
+        real.clGetProgramBuildInfo(made, device, PROGRAM_VARIABLES, sizeof size, &size, NULL);
+    if (made) real.clReleaseProgram(made);
+    put(&counting, device, (void *)(uintptr_t)(ASKED + (size != 0)));
+    return size != 0;
+}
+
 /* Whether the program has variables in global memory: what other launches left there is not captured, and a winner's
  * program would have variables of its own.
  */
@@ -106,7 +124,19 @@ static int keeps_variables(const Launch *launch)
     if (real.clGetKernelInfo(launch->kernel, KERNEL_PROGRAM, sizeof program, &program, NULL) != SUCCESS ||
         real.clGetCommandQueueInfo(launch->queue, QUEUE_DEVICE, sizeof device, &device, NULL) != SUCCESS ||
         real.clGetProgramBuildInfo(program, device, PROGRAM_VARIABLES, sizeof size, &size, NULL) != SUCCESS) return 0;
-    return size != 0;
+    return size != 0 && !counts_constants(program, device);
+}
+
+/* Whether the launch's device has another build of the program than the last one. */
+static int built_otherwise(const Launch *launch, const Program *program)
+{
+    Handle handle = NULL, device = NULL;
+    char options[4096] = "";
+    if (!program->several) return 0;
+    return real.clGetKernelInfo(launch->kernel, KERNEL_PROGRAM, sizeof handle, &handle, NULL) != SUCCESS ||
+           real.clGetCommandQueueInfo(launch->queue, QUEUE_DEVICE, sizeof device, &device, NULL) != SUCCESS ||
+           real.clGetProgramBuildInfo(handle, device, PROGRAM_OPTIONS, sizeof options, options, NULL) != SUCCESS ||
+           strcmp(options, program->options ? program->options : "");
 }
 
 /* Why a launch cannot be captured as it is; NULL when it can. */
@@ -117,9 +147,12 @@ static const char *refusal(const Launch *launch, const Kernel *kernel, int waiti
     if (kernel->program->parts) return "its program is compiled in parts and linked";
     if (kernel->program->special) return "constants of its SPIR-V were given values (clSetProgramSpecializationConstant)";
     if (!strcmp(kernel->program->form, "binary")) return "its program is a binary";
+    if (built_otherwise(launch, kernel->program)) return "its program was built with other options for another device";
     if (kernel->program->variables || keeps_variables(launch)) return "its program has variables in global memory";
     if (kernel->indirect) return "memory that it reaches through pointers (clSetKernelExecInfo)";
     if (waiting || any_pending()) return "it may wait for a user event";
+    for (Count i = 0; i < launch->axes; i++)
+        if (!launch->global[i]) return "no work-items";
     for (Count i = 0; i < kernel->count; i++) {
         const Argument *argument = &kernel->arguments[i];
         if (!argument->set) return "an argument was never set, or before recording began";
@@ -139,6 +172,8 @@ static const char *refusal(const Launch *launch, const Kernel *kernel, int waiti
 static uint64_t signature(const Launch *launch, const Kernel *kernel)
 {
     uint64_t hash = program_hash(kernel ? kernel->program : NULL);
+    Count form[3] = {launch->axes, launch->local != NULL, launch->offset != NULL};
+    hash = mix(hash, form, sizeof form);
     hash = mix(hash, launch->global, launch->axes * sizeof(size_t));
     if (launch->local) hash = mix(hash, launch->local, launch->axes * sizeof(size_t));
     if (launch->offset) hash = mix(hash, launch->offset, launch->axes * sizeof(size_t));
@@ -181,7 +216,7 @@ static void contents(Capture *capture, const Launch *launch, const Kernel *kerne
         Handle memory;
         size_t size = 0;
         memcpy(&memory, kernel->arguments[i].value, sizeof memory);
-        real.clGetMemObjectInfo(memory, MEM_SIZE, sizeof size, &size, NULL);
+        if (real.clGetMemObjectInfo(memory, MEM_SIZE, sizeof size, &size, NULL) != SUCCESS) { capture->failed = 2; break; }
         snprintf(name, sizeof name, "%u/%s", i, when);
         field_head(capture, name, size);
         for (size_t at = 0; at < size && !capture->failed; at += room) {
@@ -284,7 +319,7 @@ static int on_user_event(Count count, const Handle *events)
 static Status watched(const Launch *launch, Count waits, const Handle *events, Handle *event)
 {
     Kernel *kernel = get(&kernels, launch->kernel);
-    char name[512] = "?";
+    char name[NAME_BYTES] = "?";
     Capture capture;
     real.clGetKernelInfo(launch->kernel, KERNEL_NAME, sizeof name, name, NULL);
     int named = mode_record && names_wanted(name), capturing = 0;

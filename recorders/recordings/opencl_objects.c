@@ -87,11 +87,13 @@ EXPORT Status clSetUserEventStatus(Handle a, Status b)
 static Program *program_made(Handle handle, const char *form, char *text, size_t size)
 {
     Program *program = handle && !inside ? calloc(1, sizeof *program) : NULL;
+    /* Without room for it, nothing older of that handle is taken for it. */
+    if (handle && !inside && !program) put(&programs, handle, NULL);
     if (program) {
         snprintf(program->form, sizeof program->form, "%s", form);
         program->text = text;
         program->size = size;
-        program->variables = text && !strcmp(form, "source") && has_variables(text);
+        program->variables = text && (!strcmp(form, "source") ? has_variables(text) : module_has_variables(text, size));
         put(&programs, handle, program);
     }
     return program;
@@ -104,7 +106,7 @@ EXPORT Handle clCreateProgramWithSource(Handle a, Count b, const char **c, const
     size_t size = 0;
     for (Count i = 0; i < b; i++) size += d && d[i] ? d[i] : strlen(c[i]);
     char *text = malloc(size + 1);
-    if (!text) return handle;
+    if (!text) { put(&programs, handle, NULL); return handle; }
     size = 0;
     for (Count i = 0; i < b; i++) {
         size_t part = d && d[i] ? d[i] : strlen(c[i]);
@@ -166,6 +168,7 @@ EXPORT Status clBuildProgram(Handle a, Count b, const Handle *c, const char *d, 
     Status status = real.clBuildProgram(a, b, c, d, e, f);
     /* A program whose kernels are in use keeps what it was built with. */
     if (program && before && status != SUCCESS) program->options = before;
+    else if (program && before && b && strcmp(before, program->options ? program->options : "")) program->several = 1;
     if (program && mode_apply && (status == SUCCESS || e)) build_others(a, program, b, c);
     return status;
 }
@@ -186,16 +189,17 @@ static Program *known_program(Handle handle) { return embedded ? adopted_program
 
 static void kernel_made(Handle handle, Program *program)
 {
+    char name[NAME_BYTES] = "";
     Kernel *kernel = handle && !inside ? calloc(1, sizeof *kernel) : NULL;
+    if (handle && !inside) put(&kernels, handle, NULL);
     if (!kernel) return;
     kernel->program = program;
-    if (real.clGetKernelInfo(handle, KERNEL_ARGUMENTS, sizeof kernel->count, &kernel->count, NULL) != SUCCESS)
-        kernel->count = 0;
-    kernel->arguments = calloc(kernel->count + 1, sizeof(Argument));
-    if (!kernel->arguments) kernel->count = 0;
-    char name[512] = "";
-    if (mode_apply && real.clGetKernelInfo(handle, KERNEL_NAME, sizeof name, name, NULL) == SUCCESS)
-        put_beside(kernel, program, name);
+    int known = real.clGetKernelInfo(handle, KERNEL_ARGUMENTS, sizeof kernel->count, &kernel->count, NULL) == SUCCESS &&
+                real.clGetKernelInfo(handle, KERNEL_NAME, sizeof name, name, NULL) == SUCCESS;
+    if (known) kernel->arguments = calloc(kernel->count + 1, sizeof(Argument));
+    if (!kernel->arguments) { free(kernel); return; }
+    kernel->followed = mode_list || embedded || (mode_record && names_wanted(name));
+    if (mode_apply) put_beside(kernel, program, name);
     put(&kernels, handle, kernel);
 }
 
@@ -240,7 +244,8 @@ static void set_argument(Kernel *kernel, Count at, size_t size, const void *valu
     if (at >= kernel->count) return;
     Argument made = {1, svm, size, value && !svm ? (unsigned char *)copy_of(value, size) : NULL, NULL};
     int kind = kind_of(&made);
-    if ((mode_list || mode_record) && (kind == BUFFER || kind == IMAGE || kind == PIPE)) {
+    if (value && !svm && !made.value) made.set = 0;
+    if ((mode_list || mode_record) && kernel->followed && (kind == BUFFER || kind == IMAGE || kind == PIPE)) {
         memcpy(&made.held, value, sizeof made.held);
         if (real.clRetainMemObject(made.held) != SUCCESS) made.held = NULL;
     }

@@ -23,7 +23,7 @@ from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.scan import Access, Leaf, Scan
 from tuner.spaces.source.syntax import Binary, Expr, For, Name, Number, Ternary
 
-__all__ = ["Conditions", "Order", "all_of", "any_of"]
+__all__ = ["Conditions", "Order", "all_of", "any_of", "is_empty"]
 
 Order = tuple[int | str, ...]
 """When an instance runs: places and loop keys, compared from the left; ``-key`` for a loop run backwards, ``2*i+j+1``
@@ -147,7 +147,7 @@ class Conditions:
         names += [f"y{self._numbers[f.key]}" for f in second.loops]
         whole = all_of([condition, *self._context])
         text = f"[{', '.join(self._symbols.values())}] -> {{ [{', '.join(names)}] : {whole} }}"
-        return _is_empty(text)
+        return is_empty(text)
 
     # Bounds
 
@@ -331,7 +331,7 @@ def _left_over(bound: Expr) -> tuple[Expr, Expr, Expr] | None:
 
 
 @lru_cache(maxsize=1 << 14)
-def _is_empty(text: str) -> bool:
+def is_empty(text: str) -> bool:
     """Asks isl; the same part of a kernel is asked about for many variants."""
     return bool(_islpy().Set(text).is_empty())
 

@@ -1,10 +1,10 @@
 """Lists of edits: the original and a list give a variant, always the same one.
 
 An edit is plain JSON: ``op`` and ``function`` with an operator's arguments, or ``{"op": "text", "search": …,
-"replace": …}``, or ``{"op": "rewrite", "region": …, "text": …}`` with a region's number from 0. It
-may carry ``parameters`` (new tunables), ``constraints`` on them, ``fits`` (constraints that count while the tunables
-that they name are all there), ``reassociate`` (leave to add in another order) and ``assumes`` (what its correctness
-rests on). May not draw random numbers.
+"replace": …}``, or ``{"op": "rewrite", "region": …, "text": …}`` with a region's number from 0, or
+``{"op": "configure", "values": …}``. It may carry ``parameters`` (new tunables), ``constraints`` on them, ``fits``
+(constraints that count while the tunables that they name are all there), ``reassociate`` (leave to add in another
+order) and ``assumes`` (what its correctness rests on). May not draw random numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.core.types import Variant
 from tuner.spaces.parameters import Parameter
-from tuner.spaces.source import textual
+from tuner.spaces.source import configuring, textual
+from tuner.spaces.source.configuring import CONFIGURE, frozen
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.regions import Program
@@ -112,14 +113,20 @@ def applied(program: Program, edits: Sequence[Edit]) -> Applied:
         ),
         parameters=tuple(p for e in edits for p in textual.parameters(e)),
         constraints=_constraints(edits),
-        checked=all(e.get("op") in OPERATORS and OPERATORS[e["op"]].checked for e in edits),
+        checked=all(map(_checked, edits)),
     )
+
+
+def _checked(edit: Edit) -> bool:
+    operator = OPERATORS.get(str(edit.get("op")))
+    return edit.get("op") == CONFIGURE or (operator is not None and operator.checked)
 
 
 def _constraints(edits: Sequence[Edit]) -> tuple[str, ...]:
     tunables = {p["name"] for e in edits for p in e.get("parameters", ())}
     found = [c for e in edits for c in e.get("constraints", ())]
     found += [c for e in edits for c in e.get("fits", ()) if parse(c).names <= tunables]
+    found += [f"{name} == {value}" for name, value in frozen(edits).items()]
     return tuple(dict.fromkeys(found))
 
 
@@ -146,6 +153,8 @@ def _apply(program: Program, edit: Edit) -> Program:
     op = edit.get("op")
     if op in TEXTUAL:
         return textual.apply(program, edit)
+    if op == CONFIGURE:
+        return configuring.apply(program, edit)
     operator = OPERATORS.get(op) if isinstance(op, str) else None
     if operator is None:
         raise Refused(f"there is no operator {op!r}")

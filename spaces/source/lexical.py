@@ -6,8 +6,9 @@ Covers C, C++, OpenCL C and CUDA. May not judge what the text means.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
-__all__ = ["damage", "tokens", "unbalanced"]
+__all__ = ["damage", "tokens", "unbalanced", "unused"]
 
 _PIECE = re.compile(
     r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
@@ -67,3 +68,12 @@ def tokens(text: str) -> list[str]:
     return [
         "#" + m["word"] if m["directive"] else m[0] for m in _PIECE.finditer(text) if m["comment"] is None
     ]
+
+
+def unused(stem: str, taken: Collection[str]) -> str:
+    """A name that is not taken: a stem, numbered where it is."""
+    name, number = stem, 1
+    while name in taken:
+        number += 1
+        name = f"{stem}_{number}"
+    return name

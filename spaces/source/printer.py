@@ -61,7 +61,7 @@ def _expression(expr: Expr) -> tuple[str, int]:
         case Number(text=text):
             return text, _ATOM
         case Opaque(text=text):
-            return text, _ATOM if text.startswith(('"', "'")) else 0
+            return text, _ATOM if text.startswith(('"', "'", "{")) else 0
         case Unary(op=op, operand=operand):
             inner = expression_text(operand, _UNARY)
             # "- -x" must not become "--x".

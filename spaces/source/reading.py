@@ -36,7 +36,7 @@ from tuner.spaces.source.syntax import (
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["parse_statements", "with_keys"]
+__all__ = ["parse_expression", "parse_statements", "with_keys"]
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ASSIGN_OPS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
@@ -67,6 +67,17 @@ _COORDINATE = re.compile(r"(threadIdx|blockIdx|blockDim|gridDim)\.[xyz]")
 def parse_statements(nodes: Sequence[Node]) -> tuple[Stmt, ...]:
     """Statements of one scope; the loops have keys."""
     return with_keys(_statements(nodes))
+
+
+def parse_expression(text: str) -> Expr:
+    """One expression; opaque where it cannot be read as one."""
+    root = parse_file(f"void f(void) {{ ({text}); }}".encode(), "c")
+    found = next(function_nodes(root), None)
+    body = None if found is None or root.has_error else found[1].child_by_field_name("body")
+    inner = [] if body is None else body.named_children
+    if len(inner) != 1 or inner[0].type != "expression_statement" or len(root.named_children) != 1:
+        return Opaque(text)
+    return _expression(inner[0].named_children[0])
 
 
 def with_keys(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

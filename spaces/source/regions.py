@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING
 
 from tuner.core.errors import Place, SpecError
 from tuner.core.types import Kernel, Launch, Source, Variant
+from tuner.spaces.source.definitions import read_function
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.parse import (
     definition_start,
     function_nodes,
-    name_start,
-    parameters,
     parse_file,
 )
 from tuner.spaces.source.presenting import presented
 from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.reading import parse_statements
-from tuner.spaces.source.syntax import Decl, Function
+from tuner.spaces.source.syntax import Decl, Function, Settled
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -75,12 +74,14 @@ class Program:
         files: all of them, in the variant's order.
         functions: by label: the function's name, with ``#2`` and so on where several regions lie in one function.
         entry: of the sources as given.
+        settled: values of tunables that the regions were configured for; ``None`` where they were not.
     """
 
     language: str
     files: tuple[SourceFile, ...]
     functions: Mapping[str, Function]
     entry: Entry
+    settled: Settled | None
     _launch: Launch | None = field(repr=False)
     _places: Mapping[str, _Place] = field(repr=False)
     _original: Mapping[str, Function] = field(repr=False)
@@ -102,17 +103,33 @@ class Program:
         """The program with one function changed."""
         return replace(self, functions={**self.functions, label: function})
 
-    def with_region(self, file: int, part: int, text: str) -> Program:
-        """The program with a region's text replaced and read anew; other changes are kept as text."""
+    def with_region(self, file: int, part: int, text: str, settled: Settled | None = None) -> Program:
+        """The program with a region's text replaced and read anew; other changes are kept as text.
+
+        Args:
+            file: the region's.
+            part: the region's.
+            text: new.
+            settled: what the regions are configured for from now on; as before by default.
+        """
         files = list(self._rendered())
         parts = list(files[file].parts)
         parts[part] = text
         files[file] = replace(files[file], parts=tuple(parts))
-        return _program(self.language, tuple(files), self.entry, self.launch)
+        settled = self.settled if settled is None else settled
+        return _program(self.language, tuple(files), self.entry, self.launch, settled)
 
     def region_text(self, file: int, part: int) -> str:
         """A region's text as it is now."""
         return self._rendered()[file].parts[part]
+
+    def parts(self, file: int) -> tuple[str, ...]:
+        """A file cut at its regions, as it is now."""
+        return self._rendered()[file].parts
+
+    def inside(self, file: int, part: int) -> list[str]:
+        """Labels of a region's functions."""
+        return [label for label, p in self._places.items() if (p.file, p.part) == (file, part)]
 
     def sources(self, *, presentable: bool = False) -> tuple[Source, ...]:
         """The files' texts; as a person would lay them out where they are to be read."""
@@ -248,7 +265,13 @@ def _cut_at_entry(files: Sequence[Source], kernel: Kernel) -> list[SourceFile]:
     )
 
 
-def _program(language: str, files: tuple[SourceFile, ...], entry: Entry, launch: Launch | None) -> Program:
+def _program(
+    language: str,
+    files: tuple[SourceFile, ...],
+    entry: Entry,
+    launch: Launch | None,
+    settled: Settled | None = None,
+) -> Program:
     # Macros of headers count, and tunables have one name in all files.
     everything = "\n".join(f.text for f in files)
     functions: dict[str, Function] = {}
@@ -267,6 +290,8 @@ def _program(language: str, files: tuple[SourceFile, ...], entry: Entry, launch:
                     functions[label] = replace(
                         function,
                         source=everything,
+                        file=file.text,
+                        settled=settled,
                         language=language,
                         launch=launch if function.name == entry.name else None,
                     )
@@ -279,6 +304,7 @@ def _program(language: str, files: tuple[SourceFile, ...], entry: Entry, launch:
         files=files,
         functions=functions,
         entry=entry,
+        settled=settled,
         _launch=launch,
         _places=places,
         _original=functions,
@@ -294,7 +320,7 @@ def _inside(root: Node, begin: int, end: int, file: SourceFile) -> list[tuple[Fu
         start = definition_start(node)
         if begin <= start and node.end_byte <= end:
             statements = parse_statements(body.named_children)
-            function = _function(name, node, statements, file, ())
+            function = read_function(name, node, statements, file.text)
             found.append((function, start, node.end_byte, 1))
         elif body.start_byte < begin and end < body.end_byte:
             made = _partial(name, node, body, (begin, end), file)
@@ -324,7 +350,7 @@ def _partial(
     if not touched:
         return None
     outer = tuple(_outer_declarations(body, begin, end))
-    function = _function(name, node, parse_statements(touched), file, outer)
+    function = read_function(name, node, parse_statements(touched), file.text, outer)
     # Whole lines: the printer indents, and ends each statement with a line break.
     text = file.text.encode()
     start = text.rfind(b"\n", 0, touched[0].start_byte) + 1
@@ -361,23 +387,3 @@ def _outer_declarations(body: Node, begin: int, end: int) -> list[Decl]:
             found += [d for d in parse_statements([node]) if isinstance(d, Decl)]
         stack.extend(reversed(node.children))
     return found
-
-
-def _function(
-    name: str, node: Node, body: tuple[object, ...], file: SourceFile, outer: tuple[Decl, ...]
-) -> Function:
-    declarator, block = (node.child_by_field_name(f) for f in ("declarator", "body"))
-    data = file.text.encode()
-    start = definition_start(node)
-    signature = data[start : node.end_byte if block is None else block.start_byte].decode()
-    found = parameters(node) if declarator is not None else ()
-    return Function(
-        name=name,
-        head=data[start : name_start(node)].decode(),
-        signature=signature,
-        # One parameter that cannot be read hides all of them: its name may be anything.
-        params=found if all(p.name for p in found) else (),
-        body=body,  # type: ignore[arg-type]
-        outer=outer,
-        source=file.text,
-    )

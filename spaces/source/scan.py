@@ -40,7 +40,7 @@ from tuner.spaces.source.syntax import (
     subtrees,
 )
 
-__all__ = ["Access", "Leaf", "Scan", "scan"]
+__all__ = ["Access", "Leaf", "Scan", "loose_macros", "scan"]
 
 _PLAIN_MACRO = re.compile(r"\s+\(?-?[\w.]*\d[\w.]*\)?\s*(//.*|/\*.*)?$|\s*$")
 _At = tuple[int | str, ...]
@@ -173,11 +173,12 @@ class _Walker:
     def __init__(self, function: Function, part: Sequence[Stmt]) -> None:
         self.part = {id(s) for s in part}
         self.types = types_of(function)
+        self.configured = function.settled is not None
         self.params = {p.name: p for p in function.params}
         self.local = {d.name for d in statements(function.body) if isinstance(d, Decl)}
         self.local |= {d.name for d in function.outer}
         self.shared_vars = {f.var for f in statements(function.body) if isinstance(f, For) and not f.type}
-        self.macros = _loose_macros(function.source)
+        self.macros = loose_macros(function.source)
         self.leaves: list[Leaf] = []
         self.outer: tuple[For, ...] = ()
         self.pointers: dict[str, bool] = {}
@@ -245,6 +246,10 @@ class _Walker:
         private.pop(decl.name, None)
         words = decl.type.split()
         plain = decl.init is not None and is_pure(decl.init) and not _calls(decl.init)
+        if self.configured and any(isinstance(e, Index) for e in subtrees(decl.init)):
+            # A name is a symbol where an element is nothing that bounds can be reasoned about with. Before texts were
+            # configured the element stood for it, and what older runs proposed has to be derived again.
+            plain = False
         if "const" in words and is_integer(decl.type) and not decl.dims and decl.init and plain:
             constants[decl.name] = scope.fill(decl.init)
         elif inside:
@@ -372,7 +377,7 @@ class _Walker:
 
 
 @lru_cache(maxsize=64)
-def _loose_macros(text: str) -> frozenset[str]:
+def loose_macros(text: str) -> frozenset[str]:
     """Macros that stand for more than one number: their text may hold variables, or bind less than a name."""
     found = re.findall(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(.*)", text, re.MULTILINE)
     return frozenset(name for name, body in found if not _PLAIN_MACRO.match(body))

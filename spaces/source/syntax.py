@@ -34,6 +34,7 @@ __all__ = [
     "Opaque",
     "OpaqueStmt",
     "Param",
+    "Settled",
     "Stmt",
     "Ternary",
     "Unary",
@@ -255,6 +256,10 @@ class Define:
     value: str
 
 
+Settled = tuple[tuple[str, int], ...]
+"""Tunables with the values that a text was configured for, by name."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
     """What one region may change of one function.
@@ -269,7 +274,9 @@ class Function:
         whole: whether the region holds the definition, signature included.
         defines: tunables that were added.
         preamble: type definitions that were added.
-        source: the whole file's text, for names that are taken.
+        source: all files' texts, for names that are taken.
+        file: the text of its own file, for the functions that it calls.
+        settled: values of tunables that its text was configured for; ``None`` where it was not.
         language: of the file: ``c``, ``c++``, ``opencl`` or ``cuda``.
         launch: of the function where it is the kernel that is launched; operators may change it.
     """
@@ -284,13 +291,15 @@ class Function:
     defines: tuple[Define, ...] = ()
     preamble: tuple[str, ...] = ()
     source: str = ""
+    file: str = ""
+    settled: Settled | None = None
     language: str = "c"
     launch: Launch | None = None
 
 
 Node = Any
 
-_PLAIN = ("str", "bool", "int", "tuple[str, ...]", "Launch | None")
+_PLAIN = ("str", "bool", "int", "tuple[str, ...]", "Launch | None", "Settled | None")
 
 _PARTS: dict[type, tuple[str, ...]] = {
     cls: tuple(f.name for f in fields(cls) if f.type not in _PLAIN)

@@ -21,7 +21,9 @@ from tuner.recorders.recordings.format import (
 )
 
 SETTINGS = settings(
-    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 MAGIC = b"remix-tuner recording\n"
 

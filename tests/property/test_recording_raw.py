@@ -13,7 +13,9 @@ from tuner.core.errors import MachineError
 from tuner.recorders.recordings.capture import read_raw
 
 SETTINGS = settings(
-    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=100,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

@@ -64,7 +64,11 @@ def test_the_sweeps_of_the_benchmarks_stay_the_same(name: str, tmp_path: Path) -
     low=st.tuples(st.integers(1, 2), st.integers(2, 3)),
     timed=st.booleans(),
 )
-@settings(deadline=None, max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=8,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_any_sweep_in_place_stays_the_same(
     reads: list[tuple[int, int]], low: tuple[int, int], timed: bool, tmp_path: Path
 ) -> None:
@@ -112,7 +116,11 @@ def sweeps(draw: st.DrawFn) -> str:
 
 @pytest.mark.skipif(CC is None, reason="needs cc to link")
 @given(text=sweeps(), seed=st.integers(0, 1 << 20))
-@settings(deadline=None, max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=10,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_any_sweeps_stay_the_same(text: str, seed: int, tmp_path: Path) -> None:
     """What is not refused is right."""
     program = program_of(text, "f")

@@ -82,7 +82,11 @@ def test_two_results_of_one_loop(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(CC is None, reason="needs cc to link")
 @given(text=stores())
-@settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=4,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_what_goes_past_the_caches_is_what_was_stored(text: str, tmp_path: Path) -> None:
     """Rows of any length begin and end anywhere in a vector."""
     program = program_of(text, "f")

@@ -20,6 +20,7 @@
 static int sticky;
 static double scale = 1.0;
 static int capturing;
+static void *captured;
 #define CHECK if (sticky) return sticky
 
 typedef struct { void *library; } Module;
@@ -62,7 +63,8 @@ static int *persisting;
 static double *worked;
 int cuCtxSynchronize(void) {
     if (elsewhere) elsewhere();
-    return sticky;
+    // To wait for everything spoils the graph that a stream is captured into.
+    return capturing ? 900 : sticky;
 }
 int cuCtxResetPersistingL2Cache(void) {
     if (persisting) *persisting = 0;
@@ -128,9 +130,9 @@ int cuModuleGetGlobal_v2(uint64_t *at, size_t *size, Module *module, const char 
     return 0;
 }
 int cuFuncSetAttribute(Function *function, int attribute, int value) { CHECK; return value > 232448 ? 1 : 0; }
+static char *next;
 static char *device_memory(void) {
     // A part of the address space of its own for each process, as a driver's memory is nobody else's.
-    static char *next;
     if (!next) next = (char *)0x300000000000 + ((uint64_t)(getpid() % 4096) << 32);
     return next += 4 << 20;
 }
@@ -182,7 +184,7 @@ int cuLaunchKernel(Function *function, unsigned gx, unsigned gy, unsigned gz, un
     CHECK;
     if ((uint64_t)bx * by * bz > 1024) return 1;
     const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
-    if (capturing) return 0;
+    if (capturing && stream == captured) return 0;
     void *packed[64];
     if (!arguments && extra) {
         size_t offset, size;

@@ -55,6 +55,13 @@ int cuMemAllocAsync_ptsz(uint64_t *at, size_t size, void *stream) { return cuMem
 int cuMemAllocFromPoolAsync(uint64_t *at, size_t size, void *pool, void *stream) { return cuMemAlloc_v2(at, size); }
 int cuMemFreeAsync(uint64_t at, void *stream) { return 0; }
 int cuMemHostAlloc(void **memory, size_t size, unsigned flags) { return cuMemAlloc_v2((uint64_t *)memory, size); }
+int cuMemFreeEverythingNobodyKnows(void) {
+    // As a context does that is destroyed; what is allocated next lies where the first did.
+    char *first = (char *)0x300000000000 + ((uint64_t)(getpid() % 4096) << 32);
+    if (next) munmap(first, next - first + (4 << 20));
+    next = NULL;
+    return 0;
+}
 int cuMemAllocNobodyKnows(uint64_t *at, size_t size) { return cuMemAlloc_v2(at, size); }
 
 int cuMemGetAllocationGranularity(size_t *size, const void *properties, int option) { *size = 2 << 20; return 0; }
@@ -83,9 +90,12 @@ int cuMemUnmap(uint64_t at, size_t size) {
 int cuTexObjectCreate(uint64_t *texture, const void *a, const void *b, const void *c) { *texture = 7; return 0; }
 int cuSurfObjectCreate(uint64_t *surface, const void *a) { *surface = 9; return 0; }
 
-int cuStreamBeginCapture_v2(void *stream, int mode) { capturing = 1; return 0; }
+int cuStreamBeginCapture_v2(void *stream, int mode) { capturing = 1; captured = stream; return 0; }
+int cuStreamBeginCaptureToGraph(void *stream, void *graph, void **needs, void *data, size_t count, int mode) {
+    return cuStreamBeginCapture_v2(stream, mode);
+}
 int cuStreamEndCapture(void *stream, void **graph) { capturing = 0; *graph = stream; return 0; }
-int cuStreamIsCapturing(void *stream, int *status) { *status = capturing; return 0; }
+int cuStreamIsCapturing(void *stream, int *status) { *status = capturing && stream == captured; return 0; }
 int cuGraphAddKernelNode_v2(void **node, void *graph, const void **needs, size_t count, const void *parameters) { return 0; }
 
 typedef struct { unsigned grid[3], block[3], shared; void *stream, *attributes; unsigned count; } Config;

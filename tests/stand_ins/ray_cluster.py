@@ -35,9 +35,10 @@ class Nodes:
         self.address: str = made.address
         self.there: list[Any] = []
 
-    def add(self, devices: int = 2) -> Any:
-        """Another node."""
-        node = _up(lambda: self._made.add_node(num_cpus=1, resources={"timing": devices}))
+    def add(self, devices: int = 2, *, gpus: int = 0) -> Any:
+        """Another node; one with GPUs has no other devices. Ray believes what it is told of them."""
+        own: dict[str, Any] = {"num_gpus": gpus} if gpus else {"resources": {"timing": devices}}
+        node = _up(lambda: self._made.add_node(num_cpus=1, **own))
         self.there.append(node)
         return node
 

@@ -78,8 +78,8 @@ def same(program: Program, name: str, variants: Sequence[Applied], folder: Path,
             known = {"WIDTH": "4", "CELLS": str(tunable.default), "LANES": lanes}
             fixed = known.get(tunable.name.split("_")[0])
             text += [f"#undef {tunable.name}", f"#define {tunable.name} {fixed or f'tunable[{at}]'}"]
-        # Types of vectors are of the file, and differ in length.
-        text.append(re.sub(r"\bfloat_\w+", rf"\g<0>_{number}", made.variant.files[0].text))
+        # Types of vectors and tables are of the file, and may differ.
+        text.append(re.sub(r"\b(?:float|own)_\w+", rf"\g<0>_{number}", made.variant.files[0].text))
     kinds = ", ".join(
         "const float *" if "const" in p.text else "float *" if p.is_array else "int" for p in params
     )

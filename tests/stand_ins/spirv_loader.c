@@ -41,6 +41,24 @@ int clSetProgramSpecializationConstant(void *program, unsigned id, size_t size, 
     return 0;
 }
 
+/* A device that has another build of the program than the last one: PoCL forgets the first. And a driver that counts
+ * constants where it is asked for variables.
+ */
+int clGetProgramBuildInfo(void *program, void *device, unsigned what, size_t size, void *value, size_t *needed)
+{
+    enum { OPTIONS = 0x1182, VARIABLES = 0x1185 };
+    const char *other = getenv("TUNER_TEST_OPTIONS");
+    int (*ask)(void *, void *, unsigned, size_t, void *, size_t *);
+    *(void **)&ask = dlvsym(dlopen("libOpenCL.so.1", RTLD_LAZY), "clGetProgramBuildInfo", "OPENCL_1.0");
+    if (getenv("TUNER_TEST_COUNTS") && what == VARIABLES && size == sizeof(size_t)) {
+        *(size_t *)value = 16;
+        return 0;
+    }
+    if (!other || what != OPTIONS || !value) return ask(program, device, what, size, value, needed);
+    snprintf(value, size, "%s", other);
+    return 0;
+}
+
 int clGetKernelInfo(void *kernel, unsigned what, size_t size, void *value, size_t *needed);
 void *clCreateBuffer(void *context, uint64_t flags, size_t size, void *host, int *error);
 

@@ -56,6 +56,8 @@ def test_faults_of_every_kind_are_found() -> None:
     assert "k.c:13: 4.0f made 4.04f" in texts
     assert "k.c:14: fmaxf made fminf" in texts
     assert "k.c:14: && made ||" in texts
+    assert any(t.endswith(" left out") for t in texts)
+    assert not any(t.endswith("made ") for t in texts)
 
 
 @pytest.mark.parametrize(

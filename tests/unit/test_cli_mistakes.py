@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from commands import run_tuner
 
 import tuner
 from tuner.core.errors import UsageError
@@ -18,14 +17,9 @@ from tuner.spaces.mutations import faults_of
 SpecWriter = Callable[..., Path]
 
 
-def run(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from tuner.cli.main import main; main()", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-
-
 @pytest.mark.parametrize("minutes", ["nan", "-1", "0", "inf"])
 def test_a_budget_that_is_none_writes_nothing(scale_spec: SpecWriter, tmp_path: Path, minutes: str) -> None:
-    done = run("tune", scale_spec(), "--minutes", minutes, "--out", tmp_path / "runs")
+    done = run_tuner("tune", scale_spec(), "--minutes", minutes, "--out", tmp_path / "runs")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.strip().splitlines()[-1].startswith("error: minutes is")
     assert not list(tmp_path.glob("runs/*"))
@@ -40,11 +34,11 @@ def test_the_library_refuses_it_too(scale_spec: SpecWriter, tmp_path: Path, eval
 def test_a_place_that_cannot_be_written_is_one_line(scale_spec: SpecWriter, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    done = run("tune", scale_spec(), "--evaluations", 2, "--out", file)
+    done = run_tuner("tune", scale_spec(), "--evaluations", 2, "--out", file)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert str(file) in done.stderr
-    done = run("tune", scale_spec(), "--evaluations", 2, "--t4", tmp_path / "none" / "x.json")
+    done = run_tuner("tune", scale_spec(), "--evaluations", 2, "--t4", tmp_path / "none" / "x.json")
     assert (done.returncode, done.stdout) == (2, "")
     assert "there is no folder" in done.stderr
     assert not (tmp_path / "none").exists()
@@ -52,9 +46,9 @@ def test_a_place_that_cannot_be_written_is_one_line(scale_spec: SpecWriter, tmp_
 
 def test_list_goes_on_past_a_damaged_record(scale_spec: SpecWriter, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    result = tuner.tune(scale_spec(), evaluations=2, out=runs)
+    result = tuner.tune(scale_spec(few=True), evaluations=2, out=runs)
     (runs / "empty.run").write_bytes(b"")
-    done = run("list", "--out", runs, "--json")
+    done = run_tuner("list", "--out", runs, "--json")
     assert done.returncode == 0
     assert [r["run"] for r in json.loads(done.stdout)["runs"]] == [str(result.path)]
     assert "empty.run is left out" in done.stderr
@@ -83,6 +77,6 @@ def test_faults_are_planted_only_in_what_the_entry_may_call() -> None:
 
 
 def test_list_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    done = run("list", "--out", tmp_path / "none")
+    done = run_tuner("list", "--out", tmp_path / "none")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: there is no folder")

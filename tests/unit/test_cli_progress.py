@@ -43,6 +43,11 @@ def drawn(figures: Figures, columns: int) -> str:
     return out.getvalue()
 
 
+def test_a_run_without_trials_has_no_list_of_them() -> None:
+    """What is printed while the baseline is built."""
+    assert Figures().trials() == "0"
+
+
 def test_figures_are_the_records(events: list[tuple[str, dict[str, Any]]]) -> None:
     """Counts, the best and the claim at the end are what the events say."""
     figures = folded(events)

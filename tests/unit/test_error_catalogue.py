@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
+from commands import run_tuner
 
 from tuner.core import errors
 
@@ -36,8 +36,10 @@ class Raised:
     hint: ast.expr | None
 
 
-def raised() -> Iterator[Raised]:
+@cache
+def raised() -> list[Raised]:
     """All places that make one of the project's errors."""
+    found = []
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             file = str(path.relative_to(ROOT))
@@ -48,7 +50,8 @@ def raised() -> Iterator[Raised]:
                     hints = [k.value for k in node.keywords if k.arg == "hint"]
                     hint = node.args[1] if len(node.args) > 1 else hints[0] if hints else None
                     message = node.args[0] if node.args else None
-                    yield Raised(f"{file}:{node.lineno}", file, message, hint)
+                    found.append(Raised(f"{file}:{node.lineno}", file, message, hint))
+    return found
 
 
 def _name(node: ast.expr) -> str:
@@ -56,7 +59,7 @@ def _name(node: ast.expr) -> str:
 
 
 def test_every_error_has_a_message_and_a_hint() -> None:
-    found = list(raised())
+    found = raised()
     assert len(found) > 300
     without = [r.where for r in found if r.hint is None and r.file not in JUSTIFIED]
     assert not without
@@ -114,13 +117,7 @@ def test_mistakes_on_the_command_line(
 ) -> None:
     spec = scale_spec()
     names = {"spec": str(spec), "source": str(spec.with_suffix(".c")), "folder": str(tmp_path)}
-    command = [
-        sys.executable,
-        "-c",
-        "from tuner.cli.main import main; main()",
-        *(w.format(**names) for w in words),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+    done = run_tuner(*(w.format(**names) for w in words), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "Traceback" not in done.stderr
     assert says in done.stderr

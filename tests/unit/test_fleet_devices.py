@@ -17,6 +17,7 @@ from tuner.cli.text import print_result
 from tuner.core.errors import UsageError
 from tuner.core.executors import Executor
 from tuner.core.types import Resolved, Task
+from tuner.driver.imports import t4_of_run
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
 from tuner.driver.work.fleets import fleets
@@ -90,6 +91,25 @@ def test_a_result_says_what_each_device_did(
     assert figures.devices().startswith("0 devices (1 lost, ")
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_result_names_the_devices_and_not_the_drivers_own(
+    scale_spec: SpecWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str], devices: int
+) -> None:
+    """Unequal targets have a result each, which differ in that."""
+    (spec,) = load_spec(scale_spec(strategy="random", evaluations=4))
+    backend = SimulatedBackend(seconds=width_s)
+
+    def elsewhere(task: Task) -> Executor:
+        return ThreadExecutor(lambda: backend.prepare(task, workers=1), ["another card"] * devices)
+
+    begin(spec, tmp_path / "a.run", Options(seed=3), backend=backend, executor=elsewhere)
+    result = load(tmp_path / "a.run")
+    assert result.to_json()["device"] == "another card"
+    assert t4_of_run(tmp_path / "a.run")["metadata"]["device"] == "another card"
+    print_result(result)
+    assert "  device     another card\n" in capsys.readouterr().out
+
+
 def test_one_device_is_nothing_to_speak_of(scale_spec: SpecWriter, tmp_path: Path) -> None:
     (spec,) = load_spec(scale_spec(strategy="random", evaluations=4))
     path = tmp_path / "a.run"
@@ -97,7 +117,17 @@ def test_one_device_is_nothing_to_speak_of(scale_spec: SpecWriter, tmp_path: Pat
     assert "devices" not in load(path).to_json()
 
 
-@pytest.mark.parametrize("address", ["", " ", "host", "host:", ":6379", "host:x", "host:65536", "ray://host"])
+def test_the_address_of_rays_client_is_refused_with_what_works(scale_spec: SpecWriter) -> None:
+    (spec,) = load_spec(scale_spec(strategy="random", evaluations=4))
+    with pytest.raises(
+        UsageError, match=r"Ray's client, through which no run .*; .*10\.0\.0\.1:6379, .*ray job submit"
+    ):
+        next(iter(fleets(spec, "ray", "ray://127.0.0.1:10001")))
+
+
+@pytest.mark.parametrize(
+    "address", ["", " ", "host", "host:", ":6379", "host:x", "host:65536", "tcp://host:1"]
+)
 def test_what_is_no_address_is_told_at_once(scale_spec: SpecWriter, address: str) -> None:
     (spec,) = load_spec(scale_spec(strategy="random", evaluations=4))
     with pytest.raises(UsageError, match=r"--ray-address: .* is not an address; give HOST:PORT"):

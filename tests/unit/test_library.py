@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_tune_returns_the_result(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
-    result = tuner.tune(scale_spec(), evaluations=4, out=tmp_path / "runs")
+    result = tuner.tune(scale_spec(few=True), evaluations=4, out=tmp_path / "runs")
     assert result.path.exists()
     assert result.rows[0]["status"] == "ok"
     assert result.speedup >= 1.0
@@ -27,7 +27,7 @@ def test_tune_returns_the_result(scale_spec: Callable[..., Path], tmp_path: Path
 
 
 def test_ensure_tunes_once_and_reuses(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
-    spec, out = scale_spec(), tmp_path / "build" / "scale.o"
+    spec, out = scale_spec(few=True), tmp_path / "build" / "scale.o"
     with pytest.raises(UsageError, match="not tuned"):
         tuner.ensure(spec, out=out, offline=True)
     assert tuner.ensure(spec, out=out, evaluations=3) == out

@@ -21,7 +21,7 @@ def test_a_result_shows_itself(scale_spec: Callable[..., Path], tmp_path: Path) 
 
     import tuner
 
-    result = tuner.tune(scale_spec(evaluations=4), out=tmp_path / "runs")
+    result = tuner.tune(scale_spec(evaluations=4, few=True), out=tmp_path / "runs")
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL.format(run=str(result.path)))])
     NotebookClient(book, timeout=120, kernel_name="python3").execute()
     (output,) = book.cells[0].outputs

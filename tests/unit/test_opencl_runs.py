@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -243,6 +245,28 @@ def test_headers_and_a_python_reference(backend: OpenClBackend, tmp_path: Path) 
         (baseline,) = made.build([BuildRequest(trial=0, variant=kernel.variant, resolved=resolved)])
         report = made.set_baseline(baseline, resolved)
         assert (report.status, report.reference) == (Status.OK, "python"), report.message
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def blanks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder of temporary files with blanks in its name."""
+    folder = Path(tempfile.mkdtemp(prefix="my temporary files "))
+    # The user that candidates run as goes through it.
+    folder.chmod(0o711)
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    yield
+    shutil.rmtree(folder)
+
+
+@pytest.mark.usefixtures("blanks")
+def test_the_folder_of_temporary_files_may_have_blanks_in_its_name(backend: OpenClBackend) -> None:
+    made = backend.prepare(task(), workers=1)
+    try:
+        (baseline,) = made.build([request()])
+        report = made.set_baseline(baseline, request().resolved)
+        assert report.status is Status.OK, report.message
     finally:
         made.close()
 

@@ -164,8 +164,12 @@ def test_a_function_that_never_ends_is_ended_with_what_it_started(tmp_path: Path
             time.sleep(600)
     """
     the_task = task(tmp_path, text)
-    with pytest.raises(BaselineError, match="longer than 3 s"):
-        run_reference(the_task, workloads(the_task), timeout_s=3)
+    # On a busy machine it may be ended before its function has begun.
+    for limit_s in (3, 30):
+        with pytest.raises(BaselineError, match=f"longer than {limit_s} s"):
+            run_reference(the_task, workloads(the_task), timeout_s=limit_s)
+        if (tmp_path / "pid").exists():
+            break
     pid = int((tmp_path / "pid").read_text())
     for _ in range(200):
         if not os.path.exists(f"/proc/{pid}") or " Z " in Path(f"/proc/{pid}/stat").read_text():

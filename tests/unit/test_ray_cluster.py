@@ -14,6 +14,7 @@ import pytest
 from ray_cluster import Nodes, cluster, scattered_s
 
 from tuner.core.errors import MachineError
+from tuner.core.executors import LaneJoined
 from tuner.core.types import Resolved, Status
 from tuner.driver.audit import audit
 from tuner.driver.opening import open_state
@@ -119,6 +120,23 @@ def test_a_real_kernel_over_the_cluster(nodes: Nodes, scale_spec: SpecWriter, tm
     assert result.summary.trials["ok"] >= 1
     assert not result.failed
     assert audit(path).clean
+
+
+def test_each_gpu_of_a_node_is_a_device_of_its_own(nodes: Nodes, spec: LoadedSpec) -> None:
+    """No card is needed: who gets which is Ray's word, and the backend only bears the name of one that has cards."""
+    nodes.add(gpus=2)
+    cards = SimulatedBackend(seconds=scattered_s, name="cuda")
+    executor = over_cluster(cards, nodes.address)(spec.task)
+    joined: list[LaneJoined] = []
+    until_s = time.monotonic() + 300
+    try:
+        while len(joined) < 2 and time.monotonic() < until_s:
+            joined += [h for h in executor.wait(1.0) if isinstance(h, LaneJoined)]
+    finally:
+        executor.close()
+    assert sorted(one.node.rpartition(", ")[2] for one in joined) == ["GPU 0", "GPU 1"]
+    assert len({one.node.rpartition(", ")[0] for one in joined}) == 1
+    assert [one.lane for one in sorted(joined, key=lambda one: one.lane)] == [0, 1]
 
 
 class Broken(SimulatedBackend):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 import random
@@ -167,7 +168,9 @@ def test_killed_at_any_instant_everything_committed_is_there(tmp_path: Path) -> 
     progress.write_bytes(bytes(16))
     chance = random.Random(5)
     before = 0
-    for turn in range(KILLS):
+    turns = itertools.count()
+    # Goes on where a busy machine gives the writer too little time to write.
+    while (turn := next(turns)) < KILLS or before <= KILLS:
         process, _ = start(WRITE, path, progress)
         time.sleep(chance.uniform(0.0, 0.06))
         kill(process)
@@ -183,7 +186,6 @@ def test_killed_at_any_instant_everything_committed_is_there(tmp_path: Path) -> 
         assert found in (known, known + 2)
         before = found
         assert [f for f in audit_file(path) if f.error] == [], f"after kill {turn}"
-    assert before > KILLS
     with RunRecord.open(path) as record:
         last = list(record.events(kind="build"))[-1]
         data = record.blob(last.body["code"])

@@ -294,6 +294,15 @@ PLAIN = "CU(cuLaunchKernel, function, 8, 1, 1, 128, 1, 1, 96, stream, arguments,
             ),
             "it becomes part of a graph",
         ),
+        (
+            # The other stream's graph would be spoilt by waiting for the device.
+            LAUNCH.replace(
+                PLAIN,
+                "CU(cuStreamBeginCaptureToGraph, stream, NULL, NULL, NULL, (size_t)0, 0);"
+                f"{PLAIN.replace('stream', 'NULL')} void *g; CU(cuStreamEndCapture, stream, &g);",
+            ),
+            "it becomes part of a graph",
+        ),
         (LAUNCH.replace(PLAIN, GRAPH_NODE), "it becomes part of a graph"),
         (LAUNCH.replace(PLAIN, ATTRIBUTE.replace("ID", "2")), "a cooperative launch"),
         (LAUNCH.replace(PLAIN, ATTRIBUTE.replace("ID", "4")), "a launch with clusters"),
@@ -319,6 +328,7 @@ PLAIN = "CU(cuLaunchKernel, function, 8, 1, 1, 128, 1, 1, 96, stream, arguments,
         ),
         *(
             "stream capture",
+            "capture to a graph",
             "graph node",
             "cooperative attribute",
             "cluster",
@@ -557,3 +567,41 @@ def test_a_full_disk_loses_the_recording_and_not_the_application(record: Record,
         record_kernel(command, "axpy", tmp_path / "out", instances=1)
     assert not list((tmp_path / "out").rglob("*.rec"))
     assert (tmp_path / "done").exists()
+
+
+def test_memory_that_went_with_its_context_is_not_taken_for_what_lies_there_now(record: Record) -> None:
+    body = """
+    uint64_t gone[4];
+    for (int i = 0; i < 4; i++) CU(cuMemAlloc, &gone[i], (size_t)(1 << 20));
+    CU(cuMemFreeEverythingNobodyKnows);
+    module = compiled(kernel, 1, options);
+    CU(cuModuleGetFunction, &function, module, "axpy");
+    float a = 0.5f;
+    int n = 1000;
+    uint64_t all = floats(4 << 20, 0, 1), x = all + (5 << 20), y = all, z = all + (9 << 20);
+    void *arguments[] = {&a, &x, &y, &z, &n};
+    CU(cuLaunchKernel, function, 8, 1, 1, 128, 1, 1, 96, stream, arguments, NULL);
+    CU(cuStreamSynchronize, stream);
+"""
+    (path,) = record(body).recordings
+    with RecordingFile(path) as file:
+        buffers = [a for a in file.recording.arguments if a.kind == "buffer"]
+        assert [a.size_bytes for a in buffers] == [16 << 20]
+
+
+def test_a_program_that_is_compiled_again_keeps_the_options_of_what_was_loaded(record: Record) -> None:
+    body = """
+    void *program, *code;
+    size_t size;
+    const char *others[] = {"-DSCALE=3"};
+    RTC(nvrtcCreateProgram, &program, source_of(kernel), "k.cu", 0, NULL, NULL);
+    RTC(nvrtcCompileProgram, program, 1, options);
+    RTC(nvrtcGetCUBINSize, program, &size);
+    code = malloc(size);
+    RTC(nvrtcGetCUBIN, program, code);
+    CU(cuModuleLoadData, &module, code);
+    RTC(nvrtcCompileProgram, program, 1, others);
+""" + LAUNCH.replace("module = compiled(kernel, 1, options);", "")
+    (path,) = record(body).recordings
+    with RecordingFile(path) as file:
+        assert file.recording.options == "-DSCALE=2"

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from opencl_devices import stand_in_loader
 
-from tuner.driver.applications.recording import record_kernels
+from tuner.core.errors import UsageError
+from tuner.driver.applications.recording import record_kernel, record_kernels
 from tuner.recorders.recordings.format import RecordingFile
 
 APPLICATION = """
@@ -98,3 +99,79 @@ def test_what_came_before_is_not_taken_for_what_is_launched(
         assert file.recording.options.split()[0] == "-DFACTOR=7"
         before, after = (np.frombuffer(data, "f4") for data in (file.before(0), file.after(0)))
         np.testing.assert_array_equal(after, 7 * before)
+
+
+TWICE = (
+    APPLICATION.partition("given =")[0]
+    + """
+program = cl._cl._Program(context, text("twice"))
+device = (pointer * 1)(devices[0].int_ptr)
+for options in (b"-DFACTOR=2", b"-DFACTOR=3"):
+    assert opencl.clBuildProgram(pointer(program.int_ptr), 1, device, options, None, None) == 0
+twice = cl.Kernel(program, "twice")
+twice.set_args(x)
+cl.enqueue_nd_range_kernel(queue, twice, (960,), (8,)).wait()
+"""
+)
+
+
+@pytest.mark.parametrize("another_device", [False, True])
+def test_a_program_built_for_each_device_is_recorded_as_the_one_at_hand_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, another_device: bool
+) -> None:
+    stand_in_loader(tmp_path, monkeypatch)
+    (tmp_path / "application.py").write_text(TWICE)
+    command = [sys.executable, "-W", "ignore", str(tmp_path / "application.py")]
+    if another_device:
+        monkeypatch.setenv("TUNER_TEST_OPTIONS", "-DFACTOR=2")
+        with pytest.raises(UsageError, match="built with other options for another device"):
+            record_kernel(command, "twice", tmp_path / "out", instances=1)
+        return
+    (path,) = record_kernel(command, "twice", tmp_path / "out", instances=1).recordings
+    with RecordingFile(path) as file:
+        assert file.recording.options == "-DFACTOR=3"
+        np.testing.assert_array_equal(
+            np.frombuffer(file.after(0), "f4"), 3 * np.frombuffer(file.before(0), "f4")
+        )
+
+
+DECLARED = """
+enum { ONE = 1, TWO };
+typedef struct { int a; float b[3]; } Pair;
+struct Node { int next; };
+__constant float table[2] = {1, 2};
+__constant sampler_t nearest = CLK_FILTER_NEAREST;
+const sampler_t other = CLK_FILTER_NEAREST;
+struct Node follow(struct Node node);
+struct Node follow(struct Node node) { int here[2] = {1, 2}; node.next += here[0]; return node; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("declared", "recorded"),
+    [
+        (DECLARED, True),
+        ("int counter;", False),
+        ("static float sums[4];", False),
+        ("struct Node { int next; } node;", False),
+    ],
+    ids=["constants and types", "a number", "an array", "a structure"],
+)
+def test_variables_are_told_from_constants_where_the_driver_counts_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, declared: str, recorded: bool
+) -> None:
+    stand_in_loader(tmp_path, monkeypatch)
+    monkeypatch.setenv("TUNER_TEST_COUNTS", "1")
+    body = f"""
+source = {declared!r} + text("work", 3)
+kernel = cl.Kernel(built(source, "-cl-std=CL2.0"), "work")
+kernel.set_args(x)
+cl.enqueue_nd_range_kernel(queue, kernel, (960,), (8,)).wait()
+"""
+    (tmp_path / "application.py").write_text(APPLICATION.partition("given =")[0] + body)
+    command = [sys.executable, "-W", "ignore", str(tmp_path / "application.py")]
+    if recorded:
+        assert len(record_kernel(command, "work", tmp_path / "out", instances=1).recordings) == 1
+        return
+    with pytest.raises(UsageError, match="its program has variables in global memory"):
+        record_kernel(command, "work", tmp_path / "out", instances=1)

@@ -322,3 +322,26 @@ def test_calls_of_several_threads_at_once_are_refused_and_a_later_one_is_recorde
     (use,) = report.ran.kernels
     assert (use.launches, use.refused) == (3, {"calls of several threads at once": 2})
     assert len(report.recordings) == 1
+
+
+def test_an_extent_that_no_number_holds_is_refused(
+    record: Callable[..., RecordReport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "KERNEL", KERNEL.replace("i < n;", "i < n && i < 64;"))
+    # 2 ** 64 elements and 64 more, which are 64 where a product wraps.
+    wide = SPEC.replace("shape: [n], role", 'shape: ["n * n * n * n + 64"], role').replace("[n]}", "[64]}")
+    with pytest.raises(UsageError, match="an extent of the spec is no size here"):
+        record("axpy(1 << 16, 0, x, y);", spec=wide)
+
+
+def test_a_function_that_makes_another_process_is_recorded_in_the_first(
+    record: Callable[..., RecordReport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forks = KERNEL.replace("{\n    for", "{\n    int fork(void);\n    fork();\n    for", 1)
+    monkeypatch.setitem(globals(), "KERNEL", forks)
+    report = record("int wait(int *); axpy(64, 2, x, y); while (wait(0) > 0);")
+    (use,) = report.ran.kernels
+    assert use.refused == {"it goes on in another process": 1}
+    (path,) = report.recordings
+    with RecordingFile(path) as file:
+        assert np.frombuffer(file.after(3), "f4").tolist() == [2.0 * i for i in range(64)]

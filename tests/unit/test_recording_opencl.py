@@ -651,3 +651,49 @@ def test_commands_that_launch_nothing_are_told_so(
     body = "program(SCALE).scale(queue, (32,), None, buffer(x), buffer(x), np.float32(2), np.int32(9)); queue.finish()"
     with pytest.raises(UsageError, match="never called 'skale'"):
         record_kernel(command(body), "skale", tmp_path / "out", instances=1)
+
+
+def test_launches_that_differ_in_what_a_number_is_for_are_no_repetitions(record: Record) -> None:
+    report = record(
+        """
+k = cl.Kernel(program(SCALE), "scale")
+k.set_args(buffer(x), buffer(x), np.float32(2), np.int32(200))
+cl.enqueue_nd_range_kernel(queue, k, (128,), (64,))
+cl.enqueue_nd_range_kernel(queue, k, (128,), None, (64,))
+queue.finish()
+""",
+        instances=2,
+    )
+    (use,) = report.ran.kernels
+    assert len(use.signatures) == 2
+    assert len(report.recordings) == 2
+
+
+def test_a_launch_without_work_items_is_refused_by_name(record: Record) -> None:
+    with pytest.raises(UsageError, match="scale cannot be recorded: no work-items"):
+        record(
+            """
+import ctypes
+k = cl.Kernel(program(SCALE), "scale")
+k.set_args(buffer(x), buffer(x), np.float32(2), np.int32(200))
+enqueue = ctypes.CDLL("libOpenCL.so.1").clEnqueueNDRangeKernel
+none = (ctypes.c_size_t * 1)(0)
+handles = [ctypes.c_void_p(one.int_ptr) for one in (queue, k)]
+assert enqueue(*handles, 1, None, none, None, 0, None, None) == 0
+queue.finish()
+"""
+        )
+
+
+def test_an_application_may_go_to_another_folder(
+    tmp_path: Path, command: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    body = """
+os.chdir("elsewhere")
+program(SCALE).scale(queue, (256,), (32,), buffer(x), buffer(x), np.float32(2), np.int32(200))
+queue.finish()
+"""
+    report = record_kernel(command(body), "scale", Path("out"), instances=1)
+    assert [path.parent for path in report.recordings] == [Path("out/recordings")]

@@ -40,15 +40,13 @@ def evolved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def passes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path: Path = made.simulated_run(
-        # With this seed two pipelines differ by the pass that pays alone.
-        tmp_path_factory.mktemp("passes"),
-        evolve=False,
-        evaluations=160,
-        strategy="passes",
-        seed=3,
-    )
-    return path
+    """The first run of some in which two pipelines differ by the pass that pays alone: what is tried is a draw."""
+    for seed in range(3, 12):
+        folder = tmp_path_factory.mktemp("passes")
+        path: Path = made.simulated_run(folder, evolve=False, evaluations=160, strategy="passes", seed=seed)
+        if any(r["name"] == "loop-interchange" for r in read(path, None)["passes"]["pairs"]):
+            return path
+    raise AssertionError("no run tried the pass that pays by itself")
 
 
 def test_the_answer_is_the_results(recorded: Path) -> None:
@@ -201,7 +199,11 @@ def test_exchanges_with_models_are_summed(recorded: Path) -> None:
     assert rows["b"]["calls"] == 1
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=15,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(share=st.floats(0.001, 1.0))
 def test_a_run_can_be_looked_at_at_any_moment(
     evolved: Path, tmp_path_factory: pytest.TempPathFactory, share: float

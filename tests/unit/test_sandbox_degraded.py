@@ -78,7 +78,7 @@ def test_run_goes_on_with_less_and_its_record_says_so(
     done = tuner(
         "landlock,seccomp,namespaces",
         "tune",
-        str(scale_spec(evaluations=4)),
+        str(scale_spec(evaluations=4, few=True)),
         "--json",
         "--out",
         str(tmp_path),
@@ -115,7 +115,7 @@ def test_doctor_names_what_is_missing_and_the_cure() -> None:
 def test_required_sandbox_lets_a_whole_one_run(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     if probe().missing:
         pytest.skip("the kernel lacks a part of the sandbox")
-    (spec,) = load_spec(scale_spec(evaluations=3))
+    (spec,) = load_spec(scale_spec(evaluations=3, few=True))
     outcome = begin(spec, tmp_path / "a.run", Options(require_sandbox=True, workers=1))
     assert not outcome.failed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,22 @@ class Crashing(Landscape):
         if names & {"loop-fusion", "sroa", "loop-rotate"}:
             return Observation(trial=trial, proposal=proposal, status=Status.CRASHED)
         return Landscape().observe(trial, proposal)
+
+
+@pytest.mark.parametrize(("repeats", "idle"), [(0, {"sink"}), (1, set())])
+def test_passes_are_idle_only_where_the_base_is_repeated(repeats, idle):
+    """Where the base was not tried, a group with the code of a pipeline that changed it is no group without effect."""
+    memory = PassMemory(Domain(both()))
+    memory.tell(told(0, "default<O3>", score=0.0))
+    memory.tell(told(1, "function(newgvn),default<O3>", score=0.3))
+    pipelines = ("function(sink),default<O3>", "default<O3>,function(sink)")
+    for number, pipeline in enumerate(pipelines, 2):
+        score = 0.3 if repeats else 0.0
+        group = told(number, pipeline, a=number, score=score, status=Status.DUPLICATE)
+        note = {"operator": "together", "added": ["sink"]}
+        proposal = replace(group.proposal, note=note)
+        memory.tell(replace(group, repeats=repeats, proposal=proposal))
+    assert memory.groups.idle == idle
 
 
 def test_effects_are_separated_from_parameters():

@@ -140,3 +140,30 @@ def test_a_space_in_which_nothing_changes_the_code_is_searched_to_its_end() -> N
         seen.add((proposals[0].configuration["A"], proposals[0].configuration["math"]))
         searcher.tell([kernel.observe(proposals[0])])
     assert len(seen) == 4
+
+
+def test_kinds_that_differ_anywhere_stay_apart() -> None:
+    """X as Y and Y as Z, then X unlike Z at one point: that X is as Y once more makes no Z of it."""
+    sameness = Sameness(Domain(space()))
+    x, y, z = O3, TWICE, "default<O1>,default<O3>"
+    number = 0
+
+    def tell(a: int, b: int, codes: dict[str, str]) -> None:
+        nonlocal number
+        first: dict[str, int] = {}
+        for passes, code in codes.items():
+            known = first.get(code)
+            status = Status.OK if known is None else Status.DUPLICATE
+            proposal = Proposal(configuration=at(a, b, passes=passes), origin="test")
+            sameness.tell(
+                Observation(trial=number, proposal=proposal, status=status, score=1.0, repeats=known)
+            )
+            first.setdefault(code, number)
+            number += 1
+
+    tell(1, 1, {x: "same", y: "same", z: "same"})
+    assert sameness.kind(x) == sameness.kind(y) == sameness.kind(z)
+    tell(2, 1, {z: "other", x: "own"})
+    assert sameness.kind(x) != sameness.kind(z)
+    tell(4, 1, {x: "again", y: "again"})
+    assert sameness.kind(x) != sameness.kind(z)

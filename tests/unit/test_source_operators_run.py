@@ -75,6 +75,26 @@ STORED = """void atax(const float *a, const float *x, float *y, float *tmp, int 
     }
 }
 """
+SHARED = """static float weighted(const float *row, const float *x, int n, float sum)
+{
+    for (int j = 0; j < n; j++)
+        sum += row[j] * x[j];
+    return sum;
+}
+
+void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
+{
+    for (int i = 0; i < m; i++)
+        tmp[i] = weighted(a + i * n, x, n, 0.0f);
+    for (int j = 0; j < n; j++)
+        y[j] = 0.0f;
+    for (int i = 0; i < m; i++) {
+        const float *row = a + i * n;
+        for (int j = 0; j < n; j++)
+            y[j] += row[j] * tmp[i];
+    }
+}
+"""
 SUBJECTS = {
     "update": ("gemm", UPDATE),
     "gemm": ("gemm", ""),
@@ -94,6 +114,9 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "pack": ("update", [{"op": "tile", "loops": ["i", "j", "k"]}]),
     "pad": ("in_place", [{"op": "tile", "loops": ["i", "j"]}, {"op": "register_block", "loops": ["i", "j"]}]),
     "align": ("in_place", [{"op": "register_block", "loops": ["i", "j"]}]),
+    # A function of the same file, a pointer into a row.
+    "inline_call": ("shared", []),
+    "forward_pointer": ("shared", []),
     "square": ("trmm", [{"op": "strip_mine", "loops": ["i"]}]),
     # Results that nothing reads again.
     "stream_stores": ("stored", []),
@@ -103,7 +126,7 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
 
 def subject(name: str) -> Task:
     """A small task; the kernel's text may stand in for the file's."""
-    spec, text = SUBJECTS.get(name, ("atax", STORED))
+    spec, text = SUBJECTS.get(name, ("atax", SHARED if name == "shared" else STORED))
     task = load_spec(KERNELS / f"{spec}.yaml")[0].task_with(seed=5)
     problems = tuple(Problem(sizes=p.sizes) for p in task.verify.problems)
     if text:

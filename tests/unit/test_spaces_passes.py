@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tuner.core.errors import SpecError
-from tuner.spaces.edits import Edit, EditKind, random_edit, random_prefix
+from tuner.spaces.edits import Edit, EditKind, random_edit, random_params, random_prefix
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.passes import Catalogue, PassSpace
 from tuner.spaces.pipeline import Pipeline
@@ -208,6 +208,11 @@ def test_options_that_end_the_compiler_are_never_drawn():
     draw = rng()
     for _ in range(400):
         assert "verify-fixpoint" not in random_prefix(CATALOGUE, draw).text.replace("no-verify-fixpoint", "")
+    # Nor is what keeps it from being on, as it is by itself, ever taken back.
+    info, params = CATALOGUE.passes["instcombine"], CATALOGUE.forms["instcombine"][0]
+    for _ in range(50):
+        params = random_params(info, params, draw)
+        assert "no-verify-fixpoint" in params
 
 
 def test_the_space_around_o3():

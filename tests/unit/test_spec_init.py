@@ -114,7 +114,7 @@ def test_what_cannot_be_known_is_said(tmp_path: Path) -> None:
     assert "role: inout" in a
     assert "indices" in at
     assert "randint: [0, n]" in at
-    assert "value: 1.0" in scale
+    assert "value: 0.75" in scale
     assert "check: the value" in scale
     assert "check" not in n
     assert "check: the value" in mode

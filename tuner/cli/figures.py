@@ -138,7 +138,7 @@ class Figures:
 
     def _on_choice(self, body: Mapping[str, Any]) -> None:
         self.phase = "confirming"
-        self.finals, self.finals_wanted = 0, 2 * self._settings["confirm_processes"]
+        self.finals, self.finals_wanted = 0, 2 * body.get("pairs", self._settings["confirm_processes"])
 
     def _on_final(self, body: Mapping[str, Any]) -> None:
         self.finals += 1
@@ -182,7 +182,7 @@ class Figures:
     def trials(self) -> str:
         """How many, by status."""
         parts = [f"{count} {status}" for status, count in sorted(self.statuses.items())]
-        return f"{self.total}{self.of_variants()}: " + ", ".join(parts)
+        return f"{self.total}{self.of_variants()}" + (": " + ", ".join(parts) if parts else "")
 
     def devices(self) -> str:
         """How many there are and why one is gone; empty for a run that never had more than one."""

@@ -176,7 +176,7 @@ def _print_report(report: RecordReport, as_json: bool) -> None:
     if as_json:
         print(json.dumps(report.to_json()))
         return
-    for note in report.notes:
+    for note in (*report.notes, *([report.saving] if report.saving else [])):
         print(f"note: {note}", file=sys.stderr)
     for path in (*report.recordings, *report.specs):
         print(f"wrote {path}")

@@ -55,7 +55,9 @@ def print_result(result: Result) -> None:
         print(f"  variants   {_variants(summary.evolution)}")
     if summary.recalled:
         near = ", ".join(f"{source['kernel']} ({source['speedup']:.2f}x)" for source in summary.recalled)
-        print(f"  library    tried first what runs of similar kernels had found: {near}")
+        tried, best = summary.advised
+        came = f"; {tried} variants, {best} the best at once" if tried else ""
+        print(f"  library    tried first what runs of similar kernels had found: {near}{came}")
     if summary.light is not None and summary.light[1] is not None and summary.light[1] <= LIGHT_SHOWN:
         print(f"  light      the best took {summary.light[1]:.2f} times what this machine needs at least")
     if summary.savings is not None:
@@ -67,6 +69,8 @@ def print_result(result: Result) -> None:
         print(
             f"  baseline   {rival['name']}, same budget: {value:.2f}x [{low:.2f}, {high:.2f}] ({rival['claim']})"
         )
+    if outcome.far and outcome.device:
+        print(f"  device     {outcome.device}")
     if summary.devices:
         _print_devices(summary.devices)
     counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)

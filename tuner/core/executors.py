@@ -88,10 +88,19 @@ Job = BuildJob | BaselineJob | EvaluateJob | FreshJob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """A verdict, and the measurements of each round by problem; a failure is the last of them."""
+    """What one evaluation gave.
+
+    Attributes:
+        verdict: of the verification.
+        rounds: the measurements of each round by problem; a failure is the last of them.
+        idle_s: between the job before it and this one, by the device's own clock; 0 for its first.
+        busy_s: that it took, by the same clock.
+    """
 
     verdict: Verdict
     rounds: tuple[tuple[Measurement, ...], ...] = ()
+    idle_s: float = 0.0
+    busy_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ __all__ = [
     "mean_interval",
     "median",
     "median_interval",
+    "pairs_for",
     "race",
     "weighted_geometric_mean",
 ]
@@ -218,6 +219,29 @@ def confirm_verdict(
     else:
         claim = "none"
     return Confirmation(claim=claim, interval=interval, look=look)
+
+
+def pairs_for(spreads: Sequence[Sequence[float]], half_width: float) -> int:
+    """Pairs of processes with which a confirmation's interval will be about so narrow.
+
+    The number is fixed before the confirmation, by samples that it does not use, so it is no look at the result and
+    costs no error: with variance ``v`` of each side a look's half width is ``q sqrt(2 v / n)``.
+
+    Args:
+        spreads: process medians of candidates on this machine, of each at least two; others are passed over.
+        half_width: wanted, of the logarithm of the ratio.
+
+    Returns:
+        0 where the spread is not known.
+
+    Raises:
+        ValueError: a value that is not a time.
+    """
+    variances = [_moments(values)[1] for values in spreads if len(values) > 1]
+    if not variances:
+        return 0
+    quantile = _t_quantile(1 - LOOK_ALPHA, math.inf)
+    return math.ceil(2 * math.fsum(variances) / len(variances) * (quantile / half_width) ** 2)
 
 
 def choose(finalists: Mapping[int, Sequence[float]]) -> int:

@@ -179,10 +179,9 @@ def space_of_run(path: Path) -> RecordedSpace:
             compile_s=_compile_s(source),
             run_s=sum(times),
         )
-    start = state.start or {}
     return RecordedSpace(
         kernel=spec.name,
-        device=str((start.get("environment") or {}).get("backend", {}).get("device", "")),
+        device=state.device,
         parameters=parameters,
         rows=rows,
         source={"format": "run"},
@@ -217,10 +216,9 @@ def t4_of_run(path: Path) -> dict[str, Any]:
                 "measurements": [{"name": "time", "value": value, "unit": "ms"}],
             }
         )
-    device = str((state.start or {}).get("environment", {}).get("backend", {}).get("device", ""))
     return {
         "schema_version": "1.0.0",
-        "metadata": {"timeunit": "milliseconds", "kernel": spec.name, "device": device},
+        "metadata": {"timeunit": "milliseconds", "kernel": spec.name, "device": state.device},
         "results": results,
     }
 

@@ -20,6 +20,7 @@ DEFAULT_EVALUATIONS = 200
 SEVERAL = "surrogate"
 """The searcher that knows several objectives."""
 SIMPLER = 6
+CONFIRM_WIDTH = 0.05
 """Proposals with less changed than the best candidate has, at most."""
 CONFIRM_S = 30.0
 """Least seconds kept for choosing and confirming where the source evolves, as far as that is not most of the time."""
@@ -93,7 +94,14 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
         recall=options.library is not None,
         objectives=spec.objectives,
         ablate=search.ablate,
-        **{"timely": True, "simplest": True, "simpler": SIMPLER, **more, **dict(options.settings or {})},
+        **{
+            "timely": True,
+            "simplest": True,
+            "simpler": SIMPLER,
+            "confirm_width": CONFIRM_WIDTH,
+            **more,
+            **dict(options.settings or {}),
+        },
     )
 
 

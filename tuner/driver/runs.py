@@ -190,14 +190,15 @@ def beginning(
     if options.require_sandbox:
         require_sandbox(backend, spec.task.target)
     llm, cassette = models_of(spec, options.llm)
+    several = executor is not None
     if llm is None:
         executor = executor or beside(backend, spec.task.target, workers_of(options))
-    settings = replace(settings_of(spec, options, llm), fleet=executor is not None)
+    settings = replace(settings_of(spec, options, llm), fleet=executor is not None, stocked=several)
     if shared is not None:
         settings = replace(settings, shared=shared, evaluations=shared.evaluations)
     first = first_event(spec, options, settings, backend, cassette=cassette)
     library = None if options.library is None else Library(options.library)
-    memory = Memory(library, first.task.kernel, first.space)
+    memory = Memory(library, first.task, first.space)
     correspondent = correspondent_of(llm, first.body, first.text)
     evaluation = backend.prepare(first.task, workers=workers_of(options))
     with contextlib.closing(evaluation), _carrying(correspondent):

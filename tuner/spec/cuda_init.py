@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tuner.core.errors import UsageError
 from tuner.spec.init_device import LOOPED_ALONE, loops_over, reads_next
 from tuner.spec.init_template import namespaces
+from tuner.spec.signature import first_value
 from tuner.spec.structures import structure
 from tuner.spec.yaml_places import closest
 
@@ -308,7 +309,7 @@ class _Writer:
 
     def _argument(self, p: Parameter) -> str:
         if not p.pointer:
-            value = p.name if p.name in self._sizes else "1.0" if p.dtype.startswith("float") else "1"
+            value = p.name if p.name in self._sizes else first_value(p.dtype)
             note = "" if p.name in self._sizes else "  # check: the value"
             return f"{{name: {p.name}, dtype: {p.dtype}, value: {value}}}{note}"
         shape = ", ".join(self._extents()) or "1024"

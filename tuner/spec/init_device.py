@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.spec.macros import macros_of, of_problem, spread
-from tuner.spec.signature import CType, Function
+from tuner.spec.signature import CType, Function, first_value
 
 __all__ = ["LOOPED_ALONE", "MISSING_BLOCK", "device_spec", "loops_over", "reads_next"]
 
@@ -172,7 +172,7 @@ def _argument(name: str, kind: CType, guess: _Guess, text: str) -> str:
     dtype = kind.dtypes[0] if kind.dtypes else "float32"
     notes = [] if kind.dtypes else [f"check: the type behind `{kind.text}`"]
     if not kind.pointer:
-        value = name if name in guess.sizes else ("1.0" if dtype.startswith("float") else "1")
+        value = name if name in guess.sizes else first_value(dtype)
         if name not in guess.sizes:
             notes.append("check: the value")
         return _noted(f"  - {{name: {name}, dtype: {dtype}, value: {value}}}", "; ".join(notes))

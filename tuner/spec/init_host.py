@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tuner.spec.accesses import Findings, Use
 from tuner.spec.macros import Macros, of_problem, spread
-from tuner.spec.signature import CType, Function
+from tuner.spec.signature import CType, Function, first_value
 
 __all__ = ["host_spec"]
 
@@ -151,7 +151,7 @@ class _Writer:
         if name in self._sizes:
             value = name
         else:
-            value = "1.0" if dtype.startswith("float") else "1"
+            value = first_value(dtype)
             notes.append("check: the value")
         return _Line(f"  - {{name: {name}, dtype: {dtype}, value: {value}}}", "; ".join(notes))
 

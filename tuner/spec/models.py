@@ -6,6 +6,10 @@ files nor know places: errors carry the path of keys.
 
 from __future__ import annotations
 
+import ast
+import inspect
+import sys
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
@@ -70,9 +74,8 @@ Size = Annotated[int, Field(ge=1, le=(1 << 62) - 1)]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    # Not `use_attribute_docstrings`, which reads this file for every class at every start.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class KernelModel(_Model):
@@ -376,6 +379,10 @@ def schema() -> dict[str, Any]:
     """The JSON Schema of a spec (draft 2020-12): one kernel, or a list `kernels` with common keys beside it."""
     one = SpecModel.model_json_schema()
     definitions = one.pop("$defs", {})
+    for name, described in _attribute_docstrings().items():
+        keys = (one if name == SpecModel.__name__ else definitions.get(name, {})).get("properties", {})
+        for key in described.keys() & keys.keys():
+            keys[key].setdefault("description", described[key])
     one.pop("title", None)
     keys = one["properties"]
     common = {name: {"$ref": f"#/$defs/Kernel/properties/{name}"} for name in keys}
@@ -395,3 +402,20 @@ def schema() -> dict[str, Any]:
         "anyOf": [{"$ref": "#/$defs/Kernel"}, several],
         "$defs": {**definitions, "Kernel": one, "Entry": {**one, "required": []}},
     }
+
+
+def _attribute_docstrings() -> dict[str, dict[str, str]]:
+    """The text below each key of each model of this file, by class and key."""
+    found: dict[str, dict[str, str]] = {}
+    for model in ast.parse(inspect.getsource(sys.modules[__name__])).body:
+        if isinstance(model, ast.ClassDef):
+            found[model.name] = {
+                key.target.id: inspect.cleandoc(text.value.value)
+                for key, text in pairwise(model.body)
+                if isinstance(key, ast.AnnAssign)
+                and isinstance(key.target, ast.Name)
+                and isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+                and isinstance(text.value.value, str)
+            }
+    return found

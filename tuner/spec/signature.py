@@ -20,7 +20,7 @@ from tuner.core.types import Source, Value
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 
-__all__ = ["DTYPES", "CType", "Function", "Node", "SourceReader", "walk"]
+__all__ = ["DTYPES", "CType", "Function", "Node", "SourceReader", "first_value", "walk"]
 
 Node = dict[str, Any]
 """One node of clang's JSON syntax tree."""
@@ -379,3 +379,11 @@ def _with_aliases(function: Function, known: Mapping[str, tuple[str, int]]) -> F
         kernel=function.kernel,
         tree=function.tree,
     )
+
+
+def first_value(dtype: str) -> str:
+    """A number for a scalar of which nothing is known.
+
+    With a factor of one, or ``1 - x`` of one, wrong code gives right results.
+    """
+    return "0.75" if dtype.startswith("float") else "1"

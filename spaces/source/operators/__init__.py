@@ -9,6 +9,7 @@ from tuner.spaces.source.operators import (
     arrays,
     blocking,
     branches,
+    calls,
     coarsen,
     device_hints,
     diagonals,
@@ -16,6 +17,8 @@ from tuner.spaces.source.operators import (
     hints,
     lanes,
     nests,
+    peeling,
+    pointers,
     ranges,
     scalars,
     skewing,
@@ -41,13 +44,15 @@ _HOST = (
     skewing,
     diagonals,
     streaming,
+    peeling,
 )
+_OPENING = (calls, pointers)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
-    {operator.name: operator for module in (*_HOST, *_DEVICE) for operator in module.OPERATORS}
+    {operator.name: operator for module in (*_HOST, *_DEVICE, *_OPENING) for operator in module.OPERATORS}
 )
 """Every operator by the name that edits give it."""
 
-MOVES = 4
+MOVES = 5
 """The newest set of moves, recipes included. A run keeps the one that it began with."""

@@ -7,13 +7,14 @@ An operator is a pure function from a function's tree and an edit's arguments to
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from tuner.spaces.source.dependence import Dependences, dependences
 from tuner.spaces.source.kinds import Refused, is_integer, is_pure, types_of
+from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.syntax import (
     Block,
     Comment,
@@ -86,6 +87,7 @@ class Operator:
         checked: whether a dependence analysis, or the kind of change itself, shows that results stay the same;
             else only the verification stands between a wrong candidate and the search.
         raw: whether it changes statements without any idea behind it, so that it is worth few tries.
+        opens: whether it only makes way for other operators, so that it is proposed with them and never alone.
         languages: that it writes.
         since: the first set of moves that has it, so that what earlier runs proposed can be derived again.
     """
@@ -96,6 +98,7 @@ class Operator:
     sites: Callable[[Function, bool], Iterable[dict[str, Any]]]
     checked: bool = True
     raw: bool = False
+    opens: bool = False
     languages: tuple[str, ...] = ("c", "c++", "opencl", "cuda")
     since: int = 1
 
@@ -121,7 +124,7 @@ def parameter(
 ) -> dict[str, Any]:
     """A new tunable for an edit, with a name that is free."""
     known = _words(function.source) | {d.name for d in function.defines} | set(taken)
-    name = _unused(re.sub(r"\W", "_", stem).upper(), known)
+    name = unused(re.sub(r"\W", "_", stem).upper(), known)
     return {"name": name, "values": list(values), "default": default}
 
 
@@ -157,15 +160,7 @@ def names_taken(function: Function) -> set[str]:
 
 def fresh_name(function: Function, stem: str, taken: Iterable[str] = ()) -> str:
     """An identifier that nothing in the file uses."""
-    return _unused(stem, names_taken(function) | set(taken))
-
-
-def _unused(stem: str, known: Collection[str]) -> str:
-    name, number = stem, 1
-    while name in known:
-        number += 1
-        name = f"{stem}_{number}"
-    return name
+    return unused(stem, names_taken(function) | set(taken))
 
 
 def fresh_key(function: Function, key: str, taken: Iterable[str] = ()) -> str:

@@ -32,6 +32,11 @@ INDEX_FILE = "kernels.json"
 EVALUATIONS = 60
 """The budget that a spec of one kernel gets; twice as many are shared by several, in proportion to their time."""
 LEAST_EVALUATIONS = 10
+_CALLS = 5
+"""Of a candidate that is as fast as the best: two to verify it, three to time it."""
+_BUILD_S = 0.5
+"""About what building a candidate and starting its process take (benchmarks/results)."""
+_WORTH = 5.0
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _WRITERS = MappingProxyType(
     {
@@ -73,6 +78,18 @@ class RecordReport:
     specs: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
     index: Path | None = None
+
+    @property
+    def saving(self) -> str:
+        """A line where replay saves little against running the application again; else empty."""
+        launches = [use.seconds / use.launches for use in self.ran.kernels if use.launches]
+        candidate_s = _BUILD_S + _CALLS * max(launches, default=0.0)
+        if not self.recordings or self.ran.wall_s >= _WORTH * candidate_s:
+            return ""
+        return (
+            f"the run took {self.ran.wall_s:.1f} s, and a candidate by replay takes about {candidate_s:.1f} s"
+            f" (a build and {_CALLS} launches): this saves little; a longer run gains more"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The object behind ``--json``."""
@@ -134,7 +151,8 @@ def notes_of(ran: Ran) -> list[str]:
         notes.append(f"the application {ran.ended_badly}; what it had launched until then is recorded")
     for use in ran.kernels:
         notes += [
-            f"{count} launches of {use.name} cannot be recorded: {why}" for why, count in use.refused.items()
+            f"{count} launch{'es' if count > 1 else ''} of {use.name} cannot be recorded: {why}"
+            for why, count in use.refused.items()
         ]
     return notes
 

@@ -16,7 +16,11 @@ __all__ = ["Outcome", "outcome"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A run that has ended or was interrupted; ``path`` is ``None`` where its baseline failed."""
+    """A run that has ended or was interrupted.
+
+    ``path`` is ``None`` where its baseline failed; ``far`` is whether devices of a cluster timed it, which need not be
+    like the driver's own, so that it has to be said which they were.
+    """
 
     path: Path | None
     kernel: str
@@ -25,6 +29,7 @@ class Outcome:
     summary: Summary
     failed: bool
     interrupted: bool
+    far: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The object behind ``--json``."""
@@ -46,10 +51,11 @@ def outcome(path: Path, state: RunState) -> Outcome:
         path=path,
         kernel=start["name"],
         backend=start["backend"],
-        device=str(start["environment"]["backend"].get("device", "")),
+        device=state.device,
         summary=summary,
         failed=ended_by == "baseline" or state.trials[0].status not in (None, Status.OK),
         interrupted=state.end is None,
+        far=state.settings.stocked,
     )
 
 

@@ -21,7 +21,7 @@ from tuner.driver.state.evolution import spread
 from tuner.driver.state.lineage import Reduction
 from tuner.driver.state.objectives import FrontPoint, pareto
 from tuner.driver.state.run import RunState
-from tuner.driver.state.settings import REMIX
+from tuner.driver.state.settings import LIBRARY, REMIX
 from tuner.driver.state.trials import TrialState
 
 __all__ = ["SCHEMA_VERSION", "Summary", "search_times_s", "summarise"]
@@ -128,6 +128,7 @@ class Summary:
         light: seconds that a call takes at least (geometric mean over problems), and how many times that the best
             trial took; ``None`` where nothing is known, the second one where the bound was disproved.
         recalled: near runs of the library; ``None`` where it was not looked at.
+        advised: how many variants were tried because of them, and how many of those were the best at once.
         savings: what the cost model saved; ``None`` where it was not asked.
         pareto: where there are several objectives the trials that nothing beats in all of them, fastest first; their
             values are the search's, unlike the claim, which is about time and confirmed.
@@ -157,6 +158,7 @@ class Summary:
     evolution: Lineage | None = None
     savings: Savings | None = None
     recalled: tuple[Mapping[str, Any], ...] | None = None
+    advised: tuple[int, int] = (0, 0)
     light: tuple[float, float | None] | None = None
     llm: Correspondence = field(default_factory=Correspondence)
     pareto: tuple[FrontPoint, ...] = ()
@@ -209,6 +211,7 @@ class Summary:
             **more,
             "light": self._light_json(),
             "library": None if self.recalled is None else [dict(source) for source in self.recalled],
+            **({"advised": {"tried": self.advised[0], "best": self.advised[1]}} if self.advised[0] else {}),
             "cost_model": None if self.savings is None else self.savings.to_json(),
             **({"simplest": dict(self.simplest)} if self.simplest else {}),
             **({"ablation": [w.to_json() for w in self.ablation]} if self.ablation else {}),
@@ -280,6 +283,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         compared=comparisons(state),
         light=_light(state),
         recalled=None if state.recalled is None else tuple(state.recalled),
+        advised=_advised(state),
         savings=savings(state) if state.judgings or state.settings.ranked else None,
         evolution=_lineage(state, best) if state.settings.evolution is not None else None,
         llm=_correspondence(state),
@@ -289,6 +293,11 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         ablation=worths(state),
         devices=device_shares(state),
     )
+
+
+def _advised(state: RunState) -> tuple[int, int]:
+    own = [v for v in state.variants.values() if v.origin == LIBRARY]
+    return len(own), sum(v.score is not None and not v.vain for v in own)
 
 
 def _light(state: RunState) -> tuple[float, float | None] | None:

@@ -11,8 +11,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.special import betaincinv
-
 from tuner.core.types import Stage, Status
 from tuner.driver.state.judged import AUDIT, PASS, PRUNE
 from tuner.driver.state.run import RunState
@@ -97,9 +95,16 @@ def savings(state: RunState) -> Savings:
         passed_over=seen["passed"],
         audits=audits,
         losses=losses,
-        loss_bound=1.0 if losses == audits else float(betaincinv(losses + 1, audits - losses, CONFIDENCE)),
+        loss_bound=_loss_bound(losses, audits),
         coverage=1.0 - losses / audits if audits else None,
         fit_s=state.fit_s,
         cut={stage: body["cut"] for stage, body in sorted(state.judgings.items())},
         why={stage: body["why"] for stage, body in sorted(state.judgings.items())},
     )
+
+
+def _loss_bound(losses: int, audits: int) -> float:
+    """The upper end of an exact interval for the share of losses (Clopper and Pearson, 1934)."""
+    from scipy.special import betaincinv
+
+    return 1.0 if losses == audits else float(betaincinv(losses + 1, audits - losses, CONFIDENCE))

@@ -13,9 +13,13 @@ import math
 
 from tuner.core.types import BASELINE
 from tuner.driver.plan import consulting
-from tuner.driver.plan.actions import Action, Ask, Decide, Reduce
+from tuner.driver.plan.actions import Action, Ask, Decide, Propose, Reduce
 from tuner.driver.state.lineage import HOPELESS, ORIGINAL, VariantState
 from tuner.driver.state.run import MOST_KEPT, RunState
+from tuner.driver.state.settings import LIBRARY
+
+IN_VAIN = 2
+"""Variants of earlier runs that may disappoint."""
 
 LAST = 3
 """How many variants are tuned on when no new ones are wanted."""
@@ -65,6 +69,9 @@ def search_action(state: RunState) -> Action | None:
     due = consulting.due_action(state, in_time=_in_time(state))
     if due is not None:
         return due
+    advised = _advised(state) if early else None
+    if advised is not None:
+        return advised
     for variant in state.variants.values():
         if not variant.settled:
             return _ask(state, variant)
@@ -86,6 +93,20 @@ def search_action(state: RunState) -> Action | None:
     rung = promoted.rung + 1
     body = {"variant": promoted.number, "rung": rung, "target": evolution.rung(rung)}
     return Decide(kind="promote", body=body)
+
+
+def _advised(state: RunState) -> Action | None:
+    """The next variant that earlier runs advise; ``None`` when there are no more, or two were in vain."""
+    own = [v for v in state.variants.values() if v.origin == LIBRARY]
+    untried = next((v for v in own if not v.finished and not v.settled), None)
+    if untried is not None:
+        return _ask(state, untried)
+    vain = state.advised - len(own) + sum(v.score is None or v.vain for v in own)
+    if state.advised < len(state.advice) and vain < IN_VAIN:
+        return Propose(number=state.proposed, proposer=LIBRARY)
+    # What was the best of all when it was tried, and is no more, gets no more trials.
+    best = next((v for v in own if not v.settled and v.rung == 0), None)
+    return None if best is None else _ask(state, best)
 
 
 def minimise_action(state: RunState, reason: str) -> Action | None:
@@ -138,7 +159,9 @@ def _ask(state: RunState, variant: VariantState) -> Ask:
     settings = state.settings
     left = math.inf if settings.evaluations is None else settings.evaluations - state.evaluations
     count = min(settings.batch, left, variant.target - len(variant.trials))
-    if variant.score is None and len(variant.trials) < HOPELESS:
+    if variant.origin == LIBRARY and not variant.finished:
+        count = min(count, 1)
+    elif variant.score is None and len(variant.trials) < HOPELESS:
         count = min(count, HOPELESS - len(variant.trials))
     return Ask(first=state.next_trial, count=int(count), variant=variant.number)
 

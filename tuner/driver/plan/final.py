@@ -95,7 +95,26 @@ def _choose(state: RunState, alive: list[int]) -> Action:
     body: dict[str, Any] = {"chosen": chosen, "medians": medians}
     if state.settings.simplest:
         body["fastest"] = fastest
+    pairs = _pairs(state)
+    if pairs > state.settings.confirm_processes:
+        body["pairs"] = pairs
     return Decide(kind="choice", body=body)
+
+
+def _pairs(state: RunState) -> int:
+    """Processes of each side that confirming takes, by the spread that choosing found on this machine.
+
+    Fixed before the first of them is measured: to stop when the interval is narrow enough would be a look at it.
+    """
+    settings = state.settings
+    if not settings.confirm_width or settings.minutes is None:
+        return settings.confirm_processes
+    spreads: dict[int, list[float]] = {}
+    for sample in state.finals["choose"]:
+        if _ok(sample):
+            spreads.setdefault(sample.trial, []).append(_composite(state, sample))
+    found = statistics.pairs_for(list(spreads.values()), settings.confirm_width)
+    return max(settings.confirm_processes, min(found, settings.confirm_growth * settings.confirm_processes))
 
 
 def _far_ahead(state: RunState, alive: list[int]) -> bool:
@@ -119,7 +138,7 @@ def _confirm(state: RunState, chosen: int) -> Action:
     samples = state.finals["confirm"]
     looks = state.verdicts
     offset = CONFIRM_FROM * (1 + len(state.out_of_final))
-    wanted = settings.confirm_processes * (looks + 1)
+    wanted = int(state.choice.get("pairs", settings.confirm_processes)) * (looks + 1)
     done = len({s.number for s in samples})
     for number in range(offset, offset + wanted):
         missing = [

@@ -33,9 +33,6 @@ from tuner.driver.state.trials import TrialState
 
 __all__ = ["decision", "effects"]
 
-SPARE = 4
-"""One candidate for so many devices is kept ready, so that none waits for a proposal and a build."""
-
 
 def decision(state: RunState) -> Action | None:
     """What is to be decided or proposed now; ``None`` where only something from outside leads on."""
@@ -44,14 +41,12 @@ def decision(state: RunState) -> Action | None:
     # Before what is beyond the budget is closed: of a pool the best are to be kept, not the first.
     asked = pruning.judge_asked(state)
     if asked is not None:
-        return replace(asked, keep=max(1, _demand(state, _unplaced(state) - len(asked.trials))))
+        unplaced = _unplaced(state)
+        demand = _demand(state, unplaced - len(asked.trials), len(state.queue) - unplaced)
+        return replace(asked, keep=max(1, demand))
     # Asked after every event, with most of the queue on devices: one look at it serves all that follows.
-    trials = state.trials
-    loose = [
-        (before, trial)
-        for before, n in enumerate(state.queue)
-        if (trial := trials[n]).lane is None or trial.verify is not None or n == BASELINE
-    ]
+    trials, away = state.trials, state.away
+    loose = [(before, trials[n]) for before, n in enumerate(state.queue) if n not in away]
     ended = _ended(state, loose)
     if ended is not None:
         return ended
@@ -70,8 +65,8 @@ def decision(state: RunState) -> Action | None:
     if isinstance(action, Decide | Dissect):
         return action
     if state.final_lane is None:
-        lane = _free_lanes(state, calibrated=True)[:1]
-        return Decide(kind="settle", body={"lane": lane[0].number}) if lane else None
+        lane = _freest(state, calibrated=True)
+        return None if lane is None else Decide(kind="settle", body={"lane": lane.number})
     return None
 
 
@@ -142,7 +137,7 @@ def _only_waits(state: RunState, trial: TrialState) -> bool:
 def _judge_built(state: RunState) -> Judge | None:
     """Builds that the cost model has to look at, when a device has room for one."""
     built = pruning.judge_built(state)
-    if built is None or not _free_lanes(state, calibrated=True):
+    if built is None or _freest(state, calibrated=True) is None:
         return None
     trials = tuple(n for n in built.trials if state.trials[n].lane is None)
     return replace(built, trials=trials) if trials else None
@@ -163,29 +158,33 @@ def _placement(state: RunState, waiting: Sequence[TrialState]) -> Decide | None:
     if not waiting:
         return None
     first = waiting[0].number == BASELINE
-    free = _free_lanes(state, calibrated=not first)
-    if not free:
+    free = _freest(state, calibrated=not first)
+    if free is None:
         return None
-    running = {t.build["key"] for n in state.queue if (t := state.trials[n]).lane is not None and t.build}
     for trial in waiting:
         assert trial.build is not None
         # Equal work is done once: who builds to what is being timed waits for its time.
-        if trial.build["key"] not in running:
+        if trial.build["key"] not in state.running:
             rival = None if first else BASELINE if state.best is None else state.best
-            return Decide(kind="place", trial=trial.number, body={"lane": free[0].number, "rival": rival})
+            return Decide(kind="place", trial=trial.number, body={"lane": free.number, "rival": rival})
     return None
 
 
-def _free_lanes(state: RunState, *, calibrated: bool) -> list[Lane]:
-    """Devices that can be given a trial, those that stand idle first."""
-    free = [
-        lane
-        for lane in state.lanes.values()
+def _freest(state: RunState, *, calibrated: bool) -> Lane | None:
+    """The device with the least to do of those that can be given a trial, the first of equals."""
+    found = None
+    least = math.inf
+    for lane in state.lanes.values():
         # First what most devices fail on: this is asked for every trial, with all devices.
-        if len(lane.trials) <= lane.quick and lane.usable
-        if not calibrated or (lane.calibrated and not _wants_control(state, lane))
-    ]
-    return sorted(free, key=lambda lane: (len(lane.trials), lane.number))
+        count = len(lane.trials)
+        if count > lane.ahead or count >= least or not lane.usable:
+            continue
+        if calibrated and (not lane.calibrated or _wants_control(state, lane)):
+            continue
+        if not count:
+            return lane
+        found, least = lane, count
+    return found
 
 
 def _wants_control(state: RunState, lane: Lane) -> bool:
@@ -222,7 +221,7 @@ def _search(state: RunState, ready: int) -> Action | None:
 
 def _ask(state: RunState, ready: int) -> Ask | None:
     """As many proposals as devices have room for, and a few to be ready for those that come free."""
-    wanted = _demand(state, ready)
+    wanted = _demand(state, ready, len(state.queue) - ready)
     if state.limit is not None:
         wanted = min(wanted, state.limit - state.evaluations - len(state.queue))
     wanted = int(min(wanted, state.settings.proposals - state.next_trial))
@@ -233,17 +232,19 @@ def _unplaced(state: RunState) -> int:
     return sum([state.trials[n].lane is None for n in state.queue])
 
 
-def _demand(state: RunState, ready: int) -> int:
+def _demand(state: RunState, ready: int, placed: int) -> int:
     """How many candidates are wanted more than there are; 0 while enough are ready.
 
     Args:
         state: of the run.
-        ready: candidates that wait for a device.
+        ready: candidates that wait for a device, or for their build.
+        placed: candidates that are on a device.
     """
-    if ready > -(-len(state.lanes) // SPARE) // 2:
-        return 0
-    lanes = [lane for lane in state.lanes.values() if lane.usable]
-    spare = -(-len(lanes) // SPARE)
-    if ready > spare // 2:
-        return 0
-    return sum(lane.room for lane in lanes) + spare - ready
+    stock = state.stock
+    if not state.settings.stocked:
+        # Of records of earlier versions: who was being built counted as ready for a device that had room already.
+        if ready > stock.spare // 2:
+            return 0
+        return sum(lane.room for lane in state.lanes.values() if lane.usable) + stock.spare - ready
+    room = max(0, stock.room - placed)
+    return 0 if ready - room > stock.spare // 2 else room + stock.spare - ready

@@ -10,10 +10,10 @@ from tuner.core import statistics
 from tuner.core.types import Status
 from tuner.driver.state.lineage import ORIGINAL, Judgement, Reduction, VariantState
 from tuner.driver.state.run import RunState
-from tuner.driver.state.settings import REMIX
+from tuner.driver.state.settings import LIBRARY, REMIX
 from tuner.driver.state.trials import TrialState
 
-__all__ = ["APPLY", "judge", "outclassed", "reduced", "spread"]
+__all__ = ["APPLY", "judge", "outclassed", "reduced", "review", "spread"]
 
 _FEWEST_CALLS = 3
 """Timed calls under which there is no interval."""
@@ -25,6 +25,9 @@ def _apply_variant(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
     number = len(state.variants)
     if "call" in body:
         state.exchanges.use(body, None if made is None else number)
+    elif body.get("proposer") == LIBRARY:
+        # No proposer is the better for it.
+        state.advised += 1
     elif body["purpose"] == "propose":
         state.barren = 0 if made is not None else state.barren + 1
         if made is not None:
@@ -65,17 +68,35 @@ def _apply_minimise(state: RunState, _: int | None, body: Mapping[str, Any]) -> 
 
 
 def outclassed(state: RunState, variant: VariantState) -> bool:
-    """Whether a new variant is so far behind the best of all that tuning will not bring it back."""
+    """Whether a new variant is so far behind the best of all that tuning will not bring it back.
+
+    One that earlier runs advise has to be the best of all at once.
+    """
     evolution, best = state.settings.evolution, state.best
     if evolution is None or best is None or variant.score is None or variant.purpose != "propose":
         return False
     score = state.trials[best].score
+    if variant.origin == LIBRARY and variant.rung == 0:
+        others = (v.score for v in state.variants.values() if v is not variant and v.score is not None)
+        return variant.score >= min(others, default=0.0)
     return (
         variant.number != ORIGINAL
         and variant.rung == 0
         and score is not None
         and variant.score > score + evolution.hopeless
     )
+
+
+def review(state: RunState, own: VariantState) -> None:
+    """Notes which of the variants that earlier runs advise are not, or no longer, the best of all."""
+    if own.origin != LIBRARY:
+        return
+    own.vain = own.vain or (len(own.finished) == 1 and (own.score is None or own.outclassed))
+    for variant in state.variants.values():
+        waiting = variant.finished and len(variant.finished) == len(variant.trials) and not variant.settled
+        if variant is not own and variant.origin == LIBRARY and waiting:
+            variant.outclassed = outclassed(state, variant)
+            judge(state, variant)
 
 
 def judge(state: RunState, variant: VariantState) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 from tuner.core.types import BASELINE, Stage, Status
 from tuner.driver.state import evolution
+from tuner.driver.state.advice import Advice
 from tuner.driver.state.bounds import disproves
 from tuner.driver.state.dissection import Dissection
-from tuner.driver.state.evolution import judge, outclassed, reduced
+from tuner.driver.state.evolution import judge, outclassed, reduced, review
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.judged import KEEP, PASS, Judged
 from tuner.driver.state.lanes import Lane
@@ -47,6 +48,7 @@ def _apply_start(state: RunState, _: int | None, body: Mapping[str, Any]) -> Non
     state.trials[BASELINE] = TrialState(number=BASELINE, proposal=proposal)
     state.queue = [BASELINE]
     evolution = state.settings.evolution
+    state.stock.grows = state.settings.stocked and evolution is None
     original = VariantState(number=ORIGINAL, trials=[BASELINE])
     if evolution is not None:
         original.digest, original.structure = body["variant"]["digest"], body["variant"]["structure"]
@@ -85,6 +87,7 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
 def _apply_recall(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.recalled = body["sources"]
     state.firsts = tuple(proposal_from_json(value, state._blob) for value in body.get("firsts", ()))
+    state.advice = tuple(Advice.from_json(value, state._blob) for value in body.get("advice", ()))
     # Of records of earlier versions, which tried all of them at once.
     _take_proposals(state, body)
 
@@ -155,6 +158,7 @@ def _apply_baseline(state: RunState, _: int | None, body: Mapping[str, Any]) -> 
 def _apply_verify(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
     state.trials[number].verify = body
+    state.away.discard(number)
     state.trials[number].ran_s += state.passed_s
     if number == BASELINE:
         state.prepared_s += state.passed_s
@@ -173,6 +177,7 @@ def _apply_control(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
     lane = state.lanes.get(body.get("lane", -1))
     if lane is not None:
         lane.controlled(body["medians_s"])
+        state.stock.count(state.lanes.values())
         return
     state.since_control = 0
     if body["medians_s"] is not None:
@@ -182,14 +187,17 @@ def _apply_control(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
 def _apply_lane(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     lane = Lane(number=body["lane"], device=body["device"], node=body.get("node", ""))
     state.lanes[lane.number] = lane
+    state.stock.count(state.lanes.values())
 
 
 def _apply_lane_lost(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     lane = state.lanes[body["lane"]]
     lane.alive, lane.lost = False, body.get("reason", "")
     for number in lane.trials:
+        state.back(state.trials[number])
         state.trials[number].set_back()
     lane.trials = []
+    state.stock.count(state.lanes.values())
     if state.final_lane == lane.number:
         # Samples of two devices do not go together: what was begun on this one begins anew on another.
         state.final_lane = None
@@ -202,9 +210,9 @@ def _apply_lane_lost(state: RunState, _: int | None, body: Mapping[str, Any]) ->
 
 def _apply_place(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
-    state.lanes[body["lane"]].trials.append(number)
     trial = state.trials[number]
-    trial.lane, trial.rival, trial.placed_s = body["lane"], body["rival"], state.clock_s
+    trial.rival, trial.placed_s = body["rival"], state.clock_s
+    state.placed(trial, body["lane"])
 
 
 def _apply_settle(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
@@ -226,7 +234,7 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
         state.light_disproved = True
     lane = None if trial.lane is None else state.lanes[trial.lane]
     if lane is not None:
-        lane.ended(number, trial.placed_s, state.clock_s)
+        _evaluated(state, trial, lane)
     if body["again"]:
         trial.forget()
         return
@@ -236,6 +244,7 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
     own.finish(number, trial.score, duplicate=trial.status is Status.DUPLICATE)
     own.outclassed = outclassed(state, own)
     judge(state, own)
+    review(state, own)
     if state.reduction is not None and state.reduction.trying == own.number:
         reduced(state, trial, state.reduction)
     if trial.status not in (Status.DUPLICATE, Status.PRUNED):
@@ -253,6 +262,19 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
         best = None if state.best is None else state.trials[state.best].score
         if best is None or trial.score < best:
             state.best = number
+
+
+def _evaluated(state: RunState, trial: TrialState, lane: Lane) -> None:
+    lane.ended(trial.number, trial.placed_s, state.clock_s)
+    state.back(trial)
+    said = trial.verify or {}
+    state.stock.evaluated(
+        lane,
+        state.lanes.values(),
+        idle_s=said.get("idle_s", 0.0),
+        busy_s=said.get("busy_s", 0.0),
+        asked_s=trial.asked_s,
+    )
 
 
 def _apply_share(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:

@@ -29,12 +29,13 @@ class Lane:
         node: the machine that it is in, for people.
         alive: whether it is still there.
         lost: why it is not.
-        trials: what it was given: the first is being evaluated, a second waits for it.
+        trials: what it was given: the first is being evaluated, the others wait for it.
         controls: the baseline's times on it by problem, in order: what its trials are normalised by.
         since_control: trials measured since the last of them.
         failed: control measurements in a row that failed.
         took_s: of the last evaluations, from when it could begin to when its result was taken in.
         quick: whether it is given the next trial ahead.
+        ahead: how many it may hold beside the one that is being evaluated (:mod:`tuner.driver.state.stock`).
         ended_s: when the last of them ended.
     """
 
@@ -49,6 +50,7 @@ class Lane:
     failed: int = 0
     took_s: list[float] = field(default_factory=list)
     quick: bool = False
+    ahead: int = 0
     ended_s: float = 0.0
 
     @property
@@ -64,7 +66,7 @@ class Lane:
     @property
     def room(self) -> int:
         """How many more trials it can be given now."""
-        return max(0, 1 + self.quick - len(self.trials))
+        return max(0, 1 + self.ahead - len(self.trials))
 
     def ended(self, trial: int, placed_s: float, clock_s: float) -> None:
         """Takes in that a trial which was placed on it has ended."""

@@ -46,6 +46,7 @@ class VariantState:
         dull: duplicates in a row since it was last promoted; ``patience`` of them end its rung.
         best: its trial with the lowest score.
         outclassed: whether it is so far behind others that its first rung is over.
+        vain: whether it was not the best of all with its first trial, where earlier runs advise it.
     """
 
     number: int
@@ -76,6 +77,7 @@ class VariantState:
     score: float | None = None
     exhausted: bool = False
     outclassed: bool = False
+    vain: bool = False
 
     @classmethod
     def from_json(cls, number: int, made: Mapping[str, Any], blob: Any) -> VariantState:

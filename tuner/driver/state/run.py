@@ -6,12 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuner.core.types import Proposal
+from tuner.core.types import BASELINE, Proposal
+from tuner.driver.state.advice import Advice
 from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.lanes import Lane
 from tuner.driver.state.lineage import Judgement, Reduction, VariantState
 from tuner.driver.state.settings import RunSettings
+from tuner.driver.state.stock import Stock
 from tuner.driver.state.trials import FinalSample, TrialState
 
 __all__ = ["ENOUGH_PAIRS", "MOST_KEPT", "RunState"]
@@ -76,8 +78,13 @@ class RunState:
         self.simplified: Mapping[str, Any] | None = None
         self.recalled: Sequence[Mapping[str, Any]] | None = None
         self.firsts: tuple[Proposal, ...] = ()
+        self.advice: tuple[Advice, ...] = ()
+        self.advised = 0
         self.exchanges: Exchanges
         self.lanes: dict[int, Lane] = {}
+        self.stock = Stock()
+        self.running: dict[str, int] = {}
+        self.away: set[int] = set()
         self.final_lane: int | None = None
         self.granted = 0
         self.granted_s = 0.0
@@ -140,6 +147,28 @@ class RunState:
     def next_trial(self) -> int:
         """The number that the next proposal gets."""
         return len(self.trials)
+
+    @property
+    def device(self) -> str:
+        """What it was timed on, by name; empty where nobody said. It need not be what the driver has."""
+        for lane in self.lanes.values():
+            return lane.device
+        return str(((self.start or {}).get("environment") or {}).get("backend", {}).get("device", ""))
+
+    def placed(self, trial: TrialState, lane: int) -> None:
+        """A trial is on a device from now on, and of no concern until that has said something of it."""
+        self.lanes[lane].trials.append(trial.number)
+        trial.lane = lane
+        assert trial.build is not None
+        self.running[trial.build["key"]] = trial.number
+        if trial.number != BASELINE:
+            self.away.add(trial.number)
+
+    def back(self, trial: TrialState) -> None:
+        """A trial is on its device no longer."""
+        assert trial.build is not None
+        self.running.pop(trial.build["key"], None)
+        self.away.discard(trial.number)
 
     def text(self, reference: str) -> str:
         """The text that a reference in an event's body stands for."""

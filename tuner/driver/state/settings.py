@@ -9,11 +9,14 @@ from typing import Any
 
 from tuner.search.llm.exchange import Model
 
-__all__ = ["EVOLVING", "EVOLVING_CALLS", "Evolution", "Llm", "RunSettings", "Shared"]
+__all__ = ["EVOLVING", "EVOLVING_CALLS", "LIBRARY", "Evolution", "Llm", "RunSettings", "Shared"]
 
 
 REMIX = "remix"
 """The proposer that is always there."""
+
+LIBRARY = "library"
+"""Who makes variants of what won in earlier runs, as the ``recall`` event has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +133,7 @@ class Shared:
     search_s: float | None
 
 
-EVOLVING = Evolution(given=0, near=0.25, moves=4, doubtful=0.03)
+EVOLVING = Evolution(given=0, near=0.25, moves=5, doubtful=0.03)
 """How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
 
 EVOLVING_CALLS = (3, 4, 5)
@@ -161,6 +164,9 @@ class RunSettings:
         finalists: candidates that choosing compares.
         choose_processes, confirm_processes: fresh processes for each candidate.
         confirm_least: processes below which nothing is claimed.
+        confirm_width: half width of the confirmed log ratio for which a run with a time limit takes more processes than
+            ``confirm_processes``, by the spread that choosing found; 0 never does.
+        confirm_growth: how many times as many at most.
         final_s: least timed seconds of one process while choosing and confirming.
         proposals_factor: proposals are capped at this many times the evaluations.
         compare: commands of other compilers whose code is timed beside the baseline at the end.
@@ -177,6 +183,7 @@ class RunSettings:
         proposers: that make variants without a model, by name.
         llm: models that make variants; ``None`` where none is asked.
         fleet: whether several devices time candidates at once.
+        stocked: whether devices that wait for candidates are given more of them ahead.
         ablate: whether a confirmed winner is taken apart at the end: ``auto`` with at most one process for three
             evaluations, ``full`` for as long as there is time, ``off``.
         timely: whether choosing ends while confirming still has the time that it needs.
@@ -199,6 +206,8 @@ class RunSettings:
     choose_processes: int = 8
     confirm_processes: int = 12
     confirm_least: int = 4
+    confirm_width: float = 0.0
+    confirm_growth: int = 3
     final_s: float = 0.04
     proposals_factor: int = 50
     lost_retries: int = 2
@@ -217,6 +226,7 @@ class RunSettings:
     proposers: tuple[str, ...] = (REMIX,)
     llm: Llm | None = None
     fleet: bool = False
+    stocked: bool = False
     ablate: str = "off"
     shared: Shared | None = None
 
@@ -229,9 +239,12 @@ class RunSettings:
             ("proposers", (REMIX,)),
             ("llm", None),
             ("fleet", False),
+            ("stocked", False),
             ("ranked", False),
             ("priced", False),
             ("timely", False),
+            ("confirm_width", 0.0),
+            ("confirm_growth", 3),
             ("ablate", "off"),
             ("shared", None),
         )

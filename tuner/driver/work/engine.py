@@ -50,7 +50,7 @@ from tuner.driver.work.builds import Builds
 from tuner.driver.work.correspondence import Correspondent
 from tuner.driver.work.desk import Desk
 from tuner.driver.work.lineup import Lineup
-from tuner.driver.work.remembering import Memory
+from tuner.driver.work.remembering import Memory, Recalled
 from tuner.driver.work.weighing import Lesser
 from tuner.evaluators.executors.worker import fresh_process, measure_problems
 from tuner.recorders.record import Event, Recorded, RunRecord
@@ -272,13 +272,14 @@ class Engine:
         return [Event(kind="remarks", body=body)]
 
     def _recall(self, action: Recall) -> tuple[list[Event], dict[str, bytes]]:
-        sources, firsts = ([], []) if self._memory is None else self._memory.recall(self.state)
+        recalled = Recalled() if self._memory is None else self._memory.recall(self.state)
         blobs: dict[str, bytes] = {}
         body = {
             "first": action.first,
-            "sources": sources,
+            "sources": recalled.sources,
             "proposals": [],
-            "firsts": [proposal_to_json(p, blobs, digest) for p in firsts],
+            "firsts": [proposal_to_json(p, blobs, digest) for p in recalled.firsts],
+            **({"advice": [a.to_json(blobs, digest) for a in recalled.advice]} if recalled.advice else {}),
             "clock_s": self._now_s(),
         }
         return [Event(kind="recall", body=body)], blobs

@@ -351,7 +351,11 @@ class FleetEngine(Engine):
 
     def _take_evaluation(self, job: EvaluateJob, result: Evaluated) -> None:
         trial = self.state.trials[job.trial]
-        body = bodies.verdict(result.verdict, self._now_s())
+        body = {
+            **bodies.verdict(result.verdict, self._now_s()),
+            "idle_s": result.idle_s,
+            "busy_s": result.busy_s,
+        }
         self._commit([Event(kind="verify", body=body, trial=job.trial)])
         self._decide()
         for number, measured in enumerate(result.rounds):

@@ -6,7 +6,7 @@ alone, so a resumed or replayed run has the same. May not build or run anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +21,10 @@ from tuner.driver.plan.simplest import ORIGIN
 from tuner.driver.state.lineage import ORIGINAL, Judgement, VariantState
 from tuner.driver.state.observations import observations
 from tuner.driver.state.run import RunState
-from tuner.driver.state.settings import REMIX, RunSettings
+from tuner.driver.state.settings import LIBRARY, REMIX, RunSettings
 from tuner.driver.state.trials import pack_text
 from tuner.driver.work import consultant
+from tuner.driver.work.advising import advised
 from tuner.driver.work.screening import Screener
 from tuner.driver.work.taking_back import Item, items_of, simpler
 from tuner.search import proposers
@@ -145,8 +146,13 @@ class Lineup:
         """A new variant as a ``variant`` event holds it, or ``None``; its texts go to ``blobs``."""
         state = self._state
         evolution = self._informed()
+        # What earlier runs advised and one trial spoke against may be bred again, with other sizes.
+        known = {v.structure for v in state.variants.values() if not v.vain}
+        if action.proposer == LIBRARY:
+            advice = state.advice[state.advised]
+            found = advised(evolution, self._task.kernel.variant, advice, known)
+            return None if found is None else self._recorded(found, blobs)
         rng = stream(state.settings.seed, "variant", action.number)
-        known = {v.structure for v in state.variants.values()}
         bred = evolution.ask(action.number, rng, known, action.proposer)
         return None if bred is None else self._recorded(bred, blobs)
 
@@ -262,7 +268,9 @@ class Lineup:
     def _informed(self) -> Evolution:
         """Archive and proposer, told of all that was judged so far."""
         if self._evolution is None:
-            self._evolution = _evolution(self._task, self._state.settings)
+            tunables = {p.name: p.default for p in self._space.parameters if p.macro}
+            whole = {n: v for n, v in tunables.items() if type(v) is int}
+            self._evolution = _evolution(self._task, self._state.settings, whole)
         settings = self._state.settings.evolution
         assert settings is not None
         if settings.independent:
@@ -304,11 +312,11 @@ def describe_original(task: Task, settings: RunSettings) -> dict[str, Any]:
         SpecError: its regions are wrong.
         UsageError: there is no such proposer.
     """
-    structure, cell = _evolution(task, settings).describe_original()
+    structure, cell = _evolution(task, settings, {}).describe_original()
     return {"digest": task.kernel.variant.digest, "structure": structure, "cell": list(cell)}
 
 
-def _evolution(task: Task, settings: RunSettings) -> Evolution:
+def _evolution(task: Task, settings: RunSettings, tunables: Mapping[str, int]) -> Evolution:
     own = settings.evolution
     assert own is not None
     return Evolution(
@@ -319,7 +327,14 @@ def _evolution(task: Task, settings: RunSettings) -> Evolution:
         migration=own.migration,
         patience=own.patience,
         proposers={
-            n: proposers.create(n, task.kernel, task.verify.numerics, launch=task.launch, moves=own.moves)
+            n: proposers.create(
+                n,
+                task.kernel,
+                task.verify.numerics,
+                launch=task.launch,
+                moves=own.moves,
+                tunables=tunables,
+            )
             for n in settings.proposers
         },
     )

@@ -5,20 +5,39 @@ What the library says is an event of the run, so a replay needs no library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tuner.core.types import BASELINE, Kernel, Proposal, Status
+from tuner.core.types import BASELINE, Proposal, Status, Task
 from tuner.cost_models.library import SHARE, TRIED, Entry, Library, adapted
 from tuner.cost_models.machines import machine_features
+from tuner.driver.state.advice import Advice
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
+from tuner.driver.state.settings import LIBRARY
+from tuner.driver.work.advising import Advised, advise, kept_edits
 from tuner.search.recalling import ORIGIN, SOURCE
 from tuner.spaces.space import Space
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "Recalled"]
 
 KEPT = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """What the library says to a run.
+
+    Attributes:
+        sources: the near runs, for the record.
+        firsts: configurations of theirs that may be tried, best first.
+        advice: variants after their winners, most promising first.
+    """
+
+    sources: Sequence[Mapping[str, Any]] = ()
+    firsts: Sequence[Proposal] = ()
+    advice: Sequence[Advice] = ()
 
 
 class Memory:
@@ -26,36 +45,42 @@ class Memory:
 
     Args:
         library: of the user; ``None``: nothing is recalled or kept.
-        kernel: as given.
+        task: of the run.
         space: of the source as given.
     """
 
-    def __init__(self, library: Library | None, kernel: Kernel, space: Space) -> None:
-        self._library, self._kernel, self._space = library, kernel, space
+    def __init__(self, library: Library | None, task: Task, space: Space) -> None:
+        self._library, self._task, self._space = library, task, space
 
-    def recall(self, state: RunState) -> tuple[list[dict[str, Any]], list[Proposal]]:
-        """The near runs, for the record, and what of theirs may be tried, best first."""
+    def recall(self, state: RunState) -> Recalled:
+        """The near runs and what of theirs may be tried."""
         if self._library is None:
-            return [], []
-        near = self._library.nearest(self._entry(state))
+            return Recalled()
+        like = self.entry(state)
+        evolution = state.settings.evolution
+        if evolution is not None and not evolution.independent:
+            advice = advise(self._task, self._space, like, self._library.entries(), state.settings.seed)
+            if advice:
+                return _of_edits(advice)
+        near = self._library.nearest(like)
         most = TRIED * len(near)
         if state.limit is not None:
             most = min(most, int(state.limit * SHARE))
         found = adapted(self._space, [entry for entry, _ in near], most)
-        sources = [
-            {"kernel": entry.kernel, "device": entry.device, "distance": apart, "speedup": entry.speedup}
-            for entry, apart in near
-        ]
-        return sources, [Proposal(configuration=c, origin=ORIGIN, note={SOURCE: n}) for c, n in found]
+        return Recalled(
+            sources=[_source(entry, apart) for entry, apart in near],
+            firsts=[Proposal(configuration=c, origin=ORIGIN, note={SOURCE: n}) for c, n in found],
+        )
 
     def keep(self, state: RunState) -> bool:
         """Keeps a run that has ended with a confirmed gain; false where there is nothing to keep."""
         claim = (state.verdict or {}).get("claim")
         if self._library is None or state.end is None or claim != "improved":
             return False
-        return self._library.add(self._entry(state))
+        return self._library.add(self.entry(state))
 
-    def _entry(self, state: RunState) -> Entry:
+    def entry(self, state: RunState) -> Entry:
+        """What the library keeps of a run; while it goes on, what is compared with the library's."""
         start: Mapping[str, Any] = state.start or {}
         baseline = state.trials[BASELINE]
         ranked = sorted(
@@ -69,14 +94,36 @@ class Memory:
         variant = state.variants[state.trials[chosen].variant]
         speedup = (state.verdict or {}).get("speedup") or [1.0]
         return Entry(
-            kernel=self._kernel.name,
+            kernel=self._task.kernel.name,
             backend=str(start.get("backend", "")),
-            language=self._kernel.language,
-            device=str(start["environment"]["backend"].get("device", "")),
+            language=self._task.kernel.language,
+            device=state.device,
             features=dict((baseline.build or {}).get("features", {})),
             names=tuple(d.name for d in self._space.dimensions),
             best=tuple(best),
             edits=() if variant.number == ORIGINAL else variant.edits,
             speedup=float(speedup[0]),
             machine=machine_features(start["environment"]["backend"], start.get("light")),
+            **kept_edits(state, self._task),
         )
+
+
+def _source(entry: Entry, apart: float) -> dict[str, Any]:
+    return {"kernel": entry.kernel, "device": entry.device, "distance": apart, "speedup": entry.speedup}
+
+
+def _of_edits(found: Sequence[Advised]) -> Recalled:
+    """Where winners' edits apply, they are worth more than configurations of the source as given."""
+    sources = [_source(one.entry, one.distance) for one in found]
+    each = [source for number, source in enumerate(sources) if source not in sources[:number]]
+    return Recalled(
+        sources=each,
+        advice=[
+            Advice(
+                edits=one.made.variant.edits,
+                proposal=Proposal(configuration=one.configuration, origin=LIBRARY),
+                source=each.index(source),
+            )
+            for one, source in zip(found, sources, strict=True)
+        ],
+    )

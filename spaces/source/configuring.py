@@ -1,0 +1,98 @@
+"""The edit ``configure``: regions as the compiler sees them for given values of the kernel's own tunables.
+
+What is under ``#if`` and behind macros is plain text for every operator afterwards. The tunables that decided are fixed
+for the variant from then on; each is a constraint of it. May not draw random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tuner.core.errors import SpecError
+from tuner.spaces.source.conditionals import configured, deciding
+from tuner.spaces.source.heads import with_begins, with_counters
+from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.lexical import damage
+from tuner.spaces.source.memo import kept_by_identity
+from tuner.spaces.source.regions import Program
+from tuner.spaces.source.syntax import Settled
+
+__all__ = ["CONFIGURE", "apply", "configuring", "frozen"]
+
+CONFIGURE = "configure"
+
+
+def apply(program: Program, edit: Mapping[str, Any]) -> Program:
+    """Applies one edit: ``{"op": "configure", "values": {name: whole number, …}}``.
+
+    Raises:
+        Refused: it does not apply.
+    """
+    settled = _settled(edit)
+    if program.settled is not None:
+        raise Refused("the regions are configured already")
+    made, changed = program, False
+    for file, part in program.regions:
+        parts = made.parts(file)
+        start = sum(map(len, parts[:part]))
+        text = configured("".join(parts), start, start + len(parts[part]), dict(settled))
+        reason = damage(text)
+        if reason:
+            raise Refused(f"{reason} in the region")
+        made, counted = _read(made, (file, part), text, settled)
+        changed = changed or counted or text != parts[part]
+    if not changed and not settled:
+        raise Refused("nothing changes")
+    return made
+
+
+def _read(program: Program, region: tuple[int, int], text: str, settled: Settled) -> tuple[Program, bool]:
+    """The program with a region's text, loops with counters of their own where all can have them; whether any has."""
+    begun = with_begins(text)
+    try:
+        if begun != text:
+            made = program.with_region(*region, begun, settled)
+            counted = {label: with_counters(made.functions[label]) for label in made.inside(*region)}
+            if all(f is not None for f in counted.values()):
+                for label, function in counted.items():
+                    if function is not None and function != made.functions[label]:
+                        made = made.with_function(label, function)
+                return made, True
+        return program.with_region(*region, text, settled), False
+    except SpecError as error:
+        raise Refused(error.message) from None
+
+
+def configuring(program: Program, values: Mapping[str, int]) -> dict[str, Any] | None:
+    """The edit for a candidate's values; ``None`` where the regions are configured already.
+
+    Args:
+        program: as given, or with edits.
+        values: of all tunables that the compiler is given.
+    """
+    if program.settled is not None:
+        return None
+    asked = sorted(_asked(program) & values.keys())
+    return {"op": CONFIGURE, "values": {name: values[name] for name in asked}}
+
+
+@kept_by_identity(256)
+def _asked(program: Program) -> frozenset[str]:
+    """The names that conditionals of a program ask for."""
+    return frozenset(n for file in range(len(program.files)) for n in deciding("".join(program.parts(file))))
+
+
+def frozen(edits: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The tunables that a list of edits fixes, with their values."""
+    return {n: v for e in edits if e.get("op") == CONFIGURE for n, v in e.get("values", {}).items()}
+
+
+def _settled(edit: Mapping[str, Any]) -> Settled:
+    values = edit.get("values")
+    if not isinstance(values, Mapping) or not all(
+        isinstance(n, str) and n.isidentifier() and isinstance(v, int) and not isinstance(v, bool)
+        for n, v in values.items()
+    ):
+        raise Refused(f"the edit's 'values' is {values!r}")
+    return tuple(sorted(values.items()))

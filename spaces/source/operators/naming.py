@@ -1,0 +1,74 @@
+"""What names of a function mean: which are taken or declared, which are arrays, of which type. May not transform."""
+
+from __future__ import annotations
+
+import re
+
+from tuner.spaces.source.syntax import (
+    Decl,
+    For,
+    Function,
+    Opaque,
+    OpaqueStmt,
+    Stmt,
+    names_in,
+    statements,
+    subtrees,
+    written_names,
+)
+
+__all__ = ["STORAGE", "declared", "is_array", "names_known", "plain_type"]
+
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
+STORAGE = frozenset(
+    {
+        *(
+            "static",
+            "inline",
+            "extern",
+            "__inline",
+            "__inline__",
+            "__forceinline__",
+            "__device__",
+            "__host__",
+        ),
+        *("const", "restrict", "__restrict", "__restrict__", "volatile", "register", "constexpr"),
+    }
+)
+"""Words of a declaration that say nothing of the values."""
+
+
+def names_known(function: Function) -> set[str]:
+    """Everything that a name could be taken for in a function."""
+    taken = names_in(function.body) | written_names(function.body) | declared(function.body)
+    taken |= {p.name for p in function.params} | {d.name for d in function.outer}
+    taken |= {d.name for d in function.defines} | {w for t in function.preamble for w in _WORD.findall(t)}
+    for node in subtrees(function.body):
+        if isinstance(node, Opaque | OpaqueStmt):
+            taken |= set(_WORD.findall(node.text))
+    return taken
+
+
+def declared(body: tuple[Stmt, ...]) -> set[str]:
+    found = set()
+    for stmt in statements(body):
+        if isinstance(stmt, Decl):
+            found.add(stmt.name)
+        elif isinstance(stmt, For) and stmt.type:
+            found.add(stmt.var)
+    return found
+
+
+def plain_type(text: str) -> str:
+    """A type's words but for those that say nothing of its values."""
+    return " ".join(w for w in text.replace("*", " ").split() if w not in STORAGE)
+
+
+def is_array(function: Function, name: str) -> bool:
+    for param in function.params:
+        if param.name == name:
+            return param.is_array
+    for decl in (*function.outer, *(s for s in statements(function.body) if isinstance(s, Decl))):
+        if decl.name == name:
+            return bool(decl.dims) or "*" in decl.type
+    return False

@@ -1,0 +1,175 @@
+"""The first and the last iterations of a loop cut off, where what differs there is asked for in every iteration.
+
+Boundaries that wrap around, that hold, or that are left out: ``(x + 1) % n``, ``x > 0 ? x - 1 : 0``,
+``if (x > 0 && x < n - 1)``. Between the ends such questions have one answer. Every iteration stays where it was in the
+order. May not move statements.
+
+Source: Allen, Kennedy, "Optimizing Compilers for Modern Architectures" (2001), 5.7 (loop peeling) and 7.2 (index-set
+splitting).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.affine import constant, minus, polynomial
+from tuner.spaces.source.deciding import decided, known_in, within
+from tuner.spaces.source.integers import Known
+from tuner.spaces.source.operators.base import (
+    Args,
+    Operator,
+    Refused,
+    all_loops,
+    argument,
+    find_loop,
+    rekeyed,
+    replace_statement,
+    require_simple_loop,
+)
+from tuner.spaces.source.operators.bounds import add, maximum, minimum, subtract, upper_end
+from tuner.spaces.source.syntax import (
+    Binary,
+    Decl,
+    Expr,
+    For,
+    Function,
+    Name,
+    Number,
+    Stmt,
+    Ternary,
+    statements,
+    subtrees,
+    written_names,
+)
+
+__all__ = ["OPERATORS"]
+
+_MOST = 4
+"""Iterations that are cut off at one end."""
+
+_MOST_NODES = 3000
+_SHORT = 16
+"""A loop of so many iterations is unrolled by the compiler, which then knows them all."""
+
+
+def peel_ends(function: Function, args: Args) -> Function:
+    """Cuts iterations off both ends of a loop and decides what the rest of it asks for in vain.
+
+    Args:
+        function: to change.
+        args: ``loop``; ``first`` and ``last``, how many iterations are cut off at each end.
+    """
+    loop = find_loop(function, argument(args, "loop"))
+    first, last = (argument(args, name, int) for name in ("first", "last"))
+    if not (0 <= first <= _MOST and 0 <= last <= _MOST and first + last):
+        raise Refused(f"{first} and {last} iterations cannot be cut off")
+    known = _known(function, loop)
+    rest = _between(function, loop, known, first, last)
+    if rest == loop.body:
+        raise Refused(f"no question in loop {loop.key} is decided between its ends")
+    if len(list(subtrees(loop.body))) > _MOST_NODES:
+        raise Refused(f"loop {loop.key} is too long to be written more than once")
+    begin, end = loop.start, upper_end(loop)
+    cut = add(begin, Number(str(first)))
+    stop = subtract(end, Number(str(last)))
+    if last and _unsigned(loop, known):
+        stop = Ternary(Binary(">", end, add(cut, Number(str(last)))), stop, cut)
+    taken = {f.key for f in all_loops(function)}
+    parts: list[Stmt] = [replace(loop, start=cut, op="<", limit=stop, body=rest)]
+    if first:
+        parts.insert(0, _end(function, loop, taken, begin, minimum(cut, end)))
+    if last:
+        at_least = stop if _unsigned(loop, known) else maximum(stop, cut)
+        parts.append(_end(function, loop, taken, at_least, end))
+    return replace_statement(function, loop, parts)
+
+
+def _known(function: Function, loop: For) -> Known:
+    """What is known in a loop's body; refuses a loop that cannot be cut."""
+    require_simple_loop(function, loop)
+    if loop.var in written_names(loop.body):
+        raise Refused(f"the counter of loop {loop.key} changes inside it")
+    return within(known_in(function, loop), loop, declared=False)
+
+
+def _between(function: Function, loop: For, known: Known, first: int, last: int) -> tuple[Stmt, ...]:
+    """The body as it is between the ends."""
+    begin, end, counter = (known.integer(e) for e in (loop.start, upper_end(loop), Name(loop.var)))
+    if begin is None or end is None or counter is None:
+        raise Refused(f"the bounds of loop {loop.key} are no plain integers")
+    if _unsigned(loop, known) and not (known.implies(begin[0]) and known.implies(end[0])):
+        raise Refused(f"a bound of loop {loop.key} without sign may be below zero")
+    inside = known.holding(
+        minus(minus(counter[0], begin[0]), constant(first)),
+        minus(minus(end[0], counter[0]), constant(last + 1)),
+    )
+    if inside.impossible:
+        raise Refused(f"loop {loop.key} has no iterations between its ends")
+    return decided(loop.body, inside, _plain_types(function))
+
+
+def _unsigned(loop: For, known: Known) -> bool:
+    found = [known.integer(e) for e in (loop.start, upper_end(loop), Name(loop.var))]
+    return any(f is not None and f[1] == "size_t" for f in found)
+
+
+def _end(function: Function, loop: For, taken: set[str], start: Expr, limit: Expr) -> For:
+    """The loop as it was over a few of its iterations, with keys of its own."""
+    (made,) = rekeyed(function, (loop,), taken)
+    assert isinstance(made, For)
+    return replace(made, start=start, op="<", limit=limit, pragmas=())
+
+
+def _plain_types(function: Function) -> dict[str, str]:
+    """Types by name; of names that repeat with another type, none."""
+    found: dict[str, set[str]] = {}
+    for param in function.params:
+        found.setdefault(param.name, set()).add(f"{param.base}{' *' * param.stars}")
+    for stmt in (*function.outer, *statements(function.body)):
+        if isinstance(stmt, Decl):
+            found.setdefault(stmt.name, set()).add(stmt.type)
+    return {name: kinds.pop() for name, kinds in found.items() if len(kinds) == 1}
+
+
+def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for loop in all_loops(function):
+        found = _needed(function, loop)
+        if found is not None:
+            yield {"loop": loop.key, "first": found[0], "last": found[1]}
+
+
+def _needed(function: Function, loop: For) -> tuple[int, int] | None:
+    """The fewest iterations at each end without which all is decided that can be."""
+    if _is_short(loop):
+        return None
+    try:
+        known = _known(function, loop)
+        best = _between(function, loop, known, _MOST, _MOST)
+        if best == _between(function, loop, known, 0, 0):
+            return None
+        first = next(n for n in range(_MOST + 1) if _between(function, loop, known, n, _MOST) == best)
+        last = next(n for n in range(_MOST + 1) if _between(function, loop, known, first, n) == best)
+    except Refused:
+        return None
+    return first, last
+
+
+def _is_short(loop: For) -> bool:
+    ends = [polynomial(e, ()) for e in (loop.start, upper_end(loop))]
+    if ends[0] is None or ends[1] is None:
+        return False
+    trip = minus(ends[1], ends[0])
+    return set(trip) <= {()} and trip.get((), 0) <= _SHORT
+
+
+OPERATORS: Iterable[Operator] = (
+    Operator(
+        name="peel_ends",
+        summary="cuts off the ends of a loop, where boundaries are asked for in every iteration",
+        apply=peel_ends,
+        sites=_sites,
+        since=5,
+    ),
+)

@@ -1,0 +1,140 @@
+"""Arrays in the place of local pointers into them, so that other operators see what is read and written.
+
+May not change what is computed, nor where an element lies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.kinds import Refused, is_integer, is_pure, types_of
+from tuner.spaces.source.lexical import unused
+from tuner.spaces.source.operators.base import Args, Operator, argument, replace_statement
+from tuner.spaces.source.operators.naming import is_array, names_known, plain_type
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Call,
+    Decl,
+    Expr,
+    Function,
+    Index,
+    Name,
+    Number,
+    Opaque,
+    OpaqueStmt,
+    Stmt,
+    Unary,
+    map_expressions,
+    statements,
+    subtrees,
+)
+
+__all__ = ["OPERATORS"]
+
+_UNSIGNED = re.compile(r"\b(unsigned|u?size_t|uint\d*(_t)?|u?char|ulong|ushort)\b")
+_FIT = "subscripts fit"
+
+
+def forward_pointer(function: Function, args: Args) -> Function:
+    """Puts an array with a subscript further on in the place of a local pointer into it.
+
+    Args:
+        function: to change.
+        args: ``pointer``, its name.
+    """
+    name = argument(args, "pointer")
+    found = [s for s in statements(function.body) if isinstance(s, Decl) and s.name == name]
+    if len(found) != 1 or "*" not in found[0].type or found[0].dims or found[0].init is None:
+        raise Refused(f"{name} is not declared once as a pointer with a beginning")
+    decl = found[0]
+    if decl.type.count("*") != 1 or "volatile" in decl.type or name in {p.name for p in function.params}:
+        raise Refused(f"{name} is no plain pointer")
+    assert decl.init is not None
+    base, offset = _place(function, decl.init)
+    types = types_of(function)
+    if plain_type(types.get(base.id, "")) != plain_type(decl.type):
+        raise Refused(f"{name} and {base.id} point to different types")
+    if any(isinstance(n, Assign) and n.target in (base, Name(name)) for n in subtrees(function.body)):
+        raise Refused(f"{name} or {base.id} changes")
+    _require_subscripts_only(function, name, types)
+    kept: list[Stmt] = []
+    if offset is not None and not isinstance(offset, Number):
+        kind = _whole_type(offset, types)
+        at = unused(f"{name}_at", names_known(function))
+        kept, offset = [Decl(f"const {kind}", at, (), offset)], Name(at)
+
+    def change(expr: Expr) -> Expr:
+        if not (isinstance(expr, Index) and expr.base == Name(name)):
+            return expr
+        if offset is None or expr.index == Number("0"):
+            return Index(base, expr.index if offset is None else offset)
+        return Index(base, Binary("+", offset, expr.index))
+
+    made = replace_statement(function, decl, kept)
+    return replace(made, body=map_expressions(made.body, change))
+
+
+def _forward_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    for stmt in statements(function.body):
+        if isinstance(stmt, Decl) and "*" in stmt.type and not stmt.dims and stmt.init is not None:
+            yield {"pointer": stmt.name, "assumes": [_FIT]}
+
+
+def _place(function: Function, expr: Expr) -> tuple[Name, Expr | None]:
+    """The array that a pointer points into, and how far."""
+    match expr:
+        case Name(id=name) if is_array(function, name):
+            return expr, None
+        case Unary(op="&", operand=Index(base=Name() as base, index=index)) if is_array(function, base.id):
+            return base, index
+        case Binary(op="+", left=left, right=right):
+            base, before = _place(function, left)
+            return base, right if before is None else Binary("+", before, right)
+    raise Refused("where a pointer points to is not known")
+
+
+def _require_subscripts_only(function: Function, name: str, types: dict[str, str]) -> None:
+    uses = subscripts = 0
+    for node in subtrees(function.body):
+        if isinstance(node, Opaque | OpaqueStmt) and re.search(rf"\b{name}\b", node.text):
+            raise Refused(f"{name} is used in what is only known as text")
+        uses += node == Name(name)
+        if isinstance(node, Index) and node.base == Name(name):
+            subscripts += 1
+            _whole_type(node.index, types)
+    if uses != subscripts:
+        raise Refused(f"{name} is used without a subscript")
+
+
+def _whole_type(expr: Expr, types: dict[str, str]) -> str:
+    """The signed type that a subscript is computed in."""
+    if not is_pure(expr):
+        raise Refused("a subscript is no plain expression")
+    wide = False
+    for node in subtrees(expr):
+        if isinstance(node, Number) and not node.text.isdigit():
+            raise Refused(f"{node.text} is no plain whole number")
+        if isinstance(node, Name):
+            kind = types.get(node.id, "int" if node.id.isupper() else "").replace("*", "")
+            if not is_integer(kind) or _UNSIGNED.search(kind):
+                raise Refused(f"{node.id} is not known to be a signed whole number")
+            wide = wide or bool(re.search(r"\b(long|ptrdiff_t|ssize_t|int64_t)\b", kind))
+        if isinstance(node, Call):
+            raise Refused("a subscript is no plain expression")
+    return "long" if wide else "int"
+
+
+OPERATORS = (
+    Operator(
+        name="forward_pointer",
+        summary="an array with a subscript further on in the place of a local pointer into it",
+        apply=forward_pointer,
+        sites=_forward_sites,
+        opens=True,
+        since=5,
+    ),
+)

@@ -1,0 +1,125 @@
+"""The commands as real processes that begin in milliseconds: forked from one that has imported them already.
+
+What a process sees is as from a shell: words, folder, environment, its own standard files and exit status.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+__all__ = ["run_tuner"]
+
+_LONGEST_S = 300.0
+_MOST_BYTES = 1 << 20
+_IMPORTED = (
+    "tuner.cli.main",
+    "tuner.cli.tuning",
+    "tuner.driver.check",
+    "tuner.search.auto",
+    "tuner.search.surrogate",
+)
+
+
+def run_tuner(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs ``tuner`` with these words.
+
+    Args:
+        words: of the command line.
+        cwd: the folder it runs in; this process's own where left out.
+
+    Raises:
+        subprocess.TimeoutExpired: it did not end; it has been killed.
+    """
+    command = [str(word) for word in words]
+    request = {"words": command, "folder": str(cwd or Path.cwd()), "environment": dict(os.environ)}
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        channel = _server()
+        socket.send_fds(channel, [json.dumps(request).encode()], [out.fileno(), errors.fileno()])
+        pid = _number(channel)
+        try:
+            status = _number(channel)
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            _number(channel)
+            raise subprocess.TimeoutExpired(command, _LONGEST_S) from None
+        texts = [_text(file.fileno()) for file in (out, errors)]
+    return subprocess.CompletedProcess(command, status, *texts)
+
+
+def _number(channel: socket.socket) -> int:
+    answer = channel.recv(64)
+    assert answer, "the process that begins commands has ended"
+    return int(answer)
+
+
+def _text(descriptor: int) -> str:
+    size = os.fstat(descriptor).st_size
+    return os.pread(descriptor, size, 0).decode()
+
+
+@cache
+def _server() -> socket.socket:
+    """A channel to the process that forks, which ends when it is closed."""
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with there:
+        process = subprocess.Popen(
+            [sys.executable, __file__, str(there.fileno())],
+            pass_fds=[there.fileno()],
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        )
+    here.settimeout(_LONGEST_S)
+
+    def end() -> None:
+        here.close()
+        process.wait()
+
+    atexit.register(end)
+    return here
+
+
+def _serve(channel: socket.socket) -> None:
+    """Answers requests one after another with a process's number and then its status."""
+    for name in _IMPORTED:
+        importlib.import_module(name)
+    while True:
+        data, files, _, _ = socket.recv_fds(channel, _MOST_BYTES, 2)
+        if not data:
+            return
+        child = os.fork()
+        if child == 0:
+            channel.close()
+            _become(json.loads(data), files)
+            return
+        for descriptor in files:
+            os.close(descriptor)
+        channel.send(str(child).encode())
+        _, ended = os.waitpid(child, 0)
+        channel.send(str(os.waitstatus_to_exitcode(ended)).encode())
+
+
+def _become(request: dict[str, Any], files: list[int]) -> None:
+    from tuner.cli.main import main
+
+    for descriptor, place in zip(files, (1, 2), strict=True):
+        os.dup2(descriptor, place)
+        os.close(descriptor)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    main(request["words"])
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -1,0 +1,295 @@
+"""What earlier runs tried of other kernels' sources: kept, carried over, ordered, tried first, and dropped in vain."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from product_runs import KERNEL, SPEC, backend
+from run_events import events
+
+from tuner.core.types import Kernel, Resolved, Source, Variant
+from tuner.cost_models.library import Entry, Library
+from tuner.cost_models.promise import Tried, chosen, promises, worth
+from tuner.driver.audit import audit
+from tuner.driver.opening import open_state
+from tuner.driver.options import Options
+from tuner.driver.outcome.outcome import Outcome
+from tuner.driver.runs import begin, resume
+from tuner.driver.state.lineage import VariantState
+from tuner.driver.work.engine import Interruption
+from tuner.recorders.record import RunRecord
+from tuner.search.offers import offers
+from tuner.search.porting import port, stages_of
+from tuner.spaces.source.edits import Applied, apply_edits
+from tuner.spaces.source.identity import structure_digest
+from tuner.spaces.source.regions import Program, read_program
+from tuner.spaces.source.roles import apart, role
+from tuner.spec.load import LoadedSpec, load_spec
+
+OTHER = """
+void other(const float *x, const float *y, float *z, int m)
+{
+    for (int p = 0; p < m; p++)
+        for (int q = 0; q < m; q++) {
+            z[p * m + q] = 0.0f;
+            for (int r = 0; r < m; r++)
+                z[p * m + q] += 2.0f * x[p * m + r] * y[r * m + q];
+        }
+}
+"""
+
+SWEEP = """
+void sweep(float *x, int m)
+{
+    for (int p = 1; p < m; p++)
+        x[p] = 0.5f * (x[p] + x[p - 1]);
+}
+"""
+
+
+def program(text: str, entry: str) -> Program:
+    variant = Variant(files=(Source(name="f.c", text=text),))
+    return read_program(Kernel(name=entry, entry=entry, language="c", variant=variant, folder="."))
+
+
+def spec_of(folder: Path, text: str = KERNEL, entry: str = "product", names: str = "abcn") -> LoadedSpec:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "product.c").write_text(text)
+    described = SPEC.replace("entry: product", f"entry: {entry}")
+    for old, new in zip("abc", names, strict=False):
+        described = described.replace(f"name: {old},", f"name: {new},")
+    if names[3] != "n":
+        described = described.replace("name: n, dtype", f"name: {names[3]}, dtype")
+    (folder / "product.yaml").write_text(described)
+    (loaded,) = load_spec(folder / "product.yaml")
+    return loaded
+
+
+def swaps_help(variant: Variant, resolved: Resolved) -> float:
+    """Only the order of loops matters, and a little what else was done."""
+    ops = [e["op"] for e in variant.edits]
+    return (0.3 if "interchange" in ops else 1.0) + 0.01 * len(ops)
+
+
+def swaps_hurt(variant: Variant, resolved: Resolved) -> float:
+    ops = [e["op"] for e in variant.edits]
+    return 1.0 + 0.2 * len(ops) - (0.6 if ops == ["restrict"] else 0.0)
+
+
+def tuned(folder: Path, library: Path | None, name: str = "a", **more: object) -> Outcome:
+    text, entry, names = (OTHER, "other", "xyzm") if name == "other" else (KERNEL, "product", "abcn")
+    options = Options(seed=4, evaluations=40, library=library)
+    of_variant = more.get("of_variant", swaps_help)
+    quiet = backend(of_variant=of_variant, process_noise=0.001, call_noise=0.001)
+    return begin(spec_of(folder / name, text, entry, names), folder / f"{name}.run", options, backend=quiet)
+
+
+def variants_of(outcome: Outcome) -> list[VariantState]:
+    with RunRecord.read(outcome.path) as record:
+        state, _, _ = open_state(record)
+    return list(state.variants.values())
+
+
+def evaluations_to(outcome: Outcome, factor: float) -> int:
+    """Evaluations until a trial was that many times as fast as the baseline."""
+    with RunRecord.read(outcome.path) as record:
+        state, _, _ = open_state(record)
+    for count, number in enumerate(state.finished, 1):
+        score = state.trials[number].score
+        if score is not None and score <= -np.log(factor):
+            return count
+    return 10**6
+
+
+@pytest.fixture(scope="module")
+def one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library after one run of another kernel that does the same in other words."""
+    folder = tmp_path_factory.mktemp("library")
+    assert tuned(folder, folder / "library", "other").summary.improved
+    return folder / "library"
+
+
+@pytest.fixture
+def library(one_run: Path, tmp_path: Path) -> Path:
+    """A copy, since every run adds to it."""
+    return Path(shutil.copytree(one_run, tmp_path / "library"))
+
+
+def test_roles_know_no_names() -> None:
+    """A loop that sums has the role of another one that sums, and not that of one that does not."""
+    mine = next(iter(program(KERNEL, "product").functions.values()))
+    theirs = next(iter(program(OTHER, "other").functions.values()))
+    alike = apart(role(mine, {"loop": "j"}), role(theirs, {"loop": "q"}))
+    unlike = apart(role(mine, {"loop": "j"}), role(theirs, {"loop": "r"}))
+    assert alike < unlike
+    assert apart(role(mine, {"loop": "j"}), role(mine, {"loop": "j"})) == 0.0
+
+
+def made_of(text: str, entry: str, numerics: str = "reassociate") -> list[Applied]:
+    return offers(program(text, entry), numerics, (), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("by_recipe", [True, False])
+def test_edits_are_carried_over(by_recipe: bool) -> None:
+    """To loops of other names, with the values that were best there."""
+    source = program(OTHER, "other")
+    won = next(
+        m
+        for m in made_of(OTHER, "other")
+        if "vector_block" in [e["op"] for e in m.variant.edits] and len(m.parameters) == 3
+    )
+    best = {p.name: p.values[-1] for p in won.parameters}
+    steps = json.loads(json.dumps(stages_of(source, won.variant.edits, best)))
+    moves = ("recipe/inner_product",) if by_recipe else ()
+    target = program(KERNEL, "product")
+    made = port(target, steps, moves, "reassociate", np.random.default_rng(0))
+    assert made is not None
+    assert "vector_block" in [e["op"] for e in made.variant.edits]
+    assert apply_edits(target, made.variant.edits).variant.files == made.variant.files
+    block = next(e for e in made.variant.edits if e["op"] == "vector_block")
+    assert [p["default"] for p in block["parameters"]] == list(best.values())
+    assert port(program(SWEEP, "sweep"), steps, moves, "reassociate", np.random.default_rng(0)) is None
+
+
+def test_edits_of_models_are_not_carried_over() -> None:
+    assert (
+        stages_of(program(KERNEL, "product"), [{"op": "text", "search": "0.0f", "replace": "0.f"}], {}) == []
+    )
+
+
+def test_what_is_offered_differs_and_is_allowed() -> None:
+    for numerics in ("exact", "reassociate"):
+        made = made_of(OTHER, "other", numerics)
+        digests = [structure_digest(m.program) for m in made]
+        assert len(set(digests)) == len(digests) >= 8
+        assert structure_digest(program(OTHER, "other")) not in digests
+        sums = [e for m in made for e in m.variant.edits if e.get("reassociate") is True]
+        assert bool(sums) == (numerics == "reassociate")
+
+
+def test_variants_like_good_ones_are_promising() -> None:
+    """Alike is what moves the same way; near kernels count more, other numbers not at all."""
+    shape = (0.0, 0.0, 1.0)
+    known = Tried(shape=shape, apart=0.1, variants=[((1.0, 0.0, 1.0), 1.0), ((0.0, 1.0, 1.0), -0.5)])
+    values, sources = promises(shape, [(0.5, 0.0, 1.0), (0.0, 0.5, 1.0), (0.0, 0.0, 2.0)], [known])
+    assert sources == [0, 0, 0]
+    assert values[0] > 0.9
+    assert values[1] < -0.4
+    assert values[1] < values[2] < values[0]
+    far = Tried(shape=shape, apart=2.0, variants=[((1.0, 0.0, 1.0), -1.0)])
+    other = Tried(shape=(1.0,), apart=0.0, variants=[((2.0,), -1.0)])
+    values, sources = promises(shape, [(0.5, 0.0, 1.0)], [other, far, known])
+    assert values[0] > 0.8
+    assert sources == [2]
+    assert promises(shape, [(0.5, 0.0, 1.0)], [])[0] == pytest.approx([0.2])
+
+
+def test_what_is_chosen_differs_and_has_promise() -> None:
+    shape = (0.0, 0.0)
+    variants = [(1.0, 0.0), (1.0, 0.01), (0.0, 1.0), (0.5, -0.5)]
+    assert chosen(shape, variants, [0.9, 0.8, 0.5, 0.0], 3) == [0, 2]
+    assert chosen(shape, variants, [0.9, 0.8, 0.5, 0.0], 1) == [0]
+
+
+def test_worth_is_a_part_of_the_gain() -> None:
+    assert worth(-1.0, -2.0) == 0.5
+    assert worth(None, -2.0) == 0.0
+    assert worth(8.0, -2.0) == -1.0
+
+
+def test_a_kernel_never_seen_gets_what_won_elsewhere(library: Path, tmp_path: Path) -> None:
+    """Before anything else is bred; and a replay, which has no library, derives it again."""
+    alone = tuned(tmp_path / "alone", None)
+    helped = tuned(tmp_path / "helped", library)
+    assert helped.summary.recalled is not None
+    assert [s["kernel"] for s in helped.summary.recalled] == ["other"] * len(helped.summary.recalled)
+    first = variants_of(helped)[1]
+    assert first.origin == "library"
+    assert "interchange" in [e["op"] for e in first.edits]
+    assert evaluations_to(helped, 2.0) == 2 < evaluations_to(alone, 2.0)
+    kinds = [kind for kind, _, _ in events(helped.path)]
+    assert kinds.index("recall") < kinds.index("variant")
+    assert audit(helped.path, backend=backend(of_variant=swaps_help)).differences == []
+
+
+def test_the_same_kernel_gets_its_own_winner(library: Path, tmp_path: Path) -> None:
+    (entry,) = Library(library).entries()
+    outcome = tuned(tmp_path, library, "other")
+    assert tuple(variants_of(outcome)[1].edits) == tuple(dict(e) for e in entry.edits)
+
+
+def test_advice_in_vain_costs_two_evaluations(library: Path, tmp_path: Path) -> None:
+    outcome = tuned(tmp_path, library, of_variant=swaps_hurt)
+    own = [v for v in variants_of(outcome) if v.origin == "library"]
+    assert [len(v.trials) for v in own] == [1] * len(own)
+    assert len(own) == 2
+    assert all(v.outclassed for v in own)
+
+
+def test_a_killed_run_goes_on_with_its_advice(library: Path, tmp_path: Path) -> None:
+    """The library may be gone by then."""
+
+    interruption = Interruption()
+
+    class Stop:
+        def event(self, kind: str, body: object) -> None:
+            if kind == "recall":
+                interruption.set()
+
+    whole = tuned(tmp_path / "whole", Path(shutil.copytree(library, tmp_path / "copy")))
+    options = Options(seed=4, evaluations=40, library=library)
+    quiet = backend(of_variant=swaps_help, process_noise=0.001, call_noise=0.001)
+    path = tmp_path / "cut.run"
+    begin(
+        spec_of(tmp_path / "cut"),
+        path,
+        options,
+        backend=quiet,
+        observers=[Stop()],
+        interruption=interruption,
+    )
+    outcome = resume(path, backend=quiet)
+    assert [v.edits for v in variants_of(outcome)] == [v.edits for v in variants_of(whole)]
+
+
+def test_entries_of_earlier_versions_advise_nothing(tmp_path: Path) -> None:
+    entry = Entry(
+        kernel="k",
+        backend="simulated",
+        language="c",
+        device="d",
+        features={},
+        names=("WIDTH",),
+        best=(({"WIDTH": 2}, -1.0),),
+        edits=({"op": "restrict"},),
+        speedup=2.0,
+    )
+    plain = entry.to_json()
+    for name in ("machine", "chosen", "steps", "moves", "structure", "shape", "variants"):
+        del plain[name]
+    assert Entry.from_json(plain) == entry
+    Library(tmp_path / "library").add(Entry.from_json(plain))
+    outcome = tuned(tmp_path, tmp_path / "library")
+    assert all(v.origin != "library" for v in variants_of(outcome))
+
+
+@pytest.mark.parametrize("missing", ["op", "role", "sizes", "reassociate"])
+def test_damaged_entries_are_as_good_as_absent(library: Path, missing: str) -> None:
+    (path,) = library.glob("*.json")
+    entry = json.loads(path.read_text())
+    del entry["steps"][0][missing]
+    path.write_text(json.dumps(entry))
+    assert Library(library).entries() == []
+
+
+def test_entries_keep_what_was_tried(library: Path) -> None:
+    (entry,) = Library(library).entries()
+    assert Entry.from_json(json.loads(json.dumps(entry.to_json()))) == entry
+    assert entry.chosen["WIDTH"] == 3
+    assert max(value for _, value in entry.variants) == pytest.approx(1.0, abs=0.1)
+    assert {len(shape) for shape, _ in entry.variants} == {len(entry.shape)}
+    assert [s["op"] for s in entry.steps] == [e["op"] for e in entry.edits]

@@ -1,0 +1,302 @@
+"""What opens the way for operators: conditionals decided, macros, calls and pointers replaced; and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from product_runs import SPEC, seconds
+from run_events import events
+
+from tuner.core.types import Kernel, Resolved, Source, Status, Variant
+from tuner.driver.audit import audit
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
+from tuner.search.cooking import Attempt
+from tuner.search.opening import opened
+from tuner.search.remix import RemixProposer
+from tuner.spaces.source.conditionals import configured, deciding
+from tuner.spaces.source.edits import EditRefused, apply_edits
+from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.operators.base import all_loops
+from tuner.spaces.source.regions import read_program
+from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def kernel_of(text: str, entry: str = "f") -> Kernel:
+    """A C kernel of one file."""
+    return Kernel(
+        name=entry,
+        entry=entry,
+        language="c",
+        variant=Variant(files=(Source(name="f.c", text=text),)),
+        folder=".",
+    )
+
+
+def region(text: str, values: dict[str, int]) -> str:
+    """The function ``f`` at the end of a text, configured."""
+    return configured(text, text.index("void f("), len(text), values)
+
+
+@pytest.mark.parametrize(
+    ("condition", "values", "taken"),
+    [
+        ("A > 1", {"A": 2}, "yes"),
+        ("A > 1", {"A": 1}, "no"),
+        ("defined(A) && !defined B", {"A": 0}, None),
+        ("A == 3 || UNKNOWN", {"A": 3}, "yes"),
+        ("A == 3 && UNKNOWN", {"A": 3}, None),
+        ("A == 3 && UNKNOWN", {"A": 2}, "no"),
+        ("(A << 2) % 3 == -(2 - 4) ? A : 0", {"A": 2}, "yes"),
+        ("LIMIT(A) >= 0x10u", {"A": 4}, "yes"),
+        ("-7 / 2 == -3 && -7 % 2 == -1", {}, "yes"),
+        ("1 / (A - A)", {"A": 2}, None),
+    ],
+)
+def test_conditions(condition: str, values: dict[str, int], taken: str | None) -> None:
+    """Decided where they hang on known values only; else they stay as they are written."""
+    text = (
+        f"#define LIMIT(a) ((a) * 4)\nvoid f(void)\n{{\n#if {condition}\nyes();\n#else\nno();\n#endif\n}}\n"
+    )
+    made = region(text, values)
+    if taken is None:
+        assert made == text[text.index("void f(") :]
+    else:
+        other = "no" if taken == "yes" else "yes"
+        assert f"{taken}();" in made
+        assert f"{other}();" not in made
+        assert "#" not in made
+
+
+def test_a_later_branch_that_is_not_decided_begins_the_conditional() -> None:
+    """What was decided before it is gone, what follows stays; what it may define is not known any more."""
+    kept = "UNKNOWN\n#undef K\nb();\n#else\nc();\n#endif\nx = K 2;\n}\n"
+    made = region(f"#define K 1 +\nvoid f(void)\n{{\n#if A\na();\n#elif {kept}", {"A": 0})
+    assert made == f"void f(void)\n{{\n#if {kept}"
+
+
+def test_macros_of_the_file_are_replaced() -> None:
+    """Texts and functions; names of numbers stay, and so do strings, comments and what a header may have."""
+    text = """#define SIZE 16
+#define ADD(a, b) ((a) + (b))
+#define TWICE(a) ADD(a, a)
+#define EMPTY
+#define TEXT(a) #a
+#define MANY(...) g(__VA_ARGS__)
+#define RUN _Pragma("clang loop unroll(full)")
+void f(void)
+{
+    EMPTY x = TWICE(y[SIZE]); /* TWICE(y) */
+    s = TEXT(a  "b"); t = "TWICE(1)";
+    MANY(1, TWICE(2)); HEADER(3);
+    ADD;
+    RUN for (;;) { }
+}
+"""
+    made = region(text, {})
+    assert "x = ((y[SIZE]) + (y[SIZE]));" in made
+    assert r's = "a \"b\""; t = "TWICE(1)";' in made
+    assert "MANY(1, ((2) + (2))); HEADER(3);" in made
+    assert "    ADD;" in made
+    assert "\n#pragma clang loop unroll(full)\n" in made
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("#if A\nvoid f(void)\n{\n}\n#endif\n", "not compiled with these values"),
+        ("void f(void)\n{\n#if A\n}\n", "cuts through a conditional"),
+        ("#if 1\nvoid f(void)\n{\n#endif\n}\n", "cuts through a conditional"),
+        ("#define P(a, b) a\nvoid f(void)\n{\nP(1);\n}\n", "is used with 1 arguments"),
+        ("#define P(a) a\nvoid f(void)\n{\nP(1;\n}\n", "is not closed"),
+        ("#define P(a) a\n#define Q P\nvoid f(void)\n{\nQ (1);\n}\n", "ends with the name of another"),
+    ],
+)
+def test_what_cannot_be_configured(text: str, reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
+        region(text, {"A": 0})
+
+
+def test_guards_of_defaults_do_not_decide() -> None:
+    """A tunable is always given."""
+    assert deciding("#ifndef A\n#define A 1\n#endif\n#if B > 1 // C\n#elif D\n#endif\n") >= {"B", "D"}
+    assert "A" not in deciding("#ifndef A\n#define A 1\n#endif\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "nests"),
+    [
+        ("matmul", {"ORDER": 0, "TILE": 0, "UNROLL": 0}, ["i", "j", "k"]),
+        ("nbody", {"BODIES": 1, "INTERLEAVE": 0}, ["i", "j"]),
+        ("nbody", {"BODIES": 4, "INTERLEAVE": 2}, ["i", "j", "b", "b#2", "i#2", "j#2"]),
+        ("spmv", {"SUMS": 4, "UNROLL": 0, "PREFETCH": 0, "DISTINCT": 0}, ["r", "e", "s", "s#2", "e#2"]),
+        ("histogram", {"COPIES": 1, "WORD": 1, "UNROLL": 0}, ["b", "i"]),
+        ("softmax", {"RECOMPUTE": 0, "RECIPROCAL": 1, "INTERLEAVE": 0}, ["r", "j", "j#2", "j#3"]),
+    ],
+)
+def test_the_examples_open(name: str, values: dict[str, int], nests: list[str]) -> None:
+    """Every loop of the configured kernel has a key, which is what operators work on."""
+    text = (EXAMPLES / name / f"{name}.c").read_text()
+    program = read_program(kernel_of(text, name))
+    attempt = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
+    found = opened(attempt, values, 5)
+    assert found is not None
+    made = apply_edits(program, found.edits)
+    assert made.constraints == tuple(f"{n} == {v}" for n, v in sorted(values.items()))
+    body = made.program.functions[name]
+    assert [loop.key for loop in all_loops(body)] == nests
+    assert (
+        opened(Attempt(program=made.program, edits=(), rng=attempt.rng, reassociate=False), values, 5) is None
+    )
+
+
+HELPER = "static float g(const float *a, int n) {{ {body} }}\nvoid f(float *x, float *y, int n)\n{{\n    {call}\n}}\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "call", "reason"),
+    [
+        ("return n ? g(a, n - 1) : 0.0f;", "y[0] = g(x, n);", "calls itself"),
+        ("if (n < 0) return 0.0f; return a[0];", "y[0] = g(x, n);", "only known as text"),
+        ("static int count; count += 1; return a[0];", "y[0] = g(x, n);", "keeps values between calls"),
+        ("y_count += 1; return a[0];", "y[0] = g(x, n);", "which is not its own"),
+        ("int a = n; return (float)a;", "y[0] = g(x, n);", "declares a again"),
+        ("return x[0] + a[0];", "y[0] = g(x, n);", "means something else"),
+        ("return a[n];", "y[0] = n > 1 ? g(x, n) : 0.0f;", "in any case"),
+        ("return a[n];", "y[0] = n > 1 && g(x, n) > 0.0f;", "in any case"),
+        ("return a[n];", "for (int i = 0; i < g(x, n); i++) y[i] = 0.0f;", "in any case"),
+        ("((float *)a)[0] = 1.0f; a[1] = 2.0f; return a[n];", "y[0] = x[0] + g(x, n);", "among other things"),
+        ("return a[n];", "y[0] = g(x);", "with 1 arguments"),
+        ("a[n];", "y[0] = g(x, n);", "does not end with its value"),
+    ],
+)
+def test_calls_that_stay(body: str, call: str, reason: str) -> None:
+    program = read_program(kernel_of("extern int y_count;\n" + HELPER.format(body=body, call=call)))
+    with pytest.raises(EditRefused, match=reason):
+        apply_edits(program, [{"op": "inline_call", "function": "f", "call": "g"}])
+
+
+def test_an_inlined_value_has_a_statement_of_its_own() -> None:
+    """So it is rounded as it was; names that are taken get others, and arguments keep the parameter's type."""
+    text = HELPER.format(
+        body="float s = a[n] * 2.0f; return s;", call="float s = 1.0f; y[0] += s * g(x, n + 1);"
+    )
+    made = apply_edits(read_program(kernel_of(text)), [{"op": "inline_call", "function": "f", "call": "g"}])
+    lines = [line.strip() for line in made.variant.files[0].text.splitlines()]
+    assert lines[lines.index("float s = 1.0f;") :] == [
+        "float s = 1.0f;",
+        "const int n_2 = n + 1;",
+        "float s_2 = x[n_2] * 2.0f;",
+        "const float g_value = s_2;",
+        "y[0] += s * g_value;",
+        "}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ("const float *p = x; p += 1; y[0] = p[0];", "changes"),
+        ("const float *p = x + m; y[0] = p[0];", "signed whole number"),
+        ("const float *p = x; y[0] = *p;", "without a subscript"),
+        ("const float *p = x; y[0] = h(p + 1);", "without a subscript"),
+        ("const double *p = (const double *)x; y[0] = p[0];", "not known"),
+        ("const float *p = x; goto p; y[0] = p[0]; p: ;", "only known as text"),
+    ],
+)
+def test_pointers_that_stay(lines: str, reason: str) -> None:
+    text = f"float h(const float *);\nvoid f(float *x, float *y, unsigned m)\n{{\n    {lines}\n}}\n"
+    with pytest.raises(EditRefused, match=reason):
+        apply_edits(
+            read_program(kernel_of(text)), [{"op": "forward_pointer", "function": "f", "pointer": "p"}]
+        )
+
+
+def test_loops_go_on_where_their_limit_may_have_no_sign() -> None:
+    """``i <= n - 4`` would be another loop in numbers without sign."""
+    text = """#define ONE(a) (a)
+void f(float *x, unsigned n)
+{
+    unsigned i = 0;
+    for (; i + 4 <= n; i += 4)
+        x[i] = ONE(2.0f);
+    for (; i < n; i++)
+        x[i] = 1.0f;
+}
+"""
+    made = apply_edits(read_program(kernel_of(text)), [{"op": "configure", "values": {}}])
+    assert "for (; i + 4 <= n; i += 4)" in made.variant.files[0].text
+    assert "(2.0f)" in made.variant.files[0].text
+
+
+@pytest.mark.parametrize("values", [None, {"A": "1"}, {"A": True}, {"A B": 1}])
+def test_values_are_whole_numbers(values: object) -> None:
+    program = read_program(kernel_of("void f(void)\n{\n}\n"))
+    with pytest.raises(EditRefused, match="'values' is"):
+        apply_edits(program, [{"op": "configure", "values": values}])
+
+
+HIDDEN = """
+#ifndef WIDTH
+#define WIDTH 2
+#endif
+static void row(const float *a, const float *b, float *c, int n, int i)
+{
+    for (int j = 0; j < n; j++) {
+        float sum = 0.0f;
+        for (int k = 0; k < n; k++)
+            sum += a[i * n + k] * b[k * n + j];
+        c[i * n + j] = sum;
+    }
+}
+
+void product(const float *a, const float *b, float *c, int n)
+{
+#if WIDTH > 1
+    for (int i = 0; i < n; i++)
+        row(a, b, c, n, i);
+#else
+    for (int i = n - 1; i >= 0; i--)
+        row(a, b, c, n, i);
+#endif
+}
+"""
+
+
+def test_a_run_reaches_loops_that_are_hidden(tmp_path: Path) -> None:
+    """In a helper under a conditional; the tunable that decided is fixed for the variant, and all of it replays."""
+    (tmp_path / "product.c").write_text(HIDDEN)
+    (tmp_path / "product.yaml").write_text(SPEC)
+    (spec,) = load_spec(tmp_path / "product.yaml")
+
+    def cost(variant: Variant, resolved: Resolved) -> float | Status:
+        ops = [e["op"] for e in variant.edits]
+        fixed = {n: v for e in variant.edits if e["op"] == "configure" for n, v in e["values"].items()}
+        assert all(resolved.macros[n] == v for n, v in fixed.items())
+        return 0.4 if "interchange" in ops else 1.0
+
+    backend = SimulatedBackend(seconds=seconds, of_variant=cost, process_noise=0.001, call_noise=0.001)
+    result = begin(spec, tmp_path / "a.run", Options(seed=1, workers=1, evaluations=60), backend=backend)
+    lineage = result.summary.evolution
+    assert lineage is not None
+    assert {e["op"] for e in lineage.edits} >= {"configure", "inline_call", "interchange"}
+    assert result.summary.improved
+    assert audit(result.path, backend=backend).differences == []
+    made = [b["made"] for k, _, b in events(result.path) if k == "variant" and b.get("made")]
+    assert any(m["edits"] and m["edits"][0]["op"] == "configure" for m in made)
+
+
+def test_earlier_sets_of_moves_open_nothing() -> None:
+    """What older runs proposed is derived as it was."""
+    kernel = kernel_of(HIDDEN, "product")
+    proposer = RemixProposer(kernel, moves=4, tunables={"WIDTH": 2})
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        found = proposer.propose_informed([kernel.variant], [{"WIDTH": 4}], rng)
+        ops = set() if found is None else {e["op"] for e in found.variant.edits}
+        assert ops.isdisjoint({"configure", "inline_call", "forward_pointer"})

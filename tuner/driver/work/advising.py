@@ -1,0 +1,196 @@
+"""Variants of the source after what won in earlier runs of other kernels, and what a run keeps for later ones.
+
+What is advised is written down with the edits that apply here, so that a replay derives nothing of it again. May not
+judge: advice is tried, and dropped where it is not the best at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.core.streams import stream
+from tuner.core.types import BASELINE, Configuration, Task, Value, Variant
+from tuner.cost_models.library import Entry, distance
+from tuner.cost_models.promise import Tried, chosen, promises, worth
+from tuner.driver.state.advice import Advice
+from tuner.driver.state.lineage import ORIGINAL, VariantState
+from tuner.driver.state.run import RunState
+from tuner.driver.state.settings import LIBRARY
+from tuner.search.evolution import Bred, Evolution
+from tuner.search.offers import Winner, offers
+from tuner.search.porting import stages_of
+from tuner.search.recalling import SOURCE
+from tuner.search.remix import Offspring
+from tuner.spaces.source import embedding
+from tuner.spaces.source.edits import Applied, EditRefused, apply_edits, permitted
+from tuner.spaces.source.identity import structure_digest
+from tuner.spaces.source.regions import Program, read_program
+from tuner.spaces.space import PASSES, Space
+
+__all__ = ["Advised", "advise", "advised", "kept_edits"]
+
+MOST = 4
+"""Variants that earlier runs may advise."""
+
+_LOOKED = 6
+"""Earlier runs, the nearest, whose winners are carried over."""
+
+_VARIANTS = 48
+"""Variants of a run that are kept, the best."""
+
+_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advised:
+    """A variant with the earlier run that says most of it, and how far that is from this one."""
+
+    made: Applied
+    configuration: Configuration
+    entry: Entry
+    distance: float
+
+
+def kept_edits(state: RunState, task: Task) -> dict[str, Any]:
+    """What an entry of the library says of the source: fields of :class:`Entry`. Empty where the source stays."""
+    if state.settings.evolution is None:
+        return {}
+    program = read_program(task.kernel, launch=task.launch)
+    about = {"structure": structure_digest(program), "shape": _shape(program)}
+    trial = state.trials[BASELINE if state.chosen is None else state.chosen]
+    variant = state.variants[trial.variant]
+    best = None if state.best is None else state.trials[state.best].score
+    if variant.number == ORIGINAL or best is None or best >= 0.0:
+        return about
+    configuration = trial.proposal.configuration
+    tried = [
+        v for v in state.variants.values() if v.number != ORIGINAL and v.reached and v.purpose == "propose"
+    ]
+    tried.sort(key=lambda v: (math.inf if v.score is None else v.score, v.number))
+    return {
+        **about,
+        "chosen": dict(configuration),
+        "steps": tuple(stages_of(program, variant.edits, configuration)),
+        "moves": tuple(_moves(state, variant)),
+        "variants": tuple((_shape_of(task, v.variant), worth(v.score, best)) for v in tried[:_VARIANTS]),
+    }
+
+
+def _shape(program: Program) -> tuple[float, ...]:
+    return tuple(round(value, _DIGITS) for value in embedding.embed(program))
+
+
+def _shape_of(task: Task, variant: Variant) -> tuple[float, ...]:
+    return _shape(read_program(task.kernel, variant, launch=variant.launch or task.launch))
+
+
+def _moves(state: RunState, variant: VariantState) -> Iterator[str]:
+    """How a variant and its first parents were made, oldest first."""
+    if variant.parents:
+        yield from _moves(state, state.variants[variant.parents[0]])
+        yield variant.origin
+
+
+def advise(task: Task, space: Space, like: Entry, entries: Sequence[Entry], seed: int) -> list[Advised]:
+    """Variants by what earlier runs found, the most promising first, :data:`MOST` at most.
+
+    A run of the same source gives its winner as it was. For the rest many variants are made
+    (:mod:`tuner.search.offers`) and ordered by what variants like them were worth.
+
+    Args:
+        task: of this run.
+        space: of its source as given.
+        like: what an entry would say of this run so far.
+        entries: of the library.
+        seed: of the run.
+    """
+    program = read_program(task.kernel, launch=task.launch)
+    numerics = task.verify.numerics
+    able = [e for e in entries if (e.backend, e.language) == (like.backend, like.language) and e.variants]
+    if not able:
+        return []
+    near = sorted(((_apart(like, entry), entry) for entry in able), key=lambda one: one[0])
+    found = list(_seen_before(program, like, near, numerics))
+    winners = [Winner(steps=e.steps, moves=e.moves) for _, e in near[:_LOOKED]]
+    pool = offers(program, numerics, winners, stream(seed, "advice"))
+    known = [Tried(shape=e.shape, apart=apart, variants=e.variants) for apart, e in near]
+    shapes = [_shape_of(task, made.variant) for made in pool]
+    values, sources = promises(like.shape, shapes, known)
+    best = chosen(like.shape, shapes, values.tolist(), MOST)
+    configuration = _agreed(space, [entry.chosen for _, entry in near[:_LOOKED]])
+    found += [
+        Advised(made=pool[at], configuration=configuration, entry=entry, distance=apart)
+        for at in best
+        for apart, entry in [near[sources[at]]]
+    ]
+    return found[:MOST]
+
+
+def _agreed(space: Space, winners: Sequence[Configuration]) -> Configuration:
+    """What most winners have of the space of the source as given; of as many the nearest's.
+
+    Tunables of other variants may have the names of this one's and mean something else.
+    """
+    found: dict[str, Value] = {}
+    for name in (*(d.name for d in space.dimensions), PASSES):
+        values = Counter(winner[name] for winner in winners if name in winner)
+        if values:
+            found[name] = values.most_common(1)[0][0]
+    return found
+
+
+def _apart(like: Entry, entry: Entry) -> float:
+    """By code and by source; entries of earlier versions say nothing of their source."""
+    shapes = 1.0
+    if like.shape and len(like.shape) == len(entry.shape):
+        shapes = embedding.distance(like.shape, entry.shape)
+    return distance(like, entry) + shapes
+
+
+def _seen_before(
+    program: Program, like: Entry, near: Sequence[tuple[float, Entry]], numerics: str
+) -> Iterator[Advised]:
+    """The winner of the nearest run of the same source, where this run may have it."""
+    for apart, entry in near:
+        if like.structure != entry.structure or not entry.edits or not permitted(entry.edits, numerics):
+            continue
+        try:
+            made = apply_edits(program, entry.edits)
+        except EditRefused:
+            continue
+        yield Advised(made=made, configuration=entry.chosen, entry=entry, distance=apart)
+        return
+
+
+def advised(evolution: Evolution, given: Variant, advice: Advice, known: Collection[str]) -> Bred | None:
+    """The variant of a piece of advice; ``None`` where it does not apply or is known.
+
+    Args:
+        evolution: of the run.
+        given: the source as given.
+        advice: of a ``recall`` event.
+        known: structures of all variants so far.
+    """
+    try:
+        made = apply_edits(evolution.original, advice.edits)
+    except EditRefused:
+        return None
+    structure = structure_digest(made.program)
+    if structure in known:
+        return None
+    offspring = Offspring(
+        variant=made.variant,
+        parameters=made.parameters,
+        constraints=made.constraints,
+        origin=LIBRARY,
+        parents=(given.digest,),
+        structure=structure,
+        checked=made.checked,
+        note={SOURCE: advice.source},
+    )
+    configuration = advice.proposal.configuration
+    return evolution.adopted(offspring, parent=ORIGINAL, island=0, configuration=configuration)
