@@ -53,7 +53,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a job: ``ok``, ``build_error``, ``crashed``, ``timed_out`` or ``out_of_resources``."""
+    """What became of a job: ``ok``, ``build_error``, ``crashed``, ``timed_out``, ``out_of_resources`` or ``lost``."""
 
     status: Status
     message: str = ""
@@ -332,8 +332,13 @@ class CompilePool:
         assert task is not None
         selector.unregister(worker.connection)
         status = self._discard(worker)
-        if status == -signal.SIGKILL and task.tries < _TRIES:
-            self._again.append(task)
+        if status == -signal.SIGKILL:
+            # A compiler that takes too much meets a limit first; whoever it was that killed, it was not the job.
+            if task.tries < _TRIES:
+                self._again.append(task)
+            else:
+                message = "the compiler was killed from outside again and again (signal SIGKILL)"
+                outcomes[task.index] = Outcome(status=Status.LOST, message=message, log=log)
             return
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         said = [line for line in log.splitlines() if "LLVM ERROR" in line or "Assertion" in line]

@@ -334,8 +334,10 @@ class HostCompiler:
                 jobs[key] = Job(
                     header={"op": "link", "entry": kernel.entry, "variants": variants}, modules=unit.modules
                 )
-        self._linked.update(zip(jobs, self.pool.run(list(jobs.values())), strict=True))
-        found = [self._linked.get(key) for key in keys]
+        done = dict(zip(jobs, self.pool.run(list(jobs.values())), strict=True))
+        # What was killed from outside is tried again the next time.
+        self._linked.update((key, o) for key, o in done.items() if o.status is not Status.LOST)
+        found = [done.get(key, self._linked.get(key)) for key in keys]
         for key in list(self._linked)[: max(0, len(self._linked) - _LINKED_KEPT)]:
             del self._linked[key]
         return found

@@ -37,6 +37,7 @@ _SUFFIXES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".C": "c++",
 _LANGUAGES = ("c", "c++", "cuda", "cl")
 _KEPT = 512
 _POOLS_KEPT = 4
+_TRIES = 5
 _LIMITS = {resource.RLIMIT_AS: 8 << 30, resource.RLIMIT_FSIZE: 1 << 30, resource.RLIMIT_CORE: 0}
 _ERROR = re.compile(r"^(.*?(?:fatal )?error: .*)$", re.MULTILINE)
 _MATH_PROBE_TEXT = (
@@ -124,6 +125,7 @@ class FrontEnd:
         self._variants: dict[str, dict[str, str]] = {}
         self._checked: dict[tuple[str, ...], SpecError | None] = {}
         self._running: set[subprocess.Popen[bytes]] = set()
+        self._closed = False
         self._lock = threading.Lock()
         self._go = threading.Event()
         self._go.set()
@@ -133,6 +135,7 @@ class FrontEnd:
 
     def close(self) -> None:
         """Ends all runs of clang; safe to call twice."""
+        self._closed = True
         self.resume()
         with self._lock:
             for process in self._running:
@@ -197,7 +200,7 @@ class FrontEnd:
         for key, future in waiting.items():
             unit = _result(future)
             results[key], free[key] = unit, replace(unit, seconds=0.0)
-            if unit.status is not Status.TIMED_OUT:
+            if unit.status not in (Status.TIMED_OUT, Status.LOST):
                 self._remember(key, unit)
         units = []
         for key in keys:
@@ -345,7 +348,17 @@ class FrontEnd:
         return found
 
     def _run(self, words: Sequence[str], folder: str, *, program: str = "") -> tuple[Status, str]:
-        """Runs clang, or another program; ``OK`` with what it printed, or how it failed."""
+        """Runs clang, or another program; ``OK`` with what it printed, or how it failed.
+
+        What is killed from outside is started again: a compiler that takes too much meets a limit first.
+        """
+        for _ in range(_TRIES):
+            status, output = self._run_once(words, folder, program=program)
+            if status is not Status.LOST or self._closed:
+                break
+        return status, output
+
+    def _run_once(self, words: Sequence[str], folder: str, *, program: str) -> tuple[Status, str]:
         self._go.wait()
         name = PurePath(program).name or "clang"
         process = subprocess.Popen(
@@ -373,6 +386,8 @@ class FrontEnd:
         output = errors.decode("utf-8", "replace")
         if process.returncode == 0:
             return Status.OK, output
+        if process.returncode == -signal.SIGKILL:
+            return Status.LOST, f"{name} was killed from outside"
         if process.returncode < 0 or "PLEASE submit a bug report" in output:
             return Status.CRASHED, f"{name} crashed: {first_error(output)}"
         return Status.BUILD_ERROR, output

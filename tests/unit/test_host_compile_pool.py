@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,28 @@ def test_a_timeout_kills_the_worker(pool: CompilePool) -> None:
     assert outcomes[0].status is Status.TIMED_OUT
     assert "0.2 s" in outcomes[0].message
     assert pool.run([host_job(2)])[0].status is Status.OK
+
+
+def test_a_worker_killed_from_outside_blames_no_job(pool: CompilePool) -> None:
+    job = Job(header={"op": "list", "what": "passes"})
+    stop = threading.Event()
+
+    def kill() -> None:
+        while not stop.is_set():
+            for worker in _children(pool):
+                with suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        lost = pool.run([job])[0]
+    finally:
+        stop.set()
+        thread.join()
+    assert lost.status is Status.LOST
+    assert "killed from outside" in lost.message
+    assert pool.run([job])[0].status is not Status.LOST
 
 
 def test_a_pause_holds_jobs_back(pool: CompilePool) -> None:

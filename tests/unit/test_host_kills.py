@@ -47,14 +47,27 @@ PARTS = ("ask", "build", "verify", "samples")
 
 
 def children(pid: int) -> list[int]:
+    """Children of all its threads."""
+    found: list[int] = []
     try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
     except OSError:
-        return []
+        pass
+    return found
+
+
+def is_clang(pid: int) -> bool:
+    try:
+        return "clang" in os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return False
 
 
 def targets(kind: str) -> list[int]:
-    """Processes of a kind: ``compile`` or ``run``, the zygote or what it has forked."""
+    """Processes of a kind: clang, or of ``compile`` or ``run`` the zygote or what it has forked."""
+    if kind == "clang":
+        return [pid for pid in children(os.getpid()) if is_clang(pid)]
     module = {"compile": b"compile_worker", "run": b"host.zygote"}[kind.split()[0]]
     zygotes = []
     for pid in children(os.getpid()):
@@ -136,6 +149,10 @@ def run_under_fire(folder: Path, kinds: list[str], *, seed: int, pause_s: tuple[
 @pytest.mark.parametrize("kind", ["run worker", "run zygote", "compile worker", "compile zygote"])
 def test_killed_workers_are_started_again(tmp_path: Path, kind: str) -> None:
     run_under_fire(tmp_path, [kind], seed=1, pause_s=(0.7, 1.3))
+
+
+def test_a_killed_clang_blames_no_trial(tmp_path: Path) -> None:
+    assert run_under_fire(tmp_path, ["clang"], seed=1, pause_s=(0.005, 0.03)) > 0
 
 
 @pytest.mark.slow
