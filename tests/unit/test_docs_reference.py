@@ -13,6 +13,14 @@ from pages import ROOT
 
 from tuner.cli.reference import reference
 from tuner.core.types import Status
+from tuner.driver.applications.applying import Applied
+from tuner.driver.applications.applying import Comparison as ApplicationComparison
+from tuner.driver.applications.recorded_specs import RecordReport
+from tuner.driver.applications.recording import Listing
+from tuner.driver.audit import AuditReport
+from tuner.driver.check import CheckReport
+from tuner.driver.doctor import Finding
+from tuner.driver.faults import FaultReport
 from tuner.driver.outcome.devices import DeviceShare
 from tuner.driver.outcome.result import CLAIMS, Correspondence, Lineage, Summary
 from tuner.driver.outcome.savings import Savings
@@ -52,6 +60,15 @@ def test_the_commands_reference_is_current() -> None:
 )
 def test_fields_of_results_are_on_their_page(kind: Any) -> None:
     assert keys(kind.to_json) - named(section("The result")) == set()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [CheckReport, FaultReport, AuditReport, Finding, Listing, RecordReport, ApplicationComparison, Applied],
+)
+def test_fields_of_other_commands_are_on_the_page(kind: Any) -> None:
+    said = named(section("What other commands print")) | {"schema_version", "value", "ci95"}
+    assert keys(kind.to_json) - said == set()
 
 
 def test_only_fields_that_results_have_are_on_their_page() -> None:
