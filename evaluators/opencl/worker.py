@@ -187,7 +187,7 @@ def _built(context: Any, device: Any, work: Mapping[str, Any], folder: str) -> A
 def _headers(work: Mapping[str, Any], folder: str) -> list[str]:
     """Writes a program's headers below a folder; the options that name where they are.
 
-    By their place below the working folder: not every driver can read a path with blanks in it, and how the user's
+    By their place below the working folder, the one that the folder lies in: not every driver can read a path with blanks in it, and how the user's
     folders are called is not known beforehand.
     """
     places = {str(Path(folder, Path(name).name)): text for name, text in work["headers"]}
@@ -198,7 +198,7 @@ def _headers(work: Mapping[str, Any], folder: str) -> list[str]:
         Path(path).write_text(text, encoding="utf-8")
     named = [folder] if work["headers"] else []
     named += [str(below[n]) for n in sorted(below)]
-    return [word for path in named for word in ("-I", os.path.relpath(path))]
+    return [word for path in named for word in ("-I", os.path.relpath(path, Path(folder).parent))]
 
 
 def _quoted(options: Sequence[str]) -> list[str]:
