@@ -187,8 +187,8 @@ def _built(context: Any, device: Any, work: Mapping[str, Any], folder: str) -> A
 def _headers(work: Mapping[str, Any], folder: str) -> list[str]:
     """Writes a program's headers below a folder; the options that name where they are.
 
-    By their place below the working folder, the one that the folder lies in: not every driver can read a path with blanks in it, and how the user's
-    folders are called is not known beforehand.
+    By their place below the working folder, in which the folder lies: not every driver can read a path with blanks in
+    it, and how the user's folders are called is not known beforehand.
     """
     places = {str(Path(folder, Path(name).name)): text for name, text in work["headers"]}
     below = {n: Path(folder, f"include-{n}") for n, _, _ in work["included"]}
