@@ -115,7 +115,8 @@ class InheritingSearcher:
 
     def _first(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         made = [] if self._adopted else [Proposal(configuration=self._seed, origin=_OWN[0])]
-        seed, room = self._seed, 1 + _VARIED - len(self._adopted)
+        seed: Configuration = self._seed
+        room = 1 + _VARIED - len(self._adopted)
         plain = self._plain()
         if plain is not None:
             seed, room = plain, room + 1
@@ -133,7 +134,7 @@ class InheritingSearcher:
                 made.append(Proposal(configuration=configuration, origin=_OWN[1]))
         return made[:count]
 
-    def _plain(self) -> dict[str, object] | None:
+    def _plain(self) -> Configuration | None:
         """The first configuration with the given pipeline, where it has failed with another one."""
         if not self._plainly or self._inner is not None or self._space.passes is None:
             return None
