@@ -1,7 +1,8 @@
 """A searcher for a variant of the source: begins where the variant's parent stands, then is any other searcher.
 
 First the parent's best configuration with the new tunables at their defaults, then the same with other values of the
-new tunables, and from then on what the inner searcher proposes. May not judge variants.
+new tunables, and from then on what the inner searcher proposes. Where the first one fails, the passes may be to blame,
+which nobody has tried on this source: then the same with the given pipeline. May not judge variants.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from dataclasses import replace
 import numpy as np
 
 from tuner.core.protocols import Observation, Searcher, configuration_key
-from tuner.core.types import Configuration, Proposal
+from tuner.core.types import Configuration, Proposal, Status
 from tuner.search.domain import Domain
 from tuner.spaces.space import PASSES, Space
 
 __all__ = ["InheritingSearcher", "inherited"]
 
-_OWN = ("inherit", "vary")
+_OWN = ("inherit", "vary", "plain")
+_FAILED = (Status.BUILD_ERROR, Status.WRONG_RESULT, Status.CRASHED, Status.TIMED_OUT)
 _VARIED = 3
 _DRAWS = 12
 
@@ -32,6 +34,7 @@ class InheritingSearcher:
         seed: the first configuration.
         new: names of the tunables that the parent did not have.
         prior: what the parent's searcher was told, as far as this one's may learn from it.
+        plainly: whether the first configuration is tried with the given pipeline as well where it has failed.
     """
 
     def __init__(
@@ -41,12 +44,15 @@ class InheritingSearcher:
         seed: Configuration,
         new: Sequence[str],
         prior: Sequence[Observation] = (),
+        *,
+        plainly: bool = False,
     ) -> None:
         self._make = make
         self._space = space
         self._seed = dict(seed)
         self._new = [p for p in space.parameters if p.name in set(new)]
         self._prior = prior
+        self._plainly = plainly
         self._adopted: dict[object, Proposal] = {}
         self._observed: list[Observation] = []
         self._inner: Searcher | None = None
@@ -109,18 +115,34 @@ class InheritingSearcher:
 
     def _first(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         made = [] if self._adopted else [Proposal(configuration=self._seed, origin=_OWN[0])]
-        known = {*self._adopted, *(configuration_key(p.configuration) for p in made)}
+        seed: Configuration = self._seed
         room = 1 + _VARIED - len(self._adopted)
+        plain = self._plain()
+        if plain is not None:
+            seed, room = plain, room + 1
+            if configuration_key(plain) not in self._adopted:
+                made.append(Proposal(configuration=plain, origin=_OWN[2]))
+        known = {*self._adopted, *(configuration_key(p.configuration) for p in made)}
         for _ in range(_DRAWS if self._new and self._inner is None else 0):
             if len(made) >= min(count, room):
                 break
             drawn = {p.name: p.values[int(rng.integers(len(p.values)))] for p in self._new}
-            configuration = {**self._seed, **drawn}
+            configuration = {**seed, **drawn}
             key = configuration_key(configuration)
             if key not in known and self._space.is_valid(configuration):
                 known.add(key)
                 made.append(Proposal(configuration=configuration, origin=_OWN[1]))
         return made[:count]
+
+    def _plain(self) -> Configuration | None:
+        """The first configuration with the given pipeline, where it has failed with another one."""
+        if not self._plainly or self._inner is not None or self._space.passes is None:
+            return None
+        key, base = configuration_key(self._seed), self._space.passes.base
+        told = [o.status for o in self._observed if configuration_key(o.proposal.configuration) == key]
+        if self._seed.get(PASSES) == base or not any(status in _FAILED for status in told):
+            return None
+        return {**self._seed, PASSES: base}
 
 
 def inherited(space: Space, parents: Sequence[Configuration]) -> dict[str, object]:

@@ -20,6 +20,7 @@ from tuner.core.canonical import canonical_json, digest
 from tuner.core.types import Kernel, Resolved, Source, Value, Variant
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.opencl.flags import VALUE_CHANGING
+from tuner.evaluators.opencl.headers import included
 from tuner.evaluators.opencl.module import SPIRV, SUFFIX, entry_point, module_bytes
 
 __all__ = ["Program", "canonical_text"]
@@ -140,17 +141,21 @@ class Program:
         sources = [f for i, f in enumerate(self.files) if i == 0 or _is_source(f)]
         headers = [f for i, f in enumerate(self.files) if i > 0 and not _is_source(f)]
         options = list(self.options)
+        folders = [Path(self.folder, folder) for folder in self.include]
+        below = included([f.text for f in self.files], folders)
         text = "".join(f'#line 1 "{PurePath(f.name).name}"\n{f.text}\n' for f in sources)
         if self.wide:
             # Literals first: `fmax(x, 0.0f)` is ambiguous once x is a double.
             text = _WIDENING + _LITERAL.sub(_double_literal, text)
             headers = [Source(name=f.name, text=_LITERAL.sub(_double_literal, f.text)) for f in headers]
+            below = [(i, name, _LITERAL.sub(_double_literal, header)) for i, name, header in below]
             options = [_LITERAL.sub(_double_literal, o) for o in options]
-        for folder in self.include:
-            options += ["-I", str(Path(self.folder, folder))]
+        for folder in folders:
+            options += ["-I", str(folder)]
         return {
             "source": text,
             "headers": [[PurePath(f.name).name, f.text] for f in headers],
+            "included": below,
             "options": options,
         }
 

@@ -16,7 +16,7 @@ from tuner.core.types import Status, Verdict
 from tuner.evaluators.disturbance import Unwatched, Watch, Watcher
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.process import Ended
-from tuner.evaluators.host.runner import Attached, CandidateFailed, words_of
+from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, words_of
 from tuner.evaluators.host.session import HostSession
 from tuner.evaluators.host.timing import Batch, Sizes, Window, poison_places, windows_for
 from tuner.evaluators.opencl.device import Device
@@ -108,6 +108,8 @@ class OpenClSession(HostSession):
         runner.send(self._request(runner, attached, window), label)
         runner.expect(runner.receive(_PREPARE_S, f"the preparation of {label}"), READY, 1)
         limit = max(_LEAST_LIMIT_S, _SLOWER * call_s * len(window.order) + _LEAST_LIMIT_S)
+        # Caches are flushed before each call, while the time runs.
+        limit += len(window.order) * window.flush_bytes / FILLED_BYTES_PER_S
         cpu, begin = _cpu(runner, label), time.perf_counter()
         runner.send(b"\0" * 8, label)
         answer = runner.receive(limit, label)

@@ -141,6 +141,7 @@ def _serve_compile(channel: socket.socket, job: Mapping[str, Any]) -> None:
     """Each request brings a memory file with the job and one for the result; neither is ever executed here."""
     context: Any = None
     device: Any = None
+    os.chdir(job["cache"])
     while True:
         message, files, _, _ = socket.recv_fds(channel, MESSAGE_BYTES, 2)
         if not message:
@@ -179,10 +180,25 @@ def _built(context: Any, device: Any, work: Mapping[str, Any], folder: str) -> A
         return cl.Program(context, base64.b64decode(work["il"])).build(
             options=list(work["options"]), devices=[device]
         )
-    for name, text in work["headers"]:
-        Path(folder, Path(name).name).write_text(text, encoding="utf-8")
-    options = [*_options(work), *(_quoted(["-I", folder]) if work["headers"] else [])]
+    options = [*_headers(work, folder), *_options(work)]
     return cl.Program(context, work["source"]).build(options=options, devices=[device])
+
+
+def _headers(work: Mapping[str, Any], folder: str) -> list[str]:
+    """Writes a program's headers below a folder; the options that name where they are.
+
+    By their place below the working folder, in which the folder lies: not every driver can read a path with blanks in
+    it, and how the user's folders are called is not known beforehand.
+    """
+    places = {str(Path(folder, Path(name).name)): text for name, text in work["headers"]}
+    below = {n: Path(folder, f"include-{n}") for n, _, _ in work["included"]}
+    places |= {str(below[n] / name): text for n, name, text in work["included"]}
+    for path, text in places.items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text, encoding="utf-8")
+    named = [folder] if work["headers"] else []
+    named += [str(below[n]) for n in sorted(below)]
+    return [word for path in named for word in ("-I", os.path.relpath(path, Path(folder).parent))]
 
 
 def _quoted(options: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tuner.spaces.source.affine import Poly, minus
 from tuner.spaces.source.integers import Known, rank
-from tuner.spaces.source.kinds import is_pure
+from tuner.spaces.source.kinds import all_types_of, is_pure
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -39,17 +39,7 @@ from tuner.spaces.source.syntax import (
 __all__ = ["decided", "known_in", "within"]
 
 _ONE: Poly = {(): 1}
-_QUALIFIERS = (
-    "const",
-    "static",
-    "restrict",
-    "__restrict",
-    "__restrict__",
-    "__global",
-    "global",
-    "__local",
-    "local",
-)
+_FLOATING = ("float", "double")
 _SPELT = {"long": "long", "size_t": "size_t"}
 
 
@@ -60,19 +50,11 @@ def known_in(function: Function, loop: For) -> Known:
         function: the whole.
         loop: one of its loops.
     """
-    types: dict[str, set[str]] = {}
-    for param in function.params:
-        types.setdefault(param.name, set()).add("*" if param.is_array else param.base)
-    for stmt in (*function.outer, *statements(function.body)):
-        if isinstance(stmt, Decl):
-            types.setdefault(stmt.name, set()).add("*" if stmt.dims else stmt.type)
-        elif isinstance(stmt, For) and stmt.type:
-            types.setdefault(stmt.var, set()).add(stmt.type)
     known = Known(source=function.source, names={}, ranks={})
     changed = _assigned(loop.body)
     for define in function.defines:
         known = known.declaring(define.name, "int", None)
-    for name, kinds in types.items():
+    for name, kinds in all_types_of(function).items():
         ranks = {rank(k) for k in kinds}
         kind = kinds.pop()
         known = known.hiding(name) if name in changed or len(ranks) > 1 else known.declaring(name, kind, None)
@@ -130,7 +112,7 @@ def decided(body: tuple[Stmt, ...], known: Known, types: dict[str, str]) -> tupl
     Args:
         body: that run where ``known`` holds.
         known: as :func:`known_in` gives it, with the range of the loop.
-        types: of variables by name.
+        types: of variables by name, of arrays their elements', without qualifiers.
     """
     return _Decider(types).body(body, known)
 
@@ -263,17 +245,21 @@ class _Decider:
         match expr:
             case Index():
                 base, _ = index_chain(expr)
-                return _floating(self.types.get(base.id, "")) if isinstance(base, Name) else None
+                return self._floating(base.id) if isinstance(base, Name) else None
             case Number(text=text) if "." in text and not text.lower().startswith("0x"):
                 return "float" if text[-1] in "fF" else "double"
             case Name(id=name):
-                return _floating(self.types.get(name, ""))
+                return self._floating(name)
             case Unary(op="-", operand=operand):
                 return self._kind(operand, known)
             case Binary(op="+" | "-" | "*" | "/", left=left, right=right):
                 a, b = self._kind(left, known), self._kind(right, known)
-                return a if a == b and a in ("float", "double") else None
+                return a if a == b and a in _FLOATING else None
         return None
+
+    def _floating(self, name: str) -> str | None:
+        kind = self.types.get(name)
+        return kind if kind in _FLOATING else None
 
 
 def _without(expr: Expr, term: Expr) -> Expr | None:
@@ -293,8 +279,3 @@ def _without(expr: Expr, term: Expr) -> Expr | None:
             rest = _without(left, term)
             return None if rest is None else Binary("-", rest, right)
     return None
-
-
-def _floating(kind: str) -> str | None:
-    words = [w for w in kind.replace("*", " ").split() if w not in _QUALIFIERS]
-    return words[0] if len(words) == 1 and words[0] in ("float", "double") else None

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from tuner.spaces.source.affine import Monomial, Poly, constant, minus, polynomial
 from tuner.spaces.source.conditions import is_empty
-from tuner.spaces.source.kinds import is_pure
+from tuner.spaces.source.kinds import is_pure, plain_type
 from tuner.spaces.source.syntax import Binary, Cast, Expr, Index, Name, Number, Unary
 
 __all__ = ["Known", "rank"]
@@ -23,7 +23,6 @@ _NARROW = re.compile(r"(signed )?int|signed|int32_t")
 _WIDE = re.compile(r"(signed )?(long|long int|long long|long long int)|int64_t|ptrdiff_t|ssize_t|intptr_t")
 _UNSIGNED = re.compile(r"size_t|uint64_t|uintptr_t|ulong|unsigned long( long)?( int)?")
 _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9][0-9]*)(l|ll)?(u?)", re.IGNORECASE)
-_QUALIFIERS = ("const", "constexpr", "static", "volatile", "register", "private", "__private")
 _INT_MOST = 2**31 - 1
 _RANKS = ("int", "long", "size_t")
 
@@ -36,17 +35,15 @@ def rank(kind: str) -> str | None:
 
     Returns:
         ``int`` in 32 bits, ``long`` in 64, ``size_t`` in 64 without sign. ``None`` for 32 bits without sign, which wrap
-        around at numbers that occur, and for what is no integer.
+        around at numbers that occur, for what changes by itself, and for what is no integer.
     """
-    bare = _bare(kind)
+    if "*" in kind:
+        return None
+    bare = plain_type(kind)
     if _SMALL.fullmatch(bare):
         return "int"
     patterns = zip((_NARROW, _WIDE, _UNSIGNED), _RANKS, strict=True)
     return next((name for pattern, name in patterns if pattern.fullmatch(bare)), None)
-
-
-def _bare(kind: str) -> str:
-    return " ".join(w for w in kind.split() if w not in _QUALIFIERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +77,7 @@ class Known:
         own = rank(kind)
         if own is None:
             return self.hiding(name)
-        given = None if value is None or _SMALL.fullmatch(_bare(kind)) else self._rank(value)
+        given = None if value is None or _SMALL.fullmatch(plain_type(kind)) else self._rank(value)
         if given == own:
             return replace(self, names={**self.names, name: value})
         symbol = f"{name}@{len(self.ranks)}"
@@ -202,11 +199,10 @@ def _table(name: str, source: str) -> tuple[int, int] | None:
     for before, _, inside in declared:
         words = before.split()
         constant_words = {"const", "constexpr", "__constant", "constant"} & set(words)
-        kind = " ".join(w for w in words if w not in ("__constant", "constant"))
         values = [v.strip() for v in inside.split(",") if v.strip()]
         if (
             not constant_words
-            or rank(kind) != "int"
+            or rank(before) != "int"
             or not all(re.fullmatch(r"[-+]?(0|[1-9]\d*)", v) for v in values)
         ):
             return None

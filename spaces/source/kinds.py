@@ -1,4 +1,4 @@
-"""Types by name and expressions without effects; and the exception of what is not as it would have to be.
+"""Types by name, types without their qualifiers, expressions without effects; and the exception of what is refused.
 
 May not reason about dependences.
 """
@@ -6,7 +6,9 @@ May not reason about dependences.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+from tuner.spaces.source.parse import ADDRESS_SPACE
 from tuner.spaces.source.syntax import (
     Assign,
     Call,
@@ -20,7 +22,17 @@ from tuner.spaces.source.syntax import (
     subtrees,
 )
 
-__all__ = ["Refused", "is_floating", "is_integer", "is_pure", "types_of"]
+__all__ = [
+    "Refused",
+    "all_types_of",
+    "element_types_of",
+    "is_floating",
+    "is_integer",
+    "is_pure",
+    "plain_type",
+    "types_of",
+    "writable",
+]
 
 _PURE = re.compile(
     r"(sqrt|rsqrt|cbrt|exp|exp2|expm1|log|log2|log10|log1p|pow|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|"
@@ -29,6 +41,24 @@ _PURE = re.compile(
 )
 _INTEGER = re.compile(r"\b(char|short|int|long|size_t|ptrdiff_t|ssize_t|unsigned|u?int\d+_t)\b")
 _FLOATING = re.compile(r"\b(float|double|_Float16|half)\b")
+_CONSTANT = ("const", "constexpr", "register")
+_SAYS_NOTHING = frozenset(
+    {
+        *(
+            "static",
+            "inline",
+            "extern",
+            "__inline",
+            "__inline__",
+            "__forceinline__",
+            "__device__",
+            "__host__",
+        ),
+        *("restrict", "__restrict", "__restrict__"),
+        *_CONSTANT,
+    }
+)
+"""Words of a declaration that say nothing of the values; ``volatile`` does: they change by themselves."""
 
 
 class Refused(Exception):
@@ -38,15 +68,50 @@ class Refused(Exception):
 def types_of(function: Function) -> dict[str, str]:
     """Types by name, of parameters and local variables; where names repeat, the last."""
     found = {p.name: f"{p.base} *" if p.is_array else p.base for p in function.params}
-    found |= {d.name: d.type for d in function.outer}
-    counters: dict[str, str] = {}
-    for stmt in statements(function.body):
-        if isinstance(stmt, Decl):
-            found[stmt.name] = stmt.type
-        elif isinstance(stmt, For) and stmt.type:
-            counters[stmt.var] = stmt.type
-    found |= counters
+    return found | {name: kind for name, kind, _ in _variables(function)}
+
+
+def all_types_of(function: Function) -> dict[str, set[str]]:
+    """All types that names are declared with, of parameters and local variables; of any array a star."""
+    found: dict[str, set[str]] = {}
+    for param in function.params:
+        found.setdefault(param.name, set()).add("*" if param.is_array else param.base)
+    for name, kind, is_array in _variables(function):
+        found.setdefault(name, set()).add("*" if is_array else kind)
     return found
+
+
+def element_types_of(function: Function) -> dict[str, str]:
+    """Plain types by name, of arrays their elements'; none of names that repeat with another type."""
+    found: dict[str, set[str]] = {}
+    for param in function.params:
+        found.setdefault(param.name, set()).add(plain_type(param.base))
+    for name, kind, _ in _variables(function):
+        found.setdefault(name, set()).add(plain_type(kind))
+    return {name: kinds.pop() for name, kinds in found.items() if len(kinds) == 1}
+
+
+def _variables(function: Function) -> Iterator[tuple[str, str, bool]]:
+    """Local variables with their types and whether they are arrays; the counters of loops last."""
+    for decl in (*function.outer, *(s for s in statements(function.body) if isinstance(s, Decl))):
+        yield decl.name, decl.type, bool(decl.dims)
+    for stmt in statements(function.body):
+        if isinstance(stmt, For) and stmt.type:
+            yield stmt.var, stmt.type, False
+
+
+def plain_type(kind: str) -> str:
+    """A type without stars and all words that say nothing of its values: of a pointer or an array its element's.
+
+    ``volatile`` stays, so what is volatile equals no type that is asked for.
+    """
+    words = ADDRESS_SPACE.sub(" ", kind.replace("*", " ")).split()
+    return " ".join(w for w in words if w not in _SAYS_NOTHING)
+
+
+def writable(kind: str) -> str:
+    """A variable's type such that it can be assigned to."""
+    return " ".join(w for w in kind.split() if w not in _CONSTANT)
 
 
 def is_integer(kind: str) -> bool:

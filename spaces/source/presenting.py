@@ -14,9 +14,9 @@ from tuner.spaces.source.kinds import is_integer
 from tuner.spaces.source.printer import WIDTH, function_text, param_text, preamble_text
 from tuner.spaces.source.syntax import Binary, Expr, For, Function, Number, map_expressions, transform
 
-__all__ = ["presented"]
+__all__ = ["ABOVE", "presented"]
 
-_ABOVE = re.compile(
+ABOVE = re.compile(
     r"(?:(?:^|(?<=\n))[ \t]*//[^\n]*\n)+\Z|(?:^|(?<=\n))[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*\n\Z", re.DOTALL
 )
 """A comment that ends right where a function begins."""
@@ -41,13 +41,11 @@ def presented(function: Function, given: Function, indent: int, above: str) -> t
     if not function.whole:
         return above, function_text(function, indent)
     lead = preamble_text(function)
-    bare = replace(
-        function, defines=(), preamble=(), signature=function.signature or _signature(function, given)
-    )
+    bare = replace(function, defines=(), preamble=(), signature=_signature(function, given))
     text = function_text(bare, indent)
     if not lead:
         return above, text
-    found = _ABOVE.search(above)
+    found = ABOVE.search(above)
     place = len(above) if found is None else found.start()
     first = above[:place]
     gap = "" if not first or first.endswith("\n\n") else "\n" if first.endswith("\n") else "\n\n"
@@ -56,7 +54,7 @@ def presented(function: Function, given: Function, indent: int, above: str) -> t
 
 def _signature(function: Function, given: Function) -> str:
     """The head as given with what changed of its parameters; in lines of its own where that makes it too long."""
-    text = given.signature
+    text = function.signature or given.signature
     end = text[len(text.rstrip()) :] or "\n"
     if not text or len(given.params) != len(function.params):
         return f"{_filled(function)}{end}"
@@ -65,12 +63,13 @@ def _signature(function: Function, given: Function) -> str:
             if text.count(before.text) != 1:
                 return f"{_filled(function)}{end}"
             text = text.replace(before.text, param_text(after))
-    return text if max(map(len, text.splitlines())) <= WIDTH else f"{_filled(function)}{end}"
+    long = {line for line in text.splitlines() if len(line) > WIDTH} - set(given.signature.splitlines())
+    return f"{_filled(function)}{end}" if long else text
 
 
 def _filled(function: Function) -> str:
     """The head with as many parameters to a line as fit."""
-    line = f"{function.head}{function.name}("
+    line = f"{_head(function.head)}{function.name}("
     column = len(line.rpartition("\n")[2])
     pad = " " * (column if column <= _MOST_ALIGNED else 8)
     lines: list[str] = []
@@ -84,6 +83,13 @@ def _filled(function: Function) -> str:
         else:
             line = f"{line}{' ' if number else ''}{piece}"
     return "\n".join([*lines, line])
+
+
+def _head(text: str) -> str:
+    """What stands before a function's name; in a line of its own where the words with brackets are long."""
+    end = text.rfind(")") + 1
+    last = text.rpartition("\n")[2]
+    return text if not end or len(last) <= _MOST_ALIGNED else f"{text[:end]}\n{text[end:].lstrip()}"
 
 
 def _added_up(node: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
 from tuner.driver.runs import begin
 from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.state.settings import EVOLVING
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.record import RunRecord
 from tuner.search.evolution import Evolution, Judged
@@ -30,6 +32,7 @@ from tuner.search.inheriting import InheritingSearcher
 from tuner.search.registry import create
 from tuner.search.remix import RemixProposer
 from tuner.spaces.parameters import Parameter
+from tuner.spaces.passes import Catalogue
 from tuner.spaces.source.edits import apply_edits
 from tuner.spaces.source.embedding import distance, embed
 from tuner.spaces.source.regions import read_program
@@ -116,6 +119,35 @@ def test_a_variant_far_behind_ends_its_rung_at_once(spec: LoadedSpec, tmp_path: 
     assert tiled
     assert all(len(v.trials) == 1 for v in tiled)
     assert audit(result.path, backend=slow).differences == []
+
+
+@pytest.mark.parametrize("plainly", [True, False])
+def test_variants_that_their_parents_passes_break_are_not_given_up(tmp_path: Path, plainly: bool) -> None:
+    """The given pipeline is tried on them; what did not is replayed as it was made."""
+    golden = Path(__file__).parents[1] / "golden"
+    passes, o3 = ((golden / f"llvm23_{name}.txt").read_text() for name in ("passes", "o3"))
+
+    def seconds(variant: Variant, resolved: Resolved) -> float | Status:
+        changed = resolved.pipeline not in (None, "default<O3>")
+        if variant.edits:
+            return Status.WRONG_RESULT if changed else 0.5
+        return 0.8 if changed else 1.0
+
+    (tmp_path / "product.c").write_text(KERNEL)
+    (tmp_path / "product.yaml").write_text(SPEC.replace("passes: off", 'passes: {base: "default<O3>"}'))
+    (loaded,) = load_spec(tmp_path / "product.yaml")
+    catalogue = Catalogue.from_listing(passes, o3.strip(), "23.1.4").to_json()
+    simulated = backend(of_variant=seconds, catalogue=catalogue)
+    settings = {"evolution": replace(EVOLVING, plainly=plainly)}
+    options = Options(seed=4, workers=2, evaluations=60, settings=settings)
+    result = begin(loaded, tmp_path / "a.run", options, backend=simulated)
+    with RunRecord.read(result.path) as record:
+        state, _, _ = open_state(record)
+    bred = [v for v in state.variants.values() if v.number != ORIGINAL and v.purpose == "propose"]
+    broken = [v for v in bred if (v.seed or {})["passes"] != "default<O3>" and len(v.finished) > 1]
+    assert broken
+    assert all(v.score is not None for v in broken) is plainly
+    assert audit(result.path, backend=simulated).differences == []
 
 
 def kernel(text: str = KERNEL) -> Kernel:

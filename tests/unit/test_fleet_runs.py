@@ -69,13 +69,31 @@ def spec(scale_spec: SpecWriter) -> LoadedSpec:
     return loaded
 
 
+_BASELINE = 3
+"""Measurements that a device may make before the first of a candidate: the rounds of the baseline."""
+
+
+def together(count: int) -> Callable[[str], None]:
+    """Lets no device get on until each has measured a candidate: a loaded machine may start a thread late."""
+    barrier, made = threading.Barrier(count, timeout=60.0), threading.local()
+
+    def event(name: str) -> None:
+        if name == "measure":
+            made.count = getattr(made, "count", 0) + 1
+            if made.count == _BASELINE + 1:
+                barrier.wait()
+
+    return event
+
+
 @pytest.mark.parametrize("count", [1, 3, 8])
 def test_the_whole_space_gives_the_same_winner_on_any_number_of_devices(
     spec: LoadedSpec, tmp_path: Path, count: int
 ) -> None:
     alone = begin(spec, tmp_path / "alone.run", Options(seed=3), backend=backend())
     path = tmp_path / "many.run"
-    many = begin(spec, path, Options(seed=3), backend=backend(), executor=devices(count))
+    executor = devices(count, on_event=together(count))
+    many = begin(spec, path, Options(seed=3), backend=backend(), executor=executor)
     assert many.summary.configuration == alone.summary.configuration
     assert many.summary.trials == alone.summary.trials
     assert many.summary.improved

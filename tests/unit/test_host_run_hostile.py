@@ -235,18 +235,24 @@ def test_thread_cannot_be_started_where_one_is_allowed(
 
 
 def test_threads_beyond_the_policy_are_refused(compiled: Callable[..., Build]) -> None:
+    """As many as are allowed can be started, one more cannot."""
     if os.geteuid() != 0:
         pytest.skip("without root the limit on processes counts the whole user")
     idle = THREAD + "void *work(void *x) { for (;;) usleep(1000); return x; }"
-    body = "static int m; unsigned long t; if (m < %d) { m++; pthread_create(&t, 0, work, 0); }" + HONEST
+    start = "static int m; unsigned long t;"
+    start += " if (m < %d) { m++; if (pthread_create(&t, 0, work, 0)) __builtin_trap(); }" + HONEST
     evaluation = prepared(make_task(threads=3))
     try:
+        assert verdict_of(evaluation, compiled(start % 9, idle)).status is Status.CRASHED
         for _ in range(3):
-            # Wall clocks are all there is with threads: one that is pushed aside between two readings is tried again.
-            verdict, measurement = timed(evaluation, compiled(body % 2, idle), calls=4)
+            verdict, measurement = timed(evaluation, compiled(start % 2, idle), calls=4)
+            assert verdict.status is Status.OK, verdict.message
             if measurement.status is Status.OK:
                 break
-        assert (verdict.status, measurement.status) == (Status.OK, Status.OK), measurement.message
+        else:
+            # Wall clocks are all there is with threads, and on a machine that is never quiet none is believed.
+            assert "cannot be believed" in measurement.message
+            pytest.skip(f"the machine is too busy: {measurement.message}")
         assert measurement.observed_s == measurement.wall_s
     finally:
         evaluation.close()

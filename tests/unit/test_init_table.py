@@ -329,3 +329,50 @@ def main_of(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 0
+
+
+DIVIDING = {
+    "k.c": """
+#include <math.h>
+static void row(const double *d, double *out, int n) { for (int i = 0; i < n; i++) out[i] /= d[i] + 1.0; }
+void all(const double *a, const double *b, const float *c, const int *k, const double *d, double *restrict out, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const double held = a[i];
+        out[i] = (d[i] - 1.0) / held / (2.0 - d[i]) + 1.0f / (2.0f * sqrtf(c[i])) + i % k[i] + d[i] * d[i];
+    }
+    row(b, out, n);
+}
+""",
+    "k.cl": """
+/* 1 / d[i] is not asked for. */
+__kernel void all(__global const float *a, __global const float *b, __global const float *c, __global const int *k,
+                  __global const float *d, __global float *out, int n)
+{
+    int i = get_global_id(0);
+    if (i >= n) return;
+    const float held = a[i];
+    out[i] = d[i] / held + 3.0f / (2 + fabs(b[i])) / 2 * d[i] + native_rsqrt(c[i]) + i % k[i];
+}
+""",
+}
+DIVIDING["k.cu"] = (
+    DIVIDING["k.cl"]
+    .replace("__global ", "")
+    .replace("__kernel", "__global__")
+    .replace("get_global_id(0)", "blockIdx.x * blockDim.x + threadIdx.x")
+    .replace("native_rsqrt", "rsqrtf")
+)
+
+
+@pytest.mark.parametrize("name", DIVIDING)
+def test_what_is_divided_by_is_not_near_zero(name: str, tmp_path: Path) -> None:
+    """Directly, through a variable, a sum, a product, a root or a function; whole numbers are not zero."""
+    (tmp_path / name).write_text(DIVIDING[name])
+    (tmp_path / "k.yaml").write_text(init_spec(tmp_path / name))
+    load_spec(tmp_path / "k.yaml")
+    lines = (tmp_path / "k.yaml").read_text().splitlines()
+    first = {n: next(line for line in lines if f"name: {n}," in line) for n in "abcdk"}
+    assert all("init: {uniform: [0.5, 2]}" in first[n] for n in "abc")
+    assert "init: normal" in first["d"]
+    assert "init: {randint: [1, " in first["k"]

@@ -271,6 +271,38 @@ def test_the_folder_of_temporary_files_may_have_blanks_in_its_name(backend: Open
         made.close()
 
 
+@pytest.mark.usefixtures("blanks")
+def test_headers_lie_in_any_folder_that_the_user_can_read(backend: OpenClBackend, tmp_path: Path) -> None:
+    """Beside the source, in closed folders, in folders below; those include one another; names hold blanks."""
+    own, more = tmp_path / "my own", tmp_path / "more"
+    (own / "deep").mkdir(parents=True)
+    more.mkdir()
+    (own / "deep" / "twice.h").write_text('#include "factor.h"\n#include <other.h>\n')
+    (own / "deep" / "factor.h").write_text("#define FACTOR 2\n")
+    (own / "factor.h").write_text("#error the header beside comes first\n")
+    (more / "other.h").write_text("#define TWICE(x) (FACTOR * (x))\n")
+    (more / "plain.h").write_text("#error the header beside the source comes first\n")
+    own.chmod(0o700)
+    text = '#include "plain.h"\n#include "deep/twice.h"\n' + ADD.replace("f * part", "TWICE(f) / HALF * part")
+    files = (Source(name="add.cl", text=text), Source(name="plain.h", text="#define HALF 2\n"))
+    kernel = Kernel(
+        name="add",
+        entry="add",
+        language="opencl",
+        variant=Variant(files=files),
+        folder=str(tmp_path),
+        include=("my own", "more"),
+    )
+    made = backend.prepare(task(kernel=kernel), workers=1)
+    try:
+        resolved = request().resolved
+        (baseline,) = made.build([BuildRequest(trial=0, variant=kernel.variant, resolved=resolved)])
+        assert baseline.status is Status.OK, baseline.message
+        assert made.set_baseline(baseline, resolved).status is Status.OK
+    finally:
+        made.close()
+
+
 def test_tasks_that_this_backend_does_not_have(backend: OpenClBackend) -> None:
     with pytest.raises(SpecError, match="needs a launch"):
         backend.prepare(task(launch=None), workers=1)

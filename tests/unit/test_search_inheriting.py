@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from tuner.core.expressions import parse
 from tuner.core.protocols import Observation
 from tuner.core.streams import stream
@@ -9,6 +13,7 @@ from tuner.core.types import Proposal, Status
 from tuner.search import registry
 from tuner.search.inheriting import InheritingSearcher, inherited
 from tuner.spaces.parameters import Parameter
+from tuner.spaces.passes import Catalogue, PassSpace
 from tuner.spaces.space import Space
 
 SPACE = Space(
@@ -72,3 +77,58 @@ def test_the_parents_values_are_taken_as_far_as_the_space_has_them() -> None:
     two = {"OLD": 1, "NEW": 64}
     assert inherited(SPACE, [one, two]) == {"OLD": 4, "NEW": 64, "math": ""}
     assert SPACE.is_valid(inherited(SPACE, [{"OLD": 4, "NEW": 8}]))
+
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+CATALOGUE = Catalogue.from_listing(
+    (GOLDEN / "llvm23_passes.txt").read_text(), (GOLDEN / "llvm23_o3.txt").read_text().strip(), "23.1.4"
+)
+PIPED = Space(SPACE.parameters, SPACE.constraints, passes=PassSpace(CATALOGUE))
+PIPED_SEED = {"OLD": 2, "NEW": 16, "passes": "default<O3>,function(instcombine)"}
+
+
+def tried_after(status: Status, *, plainly: bool, together: bool = False) -> list[dict[str, object]]:
+    """What comes after the parent's best, alone or with another value of what is new, came to a status."""
+    searcher = InheritingSearcher(
+        lambda: registry.create("random", PIPED), PIPED, PIPED_SEED, ["NEW"], plainly=plainly
+    )
+    first = searcher.ask(2 if together else 1, stream(1, "ask", 0))
+    assert first[0].configuration == PIPED_SEED
+    score = 0.0 if status is Status.OK else None
+    searcher.tell([Observation(trial=i, proposal=p, status=status, score=score) for i, p in enumerate(first)])
+    return [dict(p.configuration) for p in searcher.ask(2, stream(1, "ask", 1))]
+
+
+@pytest.mark.parametrize("status", [Status.WRONG_RESULT, Status.CRASHED, Status.BUILD_ERROR])
+@pytest.mark.parametrize("together", [False, True])
+def test_what_fails_with_its_parents_passes_is_tried_with_the_given_ones(
+    status: Status, together: bool
+) -> None:
+    """Also where another value of what is new has failed beside it; what is new is varied with the given ones then."""
+    plain, other = tried_after(status, plainly=True, together=together)
+    assert plain == {**PIPED_SEED, "passes": "default<O3>"}
+    assert other["passes"] == "default<O3>"
+    assert all(c["passes"] != "default<O3>" for c in tried_after(status, plainly=False))
+
+
+@pytest.mark.parametrize("status", [Status.OK, Status.LOST, Status.OUT_OF_RESOURCES])
+def test_passes_are_kept_where_they_are_not_to_blame(status: Status) -> None:
+    assert all(c["passes"] == PIPED_SEED["passes"] for c in tried_after(status, plainly=True))
+
+
+def test_adopting_what_was_tried_with_the_given_passes_ends_where_asking_does() -> None:
+    makers = [
+        InheritingSearcher(lambda: registry.create("random", PIPED), PIPED, PIPED_SEED, ["NEW"], plainly=True)
+        for _ in range(2)
+    ]
+    for number in range(6):
+        asked = makers[0].ask(2, stream(3, "ask", number))
+        makers[1].adopt(asked)
+        for one in makers:
+            told = [
+                Observation(trial=i, proposal=p, status=Status.CRASHED, score=None)
+                for i, p in enumerate(asked)
+            ]
+            one.tell(told)
+    rng = (stream(3, "ask", 9) for _ in range(2))
+    assert makers[0].ask(3, next(rng)) == makers[1].ask(3, next(rng))

@@ -125,3 +125,16 @@ def test_a_length_without_sign_is_compared_before_it_is_made_less() -> None:
     made = apply_edits(program, [{"op": "peel_ends", "function": "f", **site}]).variant.files[0].text
     assert "for (unsigned long i = 0; i < (n > 1 ? n - 1 : 0); i++)" in made
     assert "for (unsigned long i = n > 1 ? n - 1 : 0; i < n; i++)" in made
+
+
+def test_a_length_that_changes_by_itself_decides_nothing() -> None:
+    """Two reads of what is volatile need not agree."""
+    text = (
+        "void f(const float *a, float *b, %s n)\n{\n"
+        "    for (int i = 0; i < n; i++)\n        b[i] = a[(i + 1) %% n];\n}\n"
+    )
+    found = [
+        list(OPERATORS["peel_ends"].sites(program_of(text % kind, "f").functions["f"], False))
+        for kind in ("register const int", "volatile int")
+    ]
+    assert [len(f) for f in found] == [1, 0]

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tuner.core.types import Kernel, Source, Variant
+from tuner.core.expressions import parse
+from tuner.core.types import Kernel, Launch, Source, Variant
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.spaces.source.edits import Applied, apply_edits
+from tuner.spaces.source.leftovers import without_leftovers
 from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import read_program
 
@@ -97,3 +99,81 @@ def test_each_function_of_a_region_has_its_own() -> None:
     assert shown.index("BLOCK-START") < first < shown.index("/* The first. */") < shown.index("void scale(")
     assert shown.index("void scale(") < second < shown.index("/* The second. */") < shown.index("void more(")
     assert shown.endswith("}\n// EVOLVE-BLOCK-END\n")
+
+
+HELPED = """#include <math.h>
+
+/* Half of one and all of the other. */
+static inline float mixed(float a, float b)
+{
+    return half_of(a) + b;
+}
+
+static float alone(float a) { return a; }
+float shown(float a) { return a; }
+
+// What it does.
+static float kept(float a) { return sqrtf(a); }
+void scale(const float *from, float *to, int n)
+{
+    for (int i = 0; i < n; i++) {
+        float v = mixed(from[i], shown(2.0f));
+        to[i] = kept(v);
+    }
+}
+""".replace("/* Half", "static float half_of(float a) { return a * 0.5f; }\n\n/* Half")
+
+
+def test_functions_that_nothing_uses_any_more_are_left_out(tmp_path: Path) -> None:
+    """With their comments, and with what only they used; not what nothing used before or others may call."""
+    variant = Variant(files=(Source(name="f.c", text=HELPED),))
+    program = read_program(Kernel(name="f", entry="scale", language="c", variant=variant, folder="."))
+    calls = [{"op": "inline_call", "function": "scale", "call": c} for c in ("mixed", "half_of", "shown")]
+    made = apply_edits(program, calls).program
+    (shown,) = without_leftovers(made.sources(presentable=True), variant.files, "c")
+    assert "mixed(" not in shown.text
+    assert "half_of(" not in shown.text
+    assert "Half of one" not in shown.text
+    assert shown.text.startswith("#include <math.h>\n\nstatic float alone(float a)")
+    assert "\nfloat shown(float a)" in shown.text
+    assert "// What it does.\nstatic float kept(" in shown.text
+    built = made.sources()[0].text
+    assert code(built, tmp_path) == code(shown.text, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("language", "head", "left"),
+    [
+        ("opencl", "float one(float a)", False),
+        ("cuda", "__device__ float one(float a)", False),
+        ("cuda", 'extern "C" __device__ float one(float a)', True),
+        ("cuda", "__host__ float one(float a)", True),
+        ("c++", "template <class T> static T one(T a)", True),
+        ("c++", "inline float one(float a)", True),
+    ],
+)
+def test_functions_that_others_may_know_stay(language: str, head: str, left: bool) -> None:
+    entry = "float two(float a) {{ return {}; }}\n"
+    before, after = (f"{head} {{ return a; }}\n{entry.format(value)}" for value in ("one(a)", "a"))
+    given = (Source(name="f", text=before),)
+    (shown,) = without_leftovers((Source(name="f", text=after),), given, language)
+    assert ("one(" in shown.text) is left
+
+
+def test_a_head_with_a_long_attribute_has_lines_of_its_own() -> None:
+    text = """__kernel void scale(__global const float *from, __global float *to, __global const float *factors, int n)
+{
+    int i = get_global_id(0);
+    if (i >= n) return;
+    to[i] = factors[i] * from[i];
+}
+"""
+    variant = Variant(files=(Source(name="f.cl", text=text),))
+    kernel = Kernel(name="f", entry="scale", language="opencl", variant=variant, folder=".")
+    launch = Launch(grid=(parse("ceil(n / BLOCK_X)"),), block=(parse("BLOCK_X"),))
+    program = read_program(kernel, launch=launch)
+    made = apply_edits(program, [{"op": "launch_bounds", "function": "scale"}]).program
+    shown = made.sources(presentable=True)[0].text
+    assert max(map(len, shown.splitlines())) <= 110
+    assert shown.startswith("__kernel void __attribute__((reqd_work_group_size(BLOCK_X, 1, 1)))\nscale(")
+    assert "".join(made.sources()[0].text.split()) == "".join(shown.split())

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.core.errors import UsageError
+from tuner.spec.divisions import divided_by, initial_values
 from tuner.spec.init_device import LOOPED_ALONE, loops_over, reads_next
 from tuner.spec.init_template import namespaces
 from tuner.spec.signature import first_value
@@ -317,12 +318,15 @@ class _Writer:
             shape += " + 1"
         shape += f", {p.lanes}" if p.lanes > 1 else ""
         parts = [f"name: {p.name}", f"dtype: {p.dtype}", f"shape: [{shape}]"]
+        notes = ["check: the shape"]
         role = self._role(p)
         if role != "input":
             parts.append(f"role: {role}")
         if role != "output":
-            parts.append("init: normal" if p.dtype.startswith("float") else "init: {randint: [0, 2]}")
-        return f"{{{', '.join(parts)}}}  # check: the shape"
+            init, note = initial_values(p.dtype, "2", divides=divided_by(p.name, self._kernel.body))
+            parts.append(init)
+            notes += [note] if note else []
+        return f"{{{', '.join(parts)}}}  # {'; '.join(notes)}"
 
     def _extents(self) -> list[str]:
         """Sizes of an array's dimensions: as many as the blocks have, a single size for all of them."""

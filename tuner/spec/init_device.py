@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.spec.divisions import divided_by, initial_values
 from tuner.spec.macros import macros_of, of_problem, spread
 from tuner.spec.signature import CType, Function, first_value
 
@@ -191,7 +192,10 @@ def _argument(name: str, kind: CType, guess: _Guess, text: str) -> str:
         if role == "inout":
             notes.append("output if all of it is written before it is read")
     if role != "output":
-        parts.append("init: normal" if dtype.startswith("float") else "init: {randint: [0, 100]}")
+        divides = divided_by(name, _without_comments(text))
+        init, note = initial_values(dtype, "100", divides=divides)
+        parts.append(init)
+        notes += [note] if note else []
     return _noted(f"  - {{{', '.join(parts)}}}", "; ".join(notes))
 
 

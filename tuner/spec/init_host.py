@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 from tuner.spec.accesses import Findings, Use
+from tuner.spec.divisions import initial_values
 from tuner.spec.macros import Macros, of_problem, spread
 from tuner.spec.signature import CType, Function, first_value
 
@@ -144,7 +145,7 @@ class _Writer:
         if role != "input":
             parts.append(f"role: {role}")
         if role != "output":
-            parts += self._initial(dtype, notes)
+            parts += self._initial(dtype, use.divides, notes)
         return _Line(f"  - {{{', '.join(parts)}}}", "; ".join(notes))
 
     def _scalar(self, name: str, dtype: str, notes: list[str]) -> _Line:
@@ -178,16 +179,16 @@ class _Writer:
             return "inout"
         return "output"
 
-    def _initial(self, dtype: str, notes: list[str]) -> list[str]:
-        if dtype.startswith(("float", "complex")):
-            return ["init: normal"]
+    def _initial(self, dtype: str, divides: bool, notes: list[str]) -> list[str]:
         if dtype == "bool":
             return ["init: {randint: [0, 2]}"]
-        if dtype.endswith("int8"):
-            return ["init: {randint: [0, 100]}"]
-        high = self._sizes[0] if self._sizes and dtype.endswith(("32", "64")) else "100"
-        notes.append("check: the values, above all where they are indices")
-        return [f"init: {{randint: [0, {high}]}}"]
+        floating = dtype.startswith(("float", "complex"))
+        listed = self._sizes and dtype.endswith(("32", "64"))
+        init, note = initial_values(dtype, self._sizes[0] if listed else "100", divides=divides)
+        if not floating and not dtype.endswith("int8"):
+            note = "check: the values, above all where they are indices"
+        notes += [note] if note else []
+        return [init]
 
 
 def _whole(kind: CType) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.affine import polynomial
-from tuner.spaces.source.kinds import types_of
+from tuner.spaces.source.kinds import plain_type, types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
@@ -26,7 +26,7 @@ from tuner.spaces.source.operators.base import (
     require_known,
 )
 from tuner.spaces.source.operators.bounds import subtract
-from tuner.spaces.source.operators.scalars import bare_type, references
+from tuner.spaces.source.operators.scalars import references
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -74,7 +74,7 @@ def pack(function: Function, args: Args) -> Function:
     if args.get("swap") is True:
         points, sizes = points[::-1], sizes[::-1]
     name = fresh_name(function, f"{array}_tile")
-    kind = bare_type(types_of(function).get(array, ""))
+    kind = plain_type(types_of(function).get(array, ""))
     place: Expr = Name(name)
     for point in points:
         place = Index(place, subtract(Name(point.var), point.start))

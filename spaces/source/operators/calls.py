@@ -15,7 +15,7 @@ from typing import Any
 from tuner.spaces.source.conditionals import configured
 from tuner.spaces.source.definitions import read_definitions
 from tuner.spaces.source.heads import with_begins, with_counters
-from tuner.spaces.source.kinds import Refused, is_pure, types_of
+from tuner.spaces.source.kinds import Refused, is_pure, plain_type, types_of, writable
 from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.operators.base import (
     Args,
@@ -25,7 +25,7 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_known,
 )
-from tuner.spaces.source.operators.naming import STORAGE, declared, is_array, names_known, plain_type
+from tuner.spaces.source.operators.naming import declared, is_array, names_known
 from tuner.spaces.source.reading import parse_expression
 from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.syntax import (
@@ -279,14 +279,11 @@ class _Inlining:
             if not changed and self._handed_on(param, expr):
                 self._values[param.name] = expr
                 continue
-            kind = plain_type(param.base)
-            words = " ".join(w for w in param.base.split() if w not in ("register", "const"))
+            kind = writable(param.base)
             if param.is_array:
                 kind = " ".join(param.base.split()) + " *"
             elif not changed:
-                kind = f"const {words}"
-            else:
-                kind = words
+                kind = f"const {kind}"
             made.append(Decl(kind, self._fresh(param.name), (), expr))
         return made
 
@@ -322,7 +319,7 @@ class _Inlining:
         """The calling statement with the value in the place of the call."""
         if value is None:
             raise Refused(f"{self.helper.name} has no value")
-        kind = " ".join(w for w in self.helper.head.split() if w not in STORAGE)
+        kind = plain_type(self.helper.head)
         if (
             isinstance(stmt, Decl)
             and stmt.init is call

@@ -15,7 +15,7 @@ from typing import Any
 
 from tuner.spaces.source.affine import Poly, constant, minus
 from tuner.spaces.source.dependence import Dependences
-from tuner.spaces.source.kinds import types_of
+from tuner.spaces.source.kinds import plain_type, types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
@@ -157,8 +157,7 @@ def _grid(function: Function, found: Dependences, nest: Sequence[For], lag: int)
         raise Refused("there is no assignment")
     base, subscripts = index_chain(assign.target)
     array = base.id if isinstance(base, Name) else ""
-    kind = types_of(function).get(array, "")
-    element = " ".join(w for w in kind.replace("*", " ").split() if w != "restrict")
+    element = plain_type(types_of(function).get(array, ""))
     if element not in _ELEMENTS or not subscripts:
         raise Refused("what is written is no element of a floating-point array")
     offsets: dict[tuple[Expr, ...], _Offset] = {}

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.kinds import is_floating
+from tuner.spaces.source.kinds import is_floating, plain_type
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
@@ -143,7 +143,7 @@ def _emit(function: Function, threads: Threads, loop: For, total: Decl, lanes: E
         *_shared(function, total),
         *head,
         *before,
-        Decl(_bare(total.type), part, (), Number("0")),
+        Decl(plain_type(total.type), part, (), Number("0")),
         If(Name(active), (strided,)),
         *_joined(function, total, part, lane, lanes),
         If(first, after),
@@ -160,17 +160,13 @@ def _declarations(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return stmts
 
 
-def _bare(kind: str) -> str:
-    return " ".join(w for w in kind.split() if w != "const")
-
-
 def _shared(function: Function, total: Decl) -> tuple[Stmt, ...]:
     if function.language != "opencl":
         return ()
     text = block_text(function, 0)
     size: Expr = Number(text) if text.isdigit() else Name(text)
     name = fresh_name(function, f"{total.name}_parts")
-    return (Decl(shared_type("opencl", _bare(total.type)), name, (size,)),)
+    return (Decl(shared_type("opencl", plain_type(total.type)), name, (size,)),)
 
 
 def _joined(function: Function, total: Decl, part: str, lane: str, lanes: Expr) -> tuple[Stmt, ...]:

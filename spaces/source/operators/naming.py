@@ -1,4 +1,4 @@
-"""What names of a function mean: which are taken or declared, which are arrays, of which type. May not transform."""
+"""What names of a function mean: which are taken or declared, which are arrays. May not transform."""
 
 from __future__ import annotations
 
@@ -17,25 +17,9 @@ from tuner.spaces.source.syntax import (
     written_names,
 )
 
-__all__ = ["STORAGE", "declared", "is_array", "names_known", "plain_type"]
+__all__ = ["declared", "is_array", "names_known"]
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
-STORAGE = frozenset(
-    {
-        *(
-            "static",
-            "inline",
-            "extern",
-            "__inline",
-            "__inline__",
-            "__forceinline__",
-            "__device__",
-            "__host__",
-        ),
-        *("const", "restrict", "__restrict", "__restrict__", "volatile", "register", "constexpr"),
-    }
-)
-"""Words of a declaration that say nothing of the values."""
 
 
 def names_known(function: Function) -> set[str]:
@@ -57,11 +41,6 @@ def declared(body: tuple[Stmt, ...]) -> set[str]:
         elif isinstance(stmt, For) and stmt.type:
             found.add(stmt.var)
     return found
-
-
-def plain_type(text: str) -> str:
-    """A type's words but for those that say nothing of its values."""
-    return " ".join(w for w in text.replace("*", " ").split() if w not in STORAGE)
 
 
 def is_array(function: Function, name: str) -> bool:

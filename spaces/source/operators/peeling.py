@@ -17,6 +17,7 @@ from typing import Any
 from tuner.spaces.source.affine import constant, minus, polynomial
 from tuner.spaces.source.deciding import decided, known_in, within
 from tuner.spaces.source.integers import Known
+from tuner.spaces.source.kinds import element_types_of
 from tuner.spaces.source.operators.base import (
     Args,
     Operator,
@@ -31,7 +32,6 @@ from tuner.spaces.source.operators.base import (
 from tuner.spaces.source.operators.bounds import add, maximum, minimum, subtract, upper_end
 from tuner.spaces.source.syntax import (
     Binary,
-    Decl,
     Expr,
     For,
     Function,
@@ -39,7 +39,6 @@ from tuner.spaces.source.syntax import (
     Number,
     Stmt,
     Ternary,
-    statements,
     subtrees,
     written_names,
 )
@@ -107,7 +106,7 @@ def _between(function: Function, loop: For, known: Known, first: int, last: int)
     )
     if inside.impossible:
         raise Refused(f"loop {loop.key} has no iterations between its ends")
-    return decided(loop.body, inside, _plain_types(function))
+    return decided(loop.body, inside, element_types_of(function))
 
 
 def _unsigned(loop: For, known: Known) -> bool:
@@ -120,17 +119,6 @@ def _end(function: Function, loop: For, taken: set[str], start: Expr, limit: Exp
     (made,) = rekeyed(function, (loop,), taken)
     assert isinstance(made, For)
     return replace(made, start=start, op="<", limit=limit, pragmas=())
-
-
-def _plain_types(function: Function) -> dict[str, str]:
-    """Types by name; of names that repeat with another type, none."""
-    found: dict[str, set[str]] = {}
-    for param in function.params:
-        found.setdefault(param.name, set()).add(f"{param.base}{' *' * param.stars}")
-    for stmt in (*function.outer, *statements(function.body)):
-        if isinstance(stmt, Decl):
-            found.setdefault(stmt.name, set()).add(stmt.type)
-    return {name: kinds.pop() for name, kinds in found.items() if len(kinds) == 1}
 
 
 def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:

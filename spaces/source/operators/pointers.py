@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.kinds import Refused, is_integer, is_pure, types_of
+from tuner.spaces.source.kinds import Refused, is_integer, is_pure, plain_type, types_of
 from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.operators.base import Args, Operator, argument, replace_statement
-from tuner.spaces.source.operators.naming import is_array, names_known, plain_type
+from tuner.spaces.source.operators.naming import is_array, names_known
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
+from tuner.spaces.source.kinds import writable
 from tuner.spaces.source.operators.base import Refused
 from tuner.spaces.source.operators.bounds import subtract
 from tuner.spaces.source.scan import Leaf
@@ -155,7 +156,7 @@ def expand(
             kept: list[Stmt] = []
             for stmt in piece.stmts:
                 if isinstance(stmt, Decl) and stmt.name in shared:
-                    kind = " ".join(w for w in stmt.type.split() if w != "const")
+                    kind = writable(stmt.type)
                     dims = (*(p.size for p in points), *stmt.dims)
                     declared.append(Decl(kind, shared[stmt.name], dims, None, stmt.suffix))
                     if stmt.init is not None:

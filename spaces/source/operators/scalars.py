@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.kinds import is_pure, types_of
+from tuner.spaces.source.kinds import is_pure, plain_type, types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
@@ -58,13 +58,7 @@ from tuner.spaces.source.syntax import (
     written_names,
 )
 
-__all__ = ["OPERATORS", "bare_type", "references"]
-
-
-def bare_type(kind: str) -> str:
-    """A type without qualifiers and stars: an array's element."""
-    words = kind.replace("*", " * ").split()
-    return " ".join(w for w in words if w not in ("const", "*", "restrict", "static"))
+__all__ = ["OPERATORS", "references"]
 
 
 def references(part: Any, array: str) -> list[Index]:
@@ -95,7 +89,7 @@ def scalar_replace(function: Function, args: Args) -> Function:
         raise Refused(f"loop {loop.key} uses several elements of {array}")
     if not names_in(found[0]).isdisjoint(written_names(loop) - {array}):
         raise Refused(f"the element of {array} changes inside loop {loop.key}")
-    kind = bare_type(types_of(function).get(array, ""))
+    kind = plain_type(types_of(function).get(array, ""))
     if not kind:
         raise Refused(f"the type of {array} is not known")
     name = fresh_name(function, f"{array}_value")
@@ -146,7 +140,7 @@ def accumulate_in_place(function: Function, args: Args) -> Function:
     base, _ = index_chain(place)
     array = base.id if isinstance(base, Name) else ""
     between = body[at : users[-1]]
-    if bare_type(decl.type) != bare_type(types_of(function).get(array, "")):
+    if plain_type(decl.type) != plain_type(types_of(function).get(array, "")):
         raise Refused(f"{name} and {array} have different types")
     if references(between, array) or not names_in(place).isdisjoint(written_names(between)):
         raise Refused(f"{array} or its subscripts are used while {name} grows")
@@ -224,12 +218,12 @@ def _type_of(expr: Expr, kinds: dict[str, str]) -> str:
     """The floating-point type of an expression whose parts all have it; else nothing."""
     match expr:
         case Name(id=name):
-            return bare_type(kinds.get(name, "")) if "*" not in kinds.get(name, "") else ""
+            return plain_type(kinds.get(name, "")) if "*" not in kinds.get(name, "") else ""
         case Number(text=text):
             return "" if "." not in text else "float" if text[-1:] in ("f", "F") else "double"
         case Index():
             base, _ = index_chain(expr)
-            return bare_type(kinds.get(base.id, "")) if isinstance(base, Name) else ""
+            return plain_type(kinds.get(base.id, "")) if isinstance(base, Name) else ""
         case Unary(op="-", operand=operand):
             return _type_of(operand, kinds)
         case Cast(type=kind):
@@ -309,7 +303,7 @@ def _summed(
     vector, element = types
     vectors, width = sizes
     kind = counter_type(function, loop)
-    kinds = {n: bare_type(k) for n, k in types_of(function).items()}
+    kinds = {n: plain_type(k) for n, k in types_of(function).items()}
     kinds |= dict.fromkeys(sums, element)
     names = {old: fresh_name(function, old) for old in sums}
     base, part, lane = (fresh_name(function, n) for n in (f"{loop.var}_block", "part", "lane"))

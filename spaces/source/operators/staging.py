@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.spaces.source.affine import Poly, polynomial
+from tuner.spaces.source.kinds import writable
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
@@ -254,7 +255,7 @@ def _guarded(plan: _Plan, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         elif isinstance(stmt, Decl):
             if stmt.dims or stmt.init is None:
                 raise Refused(f"{stmt.name} is an array with an initial value")
-            kind = " ".join(w for w in stmt.type.split() if w != "const")
+            kind = writable(stmt.type)
             flush()
             made.append(Decl(kind, stmt.name, (), Number("0")))
             held.append(ExprStmt(Assign("=", Name(stmt.name), stmt.init)))

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tuner.spaces.source.kinds import is_floating, is_pure
+from tuner.spaces.source.kinds import is_floating, is_pure, writable
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
@@ -237,7 +237,7 @@ def _streamed(turned: Stmt, given: Stmt, lanes: Lanes, stream: _Stream) -> list[
 def _around(function: Function, loop: For, width: Expr, body: _Body) -> list[Stmt]:
     """Single elements up to the first whole vector, the vectors, and the elements left over."""
     kind = counter_type(function, loop)
-    bare = " ".join(w for w in kind.split() if w != "const")
+    bare = writable(kind)
     whole, head = (fresh_name(function, f"{loop.var}_{n}") for n in ("aligned", "head"))
     end = upper_end(loop)
     taken = {f.key for f in all_loops(function)}

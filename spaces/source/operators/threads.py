@@ -13,6 +13,7 @@ from typing import Any
 from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.core.types import Launch
+from tuner.spaces.source.kinds import plain_type, writable
 from tuner.spaces.source.operators.base import Refused
 from tuner.spaces.source.syntax import (
     Binary,
@@ -182,10 +183,8 @@ def read_only(function: Function) -> dict[str, str]:
             continue
         if re.search(rf"\b{re.escape(param.name)}\b", opaque):
             continue
-        words = [w for w in param.base.split() if w not in ("const", "__restrict", "volatile")]
-        element = [w for w in words if "global" not in w and "constant" not in w]
         if not any(w in (*_SHARED, "volatile") for w in param.base.split()):
-            found[param.name] = " ".join(element)
+            found[param.name] = plain_type(param.base)
     return found
 
 
@@ -225,7 +224,7 @@ def read_threads(function: Function) -> Threads:
         if isinstance(stmt, Decl) and not stmt.dims and stmt.init is not None:
             axis = _global_axis(function, stmt.init, count)
             if axis is not None and axis not in ids:
-                ids[axis], kinds[axis] = stmt.name, " ".join(w for w in stmt.type.split() if w != "const")
+                ids[axis], kinds[axis] = stmt.name, writable(stmt.type)
             elif "const" in stmt.type.split() and not any(isinstance(n, Index) for n in subtrees(stmt)):
                 before.append(stmt)
             else:

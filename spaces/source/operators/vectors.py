@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuner.spaces.source.affine import polynomial
-from tuner.spaces.source.kinds import types_of
+from tuner.spaces.source.kinds import plain_type, types_of, writable
 from tuner.spaces.source.operators.base import Refused, fresh_name
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
@@ -83,7 +83,7 @@ def vector_statement(stmt: Stmt, lanes: Lanes) -> tuple[Stmt, Lanes]:
         Refused: an element that is neither the same for all lanes nor next to its neighbour's; another type; a call.
     """
     if isinstance(stmt, Decl) and not stmt.dims and stmt.init is not None:
-        kind = " ".join(w for w in stmt.type.split() if w != "const")
+        kind = writable(stmt.type)
         value, wide = _value(stmt.init, lanes)
         if kind != lanes.element:
             raise Refused(f"{stmt.name} is {kind}, not {lanes.element}")
@@ -176,15 +176,10 @@ def element_type(function: Function, loop: For) -> str:
         if isinstance(node, Assign):
             base, _ = index_chain(node.target)
             if isinstance(base, Name):
-                found.add(_bare(kinds.get(base.id, "")))
+                found.add(plain_type(kinds.get(base.id, "")))
     if len(found) != 1 or not found <= set(LANES):
         raise Refused("the nest does not compute in one floating-point type")
     return found.pop()
-
-
-def _bare(kind: str) -> str:
-    words = [w for w in kind.replace("*", " ").split() if w not in ("const", "restrict", "static")]
-    return " ".join(words)
 
 
 def with_lanes(
@@ -208,7 +203,7 @@ def with_lanes(
         element=element,
         vector=name,
         counter=loop.var,
-        kinds={n: _bare(k) for n, k in kinds.items()} | {d.name: element for d in declared},
+        kinds={n: plain_type(k) for n, k in kinds.items()} | {d.name: element for d in declared},
         const=frozenset(n for n, k in kinds.items() if "const" in k.split()),
         wide=frozenset(d.name for d in declared),
     )

@@ -22,6 +22,7 @@ from tuner.evaluators.opencl.module import SPIRV, module_bytes
 from tuner.recorders.record import RunRecord
 from tuner.spaces.launch import geometry
 from tuner.spaces.source.edits import apply_edits
+from tuner.spaces.source.leftovers import without_leftovers
 from tuner.spaces.source.regions import read_program
 from tuner.spec.load import LoadedSpec
 
@@ -139,7 +140,9 @@ def _with_values(task: Task, variant: Variant, macros: Mapping[str, Value]) -> V
         for e in variant.edits
     ]
     made = apply_edits(read_program(task.kernel, launch=task.launch), edits)
-    return replace(made.variant, files=made.program.sources(presentable=True))
+    shown = made.program.sources(presentable=True)
+    kernel = task.kernel
+    return replace(made.variant, files=without_leftovers(shown, kernel.variant.files, kernel.language))
 
 
 def unified_patch(original: Variant, variant: Variant) -> str:

@@ -161,8 +161,9 @@ def _ask(state: RunState, variant: VariantState) -> Ask:
     count = min(settings.batch, left, variant.target - len(variant.trials))
     if variant.origin == LIBRARY and not variant.finished:
         count = min(count, 1)
-    elif variant.score is None and len(variant.trials) < HOPELESS:
-        count = min(count, HOPELESS - len(variant.trials))
+    elif variant.score is None and len(variant.trials) < variant.chances:
+        begun = HOPELESS if len(variant.trials) < HOPELESS else variant.chances
+        count = min(count, begun - len(variant.trials))
     return Ask(first=state.next_trial, count=int(count), variant=variant.number)
 
 

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.core import statistics
-from tuner.core.types import Status
+from tuner.core.types import BASELINE, Status
 from tuner.driver.state.lineage import ORIGINAL, Judgement, Reduction, VariantState
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import LIBRARY, REMIX
 from tuner.driver.state.trials import TrialState
+from tuner.spaces.space import PASSES
 
 __all__ = ["APPLY", "judge", "outclassed", "reduced", "review", "spread"]
 
@@ -42,6 +43,9 @@ def _apply_variant(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
     variant.known = len(state.variants[variant.parents[0]].finished) if variant.parents else 0
     variant.target = state.settings.evolution.rung(0)
     variant.patience = state.settings.evolution.dull
+    given = state.trials[BASELINE].proposal.configuration.get(PASSES)
+    if state.settings.evolution.plainly and given is not None and (variant.seed or {}).get(PASSES) != given:
+        variant.chances += 1
     if state.reduction is not None:
         variant.target = 1
         state.reduction.trying = number

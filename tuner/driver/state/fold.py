@@ -21,7 +21,7 @@ from tuner.driver.state.settings import RunSettings
 from tuner.driver.state.trials import FinalSample, TrialState, proposal_from_json
 from tuner.recorders.record import Recorded
 
-__all__ = ["apply"]
+__all__ = ["KINDS", "apply"]
 
 STEPS = ("ask", "variant", "promote", "minimise", "control", "remarks", "consult")
 """Events that count as steps: those of the search that neither belong to a trial nor come from outside."""
@@ -397,3 +397,6 @@ _APPLY = {
     "resume": _apply_resume,
     "abandoned": _apply_abandoned,
 }
+
+KINDS = frozenset(_APPLY)
+"""Of events that a run record may hold."""

@@ -46,6 +46,7 @@ class VariantState:
         dull: duplicates in a row since it was last promoted; ``patience`` of them end its rung.
         best: its trial with the lowest score.
         outclassed: whether it is so far behind others that its first rung is over.
+        chances: it is given up when so many first trials have all failed.
         vain: whether it was not the best of all with its first trial, where earlier runs advise it.
     """
 
@@ -78,6 +79,7 @@ class VariantState:
     exhausted: bool = False
     outclassed: bool = False
     vain: bool = False
+    chances: int = HOPELESS
 
     @classmethod
     def from_json(cls, number: int, made: Mapping[str, Any], blob: Any) -> VariantState:
@@ -112,7 +114,7 @@ class VariantState:
     @property
     def failed(self) -> bool:
         """Whether it is given up: nothing of it has worked."""
-        return self.score is None and len(self.finished) >= min(HOPELESS, self.target)
+        return self.score is None and len(self.finished) >= min(self.chances, self.target)
 
     @property
     def settled(self) -> bool:

@@ -45,6 +45,8 @@ class Evolution:
         near: log time within which of the best a trial has to be to take part in the choice, the best few apart;
             ``None``: any may.
         moves: set of operators and recipes that proposers of variants have.
+        plainly: whether a variant that fails with its parent's pipeline is tried with the given one: passes may
+            miscompile what is new though the variant is right.
     """
 
     first: int = 4
@@ -66,6 +68,7 @@ class Evolution:
     given: int = 1
     near: float | None = None
     moves: int = 1
+    plainly: bool = False
 
     def rung(self, number: int) -> int:
         """Trials of a variant up to the end of a rung."""
@@ -133,7 +136,7 @@ class Shared:
     search_s: float | None
 
 
-EVOLVING = Evolution(given=0, near=0.25, moves=5, doubtful=0.03)
+EVOLVING = Evolution(given=0, near=0.25, moves=5, doubtful=0.03, plainly=True)
 """How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
 
 EVOLVING_CALLS = (3, 4, 5)

@@ -1,0 +1,89 @@
+"""Reference pages say what the code has, all of it and nothing else: commands, results, events, settings, statuses."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from pages import ROOT
+
+from tuner.cli.reference import reference
+from tuner.core.types import Status
+from tuner.driver.applications.applying import Applied
+from tuner.driver.applications.applying import Comparison as ApplicationComparison
+from tuner.driver.applications.recorded_specs import RecordReport
+from tuner.driver.applications.recording import Listing
+from tuner.driver.audit import AuditReport
+from tuner.driver.check import CheckReport
+from tuner.driver.doctor import Finding
+from tuner.driver.faults import FaultReport
+from tuner.driver.outcome.devices import DeviceShare
+from tuner.driver.outcome.result import CLAIMS, Correspondence, Lineage, Summary
+from tuner.driver.outcome.savings import Savings
+from tuner.driver.plan.ablation import Worth
+from tuner.driver.plan.comparison import Comparison
+from tuner.driver.state.fold import KINDS
+from tuner.driver.state.objectives import FrontPoint
+from tuner.driver.state.settings import Evolution, Llm, RunSettings, Shared
+
+PAGE = (ROOT / "docs" / "run-record.md").read_text()
+
+
+def section(title: str) -> str:
+    return PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def named(text: str) -> set[str]:
+    return set(re.findall(r"`(\w+)`", text))
+
+
+def first_column(text: str) -> set[str]:
+    return {n for line in text.splitlines() if line.startswith("| `") for n in named(line.split("|")[1])}
+
+
+def keys(written_by: Callable[..., Any]) -> set[str]:
+    return set(re.findall(r'"(\w+)"(?::|\] =)', inspect.getsource(written_by)))
+
+
+def test_the_commands_reference_is_current() -> None:
+    assert (ROOT / "docs" / "commands.md").read_text() == reference(), (
+        "python -m tuner.cli.reference > docs/commands.md"
+    )
+
+
+@pytest.mark.parametrize(
+    "kind", [Summary, Lineage, Correspondence, Savings, DeviceShare, Worth, Comparison, FrontPoint]
+)
+def test_fields_of_results_are_on_their_page(kind: Any) -> None:
+    assert keys(kind.to_json) - named(section("The result")) == set()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [CheckReport, FaultReport, AuditReport, Finding, Listing, RecordReport, ApplicationComparison, Applied],
+)
+def test_fields_of_other_commands_are_on_the_page(kind: Any) -> None:
+    said = named(section("What other commands print")) | {"schema_version", "value", "ci95"}
+    assert keys(kind.to_json) - said == set()
+
+
+def test_only_fields_that_results_have_are_on_their_page() -> None:
+    inside_others = {"variant", "trial", "configuration", "value", "ci95", "tried"}
+    assert first_column(section("The result")) == keys(Summary.to_json) - inside_others
+    assert set(CLAIMS) <= named(section("The result"))
+
+
+def test_events_and_statuses_are_on_their_page() -> None:
+    assert first_column(section("The record")) == KINDS
+    assert first_column(section("Statuses of trials")) == {status.value for status in Status}
+
+
+def test_settings_are_on_their_page() -> None:
+    parts = section("Settings").split("\nIn `")
+    for part, kind in zip(parts, (RunSettings, Evolution, Llm), strict=False):
+        assert first_column(part) == {f.name for f in fields(kind)}
+    assert {f.name for f in fields(Shared)} <= named(parts[3])

@@ -1,0 +1,51 @@
+"""What a type's name says of values, without the words that do not."""
+
+from __future__ import annotations
+
+import pytest
+from same_results import program_of
+
+from tuner.spaces.source.kinds import all_types_of, element_types_of, plain_type, types_of, writable
+
+
+@pytest.mark.parametrize(
+    ("kind", "plain"),
+    [
+        ("const float *restrict", "float"),
+        ("static constexpr int", "int"),
+        ("__global const double *", "double"),
+        ("local unsigned int", "unsigned int"),
+        ("__shared__ float", "float"),
+        ("struct global_state", "struct global_state"),
+        ("volatile float *", "volatile float"),
+    ],
+)
+def test_plain_types(kind: str, plain: str) -> None:
+    assert plain_type(kind) == plain
+
+
+def test_what_may_be_assigned_to_keeps_where_it_lies() -> None:
+    assert writable("static __local const float") == "static __local float"
+    assert writable("register constexpr long") == "long"
+
+
+def test_names_with_several_types_are_known_as_such() -> None:
+    """A counter that repeats the name of a floating-point variable is no number of one type."""
+    text = """void f(const float *a, float *b, int n)
+{
+    float part[4];
+    { float i = a[0]; b[0] = i; }
+    for (long i = 1; i < n; i++)
+        b[i] = a[i] + part[0];
+}
+"""
+    function = program_of(text, "f").functions["f"]
+    assert all_types_of(function) == {
+        "a": {"*"},
+        "b": {"*"},
+        "n": {"int"},
+        "part": {"*"},
+        "i": {"float", "long"},
+    }
+    assert element_types_of(function) == {"a": "float", "b": "float", "n": "int", "part": "float"}
+    assert types_of(function)["i"] == "long"

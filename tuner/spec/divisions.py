@@ -1,0 +1,46 @@
+"""First values for arrays by whose elements a kernel divides: normal ones lie near zero, and results blow up.
+
+Guesses for a first spec only.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["ROOTS", "divided_by", "initial_values"]
+
+ROOTS = r"(?:__builtin_|native_|half_|__f)?r?(?:sqrt|log|log2|log10)[fl]?"
+"""Functions of positive numbers, by name."""
+
+_NAMES = r"-?\s*\w*\(\s*(?:[\w.]+\s*[*+]\s*)*"
+"""What may stand between a division and the operand: a function's name, first parts of a product or a sum."""
+
+
+def initial_values(dtype: str, whole: str, *, divides: bool) -> tuple[str, str]:
+    """What to write for an array's values in a spec, and a remark.
+
+    Args:
+        dtype: of the elements.
+        whole: the end of the range of integers.
+        divides: whether something is divided by them, or their roots or logarithms are taken.
+    """
+    if not dtype.startswith(("float", "complex")):
+        return f"init: {{randint: [{int(divides)}, {whole}]}}", ""
+    if divides and dtype.startswith("float"):
+        return "init: {uniform: [0.5, 2]}", "positive: divided by, or a root is taken"
+    return "init: normal", ""
+
+
+def divided_by(name: str, text: str) -> bool:
+    """Whether something is divided by an array's elements, or their roots or logarithms are taken.
+
+    Directly, or by a variable that holds an element.
+
+    Args:
+        name: of the array.
+        text: of the kernel, without comments.
+    """
+    element = rf"\b{re.escape(name)}\s*(?:\[[^][]*(?:\[[^][]*\][^][]*)*\]\s*)+"
+    holders = [rf"\b{re.escape(m[1])}\b" for m in re.finditer(rf"\b(\w+)\s*=\s*{element}[;,]", text)]
+    operand = "|".join([element, *holders])
+    return re.search(rf"(?:[/%]=?\s*|\b{ROOTS}\s*(?=\())(?:{_NAMES})*(?:{operand})", text) is not None

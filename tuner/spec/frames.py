@@ -1,0 +1,250 @@
+"""What the names of one function stand for: pointers into its arguments, polynomials, how far counters go.
+
+Read from the function's syntax tree; guesses for a first spec only. May not judge what is done with a pointer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tuner.spec.extents import moves, symbol
+from tuner.spec.polynomials import Polynomial, constant, variable
+from tuner.spec.signature import Function, Node, walk
+
+__all__ = ["THROUGH", "Frame", "callee_name", "inner_nodes", "parameter_nodes", "peeled", "referenced"]
+
+THROUGH = {
+    "ParenExpr",
+    "ImplicitCastExpr",
+    "CStyleCastExpr",
+    "CXXStaticCastExpr",
+    "CXXFunctionalCastExpr",
+    "ConstantExpr",
+    "ExprWithCleanups",
+}
+
+
+class Frame:
+    """One function being looked through: what its variables stand for, and its loops of a constant length."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.pointers: dict[str, tuple[int, Polynomial | None]] = {}
+        self.values: dict[str, Polynomial] = {}
+        self.bounds: dict[str, Polynomial] = {}
+        self.short: set[str] = set()
+        self.bound_names: set[str] = set()
+        self.made: dict[str, tuple[Node, Frame]] = {}
+        """Initial values of variables that stay as they are, and where they were written."""
+        self.modified = {
+            referenced(child)
+            for node in walk(function.tree)
+            if _changes(node)
+            for child in (peeled(inner_nodes(node)[0]),)
+            if child.get("kind") == "DeclRefExpr"
+        }
+
+    def learn_bounds(self) -> None:
+        """Finds out how far counters go, and which sizes say so (``bound_names``)."""
+        for node in walk(self.function.tree):
+            if node.get("kind") in ("ForStmt", "WhileStmt"):
+                self._bound(node)
+            elif node.get("kind") == "VarDecl" and inner_nodes(node) and node["id"] not in self.modified:
+                # `int end = begin + TILE < n ? begin + TILE : n;` ends a loop further down.
+                value = inner_nodes(node)[-1]
+                if all(referenced(part) != node["id"] for part in walk(value)):
+                    self.made[node["id"]] = (value, self)
+                least = self._lesser(value)
+                if least is not None:
+                    self.bounds.setdefault(node["id"], least)
+
+    def _bound(self, loop: Node) -> None:
+        inner = inner_nodes(loop)
+        condition = peeled(
+            inner[2] if loop["kind"] == "ForStmt" and len(inner) > 2 else inner[0] if inner else {}
+        )
+        # Of `i < begin + TILE && i < n` the second says how far it goes.
+        parts = sorted(_conjuncts(condition), key=self._moves)
+        for part in parts:
+            self._limit(part, loop)
+
+    def _moves(self, condition: Node) -> bool:
+        inner = inner_nodes(condition)
+        high = self.polynomial(inner[-1]) if inner else None
+        return high is None or moves(high)
+
+    def _limit(self, condition: Node, loop: Node) -> None:
+        if condition.get("kind") != "BinaryOperator" or condition.get("opcode") not in ("<", "<=", "!="):
+            return
+        left, right = inner_nodes(condition)
+        counters = [
+            n for n in walk(left) if n.get("kind") == "DeclRefExpr" and referenced(n) in self.modified
+        ]
+        if len(counters) != 1:
+            return
+        counter = referenced(counters[0])
+        low = self.polynomial(left)
+        high = self.polynomial(right) or self._lesser(right)
+        if low is None or high is None or low.factor_of(symbol(counter)) != constant(1):
+            return
+        bound = high - (low - variable(symbol(counter)))
+        if condition["opcode"] == "<=":
+            bound = bound + constant(1)
+        if moves(bound):
+            bound = self._largest(bound) or bound
+        if not moves(bound):
+            self.bound_names |= bound.names
+            if bound.value is not None:
+                self.short.add(loop["id"])
+            self.bounds.setdefault(counter, bound)
+
+    def _lesser(self, node: Node) -> Polynomial | None:
+        """Of `begin + TILE < n ? begin + TILE : n` the part that no counter moves."""
+        node = peeled(node)
+        if node.get("kind") != "ConditionalOperator":
+            return None
+        parts = [self.polynomial(part) for part in inner_nodes(node)[1:]]
+        still = [p for p in parts if p is not None and not moves(p)]
+        return still[0] if len(still) == 1 and still[0].value is None else None
+
+    def _largest(self, bound: Polynomial) -> Polynomial | None:
+        """A bound that depends on an outer loop's counter (tiles, triangles), at that counter's end."""
+        total = constant(0)
+        for monomial, coefficient in bound.terms:
+            product = constant(coefficient)
+            for name in monomial:
+                if name.startswith("@"):
+                    outer = self.bounds.get(name[1:])
+                    if outer is None or coefficient < 0:
+                        return None
+                    product = product * outer
+                else:
+                    product = product * variable(name)
+            total = total + product
+        return total
+
+    def pointer(self, node: Node) -> tuple[int, Polynomial | None] | None:
+        """Which argument a pointer expression points into, and how far."""
+        node = peeled(node)
+        if node.get("kind") == "DeclRefExpr":
+            return self.pointers.get(referenced(node))
+        if node.get("kind") == "UnaryOperator" and node.get("opcode") == "&":
+            target = peeled(inner_nodes(node)[0])
+            if target.get("kind") == "ArraySubscriptExpr":
+                base, index = inner_nodes(target)
+                return self._moved(self.pointer(base), index)
+        if node.get("kind") == "BinaryOperator" and node.get("opcode") in ("+", "-"):
+            left, right = inner_nodes(node)
+            found = self.pointer(left)
+            if found is not None:
+                return self._moved(found, right, back=node["opcode"] == "-")
+            return self._moved(self.pointer(right), left) if node["opcode"] == "+" else None
+        return None
+
+    def _moved(
+        self, found: tuple[int, Polynomial | None] | None, index: Node, *, back: bool = False
+    ) -> tuple[int, Polynomial | None] | None:
+        if found is None:
+            return None
+        position, offset = found
+        step = self.polynomial(index)
+        if offset is None or step is None:
+            return position, None
+        return position, offset - step if back else offset + step
+
+    def factors(self, node: Node) -> Iterator[int]:
+        """Arguments of whose elements a value is the product or the sum, its roots and functions included."""
+        node = peeled(node)
+        kind, operator, inner = node.get("kind"), node.get("opcode"), inner_nodes(node)
+        parts: list[Node] = []
+        if kind == "DeclRefExpr":
+            value, frame = self.made.get(referenced(node), ({}, self))
+            yield from frame.factors(value)
+        elif kind == "ArraySubscriptExpr" or (kind, operator) == ("UnaryOperator", "*"):
+            found = self.pointer(_pointer_of(node))
+            if found is not None:
+                yield found[0]
+        elif kind == "CallExpr":
+            parts = inner[1:]
+        elif kind == "BinaryOperator" and operator in ("*", "+"):
+            parts = inner
+        elif (kind, operator) in (("BinaryOperator", "/"), ("UnaryOperator", "-")):
+            parts = inner[:1]
+        for part in parts:
+            yield from self.factors(part)
+
+    def polynomial(self, node: Node) -> Polynomial | None:
+        """What an expression is; ``None`` for what is no polynomial."""
+        node = peeled(node)
+        kind = node.get("kind")
+        if kind == "IntegerLiteral":
+            return constant(int(node["value"]))
+        if kind == "DeclRefExpr":
+            reference = referenced(node)
+            if reference in self.values and reference not in self.modified:
+                return self.values[reference]
+            if node.get("referencedDecl", {}).get("kind") in ("VarDecl", "ParmVarDecl"):
+                return variable(symbol(reference))
+            return None
+        if kind == "UnaryExprOrTypeTraitExpr":
+            # Sizes of fills are in bytes, extents in elements: `n * sizeof *to` counts as n.
+            return constant(1) if node.get("name") == "sizeof" else None
+        if kind == "UnaryOperator" and node.get("opcode") == "-":
+            negated = self.polynomial(inner_nodes(node)[0])
+            return None if negated is None else constant(0) - negated
+        if kind == "BinaryOperator" and node.get("opcode") in ("+", "-", "*"):
+            left, right = (self.polynomial(child) for child in inner_nodes(node))
+            if left is None or right is None:
+                return None
+            return {"+": left + right, "-": left - right, "*": left * right}[node["opcode"]]
+        return None
+
+
+def parameter_nodes(tree: Node) -> list[Node]:
+    """A function's parameters."""
+    return [c for c in tree.get("inner", []) if c and c.get("kind") == "ParmVarDecl"]
+
+
+def inner_nodes(node: Node) -> list[Node]:
+    """A node's children; those that are left out are empty."""
+    return [child if child else {} for child in node.get("inner", [])]
+
+
+def peeled(node: Node) -> Node:
+    """What parentheses and conversions hold."""
+    while node.get("kind") in THROUGH and inner_nodes(node):
+        node = inner_nodes(node)[0]
+    return node
+
+
+def _pointer_of(element: Node) -> Node:
+    """The pointer that an element's subscripts, however many, or star begin with."""
+    while element.get("kind") == "ArraySubscriptExpr" or element.get("opcode") == "*":
+        element = peeled(inner_nodes(element)[0])
+    return element
+
+
+def callee_name(callee: Node) -> str:
+    """The name of what a call calls; empty where it is no function's name."""
+    return str(peeled(callee).get("referencedDecl", {}).get("name", ""))
+
+
+def referenced(node: Node) -> str:
+    """The identity of what a name refers to."""
+    return str(node.get("referencedDecl", {}).get("id", ""))
+
+
+def _changes(node: Node) -> bool:
+    kind, operator = node.get("kind"), node.get("opcode")
+    if kind == "CompoundAssignOperator":
+        return True
+    return (kind == "BinaryOperator" and operator == "=") or (
+        kind == "UnaryOperator" and operator in ("++", "--")
+    )
+
+
+def _conjuncts(condition: Node) -> list[Node]:
+    condition = peeled(condition)
+    if condition.get("kind") == "BinaryOperator" and condition.get("opcode") == "&&":
+        return [part for side in inner_nodes(condition) for part in _conjuncts(side)]
+    return [condition]
