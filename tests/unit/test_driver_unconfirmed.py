@@ -56,9 +56,7 @@ class Held:
         return self.inner.verify()
 
     def measure(self, *, problem: int, calls: int) -> Measurement:
-        return replace(
-            self.inner.measure(problem=problem, calls=calls), notes={"waited_s": self.waited_s}
-        )
+        return replace(self.inner.measure(problem=problem, calls=calls), notes={"waited_s": self.waited_s})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +96,7 @@ def test_a_baseline_that_fails_on_what_was_held_out_is_no_lack_of_time(
 def test_candidates_that_fail_on_what_was_held_out_are_said_so(
     scale_spec: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = run(
-        scale_spec, tmp_path, Backend(seconds=seconds, fails=lambda r: float(r.macros["WIDTH"]) > 1)
-    )
+    result = run(scale_spec, tmp_path, Backend(seconds=seconds, fails=lambda r: float(r.macros["WIDTH"]) > 1))
     line = said(result, capsys)
     assert "looked faster failed on inputs that the search had not seen" in line
     assert "out differs from the recording at 7" in line

@@ -219,9 +219,7 @@ def _capture(
     return ran, found
 
 
-def collect(
-    ran: Ran, scratch: Path, folder: Path, kernels: Sequence[str], *, instances: int
-) -> list[Taken]:
+def collect(ran: Ran, scratch: Path, folder: Path, kernels: Sequence[str], *, instances: int) -> list[Taken]:
     """Writes the recordings of what the library left in a folder; none where it left none.
 
     Each process of an application keeps ``instances`` launches of each kernel: of all of them as many are written.

@@ -114,4 +114,3 @@ def _more(state: RunState, pair_s: float) -> str:
         return ""
     missing_s = settings.confirm_processes * pair_s * ROOM
     return f"; --minutes {math.ceil(settings.minutes + missing_s / 60)} may be enough"
-

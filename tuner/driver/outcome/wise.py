@@ -75,7 +75,8 @@ def _told(spec: LoadedSpec, problem: Problem) -> tuple[dict[str, int], tuple[str
     """What tells a problem from others, and the arguments that may carry a size and are not told.
 
     The sizes of a recorded kernel are its work-items alone; how much each of them does follows from its arguments. So
-    whole numbers and the bytes of its buffers stand beside them. A function's spec says itself which arguments carry sizes.
+    whole numbers and the bytes of its buffers stand beside them. A function's spec says itself which arguments carry
+    sizes.
     """
     sizes = {name: size for name, size in problem.sizes.items() if name != INDEX}
     if INDEX not in problem.sizes or not sizes.keys() <= set(AXES):
