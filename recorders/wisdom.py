@@ -21,12 +21,14 @@ from tuner.core.types import Value
 __all__ = ["REACH", "Choice", "Entry", "Wisdom", "distance", "wisdom"]
 
 FORMAT = "tuner-wisdom"
-VERSION = 1
+VERSION = 2
 REACH = 1.0
 """Distance beyond which the default is taken: every size within a factor of two."""
 
 _MOST_BYTES = 64 << 20
-_ENTRY_KEYS = {"device", "problem", "configuration", "speedup", "time_s", "baseline_s", "launch", "run"}
+_ENTRY_KEYS = {
+    *("device", "problem", "untold", "configuration", "speedup", "time_s", "baseline_s", "launch", "run"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,7 @@ class Entry:
     Attributes:
         device: as the run's result names it.
         problem: the sizes by name.
+        untold: arguments that may carry a size and that no number of ``problem`` stands for.
         configuration: one value for every tunable.
         speedup: over the default, with its 95% interval; ones where the default is best.
         time_s, baseline_s: seconds of one call with it and with the default; ``None`` where not known.
@@ -51,6 +54,7 @@ class Entry:
     baseline_s: float | None = None
     launch: Mapping[str, Any] = field(default_factory=dict)
     run: str = ""
+    untold: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -58,6 +62,7 @@ class Entry:
         return {
             "device": self.device,
             "problem": dict(self.problem),
+            "untold": list(self.untold),
             "configuration": dict(self.configuration),
             "speedup": {"value": value, "ci95": [low, high]},
             "time_s": self.time_s,
@@ -83,7 +88,8 @@ class Choice:
 
     Attributes:
         configuration: to be used.
-        how: ``exact`` (this problem was tuned), ``nearest`` (one within reach was) or ``default``.
+        how: ``exact`` (this problem was tuned), ``nearest`` (one within reach was, or one of which not every size is
+            told) or ``default``.
         entry: where it comes from; ``None`` for the default.
         distance: of that entry's problem; infinite for the default.
     """
@@ -143,7 +149,7 @@ class Wisdom:
             raise UsageError(f"{origin} is no wisdom file", "tuner export writes one")
         if data.get("version") != VERSION:
             raise UsageError(
-                f"{origin} has version {data.get('version')!r}, not {VERSION}", "export it again"
+                f"{origin} has version {data.get('version')!r}, not {VERSION}", "remove it and export again"
             )
         try:
             return cls(
@@ -227,7 +233,7 @@ class Wisdom:
         if not ranked or ranked[0][0] > self.reach:
             return Choice(configuration=self.default, how="default")
         far, _, entry = ranked[0]
-        how = "exact" if far == 0 else "nearest"
+        how = "exact" if far == 0 and not entry.untold else "nearest"
         return Choice(configuration=entry.configuration, how=how, entry=entry, distance=far)
 
 
@@ -296,6 +302,7 @@ def _entry(data: Any) -> Entry:
     return Entry(
         device=_text(data["device"]),
         problem=problem,
+        untold=tuple(_text(name) for name in _list(data["untold"])),
         configuration=_values(data["configuration"]),
         speedup=(_number(data["speedup"]["value"]), _number(low), _number(high)),
         time_s=None if data["time_s"] is None else _number(data["time_s"]),

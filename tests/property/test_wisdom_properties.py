@@ -23,14 +23,20 @@ configurations = st.dictionaries(
     st.sampled_from(["A", "B"]), st.integers(0, 9) | st.booleans() | st.text(max_size=3), max_size=2
 )
 entries = st.builds(
-    lambda device, problem, configuration, time_s, run: Entry(
-        device=device, problem=problem, configuration=configuration, time_s=time_s, run=run
+    lambda device, problem, configuration, time_s, run, untold: Entry(
+        device=device,
+        problem=problem,
+        configuration=configuration,
+        time_s=time_s,
+        run=run,
+        untold=untold,
     ),
     devices,
     sizes,
     configurations,
     times,
     st.sampled_from(["a.run", "b.run"]),
+    st.sampled_from([(), ("in",)]),
 )
 
 
@@ -72,7 +78,8 @@ def test_what_is_selected_is_the_nearest_within_reach(
         assert choice.entry is not None
         assert choice.distance == nearest <= known.reach
         assert choice.entry.device == device
-        assert (choice.how == "exact") == (dict(choice.entry.problem) == problem)
+        same = dict(choice.entry.problem) == problem
+        assert (choice.how == "exact") == (same and not choice.entry.untold)
         for name, size in choice.entry.problem.items():
             assert size / 2 - 1e-6 * size <= problem[name] <= size * 2 + 1e-6 * size
 

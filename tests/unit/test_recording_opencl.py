@@ -595,6 +595,28 @@ queue.finish()
     assert loaded.task.launch.shared_bytes is None
 
 
+def test_a_buffer_set_to_no_address_at_all_is_null(record: Record) -> None:
+    """C programs pass a null pointer in the place of the value, pyopencl eight zero bytes."""
+    report = record(
+        """
+import ctypes
+loader = ctypes.CDLL("libOpenCL.so.1")
+loader.clSetKernelArg.argtypes = [ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p]
+k = cl.Kernel(program(SCALE), "scale")
+k.set_args(buffer(x), None, np.float32(2), np.int32(0))
+assert not loader.clSetKernelArg(k.int_ptr, 1, 8, None)
+cl.enqueue_nd_range_kernel(queue, k, (32,), (32,))
+queue.finish()
+"""
+    )
+    assert not report.notes
+    (loaded,) = load_spec(report.specs[0])
+    assert [a.dtype for a in loaded.task.arguments] == ["float32", "bytes8", "float32", "int32"]
+    assert loaded.task.launch is not None
+    assert loaded.task.launch.shared_bytes is None
+    assert replay(report.specs[0]).status is Status.OK
+
+
 def test_what_was_launched_before_a_crash_is_recorded(record: Record) -> None:
     report = record(
         """

@@ -92,6 +92,9 @@ def test_each_kernel_has_room_and_a_spec_of_its_own(tmp_path: Path, command: lis
     assert report.index is not None
     index = json.loads(report.index.read_text())
     assert {k["name"] for k in index["kernels"]} == {"first", "second", "third"}
+    # The share is of all launches, four of `first` and three of `second`, however many were kept.
+    spent = {use.name: use.seconds for use in report.ran.kernels}
+    assert all(k["seconds"] == pytest.approx(spent[k["name"]]) for k in index["kernels"])
     shares = [k["share"] for k in index["kernels"]]
     assert sum(shares) == pytest.approx(1)
     assert shares == sorted(shares, reverse=True)
@@ -101,6 +104,21 @@ def test_each_kernel_has_room_and_a_spec_of_its_own(tmp_path: Path, command: lis
         spec = yaml.safe_load((out / kernel["spec"]).read_text())
         budgets.append(spec["search"]["budget"]["evaluations"])
     assert budgets == sorted(budgets, reverse=True)
+
+
+def test_of_several_processes_no_more_is_kept_than_of_one(tmp_path: Path, command: list[str]) -> None:
+    both = tmp_path / "both.sh"
+    both.write_text(f"{' '.join(command)} & {' '.join(command)} & wait\n")
+    report = record_kernels(["sh", str(both)], ["first", "second"], tmp_path / "out", instances=3)
+    (first,) = (use for use in report.ran.kernels if use.name == "first")
+    assert first.launches == 8
+    found = {n: sorted(map(values, tmp_path.glob(f"out/recordings/{n}-*.rec"))) for n in ("first", "second")}
+    # Of four kinds of launches three, each of another kind, and each kind with the launches of both processes.
+    assert [sizes for _, sizes, _ in found["first"]] == [(8,), (16,), (32,)]
+    assert [sizes for _, sizes, _ in found["second"]] == [(64,)] * 3
+    for path in tmp_path.glob("out/recordings/first-*.rec"):
+        with RecordingFile(path) as file:
+            assert file.recording.count == 2
 
 
 @pytest.mark.parametrize(

@@ -140,9 +140,11 @@ def _answer(result: Result) -> str:
         return f"{value:.2f} times faster than the baseline, 95% interval {low:.2f} to {high:.2f}, confirmed"
     if result.outcome.interrupted:
         return "interrupted; --resume goes on from here"
+    if summary.unconfirmed is not None:
+        return f"not confirmed: {summary.unconfirmed.text}"
     return {
         "negligible": "faster by less than 1%: negligible",
-        "not_confirmed": "not confirmed: too little time was left to say anything for certain",
+        "not_confirmed": "not confirmed",
     }.get(summary.claim, "no improvement found")
 
 

@@ -150,6 +150,7 @@ def _answer(follower: Follower) -> dict[str, Any]:
         "reference": (state.baseline or {}).get("reference", ""),
         "workloads": (state.baseline or {}).get("notes", {}).get("workloads", []),
         "message": summary.message,
+        "unconfirmed": "" if summary.unconfirmed is None else summary.unconfirmed.text,
         "stopped_by": summary.stopped_by,
     }
 

@@ -101,11 +101,11 @@ def read_workload(
         function = the_function(functions(model.kernel.entry), model.kernel.entry, view)
     except BaselineError as error:
         raise error.at(view.place(("kernel", "source"))) from None
+    recordings = [told_apart(recording, function) for recording in recordings]
     parameters = [
         [name or f"argument{i}", dtype_of_parameter(kind, i, recordings), kind.constant]
         for i, (name, kind) in enumerate(function.parameters)
     ]
-    recordings = [told_apart(recording, function) for recording in recordings]
     for name, recording in zip(names, recordings, strict=True):
         check = check_cuda if recording.api == "cuda" else check_replayable
         check(name, recording, function, view)

@@ -147,7 +147,7 @@ def _launches(
         finally:
             library.tuner_stop()
             ran = read_logs(scratch, 0, time.perf_counter() - begin)
-            found = collect(ran, scratch, recordings, kernels)
+            found = collect(ran, scratch, recordings, kernels, instances=instances)
             if found:
                 live.report = _report(ran, found, kernels, folder, with_spec=with_spec)
             elif not failed:

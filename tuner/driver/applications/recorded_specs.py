@@ -119,7 +119,7 @@ def write_specs(
     for taken in found:
         key = (taken.kernel, taken.recording.text, taken.recording.options)
         groups.setdefault(key, []).append(taken)
-    seconds = [sum(t.recording.count * t.recording.seconds for t in group) for group in groups.values()]
+    seconds = [_seconds(ran, group) for group in groups.values()]
     written: list[_Written] = []
     for number, (group, own) in enumerate(zip(groups.values(), seconds, strict=True)):
         kernel = group[0].kernel
@@ -142,6 +142,16 @@ def write_specs(
         ),
         index=folder / INDEX_FILE if len(groups) > 1 else None,
     )
+
+
+def _seconds(ran: Ran, group: Sequence[Taken]) -> float:
+    """What the application spent in a kernel: in all its launches, however many of each kind were kept."""
+    recordings = [taken.recording for taken in group]
+    signs = {(r.entry, r.signature) for r in recordings}
+    uses = [use for use in ran.kernels if any((use.name, sign) in signs for sign in use.signatures)]
+    if uses:
+        return sum(use.seconds for use in uses)
+    return sum({r.signature: r.count * r.seconds for r in recordings}.values())
 
 
 def notes_of(ran: Ran) -> list[str]:

@@ -213,16 +213,35 @@ def _capture(
     with scratch_folder(folder) as name:
         scratch = Path(name)
         ran = _application(command, aside=aside, library=library).run(scratch, variables)
-        found = collect(ran, scratch, folder, kernels)
+        found = collect(ran, scratch, folder, kernels, instances=instances)
         if not found:
             raise nothing_found(ran, command, kernels)
     return ran, found
 
 
-def collect(ran: Ran, scratch: Path, folder: Path, kernels: Sequence[str]) -> list[Taken]:
-    """Writes the recordings of what the library left in a folder; none where it left none."""
-    found = [_write(raw, folder, ran, kernels) for raw in sorted(scratch.glob("*.raw"))]
+def collect(ran: Ran, scratch: Path, folder: Path, kernels: Sequence[str], *, instances: int) -> list[Taken]:
+    """Writes the recordings of what the library left in a folder; none where it left none.
+
+    Each process of an application keeps ``instances`` launches of each kernel: of all of them as many are written.
+    """
+    kept = _representatives(sorted(scratch.glob("*.raw")), instances)
+    found = [_write(raw, folder, ran, kernels) for raw in kept]
     return list({taken.path: taken for taken in found}.values())
+
+
+def _representatives(raws: Sequence[Path], instances: int) -> list[Path]:
+    """So many of each kernel: one of each kind of launch before repetitions, the first processes' before others'."""
+    kinds: dict[int, dict[str, list[Path]]] = {}
+    for raw in raws:
+        with read_raw(raw) as capture:
+            own = kinds.setdefault(capture.wanted, {})
+            own.setdefault(capture.recording.signature, []).append(raw)
+    kept: set[Path] = set()
+    for own in kinds.values():
+        firsts = [found[0] for found in own.values()]
+        repetitions = [raw for found in own.values() for raw in found[1:]]
+        kept.update([*firsts, *repetitions][:instances])
+    return [raw for raw in raws if raw in kept]
 
 
 def scratch_folder(folder: Path) -> tempfile.TemporaryDirectory[str]:

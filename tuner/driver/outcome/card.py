@@ -53,9 +53,11 @@ def _answer(outcome: Outcome) -> tuple[str, str]:
         )
     if outcome.interrupted:
         return "&ndash;", "interrupted: nothing is claimed"
+    if summary.unconfirmed is not None:
+        return "1&times;", f"not confirmed: {summary.unconfirmed.text}"
     words = {
         "negligible": "faster by less than 1%: negligible",
-        "not_confirmed": "not confirmed: too little time was left",
+        "not_confirmed": "not confirmed",
     }
     return "1&times;", words.get(summary.claim, "no improvement found")
 

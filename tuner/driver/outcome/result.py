@@ -13,6 +13,7 @@ from tuner.core.canonical import canonical_json
 from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.outcome.devices import DeviceShare, device_shares
 from tuner.driver.outcome.savings import Savings, savings
+from tuner.driver.outcome.unconfirmed import Unconfirmed, why_unconfirmed
 from tuner.driver.plan.ablation import Worth, worths
 from tuner.driver.plan.comparison import Comparison, comparisons
 from tuner.driver.plan.light import ratio_to_light
@@ -123,6 +124,7 @@ class Summary:
         candidate: the best trial that the search saw, claimed or not; ``None`` when nothing looked faster.
         speedup: value and 95% interval over the baseline; 1 where nothing is claimed.
         measured: value and interval of the candidate even where nothing is claimed; ``None`` when not confirmed.
+        unconfirmed: why nothing was confirmed of what looked faster; ``None`` where it was, or the run goes on.
         variant: digest of the best trial's source.
         evolution: what came of the variants; ``None`` where the source stays as it is given.
         light: seconds that a call takes at least (geometric mean over problems), and how many times that the best
@@ -166,6 +168,7 @@ class Summary:
     simplest: Mapping[str, Any] | None = None
     ablation: tuple[Worth, ...] = ()
     devices: tuple[DeviceShare, ...] = ()
+    unconfirmed: Unconfirmed | None = None
 
     @property
     def configuration(self) -> Configuration:
@@ -185,6 +188,8 @@ class Summary:
             more["evolution"] = self.evolution.to_json()
         if self.pareto:
             more["pareto"] = [p.to_json() for p in self.pareto]
+        if self.unconfirmed is not None:
+            more["unconfirmed"] = self.unconfirmed.to_json()
         return {
             "schema_version": SCHEMA_VERSION,
             "run": run,
@@ -292,6 +297,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         simplest=passed_over(state) if improved else None,
         ablation=worths(state),
         devices=device_shares(state),
+        unconfirmed=why_unconfirmed(state),
     )
 
 

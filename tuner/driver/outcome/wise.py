@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
-from tuner.core.types import Problem, Resolved, Value
+import numpy as np
+
+from tuner.core.types import Argument, Problem, Resolved, Value, opaque_bytes
 from tuner.driver.outcome.by_problem import gains
 from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.state.run import RunState
@@ -13,7 +16,7 @@ from tuner.driver.work.lineup import Lineup
 from tuner.recorders.wisdom import Entry, Wisdom
 from tuner.spaces.launch import geometry
 from tuner.spec.load import LoadedSpec
-from tuner.spec.workload import INDEX
+from tuner.spec.workload import AXES, INDEX
 
 __all__ = ["merged_file", "wisdom_of"]
 
@@ -31,9 +34,11 @@ def wisdom_of(state: RunState, spec: LoadedSpec, lineup: Lineup, result: Outcome
         gain = found[number] if found else None
         trial = summary.best if gain is not None and gain.faster else summary.baseline
         _, resolved = lineup.of_trial(trial.number)
+        told, untold = _told(spec, problem)
         entry = Entry(
             device=result.device,
-            problem=_sizes(problem),
+            problem=told,
+            untold=untold,
             configuration=dict(trial.proposal.configuration),
             speedup=gain.speedup if gain is not None and gain.faster else (1.0, 1.0, 1.0),
             time_s=None if gain is None else min(gain.best_s, gain.baseline_s),
@@ -66,8 +71,33 @@ def merged_file(path: Path, new: Wisdom) -> Wisdom:
     return old.merged(new) if same else new
 
 
-def _sizes(problem: Problem) -> dict[str, int]:
-    return {name: size for name, size in problem.sizes.items() if name != INDEX}
+def _told(spec: LoadedSpec, problem: Problem) -> tuple[dict[str, int], tuple[str, ...]]:
+    """What tells a problem from others, and the arguments that may carry a size and are not told.
+
+    The sizes of a recorded kernel are its work-items alone; how much each of them does follows from its arguments. So
+    whole numbers and the bytes of its buffers stand beside them. A function's spec says itself which arguments carry
+    sizes.
+    """
+    sizes = {name: size for name, size in problem.sizes.items() if name != INDEX}
+    if INDEX not in problem.sizes or not sizes.keys() <= set(AXES):
+        return sizes, ()
+    numbers: dict[str, int] = {}
+    untold: list[str] = []
+    for argument in spec.task.arguments:
+        if argument.passing == "value" or (argument.value is not None and opaque_bytes(argument.dtype)):
+            if not _is_null(argument, problem):
+                untold.append(argument.name)
+        elif argument.value is not None and np.dtype(argument.dtype).kind in "biu":
+            numbers[argument.name] = argument.value.integer(problem.sizes)
+        # Where memory has to lie as it lay, an array is what its allocation happens to hold.
+        elif argument.shape is not None and argument.passing == "argument" and argument.address is None:
+            count = math.prod(extent.integer(problem.sizes) for extent in argument.shape)
+            numbers[f"{argument.name}_bytes"] = count * np.dtype(argument.dtype).itemsize
+    return {**numbers, **sizes}, tuple(untold)
+
+
+def _is_null(argument: Argument, problem: Problem) -> bool:
+    return argument.value is not None and argument.value.integer(problem.sizes) == 0
 
 
 def _launch(spec: LoadedSpec, resolved: Resolved, problem: Problem) -> dict[str, Any]:

@@ -305,6 +305,10 @@ def _apply_final(state: RunState, number: int | None, body: Mapping[str, Any]) -
             status=status,
             medians_s=tuple(body["medians_s"] or ()),
             cost_s=body["cost_s"],
+            waited_s=math.fsum(
+                float(m["notes"].get("waited_s", 0.0)) for m in body.get("measurements") or ()
+            ),
+            message=body.get("message", ""),
         )
     )
     if status is not Status.OK:

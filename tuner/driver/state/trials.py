@@ -115,10 +115,15 @@ class TrialState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalSample:
-    """One fresh process while choosing or confirming: the median of each problem, or why there is none."""
+    """One fresh process while choosing or confirming: the median of each problem, or why there is none.
+
+    ``waited_s`` is the part of ``cost_s`` in which other tuners on the machine had the device.
+    """
 
     trial: int
     number: int
     status: Status
     medians_s: tuple[float, ...]
     cost_s: float
+    waited_s: float = 0.0
+    message: str = ""

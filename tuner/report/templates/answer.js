@@ -22,7 +22,7 @@ const sentenceOf = (data) => {
   const seen = best === null || data.trials.number[best] === 0 ? "" : ` The best that the search saw is trial ${data.trials.number[best]} at ${times(data.trials.speed[best])}, which is no claim.`;
   if (!data.ended) return (data.interrupted ? "The run was interrupted; --resume goes on." : "The run goes on.") + seen;
   if (a.claim === "negligible") return "Faster by less than 1%: nothing worth having.";
-  if (a.claim === "not_confirmed") return `Too little time was left to say anything for certain.${seen}`;
+  if (a.claim === "not_confirmed") return (a.unconfirmed ? `Not confirmed: ${a.unconfirmed}.` : "Not confirmed.") + seen;
   return a.message || "Nothing better than the baseline was found.";
 };
 
@@ -69,7 +69,7 @@ const sureCard = (data) => {
   const ran = a.workloads.length > 0;
   if (a.processes && ran) lines.push(`Confirmed apart from the search: candidate and baseline ran in ${a.processes} fresh processes each, in random order, on inputs that the search never saw.`);
   if (a.measured) lines.push(`The interval, ${factor(a.measured[1])} to ${factor(a.measured[2])}, is a t interval over processes on the log ratio of their medians${a.looks > 1 ? ", after one extension" : ""}.`);
-  if (a.claim === "not_confirmed" && data.ended) lines.push("Fewer than four processes of each side could be afforded, so no gain is claimed.");
+  if (a.claim === "not_confirmed" && data.ended) lines.push("A claim needs four processes of each side that work, so no gain is claimed.");
   const less = a.improved && data.result.simplest;
   if (less) lines.push(`Trial ${less.trial} looked as fast or faster when the best was chosen (the best took ${less.ratio.toFixed(3)} times as long) and could not be told apart from it; it changes ${less.changes.fastest} settings, passes and edits, the best ${less.changes.best}.`);
   const expected = { baseline: "the baseline's", float64: "those of the kernel in float64", recording: "what the application computed" };

@@ -1,0 +1,116 @@
+"""Why a run that saw something faster claims nothing, in words that say what to do. May not judge anything again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.core import statistics
+from tuner.core.types import BASELINE, Status
+from tuner.driver.state.run import RunState
+from tuner.driver.state.trials import FinalSample
+
+__all__ = ["Unconfirmed", "why_unconfirmed"]
+
+MUCH = 0.3
+"""Share of the time for choosing and confirming that waiting for other tuners has to take to be the reason."""
+
+ROOM = 1.2
+"""How much more than what is missing is asked for: the next run is as noisy as this one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unconfirmed:
+    """What stood between a candidate that looked faster and a claim.
+
+    Attributes:
+        reason: ``baseline`` or ``candidates`` (failed on inputs that the search had not seen), ``time``.
+        text: what happened, and what to do about it.
+        processes: of each side that were timed to confirm.
+        pair_s: seconds that one process of each side took; ``None`` where none was timed.
+        waited_s: seconds of choosing and confirming in which other tuners on the machine had the device.
+    """
+
+    reason: str
+    text: str
+    processes: int
+    pair_s: float | None
+    waited_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "reason": self.reason,
+            "text": self.text,
+            "processes": self.processes,
+            "pair_s": self.pair_s,
+            "waited_s": self.waited_s,
+        }
+
+
+def why_unconfirmed(state: RunState) -> Unconfirmed | None:
+    """``None`` where the run has not ended, something was decided, or nothing looked faster."""
+    if state.end is None or not state.finalists:
+        return None
+    if state.verdict is not None and state.verdict["claim"] not in ("not_confirmed", "extend"):
+        return None
+    samples = [*state.finals["choose"], *state.finals["confirm"]]
+    failed = [s for s in samples if s.status is not Status.OK]
+    if BASELINE in state.out_of_final:
+        own = [s for s in failed if s.trial == BASELINE]
+        said = "the kernel as given failed on inputs that the search had not seen"
+        cure = "it has to give the same on every run of these inputs to be compared with"
+        return _made("baseline", f"{said}{_of(own)}: {cure}", state)
+    if state.verdict is None:
+        count = len(state.finalists)
+        which = "the candidate" if count == 1 else f"all {count} candidates"
+        said = f"{which} that looked faster failed on inputs that the search had not seen{_of(failed)}"
+        return _made("candidates", said, state)
+    return _made("time", _of_time(state, samples), state)
+
+
+def _made(reason: str, text: str, state: RunState) -> Unconfirmed:
+    samples = [s for purpose in ("choose", "confirm") for s in state.finals[purpose]]
+    return Unconfirmed(
+        reason=reason,
+        text=text,
+        processes=int((state.verdict or {}).get("processes", 0)),
+        pair_s=_pair_s(samples),
+        waited_s=math.fsum(s.waited_s for s in samples),
+    )
+
+
+def _of(failed: Sequence[FinalSample]) -> str:
+    if not failed:
+        return ""
+    first = failed[0]
+    return f" ({first.status.value}: {first.message})" if first.message else f" ({first.status.value})"
+
+
+def _pair_s(samples: Sequence[FinalSample]) -> float | None:
+    return 2 * statistics.median([s.cost_s for s in samples]) if samples else None
+
+
+def _of_time(state: RunState, samples: Sequence[FinalSample]) -> str:
+    needed, verdict = state.settings.confirm_least, state.verdict
+    assert verdict is not None
+    said = f"time for {verdict['processes']} of the {needed} pairs of processes that a claim needs"
+    pair_s = _pair_s(samples)
+    if pair_s is None:
+        return said
+    took_s, waited_s = math.fsum(s.cost_s for s in samples), math.fsum(s.waited_s for s in samples)
+    if waited_s >= MUCH * took_s:
+        others = f"other tuners on this machine had the device for {waited_s:.0f} of {took_s:.0f} s"
+        return f"{said}: {others}; tune again when they are done"
+    return f"{said}, {pair_s:.2g} s a pair{_more(state, pair_s)}"
+
+
+def _more(state: RunState, pair_s: float) -> str:
+    """The minutes that would have been enough, where a time limit was the reason."""
+    settings = state.settings
+    if settings.minutes is None:
+        return ""
+    missing_s = settings.confirm_processes * pair_s * ROOM
+    return f"; --minutes {math.ceil(settings.minutes + missing_s / 60)} may be enough"
