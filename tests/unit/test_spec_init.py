@@ -208,7 +208,8 @@ def test_whole_numbers_that_are_no_indices_have_both_signs(tmp_path: Path) -> No
 
 def test_bytes_of_opencl_have_all_values_unless_they_are_indices(tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_text(
-        "__kernel void k(__global const char *a, __global const uchar *at, __global int *out, float f, float g, int n)\n"
+        "__kernel void k(__global const char *a, __global const uchar *at, __global int *out,\n"
+        "                float f, float g, int n)\n"
         "{ int i = get_global_id(0); if (i < n) out[at[i]] = f * a[i] + g; }\n"
     )
     data = yaml.safe_load(init_spec(tmp_path / "k.cl"))

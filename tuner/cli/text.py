@@ -140,6 +140,8 @@ def _answer(result: Result) -> str:
         return f"{value:.2f} times faster than the baseline, 95% interval {low:.2f} to {high:.2f}, confirmed"
     if result.outcome.interrupted:
         return "interrupted; --resume goes on from here"
+    if summary.trials["total"] == 1:
+        return "nothing was tried: the budget was over with the baseline"
     return {
         "negligible": "faster by less than 1%: negligible",
         "not_confirmed": "not confirmed: too little time was left to say anything for certain",
@@ -152,6 +154,8 @@ def _variants(lineage: Lineage) -> str:
         by = ", ".join(f"{count} by {name}" for name, count in lineage.by.items())
         return f"{lineage.total} of the source: as given, {by}{failed}"
     if not lineage.by:
+        if lineage.total > 1:
+            return f"{lineage.total} of the source: as given, and what earlier runs advise{failed}"
         return "the source as given alone: nothing else was bred"
     return f"{lineage.total} of the source, by remix operators (no LLM){failed}"
 

@@ -6,6 +6,7 @@ The way in for every other part. May not compile candidates.
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -139,6 +140,17 @@ class LoadedSpec:
         return replace(self.task, seed=seed)
 
 
+def _refuse_undecoded(folder: Path) -> None:
+    """Paths stand in keys and in the record, which are UTF-8."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise SpecError(
+            f"the folder {os.fsencode(folder)!r} has a name that is not UTF-8 in this locale",
+            "rename it, or set LC_ALL=C.UTF-8",
+        ) from None
+
+
 def load_spec(path: str | Path) -> list[LoadedSpec]:
     """Loads a file with everything checked that needs no candidate to be built.
 
@@ -170,6 +182,7 @@ def load_spec(path: str | Path) -> list[LoadedSpec]:
     except OSError as error:
         raise SpecError(f"{place} cannot be read: {error.strerror}", "name a readable YAML spec") from None
     folder = place.resolve().parent
+    _refuse_undecoded(folder)
     loader = _Loader(text=text, path=str(place), folder=str(folder), read=folder_reader(folder))
     return loader.load_all()
 

@@ -53,6 +53,8 @@ def _answer(outcome: Outcome) -> tuple[str, str]:
         )
     if outcome.interrupted:
         return "&ndash;", "interrupted: nothing is claimed"
+    if summary.trials["total"] == 1:
+        return "&ndash;", "nothing was tried: the budget was over with the baseline"
     words = {
         "negligible": "faster by less than 1%: negligible",
         "not_confirmed": "not confirmed: too little time was left",
