@@ -22,6 +22,7 @@ from tuner.evaluators.opencl.module import SPIRV
 from tuner.spaces.space import Space
 from tuner.spec.arguments import check_python_function
 from tuner.spec.doubts import doubts
+from tuner.spec.imported import with_imported
 from tuner.spec.inputs import make_inputs, make_task
 from tuner.spec.kernels import kernel_names, kernel_views
 from tuner.spec.machine import check_live, choose_backend, without_passes
@@ -318,7 +319,7 @@ class _Loader:
         if reference.kind == "python":
             path: KeyPath = ("verify", "reference", "python")
             text = check_python_function(reference.file, reference.function, view, path, self.read)
-            files[reference.file] = text
+            files |= with_imported(reference.file, text, self.read)
         for i, argument in enumerate(model.arguments or []):
             if argument.init is None:
                 continue
@@ -326,7 +327,8 @@ class _Loader:
             path = ("arguments", i, "init", argument.init.kind)
             if argument.init.kind == "python":
                 file, function = options["file"], options["function"]
-                files[file] = check_python_function(file, function, view, path, self.read)
+                text = check_python_function(file, function, view, path, self.read)
+                files |= with_imported(file, text, self.read)
             if argument.init.kind == "file":
                 files[f"{options['path']}.sha256"] = _file_digest(
                     Path(self.folder, options["path"]), view, path
