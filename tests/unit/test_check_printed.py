@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tuner.cli.text import print_check
+from tuner.core.errors import SpecError
 from tuner.driver.check import check_spec
 from tuner.spec.load import load_spec
 
@@ -58,3 +59,12 @@ def test_one_size_alone_is_said_to_be_one(
     ):
         path.write_text(yaml.safe_dump(document | {"verify": verify}))
         assert ("only; what is wrong at other sizes passes" in checked(path, capsys)) is said
+
+
+def test_a_target_that_clang_does_not_know_says_what_would_be_right(
+    scale_spec: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path: Path = scale_spec()
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"target": "pentium9"}))
+    with pytest.raises(SpecError, match=r"pentium9.*; write native, or a name as -march takes it"):
+        checked(path, capsys)

@@ -246,3 +246,15 @@ def test_variants_that_earlier_runs_advise_are_not_left_out_of_the_count(
     print_result(Result(replace(result.outcome, summary=summary)))
     expected = "variants   3 of the source: as given, and what earlier runs advise, 1 of which failed"
     assert expected in capsys.readouterr().out
+
+
+def test_a_small_gain_is_not_printed_as_an_interval_from_one(
+    scale_spec: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (spec,) = load_spec(scale_spec())
+    backend = SimulatedBackend(seconds=lambda _: 1e-3)
+    begin(spec, tmp_path / "a.run", Options(seed=1, evaluations=2), backend=backend)
+    result = load(tmp_path / "a.run")
+    summary = replace(result.outcome.summary, improved=True, speedup=(1.0213, 1.0037, 1.0392))
+    print_result(Result(replace(result.outcome, summary=summary)))
+    assert "1.02 times faster than the baseline, 95% interval 1.0037 to 1.0392" in capsys.readouterr().out

@@ -137,7 +137,10 @@ def _answer(result: Result) -> str:
     summary = result.outcome.summary
     value, low, high = summary.speedup
     if summary.improved:
-        return f"{value:.2f} times faster than the baseline, 95% interval {low:.2f} to {high:.2f}, confirmed"
+        # A lower end of 1.004 that reads 1.00 looks like no gain at all.
+        places = 2 if low >= 1.01 else 4
+        interval = f"95% interval {low:.{places}f} to {high:.{places}f}"
+        return f"{value:.2f} times faster than the baseline, {interval}, confirmed"
     if result.outcome.interrupted:
         return "interrupted; --resume goes on from here"
     if summary.trials["total"] == 1:
