@@ -94,7 +94,9 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
             text=True,
         )
     assert done.returncode == 2
-    assert done.stderr == ("error: the output cannot be written: No space left on device; free some space\n")
+    assert done.stderr == (
+        "error: the output, or a file, cannot be written: No space left on device; free some space or raise the limit\n"
+    )
 
 
 def test_a_folder_whose_name_is_not_utf8_is_one_line(scale_spec: SpecWriter, tmp_path: Path) -> None:

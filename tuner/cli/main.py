@@ -393,7 +393,10 @@ def _unwritable(error: OSError) -> None:
         raise error
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    print(f"error: the output cannot be written: {error.strerror}; free some space", file=sys.stderr)
+    print(
+        f"error: the output, or a file, cannot be written: {error.strerror}; free some space or raise the limit",
+        file=sys.stderr,
+    )
     sys.exit(2)
 
 
