@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from tuner.evaluators.sandbox.confine import set_limits
+
 __all__ = ["main"]
 
 _PR_SET_PDEATHSIG = 1
@@ -60,8 +62,7 @@ def _confine(memory_bytes: int, parent: int) -> None:
     if os.getppid() != parent:
         sys.exit(1)
     # Private writable memory, not addresses: libraries reserve far more of those than they use.
-    resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    set_limits({resource.RLIMIT_DATA: memory_bytes, resource.RLIMIT_CORE: 0})
 
 
 def _guarded(path: Path, action: Callable[[], Any]) -> Any:

@@ -77,7 +77,7 @@ def audit_file(path: str | os.PathLike[str]) -> list[Finding]:
     record = Path(path)
     try:
         if not record.is_file():
-            raise RecordError(f"{record} cannot be audited: there is no such file", "check the path")
+            raise store.not_there(record, "audited")
         if not os.access(record, os.R_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:

@@ -304,9 +304,16 @@ def is_network(kind: str) -> bool:
     return _NETWORK.fullmatch(kind) is not None and kind not in _LOCAL_FUSE
 
 
+def not_there(path: Path, doing: str) -> RecordError:
+    """What is said where no file stands at a path."""
+    if path.is_dir():
+        return RecordError(f"{path} cannot be {doing}: it is a folder", "name a record in it")
+    return RecordError(f"{path} cannot be {doing}: there is no such file", "check the path")
+
+
 def _connect(path: Path, options: str, doing: str) -> sqlite3.Connection:
     if not path.is_file():
-        raise RecordError(f"{path} cannot be {doing}: there is no such file", "check the path")
+        raise not_there(path, doing)
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True, timeout=_BUSY_S)
     except sqlite3.Error as error:

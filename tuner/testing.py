@@ -41,6 +41,7 @@ class SimulatedBackend:
         outcome: what becomes of a candidate: a build status (``build_error``, ``crashed``, ``timed_out``,
             ``refused``) stops it at the build, ``wrong_result`` at the verification.
         same_code: what the object code is made of; candidates with equal values are duplicates.
+        same_source: what of a variant the object code is made of; variants with equal values are duplicates.
         process_noise: standard deviation of the log time between processes.
         call_noise: standard deviation of the log time between calls.
         catalogue: passes to offer, in the format of :class:`tuner.spaces.passes.Catalogue`.
@@ -54,6 +55,7 @@ class SimulatedBackend:
     seconds: Callable[[Resolved], float]
     outcome: Callable[[Resolved], Status] = _always_ok
     same_code: Callable[[Resolved], Any] | None = None
+    same_source: Callable[[Variant], Any] | None = None
     process_noise: float = 0.005
     call_noise: float = 0.01
     catalogue: Mapping[str, Any] | None = None
@@ -111,7 +113,10 @@ class _Evaluation:
             return Build(status=status, message="as simulated")
         make = self.backend.same_code
         plain = _plain(resolved) if make is None else make(resolved)
-        code = canonical_json([variant.digest, plain] if variant is not None and edited else plain).encode()
+        if variant is not None and edited:
+            source = self.backend.same_source
+            plain = [variant.digest if source is None else source(variant), plain]
+        code = canonical_json(plain).encode()
         self._factors[digest(code)] = factor
         features = {} if self.backend.features is None else self.backend.features(resolved)
         return Build(status=Status.OK, code=code, digest=digest(code), key=digest(code), features=features)

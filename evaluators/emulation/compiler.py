@@ -26,6 +26,7 @@ from tuner.evaluators.emulation.rewriting import GAP_BYTES, SECTION, make_fillab
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.objects import Object, refusal
 from tuner.evaluators.host.toolchain import Toolchain
+from tuner.evaluators.sandbox.confine import set_limits
 
 __all__ = ["Emulated", "EmulationCompiler"]
 
@@ -230,7 +231,7 @@ def _run(clang: str, words: Sequence[str], folder: str) -> None:
         stderr=subprocess.PIPE,
         process_group=0,
     )
-    resource.prlimit(process.pid, resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    set_limits({resource.RLIMIT_AS: _MEMORY_BYTES}, process=process.pid)
     try:
         _, errors = process.communicate(timeout=_TIMEOUT_S)
     except subprocess.TimeoutExpired:

@@ -32,7 +32,7 @@ from tuner.evaluators.host.llvm import Module
 from tuner.evaluators.host.llvm_library import Library, LLVMError, MachineOptions, PassOptions
 from tuner.evaluators.host.symbols import entry_symbol
 from tuner.evaluators.sandbox import landlock
-from tuner.evaluators.sandbox.confine import confine_builder, isolate_network
+from tuner.evaluators.sandbox.confine import confine_builder, isolate_network, set_limits
 
 __all__ = ["Answer", "JobFailed", "Server", "Work", "decode", "encode", "main", "run_zygote"]
 
@@ -263,9 +263,13 @@ class _Worker:
 
 
 def _limit(memory_bytes: int) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_LOG_LIMIT_BYTES, _LOG_LIMIT_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    set_limits(
+        {
+            resource.RLIMIT_AS: memory_bytes,
+            resource.RLIMIT_FSIZE: _LOG_LIMIT_BYTES,
+            resource.RLIMIT_CORE: 0,
+        }
+    )
 
 
 Begin = Callable[[Sequence[str], int], Mapping[str, Work]]

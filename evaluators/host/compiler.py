@@ -122,7 +122,10 @@ class HostCompiler:
             try:
                 self.front.check(sort_flags([f"-march={self.target}"]))
             except SpecError as error:
-                raise SpecError(f"target {self.target!r} is no CPU that clang knows", "native") from error
+                raise SpecError(
+                    f"target {self.target!r} is no CPU that clang knows",
+                    "write native, or a name as -march takes it, for example x86-64-v3",
+                ) from error
 
     def close(self) -> None:
         """Ends all processes; safe to call twice."""

@@ -27,7 +27,7 @@ from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Kernel, Status, Value, Variant
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.toolchain import Toolchain
-from tuner.evaluators.sandbox.confine import confine_builder
+from tuner.evaluators.sandbox.confine import confine_builder, set_limits
 
 __all__ = ["FrontEnd", "Source", "Unit", "first_error", "macro_flags"]
 
@@ -370,8 +370,7 @@ class FrontEnd:
             stderr=subprocess.PIPE,
             process_group=0,
         )
-        for which, limit in _LIMITS.items():
-            resource.prlimit(process.pid, which, (limit, limit))
+        set_limits(_LIMITS, process=process.pid)
         with self._lock:
             self._running.add(process)
         try:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.evaluators.sandbox import landlock, seccomp
-from tuner.evaluators.sandbox.confine import program_folders
+from tuner.evaluators.sandbox.confine import program_folders, set_limits
 
 __all__ = ["confine"]
 
@@ -67,10 +67,7 @@ def confine(request: Mapping[str, Any], keep: set[int], *, folder: str, packages
         limits[resource.RLIMIT_AS] = _mapped_bytes() + request["memory_bytes"]
     if request["processes"] is not None:
         limits[resource.RLIMIT_NPROC] = request["processes"]
-    for which, value in limits.items():
-        _, hard = resource.getrlimit(which)
-        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(which, (limit, limit))
+    set_limits(limits)
 
 
 def _named_drivers() -> list[str]:

@@ -131,12 +131,18 @@ def confine_kernel(*, channel: int, threads: int) -> None:
         seccomp.install(seccomp.kernel_filter(pid=os.getpid(), channel=channel, threads=threads))
 
 
-def set_limits(limits: Mapping[int, int]) -> None:
-    """Sets resource limits, soft and hard, never above the hard limit that there is."""
+def set_limits(limits: Mapping[int, int], *, process: int = 0) -> None:
+    """Sets resource limits, soft and hard, never above the hard limit that there is: only root may raise one.
+
+    Args:
+        limits: by resource.
+        process: number of a child; this process when left out. One that has ended already is let be.
+    """
     for which, value in limits.items():
         _, hard = resource.getrlimit(which)
         limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(which, (limit, limit))
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(process, which, (limit, limit))
 
 
 def _become(uid: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tuner.cli.text import print_check
+from tuner.core.errors import SpecError
 from tuner.driver.check import check_spec
 from tuner.spec.load import load_spec
 
@@ -43,3 +44,27 @@ def test_each_loop_has_a_line(scale_spec: Callable[..., Path], capsys: pytest.Ca
     at = next(i for i, line in enumerate(said) if line.startswith("  loops"))
     assert "; line" not in said[at]
     assert said[at + 1].startswith(f"{'':15}line ")
+
+
+def test_one_size_alone_is_said_to_be_one(
+    scale_spec: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A candidate that drops an odd tail is right at an even size."""
+    path: Path = scale_spec()
+    document = yaml.safe_load(path.read_text())
+    for verify, said in (
+        ({}, True),
+        ({"problems": [{"n": 67}]}, False),
+        ({"assume": ["n >= 1"]}, False),
+    ):
+        path.write_text(yaml.safe_dump(document | {"verify": verify}))
+        assert ("only; what is wrong at other sizes passes" in checked(path, capsys)) is said
+
+
+def test_a_target_that_clang_does_not_know_says_what_would_be_right(
+    scale_spec: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path: Path = scale_spec()
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"target": "pentium9"}))
+    with pytest.raises(SpecError, match=r"pentium9.*; write native, or a name as -march takes it"):
+        checked(path, capsys)

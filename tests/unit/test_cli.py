@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -96,6 +97,16 @@ def test_tune_json_show_replay_export(scale_spec: Callable[..., Path], tmp_path:
     assert {"scale.o", "scale.c", "pipeline.txt", "result.json", "build.sh", "scale.wisdom.json"} == {
         p.name for p in (tmp_path / "build").iterdir()
     }
+    # Its script works from any folder, and with whatever names the programs have here.
+    programs = {"CLANG": "echo", "OPT": "echo", "LLC": "echo"}
+    built = subprocess.run(
+        ["sh", tmp_path / "build" / "build.sh"],
+        env={**os.environ, **programs},
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stderr
+    assert "-passes=default<O3>" in built.stdout
 
 
 def test_ctrl_c_ends_cleanly_and_resumes(scale_spec: Callable[..., Path], tmp_path: Path) -> None:

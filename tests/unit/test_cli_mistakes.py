@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,3 +83,29 @@ def test_list_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
     done = run_tuner("list", "--out", tmp_path / "none")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: there is no folder")
+
+
+def test_output_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", "from tuner.cli.main import main; main()", "schema"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: the output, or a file, cannot be written: No space left on device; free some space or raise the limit\n"
+    )
+
+
+def test_a_folder_whose_name_is_not_utf8_is_one_line(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    spec = scale_spec()
+    folder = tmp_path / os.fsdecode(b"d\xe9")
+    folder.mkdir()
+    for file in [spec, *spec.parent.glob("*.c")]:
+        (folder / file.name).write_bytes(file.read_bytes())
+    done = run_tuner("check", folder / spec.name)
+    assert done.returncode == 2
+    assert "a name that is not UTF-8 in this locale; rename it, or set LC_ALL=C.UTF-8" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ import made_runs as made
 import pytest
 from rich.console import Console
 
-from tuner.api import load
+from tuner.api import Result, load
 from tuner.cli.figures import Figures, clock, sparkline
 from tuner.cli.progress import LiveProgress, PlainProgress, panel, progress
 from tuner.cli.text import print_result
 from tuner.driver.options import Options
+from tuner.driver.outcome.result import Lineage
 from tuner.driver.runs import begin, resume
 from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
@@ -216,3 +218,43 @@ def test_one_worker_is_no_workers(events: list[tuple[str, dict[str, Any]]]) -> N
     figures = folded(events, 12)
     figures.workers = 1
     assert "1 compile worker " in drawn(figures, 100)
+
+
+def test_a_budget_that_is_over_with_the_baseline_says_that_nothing_was_tried(
+    scale_spec: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (spec,) = load_spec(scale_spec())
+    backend = SimulatedBackend(seconds=lambda _: 1e-3)
+    begin(spec, tmp_path / "short.run", Options(seed=1, evaluations=1), backend=backend)
+    result = load(tmp_path / "short.run")
+    print_result(result)
+    printed = capsys.readouterr().out
+    assert "nothing was tried: the budget was over with the baseline" in printed
+    assert "no improvement found" not in printed
+    assert "nothing was tried" in result._repr_html_()
+
+
+def test_variants_that_earlier_runs_advise_are_not_left_out_of_the_count(
+    scale_spec: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (spec,) = load_spec(scale_spec())
+    backend = SimulatedBackend(seconds=lambda _: 1e-3)
+    begin(spec, tmp_path / "a.run", Options(seed=1, evaluations=2), backend=backend)
+    result = load(tmp_path / "a.run")
+    advised = Lineage(total=3, failed=1, left_out=0, variant=0, edits=(), by={})
+    summary = replace(result.outcome.summary, evolution=advised)
+    print_result(Result(replace(result.outcome, summary=summary)))
+    expected = "variants   3 of the source: as given, and what earlier runs advise, 1 of which failed"
+    assert expected in capsys.readouterr().out
+
+
+def test_a_small_gain_is_not_printed_as_an_interval_from_one(
+    scale_spec: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (spec,) = load_spec(scale_spec())
+    backend = SimulatedBackend(seconds=lambda _: 1e-3)
+    begin(spec, tmp_path / "a.run", Options(seed=1, evaluations=2), backend=backend)
+    result = load(tmp_path / "a.run")
+    summary = replace(result.outcome.summary, improved=True, speedup=(1.0213, 1.0037, 1.0392))
+    print_result(Result(replace(result.outcome, summary=summary)))
+    assert "1.02 times faster than the baseline, 95% interval 1.0037 to 1.0392" in capsys.readouterr().out

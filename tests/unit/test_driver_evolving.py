@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import random
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -62,6 +64,38 @@ def test_edits_that_do_nothing_are_taken_out(spec: LoadedSpec, tmp_path: Path) -
     kinds = [k for k, _, _ in events(result.path)]
     assert kinds.index("minimise") < kinds.index("stop")
     assert audit(result.path, backend=quiet).differences == []
+
+
+def test_edits_without_which_the_code_is_the_same_are_taken_out(spec: LoadedSpec, tmp_path: Path) -> None:
+    """Two times of one code differ on a busy machine: no edit stays for that, and none is said to be worth it."""
+    drawn = random.Random(1)
+
+    def busy(resolved: Resolved) -> float:
+        return seconds(resolved) * math.exp(0.2 * abs(drawn.gauss(0.0, 1.0)))
+
+    def no_restrict(variant: Variant) -> list[str]:
+        return [str(e["op"]) for e in variant.edits if e["op"] != "restrict"]
+
+    def halves(variant: Variant, resolved: Resolved) -> float:
+        return 0.5 ** len(no_restrict(variant))
+
+    seen = 0
+    for seed in range(3):
+        simulated = backend(seconds=busy, of_variant=halves, same_source=no_restrict)
+        result = begin(spec, tmp_path / f"{seed}.run", Options(seed=seed, workers=2), backend=simulated)
+        with RunRecord.read(result.path) as record:
+            state, _, _ = open_state(record)
+        reduction = state.reduction
+        assert reduction is not None
+        for variant in (v for v in state.variants.values() if v.purpose == "reduce"):
+            parent = [str(e["op"]) for e in state.variants[variant.parents[0]].edits]
+            if parent.count("restrict") == 1 and "restrict" not in [e["op"] for e in variant.edits]:
+                seen += variant.score is not None
+        lineage = result.summary.evolution
+        assert lineage is not None
+        assert "restrict" not in [e["op"] for e in lineage.edits]
+        assert audit(result.path, backend=simulated).differences == []
+    assert seen
 
 
 def test_survivors_get_more_and_failures_little(spec: LoadedSpec, tmp_path: Path) -> None:

@@ -146,10 +146,11 @@ def test_models_are_told_what_the_compiler_says_of_the_parent(tmp_path: Path) ->
 def test_records_of_older_runs_keep_their_rules() -> None:
     """What they do not say was otherwise then."""
     older = asdict(EVOLVING)
-    del older["given"], older["near"], older["moves"], older["doubtful"], older["plainly"]
+    del older["given"], older["near"], older["moves"], older["doubtful"], older["plainly"], older["same"]
     read = RunSettings.from_json(
         {"strategy": "random", "seed": 0, "evaluations": 9, "minutes": None, "batch": 1, "weights": [1.0]}
         | {"evolution": older}
     ).evolution
     assert read == Evolution()
-    assert (read.given, read.near, read.moves, read.doubtful, read.plainly) == (1, None, 1, 0.0, False)
+    assert (read.given, read.near, read.moves, read.doubtful) == (1, None, 1, 0.0)
+    assert (read.plainly, read.same) == (False, False)

@@ -155,7 +155,7 @@ def test_missing_files_and_folders(tmp_path: Path, how: str) -> None:
     with pytest.raises(RecordError, match="there is no"):
         getattr(RunRecord, how)(tmp_path / "none" / "a.run")
     if how != "create":
-        with pytest.raises(RecordError, match="there is no such file; check the path"):
+        with pytest.raises(RecordError, match="it is a folder; name a record in it"):
             getattr(RunRecord, how)(tmp_path)
     assert names(tmp_path) == []
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tuner.core.errors import RecordError
+from tuner.driver.records import create
 from tuner.recorders.audit import audit_file
 from tuner.recorders.content import blob_reference
 from tuner.recorders.record import Event, RunRecord
@@ -231,3 +232,17 @@ def test_readers_see_a_growing_whole_record_while_it_is_written(tmp_path: Path) 
                 assert process.poll() is None
     finally:
         kill(process)
+
+
+def test_two_runs_that_want_one_place_get_one_each(tmp_path: Path) -> None:
+    with RunRecord.create(tmp_path / "k-1.run"):
+        places = iter([tmp_path / "k-1.run", tmp_path / "k-2.run"])
+        with create(lambda: next(places)) as second:
+            assert second.path.name == "k-2.run"
+
+
+def test_a_folder_is_called_one(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="it is a folder; name a record in it"):
+        RunRecord.read(tmp_path)
+    with pytest.raises(RecordError, match="it is a folder; name a record in it"):
+        audit_file(tmp_path)

@@ -200,3 +200,19 @@ def test_support_survives_json() -> None:
         assert Support.from_json(support.to_json()) == support
     assert len(Support(landlock=0, seccomp=False, namespaces="").missing) == 3
     assert Support(landlock=4, seccomp=True, namespaces="").missing == ()
+
+
+def test_limits_that_the_machine_has_set_lower_are_kept() -> None:
+    """As `ulimit -v` of a cluster does: only root may raise them."""
+    script = (
+        "import resource, subprocess, sys\n"
+        "from tuner.evaluators.sandbox.confine import set_limits\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)\n"
+        "set_limits({resource.RLIMIT_FSIZE: 1 << 30, resource.RLIMIT_CORE: 0}, process=child.pid)\n"
+        "print(*resource.prlimit(child.pid, resource.RLIMIT_FSIZE))\n"
+        "child.communicate(b'')\n"
+        "set_limits({resource.RLIMIT_CORE: 0}, process=child.pid)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.split() == [str(1 << 20), str(1 << 20)], done.stderr

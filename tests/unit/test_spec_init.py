@@ -183,3 +183,64 @@ def test_first_specs_of_the_examples_load_and_agree_with_those_written_by_hand(
         assert mine[argument][0] in (role, "inout")
         if "nonzeros" not in shape and name != "spmv":
             assert mine[argument][2] == shape
+
+
+def test_whole_numbers_that_are_no_indices_have_both_signs(tmp_path: Path) -> None:
+    """A candidate that reads signed bytes as unsigned ones would else pass."""
+    text = (
+        "#include <stdint.h>\n"
+        "static int part(const int8_t *w, int i) { return w[i]; }\n"
+        "void k(const int8_t *a, const unsigned char *b, const int8_t *w, const short *h, int *s, const int *at,\n"
+        "       const int *start, const int8_t *shift, uint32_t *bins, int n) {\n"
+        "  for (int i = 0; i < n; i++) {\n"
+        "    int sum = a[i] * h[i] + part(w, i); int from = at[i]; bins[b[i]]++;\n"
+        "    for (int j = start[i]; j < start[i + 1]; j++) sum += 1 << shift[j];\n"
+        "    s[i] = s[from] + sum; } }\n"
+    )
+    (tmp_path / "k.c").write_text(text)
+    data = yaml.safe_load(init_spec(tmp_path / "k.c", entry="k"))
+    ranges = {a["name"]: a["init"]["randint"] for a in data["arguments"] if "init" in a}
+    plain = {"a": [-128, 128], "b": [0, 256], "w": [-128, 128], "h": [-100, 100], "s": [-1000, 1000]}
+    assert {n: ranges[n] for n in plain} == plain
+    assert ranges["at"] == ranges["start"] == [0, "n"]
+    assert ranges["shift"] == [0, 100]
+
+
+def test_bytes_of_opencl_have_all_values_unless_they_are_indices(tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(
+        "__kernel void k(__global const char *a, __global const uchar *at, __global int *out,\n"
+        "                float f, float g, int n)\n"
+        "{ int i = get_global_id(0); if (i < n) out[at[i]] = f * a[i] + g; }\n"
+    )
+    data = yaml.safe_load(init_spec(tmp_path / "k.cl"))
+    a, at, _, f, g, _ = data["arguments"]
+    assert a["init"] == {"randint": [-128, 128]}
+    assert at["init"] == {"randint": [0, 100]}
+    assert f["value"] != g["value"]
+
+
+def test_rows_lie_further_apart_than_they_are_long_at_odd_sizes_too(tmp_path: Path) -> None:
+    spec = first(
+        tmp_path,
+        "void gemm(int m, int n, int k, double alpha, const double *a, int lda, const double *b, int ldb,\n"
+        "          double beta, double *c, int ldc) {\n"
+        "  for (int i = 0; i < m; i++) for (int j = 0; j < n; j++) { double s = 0;\n"
+        "    for (int p = 0; p < k; p++) s += a[i * lda + p] * b[p * ldb + j];\n"
+        "    c[i * ldc + j] = alpha * s + beta * c[i * ldc + j]; } }\n",
+    )
+    (small,) = spec.task.verify.problems
+    sizes = small.sizes
+    assert min(sizes["lda"], sizes["ldb"], sizes["ldc"]) > max(sizes["m"], sizes["n"], sizes["k"])
+    values = {a.name: str(a.value) for a in spec.task.arguments}
+    assert values["alpha"] != values["beta"]
+
+
+def test_a_halo_around_every_dimension(tmp_path: Path) -> None:
+    spec = first(
+        tmp_path,
+        "#define AT(z, y, x) (((z) * (ny + 2) + (y)) * (nx + 2) + (x))\n"
+        "void k(const float *u, float *v, int nz, int ny, int nx) {\n"
+        "  for (int z = 1; z <= nz; z++) for (int y = 1; y <= ny; y++) for (int x = 1; x <= nx; x++)\n"
+        "    v[AT(z, y, x)] = u[AT(z + 1, y, x)] + u[AT(z, y - 1, x)]; }\n",
+    )
+    assert arguments(spec)["u"] == ("input", "float32", "[nz + 2, ny + 2, nx + 2]")

@@ -481,3 +481,34 @@ def test_sources_in_folders_and_header_search(tmp_path: Path) -> None:
     assert set(spec.files) == {"src/k.c", "src/near.h", "inc/far.h"}
     assert spec.task.kernel.include == ("inc", "src")
     assert [f.name for f in spec.task.kernel.variant.files] == ["k.c", "near.h"]
+
+
+def test_all_that_a_result_depends_on_is_in_the_digest(tmp_path: Path) -> None:
+    """`tuner ensure` would else hand out the object of an earlier header."""
+    for folder in ("src", "inc/deep"):
+        (tmp_path / folder).mkdir(parents=True)
+    texts = {
+        "src/k.c": "#include <far.h>\n#include <math.h>\nvoid k(float *a) { a[0] = FAR; }\n",
+        "inc/far.h": "#include <deep/er.h>\n#define FAR DEEP\n",
+        "inc/deep/er.h": "#define DEEP 1\n",
+        "ref.py": "import math, helper\nfrom part import inner\n\ndef f(a):\n    return {'a': inner.ONE}\n",
+        "helper.py": "NONE = 0\n",
+        "part/__init__.py": "",
+        "part/inner.py": "ONE = 1\n",
+    }
+    (tmp_path / "part").mkdir()
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "k.yaml").write_text(
+        "kernel: {source: src/k.c, entry: k, include: [inc]}\n"
+        "arguments: [{name: a, dtype: float32, shape: [1], role: output}]\n"
+        "verify: {reference: {python: 'ref.py:f'}}\n"
+    )
+    (first,) = load_spec(tmp_path / "k.yaml")
+    assert set(first.files) == set(texts)
+    assert [f.name for f in first.task.kernel.variant.files] == ["k.c"]
+    for name in texts:
+        (tmp_path / name).write_text(texts[name] + "\n")
+        (changed,) = load_spec(tmp_path / "k.yaml")
+        assert changed.digest != first.digest, name
+        (tmp_path / name).write_text(texts[name])

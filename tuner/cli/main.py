@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -351,6 +352,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         given = None if arguments is None else list(arguments)
         status = app(args=given, prog_name="tuner", standalone_mode=False)
+        if sys.stdout is not None:
+            # What cannot be written is said here; at the interpreter's end it would be a traceback.
+            sys.stdout.flush()
     except TunerError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
@@ -366,13 +370,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         # What the layers below expect they name themselves; this is a path of the command line that cannot be used.
         if error.filename is None:
-            raise
+            _unwritable(error)
         print(f"error: {error.filename}: {error.strerror}; name another place", file=sys.stderr)
+        sys.exit(2)
+    except UnicodeEncodeError as error:
+        if "surrogates" not in error.reason:
+            raise
+        print(
+            "error: a path has a name that is not UTF-8 in this locale; rename it, or set LC_ALL=C.UTF-8",
+            file=sys.stderr,
+        )
         sys.exit(2)
     except Exception as error:
         _usage(error)
         raise
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _unwritable(error: OSError) -> None:
+    """What is printed went to a full disk: said once, and not again when the interpreter empties its buffers."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        raise error
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    print(
+        f"error: the output, or a file, cannot be written: {error.strerror}; free some space or raise the limit",
+        file=sys.stderr,
+    )
+    sys.exit(2)
 
 
 def _usage(error: Exception) -> None:

@@ -137,9 +137,14 @@ def _answer(result: Result) -> str:
     summary = result.outcome.summary
     value, low, high = summary.speedup
     if summary.improved:
-        return f"{value:.2f} times faster than the baseline, 95% interval {low:.2f} to {high:.2f}, confirmed"
+        # A lower end of 1.004 that reads 1.00 looks like no gain at all.
+        places = 2 if low >= 1.01 else 4
+        interval = f"95% interval {low:.{places}f} to {high:.{places}f}"
+        return f"{value:.2f} times faster than the baseline, {interval}, confirmed"
     if result.outcome.interrupted:
         return "interrupted; --resume goes on from here"
+    if summary.trials["total"] == 1:
+        return "nothing was tried: the budget was over with the baseline"
     if summary.unconfirmed is not None:
         return f"not confirmed: {summary.unconfirmed.text}"
     return {
@@ -154,6 +159,8 @@ def _variants(lineage: Lineage) -> str:
         by = ", ".join(f"{count} by {name}" for name, count in lineage.by.items())
         return f"{lineage.total} of the source: as given, {by}{failed}"
     if not lineage.by:
+        if lineage.total > 1:
+            return f"{lineage.total} of the source: as given, and what earlier runs advise{failed}"
         return "the source as given alone: nothing else was bred"
     return f"{lineage.total} of the source, by remix operators (no LLM){failed}"
 

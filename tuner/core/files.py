@@ -3,23 +3,48 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
-__all__ = ["write_atomically"]
+__all__ = ["settle", "write_atomically"]
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Replaces a file whole or not at all."""
+    """Replaces a file whole or not at all; a device, a pipe or a terminal is written to and stays what it is."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    if _is_special(path):
+        path.write_bytes(data)
+        return
+    # What a link points to is replaced, not the link.
+    target = path.resolve()
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, mode)
-        os.replace(name, path)
+        os.replace(name, target)
     except BaseException:
         os.unlink(name)
         raise
+
+
+def settle(draft: Path, path: Path) -> None:
+    """Puts a finished file, which lies in the same folder or below it, in the place of another."""
+    if _is_special(path):
+        path.write_bytes(draft.read_bytes())
+    elif path.is_symlink():
+        write_atomically(path, draft.read_bytes())
+    else:
+        os.replace(draft, path)
+
+
+def _is_special(path: Path) -> bool:
+    """Whether something is there that is neither a file nor a folder: renaming over it would destroy it."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)

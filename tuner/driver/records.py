@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-from tuner.core.errors import UsageError
+from tuner.core.errors import RecordError, UsageError
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["find_unfinished", "new_path"]
+__all__ = ["create", "find_unfinished", "new_path"]
 
 SUFFIX = ".run"
+
+_TRIES = 20
+_APART_S = 0.05
 
 
 def new_path(folder: Path, name: str) -> Path:
@@ -20,6 +25,26 @@ def new_path(folder: Path, name: str) -> Path:
     while (folder / f"{name}-{number}{SUFFIX}").exists():
         number += 1
     return folder / f"{name}-{number}{SUFFIX}"
+
+
+def create(place: Path | Callable[[], Path]) -> RunRecord:
+    """A new record, open for appending.
+
+    Args:
+        place: where; or what finds a free place, which is asked again where another run has just taken it.
+
+    Raises:
+        RecordError: it cannot be created.
+    """
+    if not callable(place):
+        return RunRecord.create(place)
+    for _ in range(_TRIES):
+        try:
+            return RunRecord.create(place())
+        except RecordError:
+            # Who holds the place has its file there in a moment; any other failure is there again at the last try.
+            time.sleep(_APART_S)
+    return RunRecord.create(place())
 
 
 def find_unfinished(folder: Path, spec: LoadedSpec) -> Path:

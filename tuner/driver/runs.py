@@ -20,6 +20,7 @@ from tuner.driver.beginning import first_event
 from tuner.driver.opening import make_lineup, open_state
 from tuner.driver.options import Options, settings_of, workers_of
 from tuner.driver.outcome.outcome import Outcome, outcome
+from tuner.driver.records import create
 from tuner.driver.state import objectives
 from tuner.driver.state.fold import apply
 from tuner.driver.state.run import RunState
@@ -205,8 +206,7 @@ def beginning(
         if executor is None:
             _require_times(evaluation, backend)
         objectives.require(first.settings.objectives, evaluation, backend.name)
-        path = place() if callable(place) else place
-        with RunRecord.create(path) as record, _executing(executor, first.task) as devices:
+        with create(place) as record, _executing(executor, first.task) as devices:
             state = RunState(record.blob)
             for recorded in record.append([Event(kind="start", body=first.body)], first.blobs):
                 apply(state, recorded)
@@ -224,7 +224,7 @@ def beginning(
             )
             for observer in observers:
                 observer.event("start", first.body)
-            yield Running(path=path, state=state, engine=engine, memory=memory)
+            yield Running(path=record.path, state=state, engine=engine, memory=memory)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from tuner.spec.divisions import ROOTS
 from tuner.spec.extents import extents
 from tuner.spec.frames import THROUGH, Frame, callee_name, inner_nodes, parameter_nodes, peeled, referenced
+from tuner.spec.indexing import NARROW, index_arrays
 from tuner.spec.polynomials import Polynomial, constant, variable
 from tuner.spec.signature import Function, Node
 
@@ -24,14 +25,6 @@ _LARGE = 1000
 _LOOPS = {"ForStmt", "WhileStmt", "DoStmt"}
 
 _FILLERS = {"memset", "memcpy", "memmove", "__builtin_memset", "__builtin_memcpy", "__builtin_memmove"}
-_EXTENTS_BY_INDEX = {
-    "unsigned char": 1 << 8,
-    "uint8_t": 1 << 8,
-    "unsigned short": 1 << 16,
-    "uint16_t": 1 << 16,
-}
-"""What an array has to hold whose index is an element of a narrow type, as the bins of a histogram of bytes."""
-
 Index = tuple[Polynomial | None, ...]
 """One index for each dimension in the source; ``None`` for one that is no polynomial."""
 
@@ -68,11 +61,15 @@ class Findings:
         uses: by argument position.
         sizes: names of integer arguments that bound loops or shape arrays, in order of the arguments.
         depth: deepest nest of loops.
+        indices: positions of the array arguments whose elements may be indices, bounds or counts.
+        pitches: those of the sizes that only say how far apart rows lie, as `lda` does: no loop ends there.
     """
 
     uses: dict[int, Use]
     sizes: list[str]
     depth: int
+    indices: frozenset[int] = frozenset()
+    pitches: frozenset[str] = frozenset()
 
 
 def examine(function: Function, lookup: Callable[[str], Function | None]) -> Findings:
@@ -96,7 +93,13 @@ def examine(function: Function, lookup: Callable[[str], Function | None]) -> Fin
     for use in uses.values():
         for shape in use.shapes:
             named |= {name for extent in shape for name in extent.names}
-    return Findings(uses=uses, sizes=[n for n, _ in function.parameters if n in named], depth=visitor.deepest)
+    return Findings(
+        uses=uses,
+        sizes=[n for n, _ in function.parameters if n in named],
+        depth=visitor.deepest,
+        indices=index_arrays(function, lookup),
+        pitches=frozenset(named - visitor.bound_names),
+    )
 
 
 class _Visitor:
@@ -195,7 +198,7 @@ class _Visitor:
         position, offset = found
         use = self._uses[position]
         use.note(mode)
-        known = _EXTENTS_BY_INDEX.get(_element(indices[0]))
+        known = NARROW.get(_element(indices[0]))
         if known is not None and len(indices) == 1 and offset == constant(0):
             use.shapes.append((constant(known),))
             return
@@ -289,4 +292,4 @@ def _element(index: Node) -> str:
         return ""
     kind = index.get("type", {})
     names = {str(kind.get(key, "")).replace("const ", "") for key in ("qualType", "desugaredQualType")}
-    return next((name for name in sorted(names) if name in _EXTENTS_BY_INDEX), "")
+    return next((name for name in sorted(names) if name in NARROW), "")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tuner.spec.divisions import divided_by, initial_values
 from tuner.spec.macros import macros_of, of_problem, spread
-from tuner.spec.signature import CType, Function, first_value
+from tuner.spec.signature import CType, Function, first_value, floating_scalars
 
 __all__ = ["LOOPED_ALONE", "MISSING_BLOCK", "device_spec", "loops_over", "reads_next"]
 
@@ -76,7 +76,11 @@ def device_spec(file: str, function: Function, text: str, *, missing: Sequence[s
     local = [n for n, t in function.parameters if t.local]
     note = f"in call order; {local[0]} is local memory: see launch" if local else "in call order"
     lines.append(_noted("arguments:", note))
-    lines += [_argument(n, t, guess, text) for n, t in function.parameters if not t.local]
+    lines += [
+        _argument(n, t, guess, text, before=floating_scalars(function.parameters[:i]))
+        for i, (n, t) in enumerate(function.parameters)
+        if not t.local
+    ]
     lines += _launch(guess, bool(local))
     lines += _space(guess)
     lines += [
@@ -169,11 +173,11 @@ def _space(guess: _Guess) -> list[str]:
     return lines
 
 
-def _argument(name: str, kind: CType, guess: _Guess, text: str) -> str:
+def _argument(name: str, kind: CType, guess: _Guess, text: str, *, before: int) -> str:
     dtype = kind.dtypes[0] if kind.dtypes else "float32"
     notes = [] if kind.dtypes else [f"check: the type behind `{kind.text}`"]
     if not kind.pointer:
-        value = name if name in guess.sizes else first_value(dtype)
+        value = name if name in guess.sizes else first_value(dtype, before)
         if name not in guess.sizes:
             notes.append("check: the value")
         return _noted(f"  - {{name: {name}, dtype: {dtype}, value: {value}}}", "; ".join(notes))
@@ -193,10 +197,20 @@ def _argument(name: str, kind: CType, guess: _Guess, text: str) -> str:
             notes.append("output if all of it is written before it is read")
     if role != "output":
         divides = divided_by(name, _without_comments(text))
-        init, note = initial_values(dtype, "100", divides=divides)
+        if divides or dtype.startswith("float"):
+            init, note = initial_values(dtype, "100", divides=divides)
+            notes += [note] if note else []
+        else:
+            init = f"init: {_integers(name, dtype, text)}"
         parts.append(init)
-        notes += [note] if note else []
     return _noted(f"  - {{{', '.join(parts)}}}", "; ".join(notes))
+
+
+def _integers(name: str, dtype: str, text: str) -> str:
+    """Bytes of all values, unless they are indices: else one that is taken for the other kind goes unseen."""
+    whole = {"int8": "[-128, 128]", "uint8": "[0, 256]"}.get(dtype)
+    index = re.search(rf"\[[^\]]*\b{re.escape(name)}\s*\[", text)
+    return f"{{randint: {whole if whole and not index else '[0, 100]'}}}"
 
 
 def reads_next(name: str, text: str) -> bool:

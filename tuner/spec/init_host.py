@@ -11,13 +11,21 @@ from dataclasses import dataclass
 from tuner.spec.accesses import Findings, Use
 from tuner.spec.divisions import initial_values
 from tuner.spec.macros import Macros, of_problem, spread
-from tuner.spec.signature import CType, Function, first_value
+from tuner.spec.signature import CType, Function, first_value, floating_scalars
 
 __all__ = ["host_spec"]
 
 _SIZES = {0: 1 << 16, 1: 1 << 20, 2: 2048, 3: 160}
 """Sizes by depth of the loop nest, for a call of some milliseconds."""
 _DEEP = 48
+_RANGES = {
+    "int8": "[-128, 128]",
+    "uint8": "[0, 256]",
+    "int16": "[-100, 100]",
+    "int32": "[-1000, 1000]",
+    "int64": "[-1000, 1000]",
+}
+"""Values of elements that are no indices: of all signs, and small enough that sums of a million stay in range."""
 _ODD = (67, 129, 35, 41, 19, 23)
 _ODD_DEEP = (37, 29, 41, 17, 19, 23)
 _MAX_DIMENSIONS = 8
@@ -62,9 +70,7 @@ class _Writer:
         size = _SIZES.get(self._findings.depth, _DEEP)
         odd = _ODD_DEEP if deep else _ODD
         sizes = ", ".join(f"{n}: {size}" for n in self._sizes)
-        small = ", ".join(
-            f"{n}: {odd[i % len(odd)] + 6 * (i // len(odd))}" for i, n in enumerate(self._sizes)
-        )
+        small = ", ".join(f"{n}: {value}" for n, value in self._small(odd).items())
         lines = [
             _Line(
                 "# A first spec, guessed from the source: look through what says `check`, then run tuner check."
@@ -92,6 +98,15 @@ class _Writer:
             lines.append(_Line(f"  problems: [{{{small}}}]", "check: odd sizes that must come out right too"))
         lines += [_Line("search:"), _Line("  budget: {evaluations: 200, minutes: 10}")]
         return "".join(_layout(line) for line in lines)
+
+    def _small(self, odd: tuple[int, ...]) -> dict[str, int]:
+        """Odd sizes, no two alike where there are enough of them; rows lie further apart than any is long."""
+        small = {n: odd[i % len(odd)] + 6 * (i // len(odd)) for i, n in enumerate(self._sizes)}
+        pitches = [n for n in self._sizes if n in self._findings.pitches]
+        longest = max((v for n, v in small.items() if n not in pitches), default=0)
+        if longest:
+            small |= {n: longest + 2 * (i + 1) for i, n in enumerate(pitches)}
+        return small
 
     def _parameters(self) -> list[_Line]:
         lines = []
@@ -135,7 +150,7 @@ class _Writer:
             dtype = "uint8"
         notes = [] if kind.dtypes else [f"check: the type behind `{kind.text}`"]
         if not kind.pointer:
-            return self._scalar(name, dtype, notes)
+            return self._scalar(position, dtype, notes)
         use = self._findings.uses[position]
         shape = self._shape(kind, use, notes)
         if kind.members:
@@ -145,14 +160,16 @@ class _Writer:
         if role != "input":
             parts.append(f"role: {role}")
         if role != "output":
-            parts += self._initial(dtype, use.divides, notes)
+            plain = position not in self._findings.indices
+            parts.append(self._initial(dtype, notes, divides=use.divides, plain=plain))
         return _Line(f"  - {{{', '.join(parts)}}}", "; ".join(notes))
 
-    def _scalar(self, name: str, dtype: str, notes: list[str]) -> _Line:
+    def _scalar(self, position: int, dtype: str, notes: list[str]) -> _Line:
+        name = self._function.parameters[position][0]
         if name in self._sizes:
             value = name
         else:
-            value = first_value(dtype)
+            value = first_value(dtype, floating_scalars(self._function.parameters[:position]))
             notes.append("check: the value")
         return _Line(f"  - {{name: {name}, dtype: {dtype}, value: {value}}}", "; ".join(notes))
 
@@ -179,16 +196,18 @@ class _Writer:
             return "inout"
         return "output"
 
-    def _initial(self, dtype: str, divides: bool, notes: list[str]) -> list[str]:
+    def _initial(self, dtype: str, notes: list[str], *, divides: bool, plain: bool) -> str:
         if dtype == "bool":
-            return ["init: {randint: [0, 2]}"]
-        floating = dtype.startswith(("float", "complex"))
+            return "init: {randint: [0, 2]}"
+        if plain and not divides and dtype in _RANGES:
+            # Values of one sign only would let a candidate pass that takes a byte for the other kind of byte.
+            return f"init: {{randint: {_RANGES[dtype]}}}"
         listed = self._sizes and dtype.endswith(("32", "64"))
         init, note = initial_values(dtype, self._sizes[0] if listed else "100", divides=divides)
-        if not floating and not dtype.endswith("int8"):
+        if not dtype.startswith(("float", "complex")):
             note = "check: the values, above all where they are indices"
         notes += [note] if note else []
-        return [init]
+        return init
 
 
 def _whole(kind: CType) -> bool:

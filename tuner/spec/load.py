@@ -6,6 +6,7 @@ The way in for every other part. May not compile candidates.
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from tuner.evaluators.opencl.module import SPIRV
 from tuner.spaces.space import Space
 from tuner.spec.arguments import check_python_function
 from tuner.spec.doubts import doubts
+from tuner.spec.imported import with_imported
 from tuner.spec.inputs import make_inputs, make_task
 from tuner.spec.kernels import kernel_names, kernel_views
 from tuner.spec.machine import check_live, choose_backend, without_passes
@@ -139,6 +141,17 @@ class LoadedSpec:
         return replace(self.task, seed=seed)
 
 
+def _refuse_undecoded(folder: Path) -> None:
+    """Paths stand in keys and in the record, which are UTF-8."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise SpecError(
+            f"the folder {os.fsencode(folder)!r} has a name that is not UTF-8 in this locale",
+            "rename it, or set LC_ALL=C.UTF-8",
+        ) from None
+
+
 def load_spec(path: str | Path) -> list[LoadedSpec]:
     """Loads a file with everything checked that needs no candidate to be built.
 
@@ -170,6 +183,7 @@ def load_spec(path: str | Path) -> list[LoadedSpec]:
     except OSError as error:
         raise SpecError(f"{place} cannot be read: {error.strerror}", "name a readable YAML spec") from None
     folder = place.resolve().parent
+    _refuse_undecoded(folder)
     loader = _Loader(text=text, path=str(place), folder=str(folder), read=folder_reader(folder))
     return loader.load_all()
 
@@ -305,7 +319,7 @@ class _Loader:
         if reference.kind == "python":
             path: KeyPath = ("verify", "reference", "python")
             text = check_python_function(reference.file, reference.function, view, path, self.read)
-            files[reference.file] = text
+            files |= with_imported(reference.file, text, self.read)
         for i, argument in enumerate(model.arguments or []):
             if argument.init is None:
                 continue
@@ -313,7 +327,8 @@ class _Loader:
             path = ("arguments", i, "init", argument.init.kind)
             if argument.init.kind == "python":
                 file, function = options["file"], options["function"]
-                files[file] = check_python_function(file, function, view, path, self.read)
+                text = check_python_function(file, function, view, path, self.read)
+                files |= with_imported(file, text, self.read)
             if argument.init.kind == "file":
                 files[f"{options['path']}.sha256"] = _file_digest(
                     Path(self.folder, options["path"]), view, path

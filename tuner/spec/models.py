@@ -92,7 +92,7 @@ class KernelModel(_Model):
     include: list[str] = []
     """Folders in which headers are looked for, relative to the spec."""
     link: list[str] = []
-    """Shared libraries that the kernel needs, for example `libm.so.6`."""
+    """Shared libraries that the kernel needs: not available in this version; C's and the mathematical one are there."""
     returns: Dtype | None = None
     """Type of the value that the function returns, which is then verified too; void when left out."""
 

@@ -76,21 +76,27 @@ class Polynomial:
         return Polynomial.of(factor)
 
     def divided_by(self, other: Polynomial) -> Polynomial | None:
-        """The quotient by a single product, where it comes out even."""
-        if len(other.terms) != 1:
+        """The quotient, where it comes out even."""
+        if not other.terms:
             return None
-        divisor, by = other.terms[0]
-        result: dict[Monomial, int] = {}
-        for monomial, coefficient in self.terms:
-            rest = list(monomial)
+        divisor, by = other._leading()
+        quotient, rest = constant(0), self
+        while rest.terms:
+            monomial, coefficient = rest._leading()
+            left = list(monomial)
             for name in divisor:
-                if name not in rest:
+                if name not in left:
                     return None
-                rest.remove(name)
+                left.remove(name)
             if coefficient % by:
                 return None
-            result[tuple(rest)] = coefficient // by
-        return Polynomial.of(result)
+            part = Polynomial.of({tuple(left): coefficient // by})
+            quotient, rest = quotient + part, rest - part * other
+        return quotient
+
+    def _leading(self) -> tuple[Monomial, int]:
+        # The longest product, then by names: an order that multiplying by a product keeps, so division ends.
+        return max(self.terms, key=lambda term: (len(term[0]), term[0]))
 
     def rounded_up(self) -> Polynomial:
         """Without subtractions: at least as large, and simpler."""

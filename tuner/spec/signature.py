@@ -9,7 +9,7 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files as package_files
 from pathlib import Path, PurePath
@@ -20,7 +20,7 @@ from tuner.core.types import Source, Value
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 
-__all__ = ["DTYPES", "CType", "Function", "Node", "SourceReader", "first_value", "walk"]
+__all__ = ["DTYPES", "CType", "Function", "Node", "SourceReader", "first_value", "floating_scalars", "walk"]
 
 Node = dict[str, Any]
 """One node of clang's JSON syntax tree."""
@@ -381,9 +381,19 @@ def _with_aliases(function: Function, known: Mapping[str, tuple[str, int]]) -> F
     )
 
 
-def first_value(dtype: str) -> str:
+def first_value(dtype: str, before: int = 0) -> str:
     """A number for a scalar of which nothing is known.
 
-    With a factor of one, or ``1 - x`` of one, wrong code gives right results.
+    With a factor of one, or ``1 - x`` of one, wrong code gives right results; with two that are alike, code that
+    takes one for the other, or that clamps everything between them.
+
+    Args:
+        dtype: its type.
+        before: how many floating scalars come before it.
     """
-    return "0.75" if dtype.startswith("float") else "1"
+    return str(0.75 + 0.5 * before) if dtype.startswith("float") else "1"
+
+
+def floating_scalars(parameters: Iterable[tuple[str, CType]]) -> int:
+    """How many of some parameters are floating numbers."""
+    return sum(not t.pointer and any(d.startswith("float") for d in t.dtypes) for _, t in parameters)

@@ -23,7 +23,7 @@ Reader = Callable[[str], str]
 
 _MAX_BYTES = 16 << 20
 _MAX_HEADERS = 500
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 _LANGUAGES = {
     ".c": "c",
     ".cc": "c++",
@@ -109,12 +109,12 @@ def read_sources(model: KernelModel, view: View, read: Reader, folder: str) -> S
             raise view.error(path, f"two sources are called {PurePosixPath(name).name!r}", "rename one")
         files[name] = _read(name, path, view, read, folder)
     sources = list(files)
-    _add_headers(files, model.include, read)
+    quoted = _add_headers(files, model.include, read)
     first_folder = posixpath.dirname(model.source)
     compiled = [Source(name=PurePosixPath(name).name, text=files[name]) for name in sources]
-    for name in files:
+    for name in quoted:
         # Headers of other folders are found through -I: all files of a variant lie in one folder.
-        if name not in sources and posixpath.dirname(name) == first_folder and language_of(name) is None:
+        if posixpath.dirname(name) == first_folder and language_of(name) is None:
             compiled.append(Source(name=PurePosixPath(name).name, text=files[name]))
     folders = [posixpath.dirname(name) for name in sources]
     extra = tuple(dict.fromkeys(f for f in folders if f and f not in model.include))
@@ -149,19 +149,31 @@ def _beside(name: str, folder: str) -> list[str]:
         return []
 
 
-def _add_headers(files: dict[str, str], include: Sequence[str], read: Reader) -> None:
-    """Adds what is included with quotes and can be read; clang says what it misses."""
+def _add_headers(files: dict[str, str], include: Sequence[str], read: Reader) -> list[str]:
+    """Adds what is included and can be read; clang says what it misses.
+
+    In angle brackets stands what lies in a folder of ``include``, without which a changed header would go unseen, or
+    what the compiler and the system bring, which is not read.
+
+    Returns:
+        Names of the headers that were found by an include in quotes.
+    """
+    named, quoted = set(files), list[str]()
     waiting = list(files)
     while waiting and len(files) < _MAX_HEADERS:
         current = waiting.pop()
-        for header in _INCLUDE.findall(files[current]):
-            for folder in (posixpath.dirname(current), "", *include):
-                name = posixpath.normpath(posixpath.join(folder, header))
-                if name in files:
-                    break
-                try:
-                    files[name] = read(name)
-                except (OSError, ValueError):
-                    continue
-                waiting.append(name)
+        for in_quotes, in_brackets in _INCLUDE.findall(files[current]):
+            folders = (posixpath.dirname(current), "", *include) if in_quotes else include
+            for folder in folders:
+                name = posixpath.normpath(posixpath.join(folder, in_quotes or in_brackets))
+                if name not in files:
+                    try:
+                        files[name] = read(name)
+                    except (OSError, ValueError):
+                        continue
+                    waiting.append(name)
+                if in_quotes and name not in named:
+                    named.add(name)
+                    quoted.append(name)
                 break
+    return quoted

@@ -53,6 +53,8 @@ def _answer(outcome: Outcome) -> tuple[str, str]:
         )
     if outcome.interrupted:
         return "&ndash;", "interrupted: nothing is claimed"
+    if summary.trials["total"] == 1:
+        return "&ndash;", "nothing was tried: the budget was over with the baseline"
     if summary.unconfirmed is not None:
         return "1&times;", f"not confirmed: {summary.unconfirmed.text}"
     words = {

@@ -170,7 +170,8 @@ def _script(
     kernel = spec.task.kernel
     defines = [f"-D{name}={_macro(value)}" for name, value in sorted(resolved.macros.items())]
     march = "native" if spec.task.target == "native" else spec.task.target
-    front = ["clang", "-O3", f"-march={march}", *resolved.flags, *defines]
+    folders = [f"-I{Path(kernel.folder, folder).resolve()}" for folder in kernel.include]
+    front = ["-O3", f"-march={march}", *resolved.flags, *defines, *folders]
     front += [
         "-Xclang",
         "-disable-llvm-passes",
@@ -187,10 +188,13 @@ def _script(
         "#!/bin/sh",
         f"# {spec.name}: trial {result.summary.best.number} of {record_name}; device {result.device}",
         f"# made with LLVM {version}",
+        "# other names of its programs: CLANG=clang-23 OPT=opt-23 LLC=llc-23 sh build.sh",
         "set -e",
-        shlex.join(front),
-        'opt -passes="$(cat pipeline.txt)" kernel.bc -o optimised.bc',
-        f"llc -O3 -relocation-model=pic -filetype=obj optimised.bc -o rebuilt-{spec.name}.o",
+        'cd "$(dirname "$0")"',
+        f'"${{CLANG:-clang}}" {shlex.join(front)}',
+        '"${OPT:-opt}" -passes="$(cat pipeline.txt)" kernel.bc -o optimised.bc',
+        '"${LLC:-llc}" -O3 -relocation-model=pic -filetype=obj optimised.bc '
+        f"-o {shlex.quote(f'rebuilt-{spec.name}.o')}",
     ]
     if result.summary.best.number == BASELINE:
         lines.insert(2, "# nothing better than the source as given was found: this is the baseline")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.errors import MachineError, UsageError
+from tuner.core.files import settle
 from tuner.core.types import Status, Value
 from tuner.driver.outcome.export import check_writable
 from tuner.driver.outcome.result import search_times_s
@@ -137,7 +137,7 @@ def write_parquet(run: Path, output: Path) -> int:
         with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as folder:
             draft = Path(folder) / "trials.parquet"
             frame.to_parquet(draft, index=False, engine="pyarrow")
-            os.replace(draft, output)
+            settle(draft, output)
     except ImportError as error:
         raise MachineError("Parquet needs pyarrow", INSTALL) from error
     except OSError as error:

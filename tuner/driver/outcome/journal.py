@@ -6,7 +6,6 @@ A copy to look at: nothing here is read back, and Optuna takes no part in the ru
 from __future__ import annotations
 
 import math
-import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.errors import UsageError
+from tuner.core.files import settle
 from tuner.core.types import Status, Value
 from tuner.driver.outcome.export import check_writable
 from tuner.driver.outcome.frames import read_rows
@@ -64,7 +64,7 @@ def write_journal(run: Path, output: Path, *, name: str) -> int:
             study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
             study.set_user_attr("run", run.name)
             study.add_trials([_trial(row, distributions, began) for row in rows])
-            os.replace(draft, output)
+            settle(draft, output)
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}", "name another file") from error
     finally:

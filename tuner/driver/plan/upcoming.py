@@ -157,7 +157,7 @@ def _measure_action(state: RunState, trial: TrialState) -> Action:
                 return _close(state, trial, Status(measurement["status"]), message=measurement["message"])
         if done == len(state.settings.rounds_s):
             return _close(state, trial, Status.OK)
-        if not race_of(state, trial).keep(_times(state, trial)):
+        if not _reduces_nothing(state, trial) and not race_of(state, trial).keep(_times(state, trial)):
             return _close(state, trial, Status.OK, raced=True)
     return Measure(
         trial=trial.number, round=done, calls=race_of(state, trial).calls(_times(state, trial), done)
@@ -207,7 +207,21 @@ def _medians(state: RunState, trial: TrialState) -> list[float] | None:
     return [statistics.median(trial.times_s(p)) for p in range(len(state.settings.weights))]
 
 
+def _reduces_nothing(state: RunState, trial: TrialState) -> bool:
+    """Whether a trial is the winner without an edit, and compiles to the very code of the winner."""
+    evolution, reduction = state.settings.evolution, state.reduction
+    if evolution is None or not evolution.same or reduction is None or reduction.trying != trial.variant:
+        return False
+    winner = state.trials[reduction.trial].build
+    return trial.build is not None and winner is not None and trial.build["key"] == winner["key"]
+
+
 def _score(state: RunState, trial: TrialState, medians: Sequence[float]) -> float:
+    if _reduces_nothing(state, trial):
+        # Two times of one code differ by noise, which would keep the edit and put a worth on it.
+        score = state.trials[state.reduction.trial].score if state.reduction is not None else None
+        assert score is not None
+        return score
     logs = sum(w * math.log(m) for w, m in zip(state.settings.weights, medians, strict=True))
     return logs - _control_log(state, trial.lane)
 

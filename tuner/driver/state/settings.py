@@ -41,6 +41,8 @@ class Evolution:
         hopeless: log time by which a variant's first trial may be behind the best of all for its search to go on.
         pays: log time that an edit has to be worth to stay in the winner.
         doubtful: log time up to which one that cannot be told from nothing does not stay either.
+        same: whether an edit without which the compiled code is the very same leaves the winner, whatever the clock
+            says of the two.
         given: rung that the source as given has from the start; with 0 it has to earn more trials like any variant.
         near: log time within which of the best a trial has to be to take part in the choice, the best few apart;
             ``None``: any may.
@@ -65,6 +67,7 @@ class Evolution:
     hopeless: float = 1.1
     pays: float = 0.01
     doubtful: float = 0.0
+    same: bool = False
     given: int = 1
     near: float | None = None
     moves: int = 1
@@ -136,7 +139,7 @@ class Shared:
     search_s: float | None
 
 
-EVOLVING = Evolution(given=0, near=0.25, moves=5, doubtful=0.03, plainly=True)
+EVOLVING = Evolution(given=0, near=0.25, moves=5, doubtful=0.03, plainly=True, same=True)
 """How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
 
 EVOLVING_CALLS = (3, 4, 5)

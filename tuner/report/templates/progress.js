@@ -29,7 +29,7 @@ const progressChart = (data, by, height = 400) => {
     points("same code as before", "--grey", groups.duplicate, { shape: "ring" }),
     points("dropped from the race", "--violet", groups.raced),
     points("timed to the end", "--accent", groups.ok),
-    points("not run, by the cost model", "--grey", groups.pruned, { shape: "cross", floor: true }),
+    points("not run: pruned, or the budget was over", "--grey", groups.pruned, { shape: "cross", floor: true }),
     points("failed", "--bad", groups.failed, { shape: "cross", floor: true }),
     { kind: "band", colour: "--good", step: true, x: line.x, low: line.y.map((v, k) => v * Math.exp(-spreads[k])), high: line.y.map((v, k) => v * Math.exp(spreads[k])) },
     { kind: "line", colour: "--good", label: "best so far, with the interval of its own samples", step: true, width: 2.5, ...line },

@@ -7,7 +7,7 @@ const costsView = (data) => {
       table("Seconds by what they were spent on", [{ label: "Part" }, { label: "Seconds", number: true }, { label: "", class: "meterbox" }], parts.map(([name, v]) => [name, digits(v, 3), meter(v / most)]))),
     card("What was saved", el("ul", { class: "list" },
       el("li", {}, `${count(c.duplicates.count, "trial")} had the same code as an earlier one and were not run again: about ${span(c.duplicates.saved_s)} of running saved.`),
-      el("li", {}, c.pruned ? `${count(c.pruned, "proposal")} pruned before they cost a run.` : "Nothing was pruned."))),
+      el("li", {}, c.pruned ? `${count(c.pruned, "proposal")} not run: pruned, or the budget was over.` : "Nothing was pruned."))),
     modelCard(data),
     card("LLM", spent ? table("Exchanges by model", [{ label: "Model" }, { label: "Calls", number: true }, { label: "Tokens in", number: true }, { label: "Tokens out", number: true }, { label: "USD", number: true }],
       spent.models.map((m) => [m.model, m.calls, (m.prompt_tokens || 0).toLocaleString("en"), (m.completion_tokens || 0).toLocaleString("en"), (m.usd || 0).toFixed(4)])) : soft("No language model took part in this run.")))];
