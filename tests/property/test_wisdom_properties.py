@@ -147,3 +147,10 @@ def test_reading_from_the_library(tmp_path: Path) -> None:
     for bad in ("bad.json", "none.json"):
         with pytest.raises(UsageError):
             tuner.wisdom(tmp_path / bad, {})
+
+
+def test_a_file_that_took_scalars_for_nothing_is_refused() -> None:
+    old = {**of([]).to_json(), "version": 1}
+    with pytest.raises(UsageError, match="version 1, not 2") as caught:
+        Wisdom.from_json(old)
+    assert caught.value.hint == "remove it and export again"

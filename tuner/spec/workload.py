@@ -124,9 +124,7 @@ def read_calls(model: SpecModel, view: View, folder: Path) -> Workload:
     if model.problems is not None:
         raise view.error(("problems",), "both workload and problems are given", "remove problems", key=True)
     names = _names(model.workload, folder, view)
-    if model.verify.problems or model.verify.assume:
-        key = "problems" if model.verify.problems else "assume"
-        raise view.error(("verify", key), "recordings have the sizes that they have", f"remove {key}")
+    _no_other_sizes(model, view)
     recordings, digests = _open(names, folder, view)
     _agree(names, recordings, model, view)
     for name, recording in zip(names, recordings, strict=True):
@@ -228,9 +226,14 @@ def _only_recorded(model: SpecModel, view: View) -> None:
     ):
         if given is not None:
             raise view.error((key,), f"both workload and {key} are given", f"remove {key}", key=True)
-    if model.verify.problems or model.verify.assume:
-        key = "problems" if model.verify.problems else "assume"
-        raise view.error(("verify", key), "recordings have the sizes that they have", f"remove {key}")
+    _no_other_sizes(model, view)
+
+
+def _no_other_sizes(model: SpecModel, view: View) -> None:
+    given = [key for key in ("problems", "assume") if getattr(model.verify, key)]
+    if given:
+        what = "recordings have the sizes that they have"
+        raise view.error(("verify", given[0]), what, f"remove {' and '.join(given)}")
 
 
 def _open(names: Sequence[str], folder: Path, view: View) -> tuple[list[Recording], list[str]]:
