@@ -47,6 +47,7 @@ class VariantState:
         best: its trial with the lowest score.
         outclassed: whether it is so far behind others that its first rung is over.
         vain: whether it was not the best of all with its first trial, where earlier runs advise it.
+        aside: whether it then is no part of the search any more: nothing is bred from it, ranked or tuned beside it.
     """
 
     number: int
@@ -78,6 +79,7 @@ class VariantState:
     exhausted: bool = False
     outclassed: bool = False
     vain: bool = False
+    aside: bool = False
 
     @classmethod
     def from_json(cls, number: int, made: Mapping[str, Any], blob: Any) -> VariantState:

@@ -45,6 +45,8 @@ class Evolution:
         near: log time within which of the best a trial has to be to take part in the choice, the best few apart;
             ``None``: any may.
         moves: set of operators and recipes that proposers of variants have.
+        purse: part of the evaluations that variants of earlier runs may lose after the first; what comes of them then
+            leaves the search as it is without them. 0: two in vain end them, and the search counts them as its own.
     """
 
     first: int = 4
@@ -66,6 +68,7 @@ class Evolution:
     given: int = 1
     near: float | None = None
     moves: int = 1
+    purse: float = 0.0
 
     def rung(self, number: int) -> int:
         """Trials of a variant up to the end of a rung."""
@@ -133,7 +136,7 @@ class Shared:
     search_s: float | None
 
 
-EVOLVING = Evolution(given=0, near=0.25, moves=5, doubtful=0.03)
+EVOLVING = Evolution(given=0, near=0.25, moves=5, doubtful=0.03, purse=0.1)
 """How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
 
 EVOLVING_CALLS = (3, 4, 5)
