@@ -21,6 +21,7 @@ from _common import ROOT, machine, parser
 from _cost_bounds import bounds
 from _cost_edits import compare_libraries
 from _cost_host import KEPT, compare_features, compare_runs, make_runs
+from _cost_landscapes import search_landscapes
 from _cost_left_out import left_out
 from _cost_pools import HOW, evaluations_over_plain, search_pools
 from _cost_runs import search
@@ -42,7 +43,7 @@ def main() -> int:
     arguments = _arguments()
     paths = sorted(p for p in Path(arguments.spaces).glob("*.json*") if arguments.match in p.name)
     cases = [case for case in map(load_case, paths) if _complete(case)]
-    if not cases and not arguments.parts.startswith(("host", "edits", "pools")):
+    if not cases and not arguments.parts.startswith(("host", "edits", "landscapes", "pools")):
         print(
             f"no complete recorded space in {arguments.spaces}; name a folder with --spaces", file=sys.stderr
         )
@@ -69,6 +70,7 @@ def main() -> int:
         ),
         "bounds": lambda: bounds(cases, arguments.seeds, arguments.evaluations),
         "host": lambda: _host(Path(arguments.runs), arguments.seeds, arguments.evaluations, arguments.match),
+        "landscapes": lambda: search_landscapes(Path(arguments.runs), arguments.seeds, arguments.evaluations),
         "pools": lambda: _pools(
             Path(arguments.runs), arguments.seeds, arguments.evaluations, arguments.match
         ),
@@ -104,7 +106,7 @@ def _arguments() -> Any:
     made.add_argument(
         "--parts",
         default="screen,shuffled,search,transfer",
-        help="and unseen, bounds, host, pools, host-search, edits",
+        help="and unseen, bounds, host, pools, host-search, edits, landscapes",
     )
     made.add_argument(
         "--strategies",
