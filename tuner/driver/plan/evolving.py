@@ -193,7 +193,9 @@ def _promotion(state: RunState) -> VariantState | None:
         known = [v for v in variants if len(v.reached) > rung]
         ranked = sorted(known, key=lambda v: (_reached(v, rung), v.number))
         for variant in ranked[: len(known) // evolution.growth]:
-            if variant.rung == rung and _can_go_on(variant):
+            # What was advised and not clearly the best waits until no new variants are wanted.
+            waits = evolution.purse and variant.vain
+            if variant.rung == rung and _can_go_on(variant) and not waits:
                 return variant
     return None
 
