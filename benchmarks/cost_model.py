@@ -1,8 +1,8 @@
 """What the cost model is worth: on recorded GPU spaces, in searches over them, and on pass sequences of host kernels.
 
 Needs a folder of recorded spaces (``--spaces``). The part ``edits`` tunes sources with a library of other kernels' runs
-(``--earlier``) and without one. The parts ``host`` and ``host-search`` keep run records of the host
-examples in ``--runs``, a folder of its own for each part, and make what is missing. Every
+(``--earlier``) and without one. The parts ``host``, ``pools`` and ``host-search`` keep run records of the host
+examples in ``--runs``, the last in a folder of its own, and make what is missing. Every
 figure is a mean over spaces of means over seeds, its interval a bootstrap over spaces.
 """
 
@@ -21,7 +21,9 @@ from _common import ROOT, machine, parser
 from _cost_bounds import bounds
 from _cost_edits import compare_libraries
 from _cost_host import KEPT, compare_features, compare_runs, make_runs
+from _cost_landscapes import search_landscapes
 from _cost_left_out import left_out
+from _cost_pools import HOW, evaluations_over_plain, search_pools
 from _cost_runs import search
 from _cost_transfer import ratios, transfer
 from _search_runs import Case, load_case
@@ -41,7 +43,7 @@ def main() -> int:
     arguments = _arguments()
     paths = sorted(p for p in Path(arguments.spaces).glob("*.json*") if arguments.match in p.name)
     cases = [case for case in map(load_case, paths) if _complete(case)]
-    if not cases and not arguments.parts.startswith(("host", "edits")):
+    if not cases and not arguments.parts.startswith(("host", "edits", "landscapes", "pools")):
         print(
             f"no complete recorded space in {arguments.spaces}; name a folder with --spaces", file=sys.stderr
         )
@@ -68,6 +70,10 @@ def main() -> int:
         ),
         "bounds": lambda: bounds(cases, arguments.seeds, arguments.evaluations),
         "host": lambda: _host(Path(arguments.runs), arguments.seeds, arguments.evaluations, arguments.match),
+        "landscapes": lambda: search_landscapes(Path(arguments.runs), arguments.seeds, arguments.evaluations),
+        "pools": lambda: _pools(
+            Path(arguments.runs), arguments.seeds, arguments.evaluations, arguments.match
+        ),
         "host-search": lambda: _host_search(
             Path(arguments.runs),
             arguments.strategies.split(","),
@@ -92,13 +98,15 @@ def _arguments() -> Any:
     made = parser(__doc__)
     made.add_argument("--spaces", default=str(ROOT / "spaces-recorded"), help="folder of recorded spaces")
     made.add_argument(
-        "--runs", default=str(ROOT / "tuner-runs"), help="folder of run records of a part host or host-search"
+        "--runs",
+        default=str(ROOT / "tuner-runs"),
+        help="folder of run records of a part host, pools or host-search",
     )
     made.add_argument("--match", default="", help="only spaces or examples whose file name contains this")
     made.add_argument(
         "--parts",
         default="screen,shuffled,search,transfer",
-        help="and unseen, bounds, host, host-search, edits",
+        help="and unseen, bounds, host, pools, host-search, edits, landscapes",
     )
     made.add_argument(
         "--strategies",
@@ -307,6 +315,14 @@ def _host(folder: Path, seeds: int, evaluations: int, match: str) -> dict[str, A
         for kind, one in found.items()
         if one["good"]
     }
+
+
+def _pools(folder: Path, seeds: int, evaluations: int, match: str) -> dict[str, Any]:
+    """Goal 3 on pass trials: the run records of part host, searched again and again."""
+    make_runs(folder, evaluations, match)
+    found = search_pools(sorted(p for p in folder.glob("*.run") if match in p.stem), seeds)
+    over = {name: over_spaces(evaluations_over_plain(found, name)) for name in HOW if found}
+    return {"evaluations_over_plain": over, "runs": found}
 
 
 def _host_search(

@@ -54,9 +54,14 @@ class _Fit:
 
 
 class Screen:
-    """A :class:`tuner.core.protocols.CostModel`; see there."""
+    """A :class:`tuner.core.protocols.CostModel`; see there.
 
-    def __init__(self) -> None:
+    Args:
+        first: tried trials at which the first fit happens.
+    """
+
+    def __init__(self, *, first: int = FIRST) -> None:
+        self._first = first
         self._latest: _Fit | None = None
 
     def screen(
@@ -66,18 +71,18 @@ class Screen:
         pool: Sequence[Mapping[str, float]],
     ) -> Screening:
         """Ranks candidates by the latest fit."""
-        size = _size_for(sum(one.tried for one in known))
+        size = _size_for(sum(one.tried for one in known), self._first)
         if size is None:
-            return Screening(why=f"fewer than {FIRST} trials were tried")
+            return Screening(why=f"fewer than {self._first} trials were tried")
         if self._latest is None or self._latest.size != size:
-            self._latest = _fit(_prefix(known, size), size, pool)
+            self._latest = _fit(_prefix(known, size), size, pool, self._first * _TIMED // FIRST)
         return _answer(self._latest, candidates)
 
 
-def _size_for(tried: int) -> int | None:
-    if tried < FIRST:
+def _size_for(tried: int, first: int) -> int | None:
+    if tried < first:
         return None
-    size = FIRST
+    size = first
     while next_size(size) <= tried:
         size = next_size(size)
     return size
@@ -93,15 +98,15 @@ def _prefix(known: Sequence[Known], size: int) -> list[Known]:
     return list(known)
 
 
-def _fit(known: list[Known], size: int, pool: Sequence[Mapping[str, float]]) -> _Fit:
+def _fit(known: list[Known], size: int, pool: Sequence[Mapping[str, float]], least: int) -> _Fit:
     timed = _chosen([k for k in known if k.score is not None])
     failed = [k for k in known if k.tried and k.score is None][-_MOST:]
     columns = Columns([k.features for k in (*timed, *failed)])
     nothing = np.zeros((_MEMBERS, 0))
     failing, failing_cut = _fit_failing(columns, timed, failed, size)
     ranker, reference, cut, why = None, nothing, None, ""
-    if len(timed) < _TIMED:
-        why = f"fewer than {_TIMED} trials were timed"
+    if len(timed) < least:
+        why = f"fewer than {least} trials were timed"
     elif not columns.names:
         why = "candidates do not differ in any feature"
     else:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from product_runs import KERNEL, SPEC, backend
 from run_events import events
 
-from tuner.core.types import Kernel, Resolved, Source, Variant
+from tuner.core.types import Kernel, Resolved, Source, Status, Variant
 from tuner.cost_models.library import Entry, Library
 from tuner.cost_models.promise import Tried, chosen, promises, worth
 from tuner.driver.audit import audit
@@ -20,6 +22,7 @@ from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.lineage import VariantState
+from tuner.driver.state.settings import EVOLVING
 from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
 from tuner.search.offers import offers
@@ -80,9 +83,10 @@ def swaps_hurt(variant: Variant, resolved: Resolved) -> float:
     return 1.0 + 0.2 * len(ops) - (0.6 if ops == ["restrict"] else 0.0)
 
 
-def tuned(folder: Path, library: Path | None, name: str = "a", **more: object) -> Outcome:
+def tuned(folder: Path, library: Path | None, name: str = "a", **more: Any) -> Outcome:
     text, entry, names = (OTHER, "other", "xyzm") if name == "other" else (KERNEL, "product", "abcn")
-    options = Options(seed=4, evaluations=40, library=library)
+    settings = dict(more.get("settings", {}))
+    options = Options(seed=4, evaluations=40, library=library, settings=settings)
     of_variant = more.get("of_variant", swaps_help)
     quiet = backend(of_variant=of_variant, process_noise=0.001, call_noise=0.001)
     return begin(spec_of(folder / name, text, entry, names), folder / f"{name}.run", options, backend=quiet)
@@ -222,12 +226,96 @@ def test_the_same_kernel_gets_its_own_winner(library: Path, tmp_path: Path) -> N
     assert tuple(variants_of(outcome)[1].edits) == tuple(dict(e) for e in entry.edits)
 
 
-def test_advice_in_vain_costs_two_evaluations(library: Path, tmp_path: Path) -> None:
-    outcome = tuned(tmp_path, library, of_variant=swaps_hurt)
-    own = [v for v in variants_of(outcome) if v.origin == "library"]
+Step = tuple[str, str]
+
+
+def steps_of(outcome: Outcome, *, advised: bool = False) -> list[Step]:
+    """What was tried, in order: edits and configuration; of the run itself or of what earlier runs advised."""
+    with RunRecord.read(outcome.path) as record:
+        state, _, _ = open_state(record)
+    return [
+        (
+            json.dumps(state.variant_of(n).edits, sort_keys=True),
+            json.dumps(state.trials[n].proposal.configuration),
+        )
+        for n in state.finished
+        if (state.variant_of(n).origin == "library") == advised
+    ]
+
+
+def test_advice_in_vain_only_delays_the_run(library: Path, tmp_path: Path) -> None:
+    """One trial first and then a tenth: all else is what the run tries alone, in that order."""
+    alone = tuned(tmp_path / "alone", None, of_variant=swaps_hurt)
+    misled = tuned(tmp_path / "misled", library, of_variant=swaps_hurt)
+    own = [v for v in variants_of(misled) if v.origin == "library"]
     assert [len(v.trials) for v in own] == [1] * len(own)
-    assert len(own) == 2
-    assert all(v.outclassed for v in own)
+    assert all(v.aside and not v.reached for v in own)
+    in_vain = steps_of(misled, advised=True)
+    assert 2 <= len(in_vain) <= 1 + 40 // 10
+    delayed = [s for s in steps_of(misled) if s in steps_of(alone)]
+    early = 25
+    assert steps_of(misled)[:early] == steps_of(alone)[:early] == delayed[:early]
+    assert audit(misled.path, backend=backend(of_variant=swaps_hurt)).differences == []
+
+
+def test_advice_in_vain_waits_for_its_tenth(library: Path, tmp_path: Path) -> None:
+    misled = tuned(tmp_path, library, of_variant=swaps_hurt)
+    with RunRecord.read(misled.path) as record:
+        state, _, _ = open_state(record)
+    evaluated = [n for n in state.finished if state.trials[n].status is not Status.DUPLICATE]
+    at = [i for i, n in enumerate(evaluated) if state.variant_of(n).origin == "library"]
+    assert at[0] == 1
+    assert all(i >= 10 * number for number, i in enumerate(at))
+
+
+def slightly(variant: Variant, resolved: Resolved) -> float:
+    """With the configuration that comes with it, what is advised gains 3%, less than is worth a second trial."""
+    ops = [e["op"] for e in variant.edits]
+    return 0.5 if ops == ["restrict"] else 1.07 if "interchange" in ops else 1.0
+
+
+def test_a_small_gain_gets_one_trial_and_stays(library: Path, tmp_path: Path) -> None:
+    outcome = tuned(tmp_path, library, of_variant=slightly)
+    first = next(v for v in variants_of(outcome) if v.origin == "library")
+    assert first.score is not None
+    assert -0.05 < first.score < 0.0
+    assert first.reached
+    assert not first.aside
+    with RunRecord.read(outcome.path) as record:
+        state, _, _ = open_state(record)
+    origins = [state.variant_of(n).origin for n in state.finished[:8]]
+    assert origins[:2] == ["original", "library"]
+    assert "original" in origins[2:4]
+
+
+def test_what_was_dropped_is_not_promoted_without_end(library: Path, tmp_path: Path) -> None:
+    """Once a run promoted a variant for ever that was over as soon as it was promoted."""
+
+    def helps_a_little(variant: Variant, resolved: Resolved) -> float:
+        ops = [e["op"] for e in variant.edits]
+        return 0.5 if ops == ["restrict"] else 0.97 if "interchange" in ops else 1.0
+
+    outcome = tuned(tmp_path, library, of_variant=helps_a_little)
+    assert len([kind for kind, _, _ in events(outcome.path) if kind == "promote"]) < 40
+
+
+def test_advice_that_fails_is_not_tried_again(library: Path, tmp_path: Path) -> None:
+    def fails(variant: Variant, resolved: Resolved) -> float | Status:
+        return Status.WRONG_RESULT if any(e["op"] == "interchange" for e in variant.edits) else 1.0
+
+    outcome = tuned(tmp_path, library, of_variant=fails)
+    own = [v for v in variants_of(outcome) if v.origin == "library"]
+    assert own
+    assert all(len(v.trials) == 1 for v in own if v.score is None)
+
+
+def test_records_from_before_the_purse_go_on_as_they_did(library: Path, tmp_path: Path) -> None:
+    evolution = replace(EVOLVING, purse=0.0)
+    outcome = tuned(tmp_path, library, of_variant=swaps_hurt, settings={"evolution": evolution})
+    own = [v for v in variants_of(outcome) if v.origin == "library"]
+    assert [len(v.trials) for v in own] == [1, 1]
+    assert all(v.outclassed and v.reached and not v.aside for v in own)
+    assert audit(outcome.path, backend=backend(of_variant=swaps_hurt)).differences == []
 
 
 def test_a_killed_run_goes_on_with_its_advice(library: Path, tmp_path: Path) -> None:

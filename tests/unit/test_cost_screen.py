@@ -68,6 +68,18 @@ def test_abstains_when_too_little_is_known() -> None:
     assert Screen().screen(alike, [{"set_a": 1.0}], []).why == "candidates do not differ in any feature"
 
 
+def test_a_first_fit_may_come_early() -> None:
+    """An order loses nothing, so it may be had of few trials."""
+    assert Screen(first=12).screen(trials(11), candidates(5), POOL).guesses == ()
+    truth = np.array([score(c) for c in candidates(300)])
+    alike = []
+    for seed in range(5):
+        found = Screen(first=12).screen(trials(12, seed=seed), candidates(300), POOL)
+        assert found.fitted == 12
+        alike.append(np.corrcoef(truth, [g.place for g in found.guesses])[0, 1])
+    assert np.mean(alike) > 0.2
+
+
 def test_failures_are_foreseen_and_change_no_ranking() -> None:
     known = trials(150, fails=True)
     found = Screen().screen(known, candidates(300), POOL)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tuner.api import load
+from tuner.cli.text import print_result
 from tuner.core.errors import MachineError
 from tuner.core.protocols import Peaks
 from tuner.core.types import Resolved
@@ -74,6 +76,7 @@ def test_a_bound_that_arguments_suggest_refuses_nothing(run: Callable[..., Outco
     assert found.summary.stopped_by == "evaluations"
     assert found.summary.light is not None
     assert found.summary.light[1] is None  # a candidate was below it
+    assert not found.summary.overstated
 
 
 def test_a_time_below_what_the_user_vouches_for_is_refused(run: Callable[..., Outcome]) -> None:
@@ -110,11 +113,18 @@ def test_a_baseline_faster_than_filling_its_outputs_disproves_it(run: Callable[.
     assert run(at(1e-4), stepped, WHOLE).summary.trials["refused"] == 0
 
 
-def test_a_baseline_below_the_bound_shows_that_it_is_wrong(run: Callable[..., Outcome]) -> None:
+def test_a_baseline_below_the_bound_shows_that_it_is_wrong(
+    run: Callable[..., Outcome], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the result says so: whoever wrote a wrong unit would believe that impossible times are refused."""
     peaks = Peaks(bandwidths=((1 << 10, 1e10),), operations={"float32": 1e9})
     found = run(peaks, stepped, operations="1e6")
     assert found.summary.trials["refused"] == 0
     assert found.summary.trials["ok"] > 10
+    assert found.summary.overstated
+    assert found.path is not None
+    print_result(load(found.path))
+    assert "measure.operations is too large" in capsys.readouterr().out
 
 
 def test_bounds_take_the_bandwidth_of_what_fits(scale_spec: Callable[..., Path]) -> None:

@@ -60,6 +60,11 @@ def print_result(result: Result) -> None:
         print(f"  library    tried first what runs of similar kernels had found: {near}{came}")
     if summary.light is not None and summary.light[1] is not None and summary.light[1] <= LIGHT_SHOWN:
         print(f"  light      the best took {summary.light[1]:.2f} times what this machine needs at least")
+    if summary.light is not None and summary.overstated:
+        print(
+            f"  light      measure.bytes or measure.operations is too large: by them a call takes at least "
+            f"{summary.light[0] * 1e3:.3g} ms, and the baseline takes less; no bound was used"
+        )
     if summary.savings is not None:
         print(f"  cost model {_savings(summary.savings)}")
     if summary.llm.calls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +10,7 @@ from tuner.core import statistics
 from tuner.core.protocols import Backend, Evaluation
 from tuner.core.types import BASELINE, BuildRequest, Status
 from tuner.driver.faults import FaultReport, plant_faults
-from tuner.driver.state.bounds import light_of
+from tuner.driver.state.bounds import disproves, light_of
 from tuner.driver.work.environment import check_flags
 from tuner.driver.work.models import models_of
 from tuner.evaluators import registry as backends
@@ -126,6 +127,7 @@ def _check_baseline(
     )
     report.warnings += [str(w) for w in baseline.notes.get("warnings", [])]
     session = evaluation.open(build, resolved, purpose="search", number=0)
+    medians = list[float]()
     try:
         verdict = session.verify()
         if verdict.status is not Status.OK:
@@ -141,11 +143,12 @@ def _check_baseline(
             if measurement.status is not Status.OK:
                 return _fail(report, f"cannot be timed ({measurement.status}): {measurement.message}")
             median = statistics.median(measurement.times_s)
+            medians.append(median)
             sizes = ", ".join(f"{k}={v}" for k, v in problem.sizes.items())
             report.lines.append(("time", f"{median * 1e3:.4g} ms a call at {sizes or 'fixed size'}"))
     finally:
         session.close()
-    _describe_light(report, spec, backend)
+    _describe_light(report, spec, backend, medians)
     if faults:
         found = plant_faults(
             evaluation,
@@ -171,7 +174,9 @@ def _one_size(spec: LoadedSpec) -> str:
     return f", at {named} only; what is wrong at other sizes passes: give some in verify.problems"
 
 
-def _describe_light(report: CheckReport, spec: LoadedSpec, backend: Backend) -> None:
+def _describe_light(
+    report: CheckReport, spec: LoadedSpec, backend: Backend, medians_s: Sequence[float]
+) -> None:
     found = light_of(spec.task, backend, measure=True)
     if found is None:
         return
@@ -180,6 +185,11 @@ def _describe_light(report: CheckReport, spec: LoadedSpec, backend: Backend) -> 
         whose = "as the spec says" if found["declared"] else "if every element is touched once"
         text = f"at least {problem['bound_s'] * 1e3:.4g} ms a call for {' and '.join(parts)} ({whose})"
         report.lines.append(("light", text))
+    if found["declared"] and disproves(found, BASELINE, Status.OK, medians_s):
+        report.warnings.append(
+            "measure.bytes or measure.operations is too large: the baseline is faster than they allow; "
+            "runs will use no bound"
+        )
 
 
 def _describe_faults(report: CheckReport, found: FaultReport) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.errors import RecordError
-from tuner.core.streams import stream
 from tuner.core.types import Proposal, Status
 from tuner.driver.plan import fleet, sharing
 from tuner.driver.plan.actions import (
@@ -172,7 +171,7 @@ def _replay_ask(
     _check_seen(state, event, found)
     searcher = lineup.searcher(action.variant)
     searcher.tell(untold(state, action.variant))
-    rng = stream(state.settings.seed, "ask", action.first)
+    rng = state.chance(action.first, action.variant)
     derived = searcher.ask(action.count, rng)
     recorded = [proposal_from_json(p, blob) for p in body["proposals"]]
     found.proposals += len(recorded)

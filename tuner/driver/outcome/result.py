@@ -129,6 +129,7 @@ class Summary:
         evolution: what came of the variants; ``None`` where the source stays as it is given.
         light: seconds that a call takes at least (geometric mean over problems), and how many times that the best
             trial took; ``None`` where nothing is known, the second one where the bound was disproved.
+        overstated: whether the baseline itself is faster than the spec's bytes and operations allow.
         recalled: near runs of the library; ``None`` where it was not looked at.
         advised: how many variants were tried because of them, and how many of those were the best at once.
         savings: what the cost model saved; ``None`` where it was not asked.
@@ -162,6 +163,7 @@ class Summary:
     recalled: tuple[Mapping[str, Any], ...] | None = None
     advised: tuple[int, int] = (0, 0)
     light: tuple[float, float | None] | None = None
+    overstated: bool = False
     llm: Correspondence = field(default_factory=Correspondence)
     pareto: tuple[FrontPoint, ...] = ()
     rivals: tuple[Mapping[str, Any], ...] = ()
@@ -287,6 +289,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         variant=state.variants[best.variant].digest or variant,
         compared=comparisons(state),
         light=_light(state),
+        overstated=state.light_disproved and bool(((state.start or {}).get("light") or {}).get("declared")),
         recalled=None if state.recalled is None else tuple(state.recalled),
         advised=_advised(state),
         savings=savings(state) if state.judgings or state.settings.ranked else None,

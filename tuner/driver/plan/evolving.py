@@ -10,8 +10,9 @@ Source: Li et al., "A system for massively parallel hyperparameter tuning" (asyn
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from tuner.core.types import BASELINE
+from tuner.core.types import BASELINE, Status
 from tuner.driver.plan import consulting
 from tuner.driver.plan.actions import Action, Ask, Decide, Propose, Reduce
 from tuner.driver.state.lineage import HOPELESS, ORIGINAL, VariantState
@@ -19,7 +20,10 @@ from tuner.driver.state.run import MOST_KEPT, RunState
 from tuner.driver.state.settings import LIBRARY
 
 IN_VAIN = 2
-"""Variants of earlier runs that may disappoint."""
+"""Variants of earlier runs that may disappoint in records from before there was a purse for them."""
+
+FREE = (Status.DUPLICATE, Status.PRUNED)
+"""What a trial may come to that is no evaluation."""
 
 LAST = 3
 """How many variants are tuned on when no new ones are wanted."""
@@ -96,17 +100,26 @@ def search_action(state: RunState) -> Action | None:
 
 
 def _advised(state: RunState) -> Action | None:
-    """The next variant that earlier runs advise; ``None`` when there are no more, or two were in vain."""
+    """The next variant that earlier runs advise; ``None`` when there are no more, or too many were in vain."""
     own = [v for v in state.variants.values() if v.origin == LIBRARY]
     untried = next((v for v in own if not v.finished and not v.settled), None)
     if untried is not None:
         return _ask(state, untried)
-    vain = state.advised - len(own) + sum(v.score is None or v.vain for v in own)
-    if state.advised < len(state.advice) and vain < IN_VAIN:
+    if state.advised < len(state.advice) and _affordable(state, own):
         return Propose(number=state.proposed, proposer=LIBRARY)
     # What was the best of all when it was tried, and is no more, gets no more trials.
     best = next((v for v in own if not v.settled and v.rung == 0), None)
     return None if best is None else _ask(state, best)
+
+
+def _affordable(state: RunState, own: Sequence[VariantState]) -> bool:
+    """Whether one more variant of earlier runs may be in vain: what wins costs nothing, what does not a trial."""
+    evolution = state.settings.evolution
+    assert evolution is not None
+    if not evolution.purse:
+        return state.advised - len(own) + sum(v.score is None or v.vain for v in own) < IN_VAIN
+    lost = sum(v.vain and state.trials[v.finished[0]].status not in FREE for v in own)
+    return lost < 1 + int(evolution.purse * state.evaluations)
 
 
 def minimise_action(state: RunState, reason: str) -> Action | None:
@@ -181,7 +194,9 @@ def _promotion(state: RunState) -> VariantState | None:
         known = [v for v in variants if len(v.reached) > rung]
         ranked = sorted(known, key=lambda v: (_reached(v, rung), v.number))
         for variant in ranked[: len(known) // evolution.growth]:
-            if variant.rung == rung and _can_go_on(variant):
+            # What was advised and not clearly the best waits until no new variants are wanted.
+            waits = evolution.purse and variant.vain
+            if variant.rung == rung and _can_go_on(variant) and not waits:
                 return variant
     return None
 
@@ -196,4 +211,4 @@ def _most_promising(state: RunState) -> VariantState | None:
 
 
 def _can_go_on(variant: VariantState) -> bool:
-    return variant.score is not None and not variant.exhausted
+    return variant.score is not None and not variant.exhausted and not variant.aside

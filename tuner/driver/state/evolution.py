@@ -14,7 +14,10 @@ from tuner.driver.state.settings import LIBRARY, REMIX
 from tuner.driver.state.trials import TrialState
 from tuner.spaces.space import PASSES
 
-__all__ = ["APPLY", "judge", "outclassed", "reduced", "review", "spread"]
+__all__ = ["APPLY", "dismiss", "judge", "outclassed", "reduced", "review", "spread"]
+
+_CLEARLY = 0.05
+"""Log time by which a variant that earlier runs advise has to be the best of all to get more than one trial."""
 
 _FEWEST_CALLS = 3
 """Timed calls under which there is no interval."""
@@ -55,6 +58,10 @@ def _apply_variant(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
 def _apply_promote(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     variant = state.variants[body["variant"]]
     variant.rung, variant.target, variant.dull = body["rung"], body["target"], 0
+    assert state.settings.evolution is not None
+    if state.settings.evolution.purse:
+        # It would be settled at once, promoted again, and so on; as older records have it.
+        variant.outclassed = False
     # Chance and other parents may find what was not found before.
     state.barren = 0
 
@@ -77,18 +84,30 @@ def outclassed(state: RunState, variant: VariantState) -> bool:
     One that earlier runs advise has to be the best of all at once.
     """
     evolution, best = state.settings.evolution, state.best
-    if evolution is None or best is None or variant.score is None or variant.purpose != "propose":
+    if evolution is None or best is None or variant.purpose != "propose":
         return False
+    advised = variant.origin == LIBRARY and variant.rung == 0
+    if variant.score is None:
+        return advised and bool(evolution.purse)
     score = state.trials[best].score
-    if variant.origin == LIBRARY and variant.rung == 0:
+    if advised:
         others = (v.score for v in state.variants.values() if v is not variant and v.score is not None)
-        return variant.score >= min(others, default=0.0)
+        return variant.score >= min(others, default=0.0) - (_CLEARLY if evolution.purse else 0.0)
     return (
         variant.number != ORIGINAL
         and variant.rung == 0
         and score is not None
         and variant.score > score + evolution.hopeless
     )
+
+
+def dismiss(state: RunState, own: VariantState) -> None:
+    """Puts aside what earlier runs advise where its first trial is no better than what the search has by itself."""
+    evolution = state.settings.evolution
+    if evolution is None or not evolution.purse or own.origin != LIBRARY or len(own.finished) != 1:
+        return
+    others = (v.score for v in state.variants.values() if v.origin != LIBRARY and v.score is not None)
+    own.aside = own.score is None or own.score >= min(others, default=0.0)
 
 
 def review(state: RunState, own: VariantState) -> None:
@@ -106,6 +125,8 @@ def review(state: RunState, own: VariantState) -> None:
 def judge(state: RunState, variant: VariantState) -> None:
     """Notes what a variant has reached when it has come to the end of its rung."""
     if state.settings.evolution is None or not variant.settled or len(variant.reached) > variant.rung:
+        return
+    if variant.aside:
         return
     first = not variant.reached
     variant.reached += [variant.score] * (variant.rung + 1 - len(variant.reached))
@@ -136,7 +157,10 @@ def _is_twin(state: RunState, variant: VariantState) -> bool:
     """Whether all that a variant compiled to was there before, of others."""
     trials = [state.trials[n] for n in variant.finished]
     return bool(trials) and all(
-        t.status is Status.DUPLICATE and t.of is not None and state.trials[t.of].variant != variant.number
+        t.status is Status.DUPLICATE
+        and t.of is not None
+        and (other := state.variant_of(t.of)) is not variant
+        and not other.aside
         for t in trials
     )
 

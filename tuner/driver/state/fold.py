@@ -11,7 +11,7 @@ from tuner.driver.state import evolution
 from tuner.driver.state.advice import Advice
 from tuner.driver.state.bounds import disproves
 from tuner.driver.state.dissection import Dissection
-from tuner.driver.state.evolution import judge, outclassed, reduced, review
+from tuner.driver.state.evolution import dismiss, judge, outclassed, reduced, review
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.judged import KEEP, PASS, Judged
 from tuner.driver.state.lanes import Lane
@@ -243,6 +243,7 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
     own = state.variants[trial.variant]
     own.finish(number, trial.score, duplicate=trial.status is Status.DUPLICATE)
     own.outclassed = outclassed(state, own)
+    dismiss(state, own)
     judge(state, own)
     review(state, own)
     if state.reduction is not None and state.reduction.trying == own.number:

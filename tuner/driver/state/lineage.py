@@ -48,6 +48,7 @@ class VariantState:
         outclassed: whether it is so far behind others that its first rung is over.
         chances: it is given up when so many first trials have all failed.
         vain: whether it was not the best of all with its first trial, where earlier runs advise it.
+        aside: whether it then is no part of the search any more: nothing is bred from it, ranked or tuned beside it.
     """
 
     number: int
@@ -80,6 +81,7 @@ class VariantState:
     outclassed: bool = False
     vain: bool = False
     chances: int = HOPELESS
+    aside: bool = False
 
     @classmethod
     def from_json(cls, number: int, made: Mapping[str, Any], blob: Any) -> VariantState:

@@ -6,13 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Proposal
 from tuner.driver.state.advice import Advice
 from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.lanes import Lane
 from tuner.driver.state.lineage import Judgement, Reduction, VariantState
-from tuner.driver.state.settings import RunSettings
+from tuner.driver.state.settings import LIBRARY, RunSettings
 from tuner.driver.state.stock import Stock
 from tuner.driver.state.trials import FinalSample, TrialState
 
@@ -154,6 +157,23 @@ class RunState:
         for lane in self.lanes.values():
             return lane.device
         return str(((self.start or {}).get("environment") or {}).get("backend", {}).get("device", ""))
+
+    def chance(self, first: int, variant: int) -> np.random.Generator:
+        """The random stream of a searcher's next proposals.
+
+        What earlier runs advise takes no stream of the others': in vain, it only delays what the run does without.
+
+        Args:
+            first: number of the first trial that they get.
+            variant: that they are for.
+        """
+        evolution = self.settings.evolution
+        if evolution is None or not evolution.purse:
+            return stream(self.settings.seed, "ask", first)
+        if self.variants[variant].origin == LIBRARY:
+            return stream(self.settings.seed, "ask/advised", first)
+        others = sum(len(v.trials) for v in self.variants.values() if v.origin == LIBRARY)
+        return stream(self.settings.seed, "ask", first - others)
 
     def placed(self, trial: TrialState, lane: int) -> None:
         """A trial is on a device from now on, and of no concern until that has said something of it."""

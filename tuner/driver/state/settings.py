@@ -49,6 +49,8 @@ class Evolution:
         moves: set of operators and recipes that proposers of variants have.
         plainly: whether a variant that fails with its parent's pipeline is tried with the given one: passes may
             miscompile what is new though the variant is right.
+        purse: part of the evaluations that variants of earlier runs may lose after the first; what comes of them then
+            leaves the search as it is without them. 0: two in vain end them, and the search counts them as its own.
     """
 
     first: int = 4
@@ -72,6 +74,7 @@ class Evolution:
     near: float | None = None
     moves: int = 1
     plainly: bool = False
+    purse: float = 0.0
 
     def rung(self, number: int) -> int:
         """Trials of a variant up to the end of a rung."""
@@ -139,7 +142,7 @@ class Shared:
     search_s: float | None
 
 
-EVOLVING = Evolution(given=0, near=0.25, moves=5, doubtful=0.03, plainly=True, same=True)
+EVOLVING = Evolution(given=0, near=0.25, moves=5, doubtful=0.03, plainly=True, same=True, purse=0.1)
 """How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
 
 EVOLVING_CALLS = (3, 4, 5)

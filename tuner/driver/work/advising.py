@@ -68,7 +68,9 @@ def kept_edits(state: RunState, task: Task) -> dict[str, Any]:
         return about
     configuration = trial.proposal.configuration
     tried = [
-        v for v in state.variants.values() if v.number != ORIGINAL and v.reached and v.purpose == "propose"
+        v
+        for v in state.variants.values()
+        if v.number != ORIGINAL and (v.reached or v.vain) and v.purpose == "propose"
     ]
     tried.sort(key=lambda v: (math.inf if v.score is None else v.score, v.number))
     return {

@@ -10,7 +10,6 @@ from typing import Any
 from tuner.core.canonical import digest
 from tuner.core.errors import BaselineError
 from tuner.core.protocols import Evaluation, Observer, Session
-from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Build, Measurement, Resolved, Status
 from tuner.driver.plan.actions import (
     Action,
@@ -233,7 +232,7 @@ class Engine:
     def _ask(self, action: Ask) -> tuple[list[Event], dict[str, bytes]]:
         searcher = self._lineup.searcher(action.variant)
         searcher.tell(untold(self.state, action.variant))
-        rng = stream(self.state.settings.seed, "ask", action.first)
+        rng = self.state.chance(action.first, action.variant)
         started = self._clock()
         proposals = searcher.ask(action.count, rng)
         ask_s = self._clock() - started
