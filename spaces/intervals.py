@@ -240,7 +240,9 @@ class _Judge:
                 # The library's power is within one unit in the last place: rounding makes it exact.
                 return _point(np.rint(result), True)
         lo, hi = _corners(a, b, np.power)
-        lo, hi = lo - np.abs(lo) * 1e-14, hi + np.abs(hi) * 1e-14
+        # The steps outward are for what is too small for a float: a power of a positive number is never zero.
+        lo = np.nextafter(lo - np.abs(lo) * 1e-14, -np.inf)
+        hi = np.nextafter(hi + np.abs(hi) * 1e-14, np.inf)
         safe = (a.lo > 0) & np.isfinite(lo) & np.isfinite(hi)
         self.doubt = self.doubt | ~safe
         return Span(np.where(safe, lo, -np.inf), np.where(safe, hi, np.inf), False)

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tuner.core.errors import SpecError
@@ -72,6 +72,8 @@ def outcome(expression, env):
 
 @settings(deadline=None, max_examples=400)
 @given(truths(1), st.lists(VALUES, min_size=3, max_size=3))
+@example("b >= ((c / a) ** a)", [[1000], [0], [1]])
+@example("b < ((c / a) ** a)", [[1000], [0], [1]])
 def test_a_verdict_on_known_values_is_never_wrong(text, domains):
     expression = parse(text)
     rows = list(itertools.product(*domains))
