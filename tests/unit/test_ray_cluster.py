@@ -136,7 +136,8 @@ def test_each_gpu_of_a_node_is_a_device_of_its_own(nodes: Nodes, spec: LoadedSpe
         executor.close()
     assert sorted(one.node.rpartition(", ")[2] for one in joined) == ["GPU 0", "GPU 1"]
     assert len({one.node.rpartition(", ")[0] for one in joined}) == 1
-    assert [one.lane for one in sorted(joined, key=lambda one: one.lane)] == [0, 1]
+    # One that does not come up, as on a busy machine, is started again under another number.
+    assert len({one.lane for one in joined}) == 2
 
 
 class Broken(SimulatedBackend):
