@@ -91,8 +91,8 @@ def choose(devices: Sequence[Device], target: str) -> Device:
 
     Args:
         devices: all that were found.
-        target: ``native`` for the first device that is no simulator, GPUs first; ``pocl``; a number; or a part of
-            the platform's or the device's name, in either case.
+        target: ``native`` for the first device that is no simulator, GPUs first; ``pocl``; a number; or a name in
+            either case, of a device or a platform, whole or a part of it.
 
     Raises:
         MachineError: there is no device at all.
@@ -111,7 +111,8 @@ def choose(devices: Sequence[Device], target: str) -> Device:
     elif wanted.isdigit():
         found = [d for d in devices if d.index == int(wanted)]
     else:
-        found = [d for d in devices if wanted in d.platform.lower() or wanted in d.name.lower()]
+        near = [(_distance(d, wanted), d) for d in devices]
+        found = [d for far, d in sorted(near, key=lambda pair: pair[0]) if far < _NOWHERE]
     if not found:
         listed = "; ".join(f"{d.index}: {d.text}" for d in devices)
         raise SpecError(
@@ -119,3 +120,16 @@ def choose(devices: Sequence[Device], target: str) -> Device:
             f"native, pocl, a number or a part of a name of {listed}",
         )
     return found[0]
+
+
+_NOWHERE = 3
+
+
+def _distance(device: Device, wanted: str) -> int:
+    """How far a name is from a device's; PoCL's have in theirs the processor's, which its own driver gives it."""
+    platform, name = device.platform.lower(), device.name.lower()
+    if wanted in (platform, name):
+        return 0
+    if wanted in platform:
+        return 1
+    return 2 if wanted in name else _NOWHERE

@@ -5,6 +5,7 @@ Loads neither pyopencl nor a driver.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import json
@@ -81,14 +82,28 @@ def wheel_drivers() -> tuple[str, ...]:
     return tuple(str(path) for path in found if path.is_file())
 
 
-def _list_drivers(folder: Path, libraries: Sequence[str]) -> str:
-    """A folder for the loader with the system's drivers and further ones, in a fixed order; its path."""
+def _list_drivers(folder: Path, named: str, libraries: Sequence[str]) -> str:
+    """A copy of lists of drivers for the loader, with further drivers, in a fixed order; what to name to it.
+
+    Users' own folders are closed to whom workers run as.
+
+    Args:
+        folder: to be made.
+        named: a folder of lists or one list, whose name ends so; as the loader takes it.
+        libraries: of the further drivers.
+    """
     folder.mkdir(mode=0o755)
-    for place, driver in enumerate(sorted(_VENDORS.glob("*.icd"))):
-        shutil.copyfile(driver, folder / f"{place}-{driver.name}")
+    lists = [Path(named)] if named.endswith(".icd") else sorted(Path(named).glob("*.icd"))
+    copies = [folder / f"{place:02}-{one.name}" for place, one in enumerate(lists)]
+    for one, copy in zip(lists, copies, strict=True):
+        # One that cannot be read is none for the loader either.
+        with contextlib.suppress(OSError):
+            shutil.copyfile(one, copy)
+            copy.chmod(0o644)
     for library in libraries:
         (folder / f"wheel-{Path(library).stem}.icd").write_text(f"{library}\n", encoding="utf-8")
-    return str(folder)
+    # One driver is named alone, so that no other one is loaded into the same process.
+    return str(copies[0]) if len(copies) == 1 and not libraries else str(folder)
 
 
 class OpenClZygote(Zygote):
@@ -116,9 +131,11 @@ class OpenClZygote(Zygote):
             **driver_environment(),
             **(environment or {}),
         }
-        wheels = wheel_drivers()
-        if wheels and not any(name.startswith(_NAMED) for name in environment or {}):
-            variables["OCL_ICD_VENDORS"] = _list_drivers(self.scratch / "drivers", wheels)
+        own = any(name.startswith(_NAMED) for name in environment or {})
+        wheels = () if own else wheel_drivers()
+        named = str(_VENDORS) if wheels else variables.get("OCL_ICD_VENDORS", "")
+        if wheels or os.path.exists(named):
+            variables["OCL_ICD_VENDORS"] = _list_drivers(self.scratch / "drivers", named, wheels)
         with theirs:
             self._process = subprocess.Popen(
                 [

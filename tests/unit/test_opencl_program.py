@@ -63,6 +63,16 @@ def test_a_target_is_a_name_a_number_or_a_part(target: str, index: int) -> None:
     assert choose([device(), GPU, SIMULATOR], target).index == index
 
 
+def test_the_processor_in_the_name_of_pocls_device_takes_no_target_from_its_own_driver() -> None:
+    name = "Intel(R) Xeon(R) Processor"
+    pocl = device(name=f"pthread-skylake-avx512-{name}")
+    intel = device(index=1, platform="Intel(R) OpenCL", name=name)
+    for target in ("intel", "Intel(R) OpenCL", name):
+        assert choose([pocl, intel], target) == intel
+    assert choose([pocl, intel], "skylake") == pocl
+    assert choose([pocl], "intel") == pocl
+
+
 def test_an_unknown_target_lists_what_there_is() -> None:
     with pytest.raises(SpecError, match=r"'radeon'.*0: pthread-x.*1: H200"):
         choose([device(), GPU], "radeon")

@@ -271,6 +271,26 @@ def test_the_folder_of_temporary_files_may_have_blanks_in_its_name(backend: Open
         made.close()
 
 
+@pytest.mark.parametrize("one", [False, True])
+def test_lists_of_drivers_lie_in_any_folder_that_the_user_can_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one: bool
+) -> None:
+    """Root's workers are other users, to whom its folders are closed."""
+    lists = sorted(Path("/etc/OpenCL/vendors").glob("pocl*.icd"))
+    if not lists:
+        pytest.skip("no PoCL in the system's list of drivers")
+    named = Path(shutil.copy(lists[0], tmp_path))
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(named if one else tmp_path))
+    made = OpenClBackend().prepare(task(), workers=1)
+    try:
+        (baseline,) = made.build([request()])
+        report = made.set_baseline(baseline, request().resolved)
+        assert report.status is Status.OK, report.message
+    finally:
+        made.close()
+
+
 @pytest.mark.usefixtures("blanks")
 def test_headers_lie_in_any_folder_that_the_user_can_read(backend: OpenClBackend, tmp_path: Path) -> None:
     """Beside the source, in closed folders, in folders below; those include one another; names hold blanks."""
