@@ -1,21 +1,16 @@
 """Compile workers that may die: jobs in, outcomes out, in order.
 
-Speaks with :mod:`tuner.evaluators.host.compile_worker`; knows nothing of kernels. May not load libLLVM itself: the
-process of the tuner must survive whatever LLVM does. A job that ended or blocked a worker is not tried again; one
-whose worker was killed from outside is.
+Speaks with :mod:`tuner.evaluators.host.compile_worker`, whose processes come from
+:mod:`tuner.evaluators.host.compile_zygote`; knows nothing of kernels. A job that ended or blocked a worker is not tried
+again; one whose worker was killed from outside is.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import selectors
 import signal
-import socket
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections import deque
@@ -23,15 +18,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tuner.core.errors import MachineError
 from tuner.core.types import Status
 from tuner.evaluators.host.compile_worker import decode, encode
+from tuner.evaluators.host.compile_zygote import TRIES, CompileZygote, Forked
 
 __all__ = ["CompilePool", "Job", "Outcome", "with_debug_logging"]
 
 _LINE_LIMIT = 300
 _FAILURES_KEPT = 4096
-_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,30 +65,19 @@ class _Task:
     tries: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class _Worker:
-    """One forked process with its socket and its log."""
+    """A process with what it was started with, the modules that it has, and its task."""
 
-    def __init__(
-        self,
-        pid: int,
-        connection: socket.socket,
-        log: int,
-        options: tuple[str, ...],
-        zygote: subprocess.Popen[bytes],
-    ) -> None:
-        self.pid = pid
-        self.zygote = zygote
-        self.connection = connection
-        self.log = log
-        self.options = options
-        self.buffer = bytearray()
-        self.known: set[str] = set()
-        self.task: _Task | None = None
-        self.deadline = 0.0
+    process: Forked
+    options: tuple[str, ...]
+    known: set[str] = field(default_factory=set)
+    task: _Task | None = None
+    deadline: float = 0.0
 
-    def close(self) -> None:
-        self.connection.close()
-        os.close(self.log)
+    def tail(self) -> str:
+        """The end of what it printed, as much as its job wants."""
+        return self.process.printed(self.task.job.log_bytes if self.task else 0)
 
 
 class CompilePool:
@@ -126,54 +109,13 @@ class CompilePool:
     ) -> None:
         self._limit = max(1, workers)
         self._timeout_s = timeout_s
-        self._memory_bytes = memory_bytes
+        self._zygote = CompileZygote(library, memory_bytes=memory_bytes, program=program, read=read)
+        self.host = self._zygote.host
         self._workers: list[_Worker] = []
         self._failed: dict[str, Outcome] = {}
         self._state = threading.Condition()
         self._paused_at: float | None = None
-        self._scratch = tempfile.TemporaryDirectory(prefix="tuner-compile-")
-        self._buffer = bytearray()
-        self._library, self._program, self._readable = library, program, tuple(read)
         self._again: deque[_Task] = deque()
-        self._zygote, self._control, self.host = self._begin()
-
-    def _begin(self) -> tuple[subprocess.Popen[bytes], socket.socket, Mapping[str, str]]:
-        """A zygote that is ready to fork; started again when it is killed before."""
-        for _ in range(_TRIES):
-            self._buffer.clear()
-            self._zygote, self._control = self._start(self._library)
-            try:
-                return self._zygote, self._control, self._read_control()
-            except MachineError:
-                self._control.close()
-                if self._zygote.wait() != -signal.SIGKILL:
-                    break
-        self._scratch.cleanup()
-        raise MachineError(
-            f"libLLVM cannot be used: {self._library}", "LLVM 17 or newer with the x86 target is needed"
-        )
-
-    def _revive(self) -> None:
-        """After the zygote was killed: its workers ended with it, and their jobs will be tried again."""
-        self._control.close()
-        self._zygote.kill()
-        self._zygote.wait()
-        self._begin()
-
-    def _start(self, library: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            process: subprocess.Popen[bytes] = subprocess.Popen(
-                [sys.executable, "-m", self._program, library, *self._readable],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd=self._scratch.name,
-                # Ctrl-C is for the tuner, which then ends its workers in order.
-                process_group=0,
-                env={"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "LC_ALL": "C"},
-            )
-        return process, ours
 
     def run(self, jobs: Sequence[Job], *, timeout_s: float | None = None) -> list[Outcome]:
         """One outcome for each job, in order; which worker ran it makes no difference.
@@ -227,16 +169,10 @@ class CompilePool:
     def close(self) -> None:
         """Ends all processes; safe to call twice."""
         for worker in self._workers:
-            self._kill(worker, signal.SIGKILL)
-            worker.close()
+            self._zygote.send_signal(worker.process, signal.SIGKILL)
+            worker.process.close()
         self._workers.clear()
-        self._control.close()
-        try:
-            self._zygote.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._zygote.kill()
-            self._zygote.wait()
-        self._scratch.cleanup()
+        self._zygote.close()
 
     def __enter__(self) -> CompilePool:
         return self
@@ -247,12 +183,7 @@ class CompilePool:
     def _signal_busy(self, number: signal.Signals) -> None:
         for worker in self._workers:
             if worker.task is not None:
-                self._kill(worker, number)
-
-    def _kill(self, worker: _Worker, number: signal.Signals) -> None:
-        # The zygote alone reaps, and as long as it lives a worker's number cannot belong to another process.
-        if worker.zygote is self._zygote and self._zygote.poll() is None:
-            os.kill(worker.pid, number)
+                self._zygote.send_signal(worker.process, number)
 
     def _drive(self, waiting: deque[_Task], outcomes: list[Outcome | None], limit_s: float) -> None:
         with selectors.DefaultSelector() as selector:
@@ -278,7 +209,7 @@ class CompilePool:
             worker = self._idle(task.job.options)
             worker.task = task
             worker.deadline = time.monotonic() + limit_s
-            selector.register(worker.connection, selectors.EVENT_READ, worker)
+            selector.register(worker.process.connection, selectors.EVENT_READ, worker)
             self._send(worker, [d for d in task.digests if d not in worker.known])
             busy += 1
 
@@ -288,7 +219,7 @@ class CompilePool:
         blobs = [b for d, b in zip(task.digests, task.job.modules, strict=True) if d in wanted]
         worker.known.update(wanted)
         try:
-            worker.connection.sendall(encode({**task.job.header, "modules": task.digests}, blobs))
+            worker.process.connection.sendall(encode({**task.job.header, "modules": task.digests}, blobs))
         except (BrokenPipeError, ConnectionResetError):
             return  # The worker is gone; the selector reports the end of its socket.
 
@@ -300,14 +231,14 @@ class CompilePool:
         limit_s: float,
     ) -> None:
         try:
-            data = worker.connection.recv(1 << 20)
+            data = worker.process.connection.recv(1 << 20)
         except ConnectionResetError:
             data = b""
         if not data:
             self._died(worker, selector, outcomes)
             return
-        worker.buffer += data
-        message = decode(worker.buffer)
+        worker.process.buffer += data
+        message = decode(worker.process.buffer)
         if message is None:
             return
         header, blobs = message
@@ -317,24 +248,24 @@ class CompilePool:
         assert worker.task is not None
         if "error" in header:
             outcome = Outcome(
-                status=Status.BUILD_ERROR, message=_one_line(header["error"]), log=_tail(worker)
+                status=Status.BUILD_ERROR, message=_one_line(header["error"]), log=worker.tail()
             )
         else:
-            outcome = Outcome(status=Status.OK, header=header, blobs=tuple(blobs), log=_tail(worker))
+            outcome = Outcome(status=Status.OK, header=header, blobs=tuple(blobs), log=worker.tail())
         outcomes[worker.task.index] = outcome
         worker.task = None
-        selector.unregister(worker.connection)
+        selector.unregister(worker.process.connection)
 
     def _died(
         self, worker: _Worker, selector: selectors.BaseSelector, outcomes: list[Outcome | None]
     ) -> None:
-        task, log = worker.task, _tail(worker)
+        task, log = worker.task, worker.tail()
         assert task is not None
-        selector.unregister(worker.connection)
+        selector.unregister(worker.process.connection)
         status = self._discard(worker)
         if status == -signal.SIGKILL:
             # A compiler that takes too much meets a limit first; whoever it was that killed, it was not the job.
-            if task.tries < _TRIES:
+            if task.tries < TRIES:
                 self._again.append(task)
             else:
                 message = "the compiler was killed from outside again and again (signal SIGKILL)"
@@ -357,9 +288,9 @@ class CompilePool:
     ) -> None:
         now = time.monotonic()
         for worker in [w for w in self._workers if w.task is not None and w.deadline <= now]:
-            task, log = worker.task, _tail(worker)
+            task, log = worker.task, worker.tail()
             assert task is not None
-            selector.unregister(worker.connection)
+            selector.unregister(worker.process.connection)
             self._discard(worker)
             message = f"the compiler took longer than {limit_s:g} s"
             self._finish(task, Outcome(status=Status.TIMED_OUT, message=message, log=log), outcomes)
@@ -379,69 +310,25 @@ class CompilePool:
         return self._spawn(options)
 
     def _spawn(self, options: tuple[str, ...]) -> _Worker:
-        request = encode({"op": "spawn", "globals": options, "memory_bytes": self._memory_bytes})
-        for _ in range(_TRIES):
-            ours, theirs = socket.socketpair()
-            log = os.memfd_create("tuner-compile-log")
-            try:
-                with theirs:
-                    socket.send_fds(self._control, [request], [theirs.fileno(), log])
-                    pid = self._read_control()["pid"]
-            except OSError:
-                ours.close()
-                os.close(log)
-                self._revive()
-                continue
-            worker = _Worker(pid, ours, log, options, self._zygote)
-            self._workers.append(worker)
-            return worker
-        raise MachineError("the compile process is killed again and again", "see what ends it")
+        worker = _Worker(self._zygote.spawn(options), options)
+        self._workers.append(worker)
+        return worker
 
     def _discard(self, worker: _Worker) -> int:
         """Ends a worker; its exit status, negative for a signal."""
         self._workers.remove(worker)
-        status = -signal.SIGKILL
-        try:
-            if worker.zygote is self._zygote:
-                # Killing a process that has ended by itself changes nothing of its status.
-                self._kill(worker, signal.SIGKILL)
-                self._control.sendall(encode({"op": "reap", "pid": worker.pid}))
-                status = int(self._read_control()["status"])
-        except OSError:
-            self._revive()
-        finally:
-            worker.close()
-        return status
+        return self._zygote.end(worker.process)
 
     def _drop_busy(self) -> None:
         self._again.clear()
         for worker in [w for w in self._workers if w.task is not None]:
             self._discard(worker)
 
-    def _read_control(self) -> dict[str, Any]:
-        while True:
-            message = decode(self._buffer)
-            if message is not None:
-                return message[0]
-            try:
-                data = self._control.recv(1 << 16)
-            except ConnectionResetError:
-                data = b""
-            if not data:
-                raise MachineError("the compile process ended", "run again; if it stays so, check libLLVM")
-            self._buffer += data
-
 
 def _task(index: int, job: Job) -> _Task:
     digests = tuple(hashlib.sha256(m).hexdigest() for m in job.modules)
     text = json.dumps([job.header, digests, job.options], sort_keys=True)
     return _Task(index=index, job=job, digests=digests, key=hashlib.sha256(text.encode()).hexdigest())
-
-
-def _tail(worker: _Worker) -> str:
-    limit = worker.task.job.log_bytes if worker.task else 0
-    size = os.fstat(worker.log).st_size
-    return os.pread(worker.log, limit, max(0, size - limit)).decode("utf-8", "replace")
 
 
 def _one_line(text: str) -> str:

@@ -74,7 +74,7 @@ def test_a_timeout_kills_the_worker(pool: CompilePool) -> None:
 def test_a_worker_killed_from_outside_blames_no_job(
     pool: CompilePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.evaluators.host.compile_pool._TRIES", 1)
+    monkeypatch.setattr("tuner.evaluators.host.compile_pool.TRIES", 1)
     pool.run([host_job()])
     (worker,) = _children(pool)
     os.kill(worker, signal.SIGSTOP)
