@@ -15,7 +15,7 @@ from typing import Any
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.protocols import Backend
 
-__all__ = ["check_address", "connect", "devices_of", "holds_devices", "on_node", "one_line"]
+__all__ = ["check_address", "connect", "devices_of", "holds_devices", "on_node", "one_line", "raised"]
 
 RESOURCE = "timing"
 """Custom resource of a node: how many devices it has that are timed apart."""
@@ -136,7 +136,12 @@ def on_node(ray: Any, made_of: type, node: str, *, gpus: int = 0, threads: Seque
 def one_line(error: BaseException) -> str:
     """What an error says, in one line; of what was raised far away that is the last one."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[-1] if _RAISED.match(lines[-1]) else lines[0]
+    return lines[-1] if raised(lines[-1]) else lines[0]
+
+
+def raised(reason: str) -> bool:
+    """Whether a line is the end of a traceback, not Ray's own words."""
+    return _RAISED.match(reason) is not None
 
 
 def _reachable(address: str) -> None:

@@ -31,7 +31,7 @@ from tuner.core.executors import (
 from tuner.core.protocols import Backend
 from tuner.core.types import Build, Resolved, Task
 from tuner.evaluators.executors import relay
-from tuner.evaluators.executors.cluster import connect, devices_of, holds_devices, on_node, one_line
+from tuner.evaluators.executors.cluster import connect, devices_of, holds_devices, on_node, one_line, raised
 from tuner.evaluators.executors.shipping import collect, place
 from tuner.evaluators.executors.worker import Worker
 
@@ -260,8 +260,9 @@ class RayExecutor(Executor):
         """What it was doing is done elsewhere; where its node is still there, another takes its place."""
         node = actor.node
         del node.actors[actor.number]
-        if not actor.ready and actor.number >= 0:
-            self._failed = self._failed or reason
+        if not actor.ready and actor.number >= 0 and not raised(self._failed or ""):
+            # What the backend raises says more than that a process is gone, as one may be on a busy machine.
+            self._failed = reason
         if self._lanes.pop(actor.number, None) is not None:
             self._happened.append(LaneLost(lane=actor.number, reason=reason))
         self._happened += [JobLost(job=j, reason=reason) for j in actor.jobs if not isinstance(j, LaneJob)]

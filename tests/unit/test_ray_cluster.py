@@ -7,6 +7,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -140,16 +141,24 @@ def test_each_gpu_of_a_node_is_a_device_of_its_own(nodes: Nodes, spec: LoadedSpe
     assert len({one.lane for one in joined}) == 2
 
 
+@dataclass(frozen=True, kw_only=True)
 class Broken(SimulatedBackend):
-    """Where no evaluation can be made."""
+    """Where no evaluation can be made; the process of the first try is gone before it can say why."""
+
+    tried: str
 
     def prepare(self, task: Any, *, workers: int) -> Any:
+        if not Path(self.tried).exists():
+            Path(self.tried).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
         raise ValueError("the card is on fire")
 
 
-def test_a_device_that_cannot_start_is_one_line(nodes: Nodes, spec: LoadedSpec) -> None:
+def test_a_device_that_cannot_start_is_one_line(nodes: Nodes, spec: LoadedSpec, tmp_path: Path) -> None:
     nodes.add(devices=1)
-    executor = over_cluster(Broken(seconds=scattered_s), nodes.address)(spec.task)
+    executor = over_cluster(Broken(seconds=scattered_s, tried=str(tmp_path / "tried")), nodes.address)(
+        spec.task
+    )
 
     def until_it_joins() -> None:
         while not executor.wait(60.0):
