@@ -149,7 +149,8 @@ class HostSession:
                 self._batches[problem] = self._batches.get(problem, 0) + 1
                 looks = self.inputs.looks(problem) and self._batches[problem] == self.inputs.fresh_after
             if looks:
-                notes["fresh_ratio"] = round(self._look_at_fresh(problem, batch), 4)
+                ratio = self._look_at_fresh(problem, batch)
+                notes |= self.inputs.freshness.notes(batch.times_s, ratio)
             notes |= load_notes()
         except CandidateFailed as failed:
             self._fail(failed)

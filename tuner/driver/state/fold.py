@@ -18,7 +18,7 @@ from tuner.driver.state.lanes import Lane
 from tuner.driver.state.lineage import ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import RunSettings
-from tuner.driver.state.trials import FinalSample, TrialState, proposal_from_json
+from tuner.driver.state.trials import FinalSample, Look, TrialState, proposal_from_json
 from tuner.recorders.record import Recorded
 
 __all__ = ["KINDS", "apply"]
@@ -310,20 +310,39 @@ def _apply_final(state: RunState, number: int | None, body: Mapping[str, Any]) -
                 float(m["notes"].get("waited_s", 0.0)) for m in body.get("measurements") or ()
             ),
             message=body.get("message", ""),
+            looks=_looks(body),
         )
     )
     if status is not Status.OK:
         state.out_of_final.add(number)
 
 
+def _looks(body: Mapping[str, Any]) -> dict[int, Look]:
+    return {
+        m["problem"]: Look(
+            seen_s=body["medians_s"][m["problem"]],
+            fresh_s=m["notes"]["fresh_s"],
+            slack_s=m["notes"]["fresh_slack_s"],
+        )
+        for m in body.get("measurements") or ()
+        if body["medians_s"] and "fresh_s" in m["notes"]
+    }
+
+
 def _apply_choice(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.chosen, state.choice = body["chosen"], body
     state.finals["confirm"] = []
+    if state.verdict is not None:
+        # Of one whose gain was not there on new inputs.
+        state.verdict, state.verdicts = None, 0
 
 
 def _apply_verdict(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.verdict = body
     state.verdicts += 1
+    if "unseen" in body:
+        assert state.chosen is not None
+        state.out_of_final.add(state.chosen)
 
 
 def _apply_other(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
