@@ -156,10 +156,20 @@ def check(
 ) -> None:
     """Validate a spec, count its space, build and verify its baseline, test the verification; changes nothing."""
     from tuner.cli import text
+    from tuner.cli.waiting import Stages, baseline_runs
     from tuner.driver.check import check_spec
     from tuner.spec.load import load_spec
 
-    reports = [check_spec(loaded, faults=faults) for loaded in load_spec(spec)]
+    reports = []
+    for loaded in load_spec(spec):
+        said = {
+            "build": "building",
+            "baseline": baseline_runs(loaded.task.measure.limit_s),
+            "time": "timing the kernel as given",
+            "faults": "planting faults (--no-faults leaves them out)",
+        }
+        with Stages(loaded.name) as stages:
+            reports.append(check_spec(loaded, faults=faults, stage=lambda s, w=said, t=stages: t.begin(w[s])))
     if as_json:
         objects = [r.to_json() for r in reports]
         print(json.dumps(objects[0] if len(objects) == 1 else {"checks": objects}))

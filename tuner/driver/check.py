@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +19,9 @@ from tuner.spaces.source.regions import read_program
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["CheckReport", "check_spec"]
+__all__ = ["STAGES", "CheckReport", "check_spec"]
 
+STAGES = ("build", "baseline", "time", "faults")
 TIMED_CALLS = 5
 MISSED_SHOWN = 5
 
@@ -50,13 +51,20 @@ class CheckReport:
         }
 
 
-def check_spec(spec: LoadedSpec, *, backend: Backend | None = None, faults: bool = True) -> CheckReport:
+def check_spec(
+    spec: LoadedSpec,
+    *,
+    backend: Backend | None = None,
+    faults: bool = True,
+    stage: Callable[[str], None] = lambda _: None,
+) -> CheckReport:
     """Checks one kernel's spec.
 
     Args:
         spec: of one kernel.
         backend: instead of the spec's by name.
         faults: also plant faults in the baseline to see whether the verification catches them.
+        stage: told of each step as it begins: one of :data:`STAGES`.
 
     Raises:
         SpecError: the spec cannot be run as it is.
@@ -75,7 +83,7 @@ def check_spec(spec: LoadedSpec, *, backend: Backend | None = None, faults: bool
     report.lines.append(("device", str(environment.get("device", ""))))
     evaluation = backend.prepare(spec.task_with(seed=spec.search.seed), workers=1)
     try:
-        _check_baseline(report, spec, space, evaluation, backend, faults=faults)
+        _check_baseline(report, spec, space, evaluation, backend, faults=faults, stage=stage)
     finally:
         evaluation.close()
     return report
@@ -110,7 +118,9 @@ def _check_baseline(
     backend: Backend,
     *,
     faults: bool,
+    stage: Callable[[str], None],
 ) -> None:
+    stage("build")
     resolved = space.resolve(space.default())
     request = BuildRequest(trial=BASELINE, variant=spec.task.kernel.variant, resolved=resolved)
     (build,) = evaluation.build([request])
@@ -118,6 +128,7 @@ def _check_baseline(
         return _fail(report, f"does not build: {build.message}")
     report.lines.append(("baseline", f"builds, {len(build.code):,} bytes of object code"))
     report.lines += list(evaluation.remarks(build, resolved).items())
+    stage("baseline")
     baseline = evaluation.set_baseline(build, resolved)
     if baseline.status is not Status.OK:
         return _fail(report, f"does not verify ({baseline.status}): {baseline.message}")
@@ -126,6 +137,7 @@ def _check_baseline(
         ("reference", f"{baseline.reference}; the baseline's largest absolute error: {errors or 'none'}")
     )
     report.warnings += [str(w) for w in baseline.notes.get("warnings", [])]
+    stage("time")
     session = evaluation.open(build, resolved, purpose="search", number=0)
     medians = list[float]()
     try:
@@ -150,6 +162,7 @@ def _check_baseline(
         session.close()
     _describe_light(report, spec, backend, medians)
     if faults:
+        stage("faults")
         found = plant_faults(
             evaluation,
             build,
