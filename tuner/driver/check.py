@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.core import statistics
+from tuner.core.errors import SpecError
 from tuner.core.protocols import Backend, Evaluation
-from tuner.core.types import BASELINE, BuildRequest, Status
+from tuner.core.types import BASELINE, BuildRequest, Resolved, Status
 from tuner.driver.faults import FaultReport, plant_faults
 from tuner.driver.state.bounds import disproves, light_of
 from tuner.driver.work.environment import check_flags
@@ -18,6 +20,7 @@ from tuner.search import registry as searchers
 from tuner.spaces.source.regions import read_program
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
+from tuner.spec.yaml_places import read_yaml
 
 __all__ = ["STAGES", "CheckReport", "check_spec"]
 
@@ -128,6 +131,7 @@ def _check_baseline(
         return _fail(report, f"does not build: {build.message}")
     report.lines.append(("baseline", f"builds, {len(build.code):,} bytes of object code"))
     report.lines += list(evaluation.remarks(build, resolved).items())
+    _check_compare(report, spec, evaluation, resolved)
     stage("baseline")
     baseline = evaluation.set_baseline(build, resolved)
     if baseline.status is not Status.OK:
@@ -174,6 +178,20 @@ def _check_baseline(
         )
         _describe_faults(report, found)
     return None
+
+
+def _check_compare(report: CheckReport, spec: LoadedSpec, evaluation: Evaluation, resolved: Resolved) -> None:
+    """That every compiler of ``compare`` is there and builds the kernel: a run says so only at its end."""
+    for number, words in enumerate(spec.compare):
+        command = shlex.join(words)
+        build = evaluation.build_with(words, resolved)
+        if build.status is not Status.OK:
+            raise SpecError(
+                f"compare: {command!r} cannot be timed beside the baseline: {build.message}",
+                "install it or mend its flags, or take it out of compare",
+                place=read_yaml(spec.text, spec.path).place(("compare", number)),
+            )
+        report.lines.append(("compare", f"{command} builds, {len(build.code):,} bytes of object code"))
 
 
 def _one_size(spec: LoadedSpec) -> str:

@@ -369,7 +369,8 @@ class SpecModel(_Model):
     verify: VerifyModel = VerifyModel()
     measure: MeasureModel = MeasureModel()
     compare: list[Annotated[str, Field(min_length=1)]] = []
-    """Compilers with flags that are timed beside the baseline, for example `gcc -O3 -march=native`."""
+    """Compilers with flags that are timed beside the baseline, for example `gcc -O3 -march=native`; `tuner check`
+    refuses one that does not build the kernel here."""
     search: SearchModel = SearchModel()
     objective: Annotated[
         tuple[str, ...], PlainValidator(read_objectives), WithJsonSchema(OBJECTIVE_SCHEMA)
