@@ -126,6 +126,7 @@ class HostSession:
         Args:
             problem: which of the task's problems.
             calls: how many times are wanted; each is one call's, or the mean of several where calls are short.
+                Fewer come where each needs a window of its own.
 
         Raises:
             UsageError: the session was not verified or is closed, or there is no such problem.
