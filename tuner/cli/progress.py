@@ -188,7 +188,8 @@ class PlainProgress:
     def _beat(self) -> None:
         """While nothing is timed yet there are no events to print at."""
         waits, now = self._figures.waits(), time.monotonic()
-        if waits and now - self._printed_s >= (PLAIN_S if self._said else FIRST_S):
+        again_s = PLAIN_S if self._said else 0.0
+        if waits and self._figures.waited_s() >= FIRST_S and now - self._printed_s >= again_s:
             self._printed_s, self._said = now, True
             print(
                 f"{self._figures.name}: {waits}, {self._figures.waited_s():.0f} s so far",
