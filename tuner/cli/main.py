@@ -164,8 +164,8 @@ def check(
             "time": "timing the kernel as given",
             "faults": "planting faults (--no-faults leaves them out)",
         }
-        with Stages(loaded.name) as stages:
-            reports.append(check_spec(loaded, faults=faults, stage=lambda s, w=said, t=stages: t.begin(w[s])))
+        with Stages(loaded.name, said) as stages:
+            reports.append(check_spec(loaded, faults=faults, stage=stages.begin))
     if as_json:
         objects = [r.to_json() for r in reports]
         print(json.dumps(objects[0] if len(objects) == 1 else {"checks": objects}))

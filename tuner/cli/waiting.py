@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 
 __all__ = ["FIRST_S", "Heartbeat", "Stages", "baseline_runs"]
@@ -57,10 +57,11 @@ class Stages:
 
     Args:
         name: of what is done.
+        steps: what is said of each.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, steps: Mapping[str, str]) -> None:
+        self._name, self._steps = name, steps
         self._stage, self._since_s, self._due_s = "", time.monotonic(), FIRST_S
         self._heartbeat = Heartbeat(self._beat, FIRST_S / 10)
 
@@ -73,9 +74,9 @@ class Stages:
     ) -> None:
         self._heartbeat.__exit__(kind, error, trace)
 
-    def begin(self, stage: str) -> None:
+    def begin(self, step: str) -> None:
         """The next step."""
-        self._stage, self._since_s, self._due_s = stage, time.monotonic(), FIRST_S
+        self._stage, self._since_s, self._due_s = self._steps[step], time.monotonic(), FIRST_S
 
     def _beat(self) -> None:
         stage, took_s = self._stage, time.monotonic() - self._since_s
