@@ -24,7 +24,7 @@ from tuner.evaluators.cuda.slabs import widens
 from tuner.evaluators.cuda.supply import Group, Runs, Supply
 from tuner.evaluators.host.bundles import POISON
 from tuner.evaluators.host.freshness import Freshness
-from tuner.evaluators.host.reference import BASELINE_LIMIT_S, OTHER_POISON, BaselineFailed, Reference
+from tuner.evaluators.host.reference import OTHER_POISON, BaselineFailed, Reference, baseline_failed
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.supply import runtime_of
 from tuner.evaluators.lane import TimingLane
@@ -160,7 +160,7 @@ class DeviceRuns:
                 outputs: list[Outputs] = []
                 for number, workload in enumerate(workloads):
                     slab = loaded.place(0, workload, byte=byte)
-                    seconds = loaded.run(0, workload, limit_s=BASELINE_LIMIT_S)
+                    seconds = loaded.run(0, workload, limit_s=self._task.measure.limit_s)
                     took[number] = min(took[number], seconds)
                     damage = slab.damage()
                     if damage:
@@ -170,7 +170,7 @@ class DeviceRuns:
             loaded.close()
         except CandidateFailed as failed:
             worker.close()
-            raise BaselineFailed(failed.status, failed.message, number) from None
+            raise baseline_failed(failed, number) from None
         except BaseException:
             worker.close()
             raise
@@ -189,7 +189,7 @@ class DeviceRuns:
             loaded = self._load(worker, build, resolved, wide=True)
             for workload in workloads:
                 slab = loaded.place(0, workload)
-                loaded.run(0, workload, limit_s=BASELINE_LIMIT_S)
+                loaded.run(0, workload, limit_s=self._task.measure.limit_s)
                 damage = slab.damage()
                 if damage:
                     raise CandidateFailed(Status.WRONG_RESULT, damage)

@@ -242,7 +242,7 @@ class CudaSession:
             self._batches[problem] = self._batches.get(problem, 0) + 1
             if self._batches[problem] == FRESH_AFTER[self.purpose]:
                 ratio = self._look_at_fresh(loaded, problem, times, call_s)
-                notes["fresh_ratio"] = round(ratio, 4)
+                notes |= self.inputs.freshness.notes(times, ratio)
             notes["after"] = self.inputs.watch.sample()
         self._call_s[problem] = float(np.median(times))
         notes |= {"sets": len(group.workloads), **marks}

@@ -22,15 +22,34 @@ LOOKS = 6
 a lookup finds nothing in any of them."""
 
 _FACTOR = 1.5
+_TOGETHER = 4.0
+"""By how much less slack is needed where the looks of a dozen processes are put together."""
 
 
 @dataclass(slots=True)
 class Freshness:
-    """What the baseline loses on new inputs, by problem: where branches are predicted from data, that is no cheat."""
+    """What the baseline loses on new inputs, by problem: where branches are predicted from data, that is no cheat.
+
+    Attributes:
+        ratios: the baseline's, least of all looks.
+        slack_s: what single calls may take longer on a device for reasons of its own.
+    """
 
     ratios: dict[int, float] = field(default_factory=dict)
     slack_s: float = 2e-6
-    """What single calls may take longer on a device for reasons of its own."""
+
+    def notes(self, seen_s: Sequence[float], ratio: float) -> dict[str, float]:
+        """What a measurement says of its last look; many of them together need less slack than one.
+
+        Args:
+            seen_s: as for :meth:`judge`.
+            ratio: that it has returned.
+        """
+        return {
+            "fresh_ratio": round(ratio, 4),
+            "fresh_s": ratio * float(np.median(seen_s)),
+            "fresh_slack_s": self.slack_s / _TOGETHER,
+        }
 
     def judge(
         self, problem: int, seen_s: Sequence[float], fresh_s: Sequence[float], *, trusted: bool

@@ -22,12 +22,11 @@ from tuner.evaluators.python_reference import run_reference
 from tuner.evaluators.verification import Expectation, expect, judge, same_bytes
 from tuner.evaluators.workloads import Workload
 
-__all__ = ["BASELINE_LIMIT_S", "OTHER_POISON", "BaselineFailed", "Findings", "Oracle", "Reference"]
+__all__ = ["OTHER_POISON", "BaselineFailed", "Findings", "Oracle", "Reference", "baseline_failed"]
 
 Array = NDArray[Any]
 Outputs = dict[str, Array]
 
-BASELINE_LIMIT_S = 120.0
 OTHER_POISON = 0xA5
 """What the second run of a baseline finds its outputs filled with."""
 _SANE, _SANE_HALF = 1e-2, 1e-1
@@ -45,6 +44,12 @@ class BaselineFailed(BaselineError):
         super().__init__(message)
         self.status = status
         self.number = number
+
+
+def baseline_failed(failed: CandidateFailed, number: int) -> BaselineFailed:
+    """The baseline's failure, with the cure where it took too long."""
+    cure = "; measure.limit_s allows more" if failed.status is Status.TIMED_OUT else ""
+    return BaselineFailed(failed.status, f"{failed.message}{cure}", number)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -230,13 +235,13 @@ class Oracle(Reference):
             for poison in (POISON, OTHER_POISON):
                 attached.memory.poison(poison)
                 for done in range(count):
-                    seconds = runner.run(attached, [done], [BASELINE_LIMIT_S])[0]
+                    seconds = runner.run(attached, [done], [self._task.measure.limit_s])[0]
                     took[done] = min(took[done], seconds)
                 runner.stop()
                 rounds.append(_copies(bundle, attached.memory))
                 runner.resume()
         except CandidateFailed as failed:
-            raise BaselineFailed(failed.status, failed.message, done) from None
+            raise baseline_failed(failed, done) from None
         finally:
             if runner is not None:
                 runner.close()
@@ -253,7 +258,7 @@ class Oracle(Reference):
             attached = runner.attach(bundle)
             attached.memory.poison()
             for number in range(len(workloads)):
-                runner.run(attached, [number], [BASELINE_LIMIT_S])
+                runner.run(attached, [number], [self._task.measure.limit_s])
                 results.append({n: a.copy() for n, a in bundle.outputs_of(number, attached.memory).items()})
         except CandidateFailed as failed:
             name = workloads[len(results)].name

@@ -126,6 +126,7 @@ class HostSession:
         Args:
             problem: which of the task's problems.
             calls: how many times are wanted; each is one call's, or the mean of several where calls are short.
+                Fewer come where each needs a window of its own.
 
         Raises:
             UsageError: the session was not verified or is closed, or there is no such problem.
@@ -149,7 +150,8 @@ class HostSession:
                 self._batches[problem] = self._batches.get(problem, 0) + 1
                 looks = self.inputs.looks(problem) and self._batches[problem] == self.inputs.fresh_after
             if looks:
-                notes["fresh_ratio"] = round(self._look_at_fresh(problem, batch), 4)
+                ratio = self._look_at_fresh(problem, batch)
+                notes |= self.inputs.freshness.notes(batch.times_s, ratio)
             notes |= load_notes()
         except CandidateFailed as failed:
             self._fail(failed)

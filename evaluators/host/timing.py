@@ -39,6 +39,10 @@ _MAX_PER_SEGMENT = 1000
 _MAX_CALLS = 6000
 _MAX_SEGMENTS = 1000
 _MAX_WINDOW_S = 2.0
+_MAX_WINDOWS = 64
+"""Of one batch. A window costs some milliseconds of talk, stops and comparisons: where buffers are restored and few of
+them fit the cache, or caches are flushed, it has one call, and hundreds of them would take a hundred times as long as
+the calls themselves. The median of so many is steadier than what differs between processes."""
 _POISONS = 4
 _CLOCK_MONOTONIC, _CLOCK_THREAD = 1, 3
 _PREPARE_S = 30.0
@@ -154,8 +158,12 @@ def sizes_for(bundle: Bundle, call_s: float, *, cold: bool, near_bytes: int = 0)
 def windows_for(
     bundle: Bundle, calls: int, sizes: Sizes, *, rng: np.random.Generator, flush_bytes: int
 ) -> list[Window]:
-    """Windows with at least ``calls`` readings, their entries in random order, none twice before all were once."""
-    entries, left, windows = len(bundle.layout.entries), calls, []
+    """Windows with ``calls`` readings, or as many as :data:`_MAX_WINDOWS` of them hold.
+
+    Their entries are in random order, none twice before all were once.
+    """
+    entries, windows = len(bundle.layout.entries), list[Window]()
+    left = min(calls, _MAX_WINDOWS * sizes.segments)
     order: list[int] = []
     while left > 0:
         segments = min(sizes.segments, left)

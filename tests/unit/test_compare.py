@@ -11,6 +11,7 @@ import pytest
 import tuner
 from tuner.core.errors import SpecError
 from tuner.driver.audit import audit
+from tuner.driver.check import check_spec
 from tuner.driver.options import Options
 from tuner.driver.runs import begin, resume
 from tuner.driver.work.engine import Interruption
@@ -38,6 +39,20 @@ def test_another_compiler_is_timed_and_the_record_stands(scale_spec: SpecWriter,
     assert "nosuch-compiler is not installed" in missing["message"]
     assert "no-such-option" in wrong["message"]
     assert tuner.replay(result.path).clean
+
+
+def test_check_refuses_a_compiler_that_is_not_there_before_a_run_finds_out(scale_spec: SpecWriter) -> None:
+    (spec,) = load_spec(with_compare(scale_spec(), "clang -O1", "nocc -O3"))
+    with pytest.raises(SpecError) as caught:
+        check_spec(spec, faults=False)
+    said = str(caught.value)
+    line = 1 + spec.text[: spec.text.index("nocc")].count("\n")
+    assert f"{spec.path}:{line}:" in said
+    assert "compare: 'nocc -O3' cannot be timed beside the baseline: nocc is not installed" in said
+    assert "take it out of compare" in said
+    (spec,) = load_spec(with_compare(scale_spec(), "clang -O1"))
+    lines = dict(check_spec(spec, faults=False).lines)
+    assert lines["compare"].startswith("clang -O1 builds, ")
 
 
 def test_code_that_computes_something_else_is_not_timed(scale_spec: SpecWriter, tmp_path: Path) -> None:

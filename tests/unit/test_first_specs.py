@@ -42,6 +42,7 @@ SHAPES = {
     "histogram.c": {"data": "n", "bins": "256"},
     "stencil_class.cpp": {"in": "ny, nx", "out": "ny, nx"},
     "particles.cl": {"p": "n, 8"},
+    "pixels.cl": {"src": "n, 4", "dst": "n, 4", "w": "n, 8", "u": "n, 2"},
     "particles.cu": {"particles": "n, 6"},
     "jacobi_rows.c": {"a": "1024, 1024", "b": "1023, 1024"},
 }

@@ -187,6 +187,22 @@ def test_missing_library_is_named() -> None:
         pass
 
 
+def test_calls_that_each_need_a_window_are_few() -> None:
+    """Restored buffers that fill a core's cache: hundreds of windows would take seconds for milliseconds of calls."""
+    text = "void f(float *x, int n) { for (int i = 0; i < n; i++) x[i] += 1.0f; }"
+    task = make_task(text, array("x", role="inout"), scalar("n", "n"), n=400_000)
+    with baseline(task) as (evaluation, build, _):
+        session = evaluation.open(build, resolved(), purpose="confirm", number=1000)
+        try:
+            assert session.verify().status is Status.OK
+            measurement = session.measure(problem=0, calls=500)
+        finally:
+            session.close()
+    assert measurement.status is Status.OK, measurement.message
+    assert measurement.notes["windows"] <= 64
+    assert len(measurement.times_s) >= 64
+
+
 def test_cold_cache_is_slower_than_a_warm_one() -> None:
     task = make_task(SCALE, *SCALE_ARGUMENTS, n=20000)
     cold = replace(task, measure=MeasurePolicy(cache="cold"))

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import made_runs as made
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -28,6 +29,7 @@ from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import Recording, RecordingFile
 from tuner.recorders.recordings.substitute import Verified
+from tuner.recorders.wisdom import Entry, Wisdom
 from tuner.spec.load import load_spec
 
 KERNELS = """__kernel void first(__global int *x) { x[get_global_id(0)] += 1; }
@@ -252,7 +254,7 @@ def test_an_index_that_names_no_run_is_said_so(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     notes: list[str] = []
     assert chosen_runs([Path("a.run"), Path("b.run")], note=notes.append) == [Path("a.run"), Path("b.run")]
-    with pytest.raises(UsageError, match="there is no"):
+    with pytest.raises(UsageError, match="there are no runs in"):
         chosen_runs([tmp_path], note=notes.append)
     index(tmp_path, one="one.yaml", two=None)
     with pytest.raises(UsageError, match="none of the 1 kernels"):
@@ -262,6 +264,45 @@ def test_an_index_that_names_no_run_is_said_so(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "kernels.json").write_text("{}")
     with pytest.raises(UsageError, match="cannot be read"):
         chosen_runs([tmp_path / "kernels.json"], note=notes.append)
+
+
+def test_of_several_runs_those_without_a_gain_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    better = made.made_run(tmp_path / "runs", 30).path
+    same = made.made_run(tmp_path / "others", 1).path
+    notes: list[str] = []
+    assert chosen_runs([better, same], note=notes.append) == [better]
+    assert notes == [f"the kernel of {same} stays as it is: the run claims no gain"]
+    with pytest.raises(UsageError, match="none of the 2 runs claims"):
+        chosen_runs([same, same], note=notes.append)
+    # One alone is for who puts it in place to refuse, in words of its own.
+    assert chosen_runs([same], note=notes.append) == [same]
+
+
+def test_a_wisdom_file_stands_for_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "build" / "work.wisdom.json"
+
+    def written(*runs: str) -> Path:
+        entries = tuple(
+            Entry(device="d", problem={"n": n}, configuration={"A": 1}, speedup=(1.5, 1.4, 1.6), run=run)
+            for n, run in enumerate(runs, 1)
+        )
+        file.parent.mkdir(exist_ok=True)
+        Wisdom(kernel="work", backend="host", source="s", default={"A": 0}, entries=entries).save(file)
+        return file
+
+    with pytest.raises(UsageError, match=r"the run that it comes from, a\.run, is not in tuner-runs or"):
+        chosen_runs([written("a.run")], note=print)
+    (tmp_path / "tuner-runs").mkdir()
+    (tmp_path / "tuner-runs" / "a.run").touch()
+    assert chosen_runs([written("a.run", "a.run")], note=print) == [Path("tuner-runs/a.run")]
+    with pytest.raises(UsageError, match=r"holds no code, and its configurations come from a\.run, b\.run"):
+        chosen_runs([written("a.run", "b.run")], note=print)
+    with pytest.raises(UsageError, match="are all the default's"):
+        chosen_runs([written()], note=print)
 
 
 @pytest.mark.slow
@@ -288,5 +329,11 @@ def test_the_newest_run_of_each_recorded_kernel_is_taken(
     found = chosen_runs([index(tmp_path, work="work.yaml", other="other.yaml")], note=notes.append)
     assert [path.name for path in found] == [runs[1].name]
     assert [note.partition(":")[0] for note in notes] == ["other stays as it is"]
+    elsewhere = tmp_path / "elsewhere"
+    (tmp_path / "tuner-runs").rename(elsewhere)
+    with pytest.raises(UsageError, match="name it as well"):
+        chosen_runs([tmp_path / "kernels.json"], note=notes.append)
+    assert chosen_runs([tmp_path, elsewhere], note=notes.append) == [elsewhere / runs[1].name]
+    assert chosen_runs([elsewhere], note=notes.append) == [elsewhere / runs[1].name]
     help_text = CliRunner().invoke(app, ["ab", "--help"]).output
     assert "RUN" in help_text

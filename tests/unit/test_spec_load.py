@@ -512,3 +512,48 @@ def test_all_that_a_result_depends_on_is_in_the_digest(tmp_path: Path) -> None:
         (changed,) = load_spec(tmp_path / "k.yaml")
         assert changed.digest != first.digest, name
         (tmp_path / name).write_text(texts[name])
+
+
+def test_headers_that_a_macro_names_count(tmp_path: Path) -> None:
+    files = {
+        "k.c": (
+            '#define CHOSEN SIZES // by default\n#define SIZES "sizes.h"\n#include CHOSEN\n#include FORM\n'
+            "void k(float *a) { a[0] = SIZE + PART; }\n"
+        ),
+        "sizes.h": "#define DEEP <deep.h>\n#include DEEP\n",
+        "inc/deep.h": "#define SIZE 4\n",
+        "one.h": "#define PART 1\n",
+        "two.h": "#define PART 2\n",
+        "spec.yaml": (
+            "kernel: {source: k.c, entry: k, include: [inc]}\n"
+            "arguments: [{name: a, dtype: float32, shape: [1], role: output}]\n"
+            "space: {parameters: {FORM: ['\"one.h\"', '\"two.h\"']}}\n"
+        ),
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (spec,) = load_spec(tmp_path / "spec.yaml")
+    assert set(spec.files) == set(files) - {"spec.yaml"}
+    assert not [n for n in spec.notices if "cannot be told" in n]
+    before = spec.digest
+    for name in ("inc/deep.h", "two.h"):
+        (tmp_path / name).write_text(files[name] + "/* changed */\n")
+        (spec,) = load_spec(tmp_path / "spec.yaml")
+        assert spec.digest != before, name
+        before = spec.digest
+
+
+def test_a_header_whose_name_is_pasted_together_is_said_to_be_unseen(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        "#define TEXT(x) #x\n#define FILE(x) TEXT(x)\n#define NAME sizes.h\n"
+        "#include FILE(NAME)\nvoid k(float *a) { a[0] = 4; }\n"
+    )
+    (tmp_path / "sizes.h").write_text("\n")
+    (tmp_path / "spec.yaml").write_text(
+        "kernel: {source: k.c, entry: k}\narguments: [{name: a, dtype: float32, shape: [1], role: output}]\n"
+    )
+    (spec,) = load_spec(tmp_path / "spec.yaml")
+    assert any(
+        n.startswith("k.c: FILE is included, and which file that is cannot be told") for n in spec.notices
+    )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from tuner.cli.waiting import baseline_runs
+from tuner.core.types import MeasurePolicy
 
 __all__ = ["Figures", "clock", "sparkline"]
 
@@ -15,9 +19,15 @@ FREE = ("duplicate", "pruned")
 
 
 class Figures:
-    """Feed it every event of a run; read the attributes."""
+    """Feed it every event of a run; read the attributes.
 
-    def __init__(self) -> None:
+    Args:
+        limit_s: what a call of the kernel as given may take.
+    """
+
+    def __init__(self, limit_s: float = MeasurePolicy().limit_s) -> None:
+        self._limit_s = limit_s
+        self._begun_s = time.monotonic()
         self.name = ""
         self.backend = ""
         self.device = ""
@@ -92,6 +102,7 @@ class Figures:
         self._stage(body, "timing")
 
     def _stage(self, body: Mapping[str, Any], stage: str) -> None:
+        self._begun_s = time.monotonic()
         if body.get("trial") in self.in_flight:
             self.in_flight[body["trial"]] = stage
 
@@ -155,6 +166,20 @@ class Figures:
 
     def _on_end(self, body: Mapping[str, Any]) -> None:
         self.phase = "done"
+
+    def waits(self) -> str:
+        """What is waited for before anything is timed; empty from then on, and before the run has begun."""
+        if self.total or not self.name or self.phase != "starting":
+            return ""
+        return (
+            "compiling the kernel as given"
+            if self.in_flight.get(0) == "compiling"
+            else baseline_runs(self._limit_s)
+        )
+
+    def waited_s(self) -> float:
+        """Seconds since the display, or the step that is waited for, has begun."""
+        return time.monotonic() - self._begun_s
 
     def done(self) -> float:
         """Share of the budget that is spent, 0 to 1, by whichever limit is nearer."""

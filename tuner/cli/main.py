@@ -1,28 +1,24 @@
-"""``tuner`` and ``tune``: parse, call, print. An error that a user can cause is one line on stderr."""
+"""``tuner`` and ``tune``: parse, call, print."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tuner.cli import building, looking, recording
+from tuner.cli.process import EXIT_INTERRUPTED, run_and_exit, stop_cleanly
 from tuner.core.errors import TunerError, UsageError
 
 __all__ = ["main", "main_tune"]
 
 EXIT_BASELINE = 3
 EXIT_DIFFERENCE = 4
-EXIT_INTERRUPTED = 130
 
 RUNS = Path("tuner-runs")
 """Where runs are kept unless said otherwise."""
@@ -121,7 +117,7 @@ def tune(
             "note: --resume goes on with the budget, seed, strategy and models of the record", file=sys.stderr
         )
     interruption = Interruption()
-    _stop_cleanly(interruption)
+    stop_cleanly(interruption)
     results = tune_all(
         loaded,
         options,
@@ -156,10 +152,20 @@ def check(
 ) -> None:
     """Validate a spec, count its space, build and verify its baseline, test the verification; changes nothing."""
     from tuner.cli import text
+    from tuner.cli.waiting import Stages, baseline_runs
     from tuner.driver.check import check_spec
     from tuner.spec.load import load_spec
 
-    reports = [check_spec(loaded, faults=faults) for loaded in load_spec(spec)]
+    reports = []
+    for loaded in load_spec(spec):
+        said = {
+            "build": "building",
+            "baseline": baseline_runs(loaded.task.measure.limit_s),
+            "time": "timing the kernel as given",
+            "faults": "planting faults (--no-faults leaves them out)",
+        }
+        with Stages(loaded.name, said) as stages:
+            reports.append(check_spec(loaded, faults=faults, stage=stages.begin))
     if as_json:
         objects = [r.to_json() for r in reports]
         print(json.dumps(objects[0] if len(objects) == 1 else {"checks": objects}))
@@ -325,87 +331,12 @@ def schema() -> None:
     print(schema_text(), end="")
 
 
-def _stop_cleanly(interruption: Any) -> None:
-    """The first Ctrl-C ends the run at the next event; a second one ends the process at once."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        interruption.set()
-        print("\nending; press Ctrl-C again to end at once (both can be resumed)", file=sys.stderr)
-        signal.signal(signal.SIGINT, _end_at_once)
-
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
-
-
-def _end_at_once(number: int, frame: FrameType | None) -> None:
-    # Every process that was started dies with this one, and what is committed is on disk.
-    if sys.stderr.isatty():
-        print("\x1b[?25h", end="", file=sys.stderr, flush=True)
-    os._exit(EXIT_INTERRUPTED)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command ``tuner``."""
     # OpenBLAS and OpenMP threads would disturb timing and make proposals depend on the machine's core count.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    try:
-        given = None if arguments is None else list(arguments)
-        status = app(args=given, prog_name="tuner", standalone_mode=False)
-        if sys.stdout is not None:
-            # What cannot be written is said here; at the interpreter's end it would be a traceback.
-            sys.stdout.flush()
-    except TunerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_status)
-    except typer.Exit as ended:
-        sys.exit(ended.exit_code)
-    except KeyboardInterrupt:
-        print("interrupted; --resume goes on from the last event", file=sys.stderr)
-        sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except OSError as error:
-        # What the layers below expect they name themselves; this is a path of the command line that cannot be used.
-        if error.filename is None:
-            _unwritable(error)
-        print(f"error: {error.filename}: {error.strerror}; name another place", file=sys.stderr)
-        sys.exit(2)
-    except UnicodeEncodeError as error:
-        if "surrogates" not in error.reason:
-            raise
-        print(
-            "error: a path has a name that is not UTF-8 in this locale; rename it, or set LC_ALL=C.UTF-8",
-            file=sys.stderr,
-        )
-        sys.exit(2)
-    except Exception as error:
-        _usage(error)
-        raise
-    sys.exit(status if isinstance(status, int) else 0)
-
-
-def _unwritable(error: OSError) -> None:
-    """What is printed went to a full disk: said once, and not again when the interpreter empties its buffers."""
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-        raise error
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    print(
-        f"error: the output, or a file, cannot be written: {error.strerror}; free some space or raise the limit",
-        file=sys.stderr,
-    )
-    sys.exit(2)
-
-
-def _usage(error: Exception) -> None:
-    """Mistakes on the command line come as click's own exceptions, whose class depends on typer's version."""
-    show_error = getattr(error, "show", None)
-    if callable(show_error) and hasattr(error, "exit_code"):
-        show_error()
-        sys.exit(2)
+    run_and_exit(app, arguments)
 
 
 def main_tune() -> None:

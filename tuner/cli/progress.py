@@ -22,10 +22,14 @@ from rich.table import Table
 from rich.text import Text
 
 from tuner.cli.figures import Figures, clock, sparkline
+from tuner.cli.waiting import FIRST_S, Heartbeat
+from tuner.core.types import MeasurePolicy
 
 __all__ = ["LiveProgress", "PlainProgress", "progress"]
 
 REDRAW_S = 0.25
+REDRAW_AGAIN_S = 1.0
+"""Between two frames while there are no events."""
 PLAIN_S = 10.0
 WIDEST = 100
 """Columns of the panel."""
@@ -42,17 +46,29 @@ STYLES = {
 }
 
 
-def progress() -> LiveProgress | PlainProgress:
-    """What stderr can show: a panel needs a terminal that can move its cursor."""
+LIMIT_S = MeasurePolicy().limit_s
+
+
+def progress(limit_s: float = LIMIT_S) -> LiveProgress | PlainProgress:
+    """What stderr can show: a panel needs a terminal that can move its cursor.
+
+    Args:
+        limit_s: what a call of the kernel as given may take.
+    """
     console = Console(stderr=True)
-    return LiveProgress(console) if console.is_terminal and not console.is_dumb_terminal else PlainProgress()
+    if console.is_terminal and not console.is_dumb_terminal:
+        return LiveProgress(console, limit_s=limit_s)
+    return PlainProgress(limit_s=limit_s)
 
 
 class LiveProgress:
     """A panel that redraws itself on a terminal, at any width it is given, and goes away when the run is over."""
 
-    def __init__(self, console: Console | None = None) -> None:
-        self._figures = Figures()
+    def __init__(self, console: Console | None = None, *, limit_s: float = LIMIT_S) -> None:
+        self._figures = Figures(limit_s)
+        self._heartbeat: Heartbeat | None = None
+        # Held while one of the two threads draws; the handler of a signal may come to the one that has it.
+        self._lock = threading.RLock()
         self._console = console or Console(stderr=True)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._frame = _Frame()
@@ -65,11 +81,14 @@ class LiveProgress:
         self._live.start()
         if threading.current_thread() is threading.main_thread():
             self._former = signal.signal(signal.SIGWINCH, self._on_resize)
+        self._heartbeat = Heartbeat(self._beat, REDRAW_AGAIN_S).__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.__exit__(kind, error, trace)
         if self._former is not None:
             signal.signal(signal.SIGWINCH, self._former)
             self._former = None
@@ -80,22 +99,30 @@ class LiveProgress:
     def event(self, kind: str, body: Mapping[str, Any]) -> None:
         """Redraws at most four times a second: drawing costs time that the run needs."""
         self._figures.take(kind, body)
+        if self._heartbeat is not None and not self._figures.waits():
+            self._heartbeat.stop()
         now = time.monotonic()
         if now - self._drawn_s >= REDRAW_S:
             self._drawn_s = now
             self._draw()
 
+    def _beat(self) -> None:
+        """While nothing is timed yet the clock goes on, and a step that is short of events is seen."""
+        if self._figures.waits():
+            self._draw()
+
     def _draw(self) -> None:
         """Draws until the terminal was not resized meanwhile: a signal's handler may come at any point of it."""
         self._wanted = True
-        while self._wanted and not self._drawing:
-            self._drawing = True
-            try:
-                self._wanted = False
-                columns = self._console.width
-                self._show(_Frame(panel(self._figures, columns), columns))
-            finally:
-                self._drawing = False
+        with self._lock:
+            while self._wanted and not self._drawing:
+                self._drawing = True
+                try:
+                    self._wanted = False
+                    columns = self._console.width
+                    self._show(_Frame(panel(self._figures, columns), columns))
+                finally:
+                    self._drawing = False
 
     def _show(self, frame: _Frame) -> None:
         """Takes away what a narrower terminal has wrapped of the frame that stands, then draws."""
@@ -142,22 +169,40 @@ def _cuts_lines() -> bool:
 class PlainProgress:
     """A line now and then, where stderr is not a terminal."""
 
-    def __init__(self) -> None:
-        self._figures = Figures()
+    def __init__(self, *, limit_s: float = LIMIT_S) -> None:
+        self._figures = Figures(limit_s)
         self._printed_s = time.monotonic()
+        self._said = False
+        self._heartbeat: Heartbeat | None = None
 
     def __enter__(self) -> PlainProgress:
+        self._heartbeat = Heartbeat(self._beat, FIRST_S / 10).__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        return None
+        if self._heartbeat is not None:
+            self._heartbeat.__exit__(kind, error, trace)
+
+    def _beat(self) -> None:
+        """While nothing is timed yet there are no events to print at."""
+        waits, now = self._figures.waits(), time.monotonic()
+        again_s = PLAIN_S if self._said else 0.0
+        if waits and self._figures.waited_s() >= FIRST_S and now - self._printed_s >= again_s:
+            self._printed_s, self._said = now, True
+            print(
+                f"{self._figures.name}: {waits}, {self._figures.waited_s():.0f} s so far",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def event(self, kind: str, body: Mapping[str, Any]) -> None:
         """Prints on a change of phase and every ten seconds."""
         before = self._figures.phase
         self._figures.take(kind, body)
+        if self._heartbeat is not None and not self._figures.waits():
+            self._heartbeat.stop()
         now = time.monotonic()
         if self._figures.phase != before or now - self._printed_s >= PLAIN_S:
             self._printed_s = now
@@ -251,6 +296,9 @@ def _now(figures: Figures) -> Text:
     if figures.phase in ("choosing", "confirming"):
         return Text(f"{figures.phase}: fresh process {figures.finals} of about {figures.finals_wanted}")
     workers = "1 compile worker" if figures.workers == 1 else f"{figures.workers} compile workers"
+    waits = figures.waits()
+    if waits:
+        return Text(f"{waits}, {figures.waited_s():.0f} s so far")
     text = Text(f"{figures.phase}, {workers}")
     stages = Counter(figures.in_flight.values())
     for stage, count in stages.items():

@@ -20,7 +20,7 @@ __all__ = ["add_commands"]
 Runs = Annotated[
     list[Path],
     typer.Argument(
-        help="Run records, or the folder of an application's recorded kernels.",
+        help="Run records, folders of them, the folder of an application's recorded kernels, or wisdom files.",
         metavar="RUN",
         show_default=False,
     ),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tuner.driver.check import CheckReport
     from tuner.driver.doctor import Finding
     from tuner.driver.outcome.devices import DeviceShare
+    from tuner.driver.outcome.failures import Failure
     from tuner.driver.outcome.result import Correspondence, Lineage
     from tuner.driver.outcome.savings import Savings
     from tuner.driver.plan.ablation import Worth
@@ -80,9 +81,20 @@ def print_result(result: Result) -> None:
         _print_devices(summary.devices)
     counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)
     print(f"  trials     {summary.trials['total']}: {counts}")
+    for failure in summary.failures:
+        print(f"             {_failure(failure)}")
     print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s")
     if outcome.path is not None:
         print(f"  record     {outcome.path}")
+
+
+def _failure(failure: Failure) -> str:
+    """The commonest reason of a status, in one line."""
+    share = "" if failure.alike == failure.count else f" {failure.alike} of {failure.count}"
+    message = " ".join(failure.message.split()) or "no reason was given"
+    line = f"{failure.status.value}{share}: {message}"
+    where = f" (trial {failure.trial})"
+    return line + where if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…{where}"
 
 
 def _print_devices(shares: Sequence[DeviceShare]) -> None:

@@ -62,7 +62,7 @@ def tune_all(
         for spec in specs
         for fleet in fleets(spec, executor, ray_address)
     ):
-        display = progress()
+        display = progress(member.spec.task.measure.limit_s)
         result = tune_spec(
             member.spec,
             member.options,
@@ -136,7 +136,7 @@ def _tune_shared(
         shares = given
         listed = ", ".join(f"{m.spec.name} {s.weight:.0%}" for m, s in zip(members, shares, strict=True))
         print(f"note: one budget is shared by expected gain; parts of the time: {listed}", file=sys.stderr)
-    displays = [progress() for _ in members]
+    displays = [progress(m.spec.task.measure.limit_s) for m in members]
 
     def turn(number: int) -> AbstractContextManager[Any]:
         return displays[number]

@@ -76,7 +76,9 @@ class Session(Protocol):
         ...
 
     def measure(self, *, problem: int, calls: int) -> Measurement:
-        """Times one batch of at least ``calls`` calls of one problem and checks every set's output.
+        """Times one batch of ``calls`` calls of one problem and checks every set's output.
+
+        More may come, and fewer (64 at least) where each call costs far more than it takes.
 
         A wrong output makes the measurement's status ``wrong_result``.
         """

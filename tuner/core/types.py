@@ -217,11 +217,13 @@ class MeasurePolicy:
     """How a candidate is timed: ``cache`` is ``warm`` or ``cold``.
 
     ``bytes`` and ``operations`` are what one call has to move and to compute at least, by the user's word; ``None``
-    where nothing was said.
+    where nothing was said. ``limit_s`` is the longest that a call of the kernel as given may take, in seconds; what a
+    candidate may take follows from what that one took.
     """
 
     cache: str = "warm"
     threads: int = 1
+    limit_s: float = 120.0
     bytes: Expression | None = None
     operations: Expression | None = None
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.core import statistics
+from tuner.core.errors import SpecError
 from tuner.core.protocols import Backend, Evaluation
-from tuner.core.types import BASELINE, BuildRequest, Status
+from tuner.core.types import BASELINE, BuildRequest, Resolved, Status
 from tuner.driver.faults import FaultReport, plant_faults
 from tuner.driver.state.bounds import disproves, light_of
 from tuner.driver.work.environment import check_flags
@@ -18,9 +20,11 @@ from tuner.search import registry as searchers
 from tuner.spaces.source.regions import read_program
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
+from tuner.spec.yaml_places import read_yaml
 
-__all__ = ["CheckReport", "check_spec"]
+__all__ = ["STAGES", "CheckReport", "check_spec"]
 
+STAGES = ("build", "baseline", "time", "faults")
 TIMED_CALLS = 5
 MISSED_SHOWN = 5
 
@@ -50,13 +54,20 @@ class CheckReport:
         }
 
 
-def check_spec(spec: LoadedSpec, *, backend: Backend | None = None, faults: bool = True) -> CheckReport:
+def check_spec(
+    spec: LoadedSpec,
+    *,
+    backend: Backend | None = None,
+    faults: bool = True,
+    stage: Callable[[str], None] = lambda _: None,
+) -> CheckReport:
     """Checks one kernel's spec.
 
     Args:
         spec: of one kernel.
         backend: instead of the spec's by name.
         faults: also plant faults in the baseline to see whether the verification catches them.
+        stage: told of each step as it begins: one of :data:`STAGES`.
 
     Raises:
         SpecError: the spec cannot be run as it is.
@@ -75,7 +86,7 @@ def check_spec(spec: LoadedSpec, *, backend: Backend | None = None, faults: bool
     report.lines.append(("device", str(environment.get("device", ""))))
     evaluation = backend.prepare(spec.task_with(seed=spec.search.seed), workers=1)
     try:
-        _check_baseline(report, spec, space, evaluation, backend, faults=faults)
+        _check_baseline(report, spec, space, evaluation, backend, faults=faults, stage=stage)
     finally:
         evaluation.close()
     return report
@@ -110,7 +121,9 @@ def _check_baseline(
     backend: Backend,
     *,
     faults: bool,
+    stage: Callable[[str], None],
 ) -> None:
+    stage("build")
     resolved = space.resolve(space.default())
     request = BuildRequest(trial=BASELINE, variant=spec.task.kernel.variant, resolved=resolved)
     (build,) = evaluation.build([request])
@@ -118,6 +131,8 @@ def _check_baseline(
         return _fail(report, f"does not build: {build.message}")
     report.lines.append(("baseline", f"builds, {len(build.code):,} bytes of object code"))
     report.lines += list(evaluation.remarks(build, resolved).items())
+    _check_compare(report, spec, evaluation, resolved)
+    stage("baseline")
     baseline = evaluation.set_baseline(build, resolved)
     if baseline.status is not Status.OK:
         return _fail(report, f"does not verify ({baseline.status}): {baseline.message}")
@@ -126,6 +141,7 @@ def _check_baseline(
         ("reference", f"{baseline.reference}; the baseline's largest absolute error: {errors or 'none'}")
     )
     report.warnings += [str(w) for w in baseline.notes.get("warnings", [])]
+    stage("time")
     session = evaluation.open(build, resolved, purpose="search", number=0)
     medians = list[float]()
     try:
@@ -150,6 +166,7 @@ def _check_baseline(
         session.close()
     _describe_light(report, spec, backend, medians)
     if faults:
+        stage("faults")
         found = plant_faults(
             evaluation,
             build,
@@ -161,6 +178,20 @@ def _check_baseline(
         )
         _describe_faults(report, found)
     return None
+
+
+def _check_compare(report: CheckReport, spec: LoadedSpec, evaluation: Evaluation, resolved: Resolved) -> None:
+    """That every compiler of ``compare`` is there and builds the kernel: a run says so only at its end."""
+    for number, words in enumerate(spec.compare):
+        command = shlex.join(words)
+        build = evaluation.build_with(words, resolved)
+        if build.status is not Status.OK:
+            raise SpecError(
+                f"compare: {command!r} cannot be timed beside the baseline: {build.message}",
+                "install it or mend its flags, or take it out of compare",
+                place=read_yaml(spec.text, spec.path).place(("compare", number)),
+            )
+        report.lines.append(("compare", f"{command} builds, {len(build.code):,} bytes of object code"))
 
 
 def _one_size(spec: LoadedSpec) -> str:

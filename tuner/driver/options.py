@@ -96,6 +96,7 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
         ablate=search.ablate,
         **{
             "timely": True,
+            "unseen": True,
             "simplest": True,
             "simpler": SIMPLER,
             "confirm_width": CONFIRM_WIDTH,

@@ -11,6 +11,7 @@ from tuner.core.errors import TunerError
 from tuner.core.types import Status
 from tuner.driver.audit import AuditReport, audit
 from tuner.driver.outcome.by_problem import gains
+from tuner.driver.outcome.failures import FAILURES
 from tuner.report.costs import costs
 from tuner.report.follow import Follower
 from tuner.report.importance import importance
@@ -28,16 +29,6 @@ TEXT_LONGEST = 60_000
 
 FIRST_MESSAGES = 5
 """Messages shown of each kind of failure."""
-
-FAILURES = (
-    Status.BUILD_ERROR,
-    Status.WRONG_RESULT,
-    Status.CRASHED,
-    Status.TIMED_OUT,
-    Status.OUT_OF_RESOURCES,
-    Status.REFUSED,
-    Status.LOST,
-)
 
 
 def collect(

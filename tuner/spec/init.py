@@ -73,7 +73,9 @@ def first_spec(kernel_file: str | Path, *, entry: str | None = None) -> FirstSpe
         model = KernelModel(source=path.name, entry=entry or "kernel")
         sources = read_sources(model, view, folder_reader(folder), str(folder))
     except SpecError as error:
-        raise UsageError(error.message, error.hint) from None
+        # There is no spec yet that a path could be relative to.
+        hint = error.hint if error.hint.startswith("did you mean") or path.exists() else "check the path"
+        raise UsageError(error.message, hint) from None
     reader = SourceReader(files=sources.variant.files, language=language, folder=str(folder))
     text = sources.variant.files[0].text
     reader = _with_missing(reader, text)

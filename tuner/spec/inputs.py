@@ -89,7 +89,11 @@ def make_task(
         problems=problems,
         verify=verify,
         measure=MeasurePolicy(
-            cache=measure.cache, threads=measure.threads, bytes=measure.bytes, operations=measure.operations
+            cache=measure.cache,
+            threads=measure.threads,
+            limit_s=measure.limit_s,
+            bytes=measure.bytes,
+            operations=measure.operations,
         ),
         launch=launch,
         seed=model.search.seed,

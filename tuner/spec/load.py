@@ -274,6 +274,7 @@ class _Loader:
             evolves=evolves(model, sources.language),
             notices=(
                 *make_notices(model, sources.language),
+                *(sources.notices if self.live else ()),
                 *passless,
                 *(workload.notices if workload else ()),
                 *(doubts(task, tunables) if self.live else ()),

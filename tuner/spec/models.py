@@ -229,6 +229,8 @@ class MeasureModel(_Model):
     """Whether buffers are touched or flushed before each call."""
     threads: Annotated[int, Field(ge=1, le=4096)] = 1
     """Threads that the kernel starts; with several wall time decides."""
+    limit_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = 120.0
+    """Seconds that a call of the kernel as given may take at most; a candidate's limit follows from what it takes."""
     bytes: Arithmetic | None = None
     """Bytes that one call has to read and write at least; a candidate faster than that allows is refused."""
     operations: Arithmetic | None = None
@@ -367,7 +369,8 @@ class SpecModel(_Model):
     verify: VerifyModel = VerifyModel()
     measure: MeasureModel = MeasureModel()
     compare: list[Annotated[str, Field(min_length=1)]] = []
-    """Compilers with flags that are timed beside the baseline, for example `gcc -O3 -march=native`."""
+    """Compilers with flags that are timed beside the baseline, for example `gcc -O3 -march=native`; `tuner check`
+    refuses one that does not build the kernel here."""
     search: SearchModel = SearchModel()
     objective: Annotated[
         tuple[str, ...], PlainValidator(read_objectives), WithJsonSchema(OBJECTIVE_SCHEMA)

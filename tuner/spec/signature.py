@@ -20,7 +20,17 @@ from tuner.core.types import Source, Value
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 
-__all__ = ["DTYPES", "CType", "Function", "Node", "SourceReader", "first_value", "floating_scalars", "walk"]
+__all__ = [
+    "DTYPES",
+    "UNSIGNED",
+    "CType",
+    "Function",
+    "Node",
+    "SourceReader",
+    "first_value",
+    "floating_scalars",
+    "walk",
+]
 
 Node = dict[str, Any]
 """One node of clang's JSON syntax tree."""
@@ -56,6 +66,14 @@ DTYPES: Mapping[str, tuple[str, ...]] = {
     "unsigned long long": ("uint64",),
 }
 """Dtypes that agree with a C type on x86-64 Linux; the first is the usual one."""
+
+UNSIGNED = {
+    "uchar": "unsigned char",
+    "ushort": "unsigned short",
+    "uint": "unsigned int",
+    "ulong": "unsigned long",
+}
+"""OpenCL's names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +209,9 @@ class SourceReader:
             for tree in self._trees(f"{_PROBE}{number}", extra=line):
                 kind = tree.get("type", {})
                 text = kind.get("desugaredQualType", kind.get("qualType", alias))
-                known[alias] = (_bare(text), _width(text))
+                base = _bare(text)
+                # What an alias of a vector stands for keeps OpenCL's own names of its elements.
+                known[alias] = (UNSIGNED.get(base, base), _width(text))
         return known
 
     def _run(self, words: Sequence[str], extra: str) -> tuple[int, str, str]:

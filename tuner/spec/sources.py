@@ -6,13 +6,14 @@ Reads through a function that it is handed, so that a run record can stand in fo
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from tuner.core.types import Source, Variant
 from tuner.evaluators.opencl.module import SPIRV, SUFFIX, module_text
+from tuner.spec.includes import read_headers
 from tuner.spec.models import KernelModel
 from tuner.spec.yaml_places import View, closest
 
@@ -22,8 +23,6 @@ Reader = Callable[[str], str]
 """Gives the text of a file named relative to the spec; raises ``OSError`` or ``UnicodeDecodeError``."""
 
 _MAX_BYTES = 16 << 20
-_MAX_HEADERS = 500
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 _LANGUAGES = {
     ".c": "c",
     ".cc": "c++",
@@ -47,12 +46,14 @@ class Sources:
         files: all texts read, by their names relative to the spec.
         include: folders of headers, also those that sources in other folders need.
         language: of the first source.
+        notices: about headers that cannot be told.
     """
 
     variant: Variant
     files: Mapping[str, str] = field(repr=False)
     include: tuple[str, ...]
     language: str
+    notices: tuple[str, ...] = ()
 
 
 def folder_reader(folder: Path) -> Reader:
@@ -86,7 +87,7 @@ def language_of(name: str) -> str | None:
 
 
 def read_sources(model: KernelModel, view: View, read: Reader, folder: str) -> Sources:
-    """Reads a kernel's sources and the headers that they include with quotes.
+    """Reads a kernel's sources and the headers that they include.
 
     Args:
         model: which files.
@@ -109,10 +110,10 @@ def read_sources(model: KernelModel, view: View, read: Reader, folder: str) -> S
             raise view.error(path, f"two sources are called {PurePosixPath(name).name!r}", "rename one")
         files[name] = _read(name, path, view, read, folder)
     sources = list(files)
-    quoted = _add_headers(files, model.include, read)
+    headers = read_headers(files, model.include, read, macros=_macros(view.data))
     first_folder = posixpath.dirname(model.source)
     compiled = [Source(name=PurePosixPath(name).name, text=files[name]) for name in sources]
-    for name in quoted:
+    for name in headers.quoted:
         # Headers of other folders are found through -I: all files of a variant lie in one folder.
         if posixpath.dirname(name) == first_folder and language_of(name) is None:
             compiled.append(Source(name=PurePosixPath(name).name, text=files[name]))
@@ -123,6 +124,10 @@ def read_sources(model: KernelModel, view: View, read: Reader, folder: str) -> S
         files=files,
         include=(*model.include, *extra),
         language=language,
+        notices=tuple(
+            f"{unseen} is included, and which file that is cannot be told: a change of it goes unseen"
+            for unseen in headers.unseen
+        ),
     )
 
 
@@ -149,31 +154,14 @@ def _beside(name: str, folder: str) -> list[str]:
         return []
 
 
-def _add_headers(files: dict[str, str], include: Sequence[str], read: Reader) -> list[str]:
-    """Adds what is included and can be read; clang says what it misses.
-
-    In angle brackets stands what lies in a folder of ``include``, without which a changed header would go unseen, or
-    what the compiler and the system bring, which is not read.
-
-    Returns:
-        Names of the headers that were found by an include in quotes.
-    """
-    named, quoted = set(files), list[str]()
-    waiting = list(files)
-    while waiting and len(files) < _MAX_HEADERS:
-        current = waiting.pop()
-        for in_quotes, in_brackets in _INCLUDE.findall(files[current]):
-            folders = (posixpath.dirname(current), "", *include) if in_quotes else include
-            for folder in folders:
-                name = posixpath.normpath(posixpath.join(folder, in_quotes or in_brackets))
-                if name not in files:
-                    try:
-                        files[name] = read(name)
-                    except (OSError, ValueError):
-                        continue
-                    waiting.append(name)
-                if in_quotes and name not in named:
-                    named.add(name)
-                    quoted.append(name)
-                break
-    return quoted
+def _macros(data: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Parameters whose values are texts: a macro of that name may stand for a header."""
+    space = data.get("space")
+    parameters = space.get("parameters") if isinstance(space, Mapping) else None
+    found: dict[str, list[str]] = {}
+    for name, given in parameters.items() if isinstance(parameters, Mapping) else ():
+        values = given.get("values") if isinstance(given, Mapping) else given
+        texts = [v for v in values if isinstance(v, str)] if isinstance(values, list) else []
+        if texts:
+            found[str(name)] = texts
+    return found

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tuner.spec.signature import DTYPES
+from tuner.spec.signature import DTYPES, UNSIGNED
 
 __all__ = ["Structure", "structure"]
 
@@ -25,12 +25,6 @@ _MEMBER = re.compile(
 )
 _NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<extents>(?:\s*\[\s*\w+\s*\])*)$")
 _VECTOR = re.compile(r"(char|uchar|short|ushort|int|uint|long|ulong|half|float|double)(2|3|4|8|16)$")
-_UNSIGNED = {
-    "uchar": "unsigned char",
-    "ushort": "unsigned short",
-    "uint": "unsigned int",
-    "ulong": "unsigned long",
-}
 _QUALIFIERS = re.compile(r"\b(?:const|volatile|struct|signed(?=\s+\w)|__restrict__|mutable)\b")
 _DEEPEST = 8
 
@@ -129,7 +123,7 @@ class _Reader:
             return _Layout(kind, 1, 1)
         vector = _VECTOR.match(kind)
         if vector and self._language in ("opencl", "cuda"):
-            return self._vector(_UNSIGNED.get(vector[1], vector[1]), int(vector[2]))
+            return self._vector(UNSIGNED.get(vector[1], vector[1]), int(vector[2]))
         if kind in _FIXED:
             return _Layout(_FIXED[kind], 1, 1)
         body = self._body(kind)

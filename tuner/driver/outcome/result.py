@@ -12,6 +12,7 @@ from tuner.core import statistics
 from tuner.core.canonical import canonical_json
 from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.outcome.devices import DeviceShare, device_shares
+from tuner.driver.outcome.failures import Failure, failures
 from tuner.driver.outcome.savings import Savings, savings
 from tuner.driver.outcome.unconfirmed import Unconfirmed, why_unconfirmed
 from tuner.driver.plan.ablation import Worth, worths
@@ -138,6 +139,7 @@ class Summary:
         simplest: the trial that looked faster than the best and could not be told apart, as
             :func:`tuner.driver.plan.simplest.passed_over` says it.
         ablation: what each setting and each pass of the winner is worth, where that was measured.
+        failures: the commonest reason of each status with which trials failed.
         devices: what each of several devices did; empty where there was one.
         rivals: what simpler searches reached with the same budget, where they were asked for.
         baseline_s, best_s: seconds of one call with 95% interval (weighted geometric mean over problems).
@@ -169,6 +171,7 @@ class Summary:
     rivals: tuple[Mapping[str, Any], ...] = ()
     simplest: Mapping[str, Any] | None = None
     ablation: tuple[Worth, ...] = ()
+    failures: tuple[Failure, ...] = ()
     devices: tuple[DeviceShare, ...] = ()
     unconfirmed: Unconfirmed | None = None
 
@@ -222,6 +225,7 @@ class Summary:
             "cost_model": None if self.savings is None else self.savings.to_json(),
             **({"simplest": dict(self.simplest)} if self.simplest else {}),
             **({"ablation": [w.to_json() for w in self.ablation]} if self.ablation else {}),
+            **({"failures": [f.to_json() for f in self.failures]} if self.failures else {}),
             **({"devices": [d.to_json() for d in self.devices]} if self.devices else {}),
             **({"baselines": [dict(r) for r in self.rivals]} if self.rivals else {}),
         }
@@ -299,6 +303,7 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         rivals=tuple((state.start or {}).get("rivals", ())),
         simplest=passed_over(state) if improved else None,
         ablation=worths(state),
+        failures=failures(state.trials.values()),
         devices=device_shares(state),
         unconfirmed=why_unconfirmed(state),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,8 @@ class Unconfirmed:
     """What stood between a candidate that looked faster and a claim.
 
     Attributes:
-        reason: ``baseline`` or ``candidates`` (failed on inputs that the search had not seen), ``time``.
+        reason: ``baseline`` or ``candidates`` (failed on inputs that the search had not seen), ``unseen`` (faster on
+            inputs that it has met before alone), ``time``.
         text: what happened, and what to do about it.
         processes: of each side that were timed to confirm.
         pair_s: seconds that one process of each side took; ``None`` where none was timed.
@@ -63,6 +64,8 @@ def why_unconfirmed(state: RunState) -> Unconfirmed | None:
         said = "the kernel as given failed on inputs that the search had not seen"
         cure = "it has to give the same on every run of these inputs to be compared with"
         return _made("baseline", f"{said}{_of(own)}: {cure}", state)
+    if state.verdict is not None and "unseen" in state.verdict:
+        return _made("unseen", _of_unseen(state.verdict), state)
     if state.verdict is None:
         count = len(state.finalists)
         which = "the candidate" if count == 1 else f"all {count} candidates"
@@ -87,6 +90,14 @@ def _of(failed: Sequence[FinalSample]) -> str:
         return ""
     first = failed[0]
     return f" ({first.status.value}: {first.message})" if first.message else f" ({first.status.value})"
+
+
+def _of_unseen(verdict: Mapping[str, Any]) -> str:
+    part, speedup = min(1.0, verdict["unseen"][0]), verdict["speedup"][0]
+    return (
+        f"the candidate is {speedup:.2f} times faster on inputs that it has met before, but {part:.0%} of that is gone "
+        "on new ones, as where results are kept between calls or the processor learns its branches"
+    )
 
 
 def _pair_s(samples: Sequence[FinalSample]) -> float | None:

@@ -13,7 +13,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Status
-from tuner.driver.plan import ablation, comparison, evolving, simplest
+from tuner.driver.plan import ablation, comparison, evolving, simplest, unseen
 from tuner.driver.plan.actions import Action, Decide, Final, Finished
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import ENOUGH_PAIRS, RunState
@@ -158,12 +158,24 @@ def _confirm(state: RunState, chosen: int) -> Action:
     if verdict.interval is None or processes < settings.confirm_least:
         return Decide(kind="verdict", body=_verdict_body("not_confirmed", processes=processes))
     claim = "none" if verdict.claim == "extend" and (looks or done < wanted) else verdict.claim
-    body = _verdict_body(claim, processes=processes)
+    gone = _gone(state, chosen) if claim in ("improved", "negligible") else None
+    body = _verdict_body(claim if gone is None else "not_confirmed", processes=processes)
+    if gone is not None:
+        body["unseen"] = list(gone)
     body["speedup"] = [verdict.interval.value, verdict.interval.low, verdict.interval.high]
     for name, values in (("baseline_s", baseline), ("candidate_s", candidate)):
         interval = statistics.mean_interval(values)
         body[name] = [interval.value, interval.low, interval.high]
     return Decide(kind="verdict", body=body)
+
+
+def _gone(state: RunState, chosen: int) -> tuple[float, float] | None:
+    """What new inputs take away of a gain, where that is too much."""
+    if not state.settings.unseen:
+        return None
+    samples = [s for s in state.finals["confirm"] if _ok(s)]
+    baseline, candidate = ([s for s in samples if s.trial == n] for n in (BASELINE, chosen))
+    return unseen.missing(baseline, candidate, state.settings.weights)
 
 
 def _verdict_body(claim: str, *, processes: int) -> dict[str, Any]:

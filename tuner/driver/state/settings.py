@@ -196,6 +196,7 @@ class RunSettings:
         ablate: whether a confirmed winner is taken apart at the end: ``auto`` with at most one process for three
             evaluations, ``full`` for as long as there is time, ``off``.
         timely: whether choosing ends while confirming still has the time that it needs.
+        unseen: whether a gain has to be there on inputs that a candidate has not met before.
         simplest: whether among finalists that cannot be told apart the one that changes least wins.
         simpler: proposals at the end of the search, at most, that are the best candidate with less changed.
         shared: a budget that other runs share; ``evaluations`` is then all of it.
@@ -228,6 +229,7 @@ class RunSettings:
     priced: bool = False
     recall: bool = False
     timely: bool = False
+    unseen: bool = False
     simplest: bool = False
     simpler: int = 0
     objectives: tuple[str, ...] = ("time",)
@@ -252,6 +254,7 @@ class RunSettings:
             ("ranked", False),
             ("priced", False),
             ("timely", False),
+            ("unseen", False),
             ("confirm_width", 0.0),
             ("confirm_growth", 3),
             ("ablate", "off"),

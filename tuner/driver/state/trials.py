@@ -10,7 +10,7 @@ from tuner.core.types import Configuration, Proposal, Stage, Status
 from tuner.driver.state.judged import Judged
 from tuner.driver.state.lineage import ORIGINAL
 
-__all__ = ["FinalSample", "TrialState", "pack_text", "proposal_from_json", "proposal_to_json"]
+__all__ = ["FinalSample", "Look", "TrialState", "pack_text", "proposal_from_json", "proposal_to_json"]
 
 LONG_TEXT = 256
 """Strings longer than this (pipelines) are kept once, as blobs."""
@@ -114,10 +114,23 @@ class TrialState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One problem in one process: a call on the sets that its batch repeated, and the mean of calls on new ones.
+
+    ``slack_s`` is what a single call may take longer on this kind of device for reasons of its own.
+    """
+
+    seen_s: float
+    fresh_s: float
+    slack_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FinalSample:
     """One fresh process while choosing or confirming: the median of each problem, or why there is none.
 
-    ``waited_s`` is the part of ``cost_s`` in which other tuners on the machine had the device.
+    ``waited_s`` is the part of ``cost_s`` in which other tuners on the machine had the device; ``looks`` has for each
+    problem what new inputs took, where that was measured.
     """
 
     trial: int
@@ -127,3 +140,4 @@ class FinalSample:
     cost_s: float
     waited_s: float = 0.0
     message: str = ""
+    looks: Mapping[int, Look] = field(default_factory=dict)

@@ -67,9 +67,11 @@ const changedCard = (data) => {
 const sureCard = (data) => {
   const a = data.answer, lines = [];
   const ran = a.workloads.length > 0;
-  if (a.processes && ran) lines.push(`Confirmed apart from the search: candidate and baseline ran in ${a.processes} fresh processes each, in random order, on inputs that the search never saw.`);
+  if (a.processes && ran) lines.push(`${a.claim === "not_confirmed" ? "Measured" : "Confirmed"} apart from the search: candidate and baseline ran in ${a.processes} fresh processes each, in random order, on inputs that the search never saw.`);
   if (a.measured) lines.push(`The interval, ${factor(a.measured[1])} to ${factor(a.measured[2])}, is a t interval over processes on the log ratio of their medians${a.looks > 1 ? ", after one extension" : ""}.`);
-  if (a.claim === "not_confirmed" && data.ended) lines.push("A claim needs four processes of each side that work, so no gain is claimed.");
+  const why = data.result.unconfirmed && data.result.unconfirmed.reason;
+  if (why === "unseen") lines.push("In each of these processes both sides were also called once on inputs that came after the timed ones. A claim needs the gain there too.");
+  else if (a.claim === "not_confirmed" && data.ended) lines.push("A claim needs four processes of each side that work, so no gain is claimed.");
   const less = a.improved && data.result.simplest;
   if (less) lines.push(`Trial ${less.trial} looked as fast or faster when the best was chosen (the best took ${less.ratio.toFixed(3)} times as long) and could not be told apart from it; it changes ${less.changes.fastest} settings, passes and edits, the best ${less.changes.best}.`);
   const expected = { baseline: "the baseline's", float64: "those of the kernel in float64", recording: "what the application computed" };

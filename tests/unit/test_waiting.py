@@ -1,0 +1,83 @@
+"""What a person sees while a kernel that does not end is waited for, and what its limit does."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import run_tuner
+
+EVER = """
+void ever(const float *a, float *b, int n)
+{
+    volatile int go = 1;
+    while (go) { }
+    for (int i = 0; i < n; i++) b[i] = a[i];
+}
+"""
+
+SPEC = """\
+kernel: {source: ever.c, entry: ever}
+problem: {n: 1000}
+arguments:
+  - {name: a, dtype: float32, shape: [n]}
+  - {name: b, dtype: float32, shape: [n], role: output}
+  - {name: n, dtype: int32, value: n}
+measure: {limit_s: 6}
+search: {budget: {evaluations: 2}}
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    (tmp_path / "ever.c").write_text(EVER)
+    (tmp_path / "ever.yaml").write_text(SPEC)
+    return tmp_path / "ever.yaml"
+
+
+@pytest.mark.parametrize("words", [["check"], ["tune", "--no-library"]])
+def test_what_is_waited_for_is_said_before_the_limit(spec: Path, words: list[str]) -> None:
+    ran = run_tuner(words[0], "ever.yaml", *words[1:], cwd=spec.parent)
+    waits = "waiting for the kernel as given, of which a call may take 6 s (measure.limit_s in the spec), "
+    assert ran.stderr.startswith(f"ever: {waits}"), ran.stderr
+    assert ran.returncode == 3
+    assert "no end within 6 s in n=1000, given; measure.limit_s allows more" in ran.stdout + ran.stderr
+
+
+def test_a_terminal_sees_the_seconds_go_by(spec: Path) -> None:
+    parent, child = pty.openpty()
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "from tuner.cli.main import main; main()",
+            "tune",
+            "ever.yaml",
+            "--no-library",
+        ],
+        cwd=spec.parent,
+        stdin=child,
+        stdout=child,
+        stderr=child,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    )
+    os.close(child)
+    seen = b""
+    while True:
+        try:
+            piece = os.read(parent, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(parent)
+    assert process.wait(30) == 3
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
+    assert "waiting for the kernel as given" in text
+    assert len(set(re.findall(r"(\d) s so far", text))) >= 3, text
