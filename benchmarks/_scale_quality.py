@@ -40,7 +40,13 @@ class Quality:
 
 
 def compare(
-    folder: Path, *, strategy: str, devices: int, seeds: int, evaluations: int, only: Sequence[str] = ()
+    folder: Path,
+    *,
+    strategy: str,
+    devices: int,
+    seeds: Sequence[int],
+    evaluations: int,
+    only: Sequence[str] = (),
 ) -> list[Quality]:
     """Best times found with one device and with many at equal evaluations.
 
@@ -48,7 +54,7 @@ def compare(
         folder: of recorded spaces.
         strategy: a searcher.
         devices: of the many.
-        seeds: 0, 1, …; the same for both.
+        seeds: the same for both; a change is to be judged by others than those that it was chosen by.
         evaluations: of each search.
         only: names of spaces; empty: all.
     """
@@ -57,8 +63,8 @@ def compare(
         case = load_case(path)
         if only and case.name not in only:
             continue
-        ones = [math.log(_best(case, strategy, 1, seed, evaluations)) for seed in range(seeds)]
-        many = [math.log(_best(case, strategy, devices, seed, evaluations)) for seed in range(seeds)]
+        ones = [math.log(_best(case, strategy, 1, seed, evaluations)) for seed in seeds]
+        many = [math.log(_best(case, strategy, devices, seed, evaluations)) for seed in seeds]
         apart = [m - o for m, o in zip(many, ones, strict=True)]
         middle, half = float(np.mean(apart)), _half(apart)
         found.append(

@@ -8,7 +8,7 @@ Search quality at equal evaluations is taken over recorded spaces in simulated t
 
     pip install 'remix-tuner[ray]'
     python benchmarks/scale.py [--devices 1,4,16,64] [--evaluation-ms 50] [--trials 40] [--kills 10] [--json]
-    python benchmarks/scale.py --quality --spaces DIR [--in-flight 16] [--seeds 20]
+    python benchmarks/scale.py --quality --spaces DIR [--in-flight 16] [--seeds 20] [--first-seed 0] [--only NAME,…]
 """
 
 from __future__ import annotations
@@ -273,6 +273,8 @@ def main() -> None:
     arguments.add_argument("--spaces", type=Path)
     arguments.add_argument("--in-flight", type=int, default=16)
     arguments.add_argument("--seeds", type=int, default=20)
+    arguments.add_argument("--first-seed", type=int, default=0)
+    arguments.add_argument("--only", default="", help="spaces of --quality, with commas; all when left out")
     arguments.add_argument("--strategy", default="surrogate", help="of --quality")
     arguments.add_argument("--evaluations", type=int, default=100)
     given = arguments.parse_args()
@@ -283,8 +285,9 @@ def main() -> None:
             given.spaces,
             strategy=given.strategy,
             devices=given.in_flight,
-            seeds=given.seeds,
+            seeds=range(given.first_seed, given.first_seed + given.seeds),
             evaluations=given.evaluations,
+            only=[name for name in given.only.split(",") if name],
         )
         head = ["space", "one device", f"{given.in_flight} devices", "ratio", "95% interval"]
         rows = [

@@ -184,6 +184,8 @@ class Posterior:
         self._lower = np.zeros((room, room))
         self._known = np.empty((room, candidates.shape[1]))
         self._variance = np.full(len(candidates), hyper.size, dtype=np.float32)
+        self._left: Singles = self._variance
+        self._believed = 0
         self.count = 0
 
     def begin(self, columns: Floats, rough: NDArray[np.bool_]) -> None:
@@ -199,6 +201,7 @@ class Posterior:
         self._half[:count] = half
         self._variance -= np.einsum("ij,ij->j", half, half)
         self.count = count
+        self.forget()
 
     def add(self, column: Floats, rough: bool = False) -> None:
         """One more observation at ``[columns]``."""
@@ -216,33 +219,63 @@ class Posterior:
         self._lower[count, count] = pivot
         self._known[count] = point
         self.count = count + 1
+        self.forget()
 
     def keep(self, rows: NDArray[np.intp]) -> None:
         """Drops all candidates but these."""
         self._scaled, self._lengths = self._scaled[rows], self._lengths[rows]
         self._half, self._variance = self._half[:, rows], self._variance[rows]
+        self.forget()
 
-    def believing(self, columns: Floats) -> Floats:
-        """Deviations at the candidates as if these points had come out at their means; changes nothing."""
-        count, variance = self.count, self._variance
-        for column in columns:
-            self.add(column)
-        deviation = self._deviation()
-        self.count, self._variance = count, variance
-        return deviation
+    def believe(self, columns: Floats) -> None:
+        """Takes ``[k, columns]`` for observed, beside those of before; an observation or :meth:`forget` ends it."""
+        first, points = self.count + self._believed, columns * self._rates
+        end = first + len(points)
+        row = self._solve(self._kernel(self._known[:first], points), first)
+        own = self._kernel(points, points) + self._noise * np.eye(len(points)) - row.T @ row
+        lower = np.linalg.cholesky(own)
+        fresh = self._towards(points) - row.T.astype(np.float32) @ self._half[:first]
+        fresh = solve_triangular(lower.astype(np.float32), fresh, lower=True, check_finite=False)
+        self._half[first:end] = fresh
+        self._left = self._left - np.einsum("ij,ij->j", fresh, fresh)
+        self._lower[first:end, :first], self._lower[first:end, first:end] = row.T, lower
+        self._known[first:end] = points
+        self._believed += len(points)
 
-    def predict(self, targets: Floats) -> tuple[Floats, Floats]:
-        """Mean and standard deviation at the candidates, given a target for each observation in order."""
+    def forget(self) -> None:
+        """Nothing is believed any more."""
+        self._believed, self._left = 0, self._variance
+
+    def expected(self, targets: Floats) -> Floats:
+        """Means at the points that are believed, of observations alone."""
+        weights, middle = self._weights(targets)
+        return np.asarray(middle + self._lower[self._beyond, : self.count] @ weights)
+
+    def predict(self, targets: Floats, apart: Floats | None = None) -> tuple[Floats, Floats]:
+        """Mean and standard deviation at the candidates.
+
+        Args:
+            targets: for each observation in order.
+            apart: how far what is believed is from its mean; nothing when left out.
+        """
         weights, middle = self._weights(targets)
         mean = weights.astype(np.float32) @ self._half[: self.count]
-        return middle + mean.astype(np.float64), self._deviation()
+        if apart is not None:
+            mean += self._moved(apart).astype(np.float32) @ self._half[self._beyond]
+        return middle + mean.astype(np.float64), np.sqrt(np.maximum(self._left, 1e-8)).astype(np.float64)
 
-    def predict_at(self, columns: Floats, targets: Floats) -> tuple[Floats, Floats]:
+    def predict_at(
+        self, columns: Floats, targets: Floats, apart: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Mean and standard deviation at other points, ``[n, columns]``."""
         weights, middle = self._weights(targets)
-        half = self._solve(self._kernel(self._known[: self.count], columns * self._rates))
+        total = self.count + self._believed
+        half = self._solve(self._kernel(self._known[:total], columns * self._rates), total)
         variance = self._size - np.einsum("ij,ij->j", half, half)
-        return middle + weights @ half, np.sqrt(np.maximum(variance, 1e-8))
+        mean = weights @ half[: self.count]
+        if apart is not None:
+            mean += self._moved(apart) @ half[self.count :]
+        return middle + mean, np.sqrt(np.maximum(variance, 1e-8))
 
     def coefficients(self, targets: Floats, known: Floats, centre: float, spread: float) -> Floats:
         """How much each of some given columns says of the targets, ``[k]``, by generalised least squares.
@@ -263,16 +296,23 @@ class Posterior:
         left = given.T @ given + weight * np.eye(given.shape[1])
         return np.asarray(np.linalg.solve(left, given.T @ solved[:, 0] + weight * centre))
 
-    def _deviation(self) -> Floats:
-        return np.sqrt(np.maximum(self._variance, 1e-8)).astype(np.float64)
+    @property
+    def _beyond(self) -> slice:
+        """Rows of what is believed."""
+        return slice(self.count, self.count + self._believed)
+
+    def _moved(self, apart: Floats) -> Floats:
+        own = self._lower[self._beyond, self._beyond]
+        return np.asarray(solve_triangular(own, apart, lower=True, check_finite=False))
 
     def _weights(self, targets: Floats) -> tuple[Floats, float]:
         both = self._solve(np.column_stack([targets, np.ones(len(targets))]))
         middle = float(both[:, 0] @ both[:, 1] / (both[:, 1] @ both[:, 1]))
         return both[:, 0] - middle * both[:, 1], middle
 
-    def _solve(self, right: Floats) -> Floats:
-        lower = self._lower[: self.count, : self.count]
+    def _solve(self, right: Floats, count: int | None = None) -> Floats:
+        count = self.count if count is None else count
+        lower = self._lower[:count, :count]
         return np.asarray(solve_triangular(lower, right, lower=True, check_finite=False))
 
     def _kernel(self, left: Floats, right: Floats) -> Floats:

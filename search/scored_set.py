@@ -35,7 +35,8 @@ _SAMPLED = 2_048
 _TRAINED = 512
 _FITTED = 192
 _LEAST = 4
-_BELIEVED = 32
+_BELIEVED = 64
+_HALFWAY = 0.5
 _HOPELESS = 1e-3
 _ALONE = 30
 _SURE = 100
@@ -190,6 +191,7 @@ class ScoredSet:
         self._posteriors: tuple[Posterior, ...] = ()
         self._feasibility: Feasibility
         self._known: list[tuple[float, ...]] = []
+        self._believed: list[Point] = []
         self.told = 0
 
     def begin(self, placed: Placed) -> None:
@@ -218,7 +220,8 @@ class ScoredSet:
         self.told = len(placed)
 
     def tell(self, observation: Observation, point: Point) -> None:
-        """One more observation."""
+        """One more observation; nothing is believed any more."""
+        self.forget()
         rows = self._domain.array([point])
         if observation.score is not None:
             column = self._features.encode(rows)[0]
@@ -229,22 +232,35 @@ class ScoredSet:
         self._feasibility.add(self._positions(rows)[0], observation.score is None)
         self.told += 1
 
-    def values(self, believed: Sequence[Point] = (), weighted: Sequence[float] = (1.0,)) -> Floats:
+    def believe(self, points: Sequence[Point]) -> None:
+        """Points on their way, beside those of before: others than these and those near them are worth more now."""
+        fresh = list(points)[: _BELIEVED - len(self._believed)]
+        if not fresh:
+            return
+        columns = self._features.encode(self._domain.array(fresh))
+        for posterior in self._posteriors:
+            posterior.believe(columns)
+        self._believed += fresh
+
+    def forget(self) -> None:
+        """Nothing is on its way."""
+        for posterior in self._posteriors:
+            posterior.forget()
+        self._believed = []
+
+    def values(self, weighted: Sequence[float] = (1.0,)) -> Floats:
         """Logarithm of expected improvement times chance at every candidate, averaged over the models.
 
         Args:
-            believed: points on their way; others than these and those beside them are worth more now.
             weighted: of the objectives, time first.
         """
         targets, multiples = self._targets(weighted)
         remaining, beside = self._remaining(targets, multiples), self._at @ multiples
         chances, best = self._feasibility.chances(), float(targets.min())
-        known = self._features.encode(self._domain.array(believed[-_BELIEVED:])) if believed else None
         each = []
         for posterior in self._posteriors:
-            mean, deviation = posterior.predict(remaining)
-            if known is not None:
-                deviation = posterior.believing(known)
+            apart = self._apart(posterior, targets, remaining, multiples)
+            mean, deviation = posterior.predict(remaining, apart)
             each.append(_worth(mean + beside, deviation, best, chances))
         return _averaged(each)
 
@@ -257,9 +273,23 @@ class ScoredSet:
         columns = self._features.encode(rows)
         each = []
         for posterior in self._posteriors:
-            mean, deviation = posterior.predict_at(columns, remaining)
+            apart = self._apart(posterior, targets, remaining, multiples)
+            mean, deviation = posterior.predict_at(columns, remaining, apart)
             each.append(_worth(mean + beside, deviation, best, chances))
         return _averaged(each)
+
+    def _apart(
+        self, posterior: Posterior, targets: Floats, remaining: Floats, multiples: Floats
+    ) -> Floats | None:
+        """How far from its mean is what is on its way: halfway to the middle of what is known.
+
+        It was chosen for looking good, so it comes out worse than it looked. Taken at its mean it would leave those
+        beside it as attractive as before, and all that are proposed meanwhile would go the same way.
+        """
+        if not self._believed:
+            return None
+        beside = self._sources.expected(self._domain.array(self._believed)) @ multiples
+        return _HALFWAY * (float(np.median(targets)) - beside - posterior.expected(remaining))
 
     def _targets(self, weighted: Sequence[float]) -> tuple[Floats, Floats]:
         scores = scalarised(self._known, weighted)

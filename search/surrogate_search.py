@@ -141,15 +141,15 @@ class SurrogateSearcher(SearcherBase):
         pipeline: str | None,
         weighted: tuple[float, ...],
     ) -> list[Proposal]:
-        believed = self._running()
+        model.believe(self._running())
         elite = self._elite(_ELITE, weighted)
         local = [] if model.whole else self._local(elite, rng, pipeline)
-        beside = model.values_at(local, weighted) if local else np.zeros(0)
         proposals: list[Proposal] = []
         taken: set[Point] = set()
         running = Counter(str(p.note.get("how")) for p in self.history.pending.values())
         while len(proposals) < count:
-            values = np.concatenate([model.values(believed, weighted), beside])
+            beside = model.values_at(local, weighted) if local else np.zeros(0)
+            values = np.concatenate([model.values(weighted), beside])
             how, ranked = self._move(running), list[tuple[Point, float]]()
             if how == _BESIDE:
                 near = np.where(self._near(elite[:_CENTRES], model.points, local), values, -np.inf)
@@ -162,8 +162,10 @@ class SurrogateSearcher(SearcherBase):
             rivals = tuple((self.domain.configuration(p, pipeline), v) for p, v in ranked[1:])
             proposals.append(self._proposal(point, pipeline, {"how": how, "value": value}, rivals))
             taken.add(point)
-            believed.append(point)
             running[how] += 1
+            if len(proposals) < count:
+                model.believe([point])
+        model.forget()
         return proposals
 
     def _move(self, running: Mapping[str, int]) -> str:
