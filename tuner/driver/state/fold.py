@@ -47,6 +47,7 @@ def _apply_start(state: RunState, _: int | None, body: Mapping[str, Any]) -> Non
     proposal = proposal_from_json(body["baseline"], state._blob)
     state.trials[BASELINE] = TrialState(number=BASELINE, proposal=proposal)
     state.queue = [BASELINE]
+    state.turns.begin(state.queue)
     evolution = state.settings.evolution
     state.stock.grows = state.settings.stocked and evolution is None
     original = VariantState(number=ORIGINAL, trials=[BASELINE])
@@ -76,6 +77,7 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
             number=number, proposal=proposal, variant=own.number, asked_s=asked_s
         )
         state.queue.append(number)
+        state.turns.begin((number,))
         own.trials.append(number)
     if state.settings.ranked:
         state.fit_s += float(body["ask_s"])
@@ -104,6 +106,7 @@ def _take_proposals(state: RunState, body: Mapping[str, Any]) -> None:
         number = body["first"] + offset
         state.trials[number] = TrialState(number=number, proposal=proposal_from_json(value, state._blob))
         state.queue.append(number)
+        state.turns.begin((number,))
         own.trials.append(number)
 
 
@@ -129,6 +132,7 @@ def _apply_judge(state: RunState, _: int | None, body: Mapping[str, Any]) -> Non
     }
     for number, one in judged.items():
         state.trials[number].judged[body["stage"]] = one
+    state.turns.judged(judged)
     state.judgings[body["stage"]] = body
     state.fit_s += float(body["cost_s"])
     if body["stage"] != Stage.ASK:
@@ -148,6 +152,8 @@ def _apply_build(state: RunState, number: int | None, body: Mapping[str, Any]) -
     # Of builds side by side the first bears what all took.
     trial.built_s = state.passed_s
     trial.stage = Stage.BUILD
+    new = body["status"] == Status.OK and state.keys.get(body["key"], number) == number
+    state.turns.built(number, body["key"], plain=new and number != BASELINE and not trial.judged)
 
 
 def _apply_baseline(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
@@ -158,7 +164,7 @@ def _apply_baseline(state: RunState, _: int | None, body: Mapping[str, Any]) -> 
 def _apply_verify(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
     state.trials[number].verify = body
-    state.away.discard(number)
+    state.turns.answered(number)
     state.trials[number].ran_s += state.passed_s
     if number == BASELINE:
         state.prepared_s += state.passed_s
@@ -196,6 +202,7 @@ def _apply_lane_lost(state: RunState, _: int | None, body: Mapping[str, Any]) ->
     for number in lane.trials:
         state.back(state.trials[number])
         state.trials[number].set_back()
+        state.turns.built(number, state.trials[number].build_key, plain=False)
     lane.trials = []
     state.stock.count(state.lanes.values())
     if state.final_lane == lane.number:
@@ -237,8 +244,10 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
         _evaluated(state, trial, lane)
     if body["again"]:
         trial.forget()
+        state.turns.begin((number,))
         return
     state.queue.remove(number)
+    state.turns.ended(number)
     state.finished.append(number)
     own = state.variants[trial.variant]
     own.finish(number, trial.score, duplicate=trial.status is Status.DUPLICATE)
@@ -251,8 +260,10 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
     if trial.status not in (Status.DUPLICATE, Status.PRUNED):
         state.evaluations += 1
         state.tried += trial.status is not Status.LOST
-        if trial.build is not None and trial.build["key"]:
-            state.keys.setdefault(trial.build["key"], number)
+        key = trial.build_key
+        if key and key not in state.keys:
+            state.keys[key] = number
+            state.turns.known(key)
     if trial.rounds and lane is not None:
         lane.since_control += 1
     elif trial.rounds:
@@ -364,6 +375,7 @@ def _apply_resume(state: RunState, _: int | None, body: Mapping[str, Any]) -> No
 def _apply_abandoned(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
     state.trials[number].forget()
+    state.turns.begin((number,))
 
 
 _APPLY = {

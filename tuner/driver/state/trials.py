@@ -91,6 +91,11 @@ class TrialState:
     placed_s: float = 0.0
     series: tuple[float, ...] | None = None
 
+    @property
+    def build_key(self) -> str:
+        """What code it was built to; empty where it is not built."""
+        return "" if self.build is None else str(self.build["key"])
+
     def forget(self) -> None:
         """Starts over: what an unfinished attempt found does not count."""
         self.build = None
