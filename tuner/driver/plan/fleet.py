@@ -267,4 +267,4 @@ def _demand(state: RunState, ready: int) -> int:
             return 0
         return sum(lane.room for lane in state.lanes.values() if lane.usable) + stock.spare - ready
     room = max(0, stock.room - state.turns.seated)
-    return 0 if ready - room > stock.spare // 2 else room + stock.spare - ready
+    return 0 if ready - room > stock.low else room + stock.spare - ready

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.core.types import BASELINE, Stage, Status
-from tuner.driver.state import evolution
+from tuner.driver.state import devices, evolution
 from tuner.driver.state.advice import Advice
 from tuner.driver.state.bounds import disproves
 from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.evolution import dismiss, judge, outclassed, reduced, review
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.judged import KEEP, PASS, Judged
-from tuner.driver.state.lanes import Lane
 from tuner.driver.state.lineage import ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import RunSettings
@@ -50,6 +49,7 @@ def _apply_start(state: RunState, _: int | None, body: Mapping[str, Any]) -> Non
     state.turns.begin(state.queue)
     evolution = state.settings.evolution
     state.stock.grows = state.settings.stocked and evolution is None
+    state.stock.follows = state.settings.stock_follows
     original = VariantState(number=ORIGINAL, trials=[BASELINE])
     if evolution is not None:
         original.digest, original.structure = body["variant"]["digest"], body["variant"]["structure"]
@@ -74,7 +74,7 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
         proposal = proposal_from_json(value, state._blob)
         asked_s = float(body.get("ask_s", 0.0)) / len(body["proposals"])
         state.trials[number] = TrialState(
-            number=number, proposal=proposal, variant=own.number, asked_s=asked_s
+            number=number, proposal=proposal, variant=own.number, asked_s=asked_s, proposed_s=state.clock_s
         )
         state.queue.append(number)
         state.turns.begin((number,))
@@ -152,6 +152,8 @@ def _apply_build(state: RunState, number: int | None, body: Mapping[str, Any]) -
     # Of builds side by side the first bears what all took.
     trial.built_s = state.passed_s
     trial.stage = Stage.BUILD
+    if not trial.attempt:
+        state.stock.built(state.clock_s - trial.proposed_s)
     new = body["status"] == Status.OK and state.keys.get(body["key"], number) == number
     state.turns.built(number, body["key"], plain=new and number != BASELINE and not trial.judged)
 
@@ -190,42 +192,6 @@ def _apply_control(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
         state.controls.append(tuple(body["medians_s"]))
 
 
-def _apply_lane(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    lane = Lane(number=body["lane"], device=body["device"], node=body.get("node", ""))
-    state.lanes[lane.number] = lane
-    state.stock.count(state.lanes.values())
-
-
-def _apply_lane_lost(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    lane = state.lanes[body["lane"]]
-    lane.alive, lane.lost = False, body.get("reason", "")
-    for number in lane.trials:
-        state.back(state.trials[number])
-        state.trials[number].set_back()
-        state.turns.built(number, state.trials[number].build_key, plain=False)
-    lane.trials = []
-    state.stock.count(state.lanes.values())
-    if state.final_lane == lane.number:
-        # Samples of two devices do not go together: what was begun on this one begins anew on another.
-        state.final_lane = None
-        purpose = "choose" if state.chosen is None else "confirm"
-        state.finals[purpose], state.verdict, state.verdicts = [], None, 0
-        state.compared = []
-        if state.dissection is not None:
-            state.dissection.weighed.clear()
-
-
-def _apply_place(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
-    assert number is not None
-    trial = state.trials[number]
-    trial.rival, trial.placed_s = body["rival"], state.clock_s
-    state.placed(trial, body["lane"])
-
-
-def _apply_settle(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    state.final_lane = body["lane"]
-
-
 def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
     trial = state.trials[number]
@@ -241,7 +207,7 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
         state.light_disproved = True
     lane = None if trial.lane is None else state.lanes[trial.lane]
     if lane is not None:
-        _evaluated(state, trial, lane)
+        devices.evaluated(state, trial, lane)
     if body["again"]:
         trial.forget()
         state.turns.begin((number,))
@@ -274,19 +240,6 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
         best = None if state.best is None else state.trials[state.best].score
         if best is None or trial.score < best:
             state.best = number
-
-
-def _evaluated(state: RunState, trial: TrialState, lane: Lane) -> None:
-    lane.ended(trial.number, trial.placed_s, state.clock_s)
-    state.back(trial)
-    said = trial.verify or {}
-    state.stock.evaluated(
-        lane,
-        state.lanes.values(),
-        idle_s=said.get("idle_s", 0.0),
-        busy_s=said.get("busy_s", 0.0),
-        asked_s=trial.asked_s,
-    )
 
 
 def _apply_share(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
@@ -380,6 +333,7 @@ def _apply_abandoned(state: RunState, number: int | None, body: Mapping[str, Any
 
 _APPLY = {
     **evolution.APPLY,
+    **devices.APPLY,
     "start": _apply_start,
     "ask": _apply_ask,
     "remarks": _apply_remarks,
@@ -394,10 +348,6 @@ _APPLY = {
     "verify": _apply_verify,
     "samples": _apply_samples,
     "control": _apply_control,
-    "lane": _apply_lane,
-    "lane_lost": _apply_lane_lost,
-    "place": _apply_place,
-    "settle": _apply_settle,
     "share": _apply_share,
     "trial": _apply_trial,
     "stop": _apply_stop,

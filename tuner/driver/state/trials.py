@@ -64,8 +64,8 @@ class TrialState:
     """What is known of one trial.
 
     ``rounds`` holds for each racing round the ``samples`` event's measurements; ``series`` is what others are raced
-    against once it has ended, kept since it follows from them. ``asked_s``, ``built_s`` and ``ran_s`` are what
-    proposing, building and running it took of the run's time.
+    against once it has ended, kept since it follows from them. ``proposed_s`` is the run's clock when it was proposed;
+    ``asked_s``, ``built_s`` and ``ran_s`` are what proposing, building and running it took of the run's time.
     """
 
     number: int
@@ -73,6 +73,7 @@ class TrialState:
     variant: int = ORIGINAL
     attempt: int = 0
     asked_s: float = 0.0
+    proposed_s: float = 0.0
     built_s: float = 0.0
     ran_s: float = 0.0
     build: Mapping[str, Any] | None = None

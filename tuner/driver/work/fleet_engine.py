@@ -165,6 +165,9 @@ class FleetEngine(Engine):
 
     def _take_reply(self) -> bool:
         """Takes in a model's reply, or that the time for one is over; false where neither is so."""
+        # Nobody else asks models, and this is looked for in every round.
+        if self.state.settings.evolution is None:
+            return False
         events, blobs = self._desk.arrived()
         if not events:
             awaited = [action for action in effects(self.state) if isinstance(action, Await)]
