@@ -190,7 +190,7 @@ def _event(blobs: set[str], previous: bytes, seq: int, row: tuple[Any, Any, Any,
     if not canonical:
         yield Finding(check="body", message=f"the body of event {seq} is not canonical JSON", seq=seq)
         return
-    for missing in sorted(content.references(text, parsed) - blobs):
+    for missing in sorted(content.references(text) - blobs):
         message = f"event {seq} names the blob {missing}, which is not there"
         yield Finding(check="missing_blob", message=message, seq=seq, blob=missing)
 

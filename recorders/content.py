@@ -14,7 +14,7 @@ import hashlib
 import math
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tuner.core.canonical import canonical_json
@@ -40,9 +40,12 @@ REFERENCE = "blob:"
 """How a body names a blob: a text of this and 64 hexadecimal digits, and nothing else."""
 
 _KIND = re.compile(r"[a-z][a-z0-9_./-]*")
-_HEX = re.compile(r"[0-9a-f]{64}")
-_IN_TEXT = re.compile(r'"blob:[0-9a-f]{64}"')
+_IN_TEXT = re.compile(r'(?<!\\)"blob:([0-9a-f]{64})"(?!:)')
+"""A reference in canonical JSON: neither a key nor part of a longer text, whose quotes have backslashes."""
+_BEGIN = f'"{REFERENCE}'
 _INTEGER_LIMIT = 1 << 63
+_TEXT = frozenset({str})
+_PLAIN = frozenset({int, float, str, bool, type(None)})
 _ZLIB_LEVEL = 3
 _WORTH_PACKING = 0.9
 
@@ -79,7 +82,7 @@ def encode_body(kind: str, body: Mapping[str, Any]) -> str:
         RecordError: for what JSON cannot give back: NaN, infinities, keys that are not text, other types,
             lone surrogates, nesting beyond the interpreter's limit. The message says where in the body.
     """
-    if not isinstance(body, Mapping):
+    if not isinstance(body, dict | Mapping):
         raise RecordError(f"the body of a {kind!r} event is {type(body).__name__}", "give a mapping")
     plain = dict(body)
     try:
@@ -107,16 +110,9 @@ def _quoted(value: str | int | None) -> str:
     return canonical_json(value)
 
 
-def references(text: str, body: Any) -> set[str]:
-    """The digests of the blobs that a body names.
-
-    Args:
-        text: the body's JSON; searched first, since most bodies name none.
-        body: the same, parsed.
-    """
-    if _IN_TEXT.search(text) is None:
-        return set()
-    return {value[len(REFERENCE) :] for value in _texts(body) if _is_reference(value)}
+def references(text: str) -> set[str]:
+    """The digests of the blobs that a body names; ``text`` is its canonical JSON."""
+    return set(_IN_TEXT.findall(text)) if _BEGIN in text else set()
 
 
 def pack(data: bytes) -> tuple[bool, bytes]:
@@ -149,32 +145,18 @@ def unpack(packed: bool, stored: bytes, size_bytes: int) -> bytes:
     return data
 
 
-def _is_reference(value: str) -> bool:
-    return value.startswith(REFERENCE) and _HEX.fullmatch(value, len(REFERENCE)) is not None
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _texts(item)
-
-
 def _keys_are_text(value: Any) -> bool:
     # json turns 1, True and None into texts without a word, so that a reader would see another body.
     # Most of what is in a body is numbers, and this is asked for every event.
     items = value
     if isinstance(value, dict):
-        for key in value:
-            if not isinstance(key, str):
-                return False
+        if not _TEXT.issuperset(map(type, value)) and not all(isinstance(key, str) for key in value):
+            return False
         items = value.values()
-    nested = [item for item in items if isinstance(item, (dict, list, tuple))]
-    return not nested or all(map(_keys_are_text, nested))
+    if _PLAIN.issuperset(map(type, items)):
+        return True
+    nested = [item for item in items if type(item) not in _PLAIN]
+    return all(_keys_are_text(item) for item in nested if isinstance(item, (dict, list, tuple)))
 
 
 def _culprit(value: Any, where: str = "body", depth: int = 0) -> tuple[str, str] | None:

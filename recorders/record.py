@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tuner.core.canonical import digest, from_json
+from tuner.core.canonical import digest, from_canonical, from_json
 from tuner.core.errors import AuditError, RecordError
 from tuner.recorders import content, store
 from tuner.recorders.failures import os_failure, sqlite_failure
@@ -25,6 +25,7 @@ from tuner.recorders.lock import WriterLock
 __all__ = ["Event", "Head", "Recorded", "RunRecord"]
 
 _PAGE = 500
+_NOTHING = contextlib.nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,38 +192,36 @@ class RunRecord:
                 the record stays usable.
         """
         connection = self._appending()
-        kinds = [content.check_kind(event.kind) for event in events]
-        trials = [content.check_trial(event.trial) for event in events]
-        texts = [content.encode_body(kind, event.body) for kind, event in zip(kinds, events, strict=True)]
-        bodies = [from_json(text) for text in texts]
-        given = _by_digest(blobs)
-        needed = set().union(*map(content.references, texts, bodies)) - given.keys()
-        rows: list[tuple[int, str, int | None, str, bytes]] = []
-        with contextlib.nullcontext() if self._grouped else store.transaction(connection, self._path):
-            for key in sorted(needed):
-                if not _holds(connection, key):
-                    raise RecordError(
-                        f"an event names the blob {key}, which is not recorded", "append it as well"
-                    )
+        checked = [
+            (
+                kind := content.check_kind(e.kind),
+                content.check_trial(e.trial),
+                content.encode_body(kind, e.body),
+            )
+            for e in events
+        ]
+        given = _by_digest(blobs) if blobs else {}
+        with _NOTHING if self._grouped else store.transaction(connection, self._path):
+            for *_, text in checked:
+                self._check_references(text, given)
             for key, data in given.items():
                 if not _holds(connection, key):
                     packed, stored = content.pack(data)
                     row = (bytes.fromhex(key), len(data), packed, stored)
                     connection.execute("INSERT INTO blob VALUES (?, ?, ?, ?)", row)
             seq, previous = self._ahead or _head(connection)
-            for kind, trial, text in zip(kinds, trials, texts, strict=True):
+            rows, recorded = [], []
+            for kind, trial, text in checked:
                 seq += 1
                 previous = content.link(previous, seq, kind, trial, text)
                 rows.append((seq, kind, trial, text, previous))
+                recorded.append(Recorded(seq, kind, from_canonical(text), trial, previous.hex()))
             self._unwritten += rows
             if not self._grouped:
                 self._write()
             # Kept no longer than a transaction: an interrupt between its commit and a note of it would break the chain.
             self._ahead = (seq, previous) if self._grouped else None
-        return [
-            Recorded(seq, kind, body, trial, value.hex())
-            for (seq, kind, trial, _, value), body in zip(rows, bodies, strict=True)
-        ]
+        return recorded
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
@@ -345,6 +344,13 @@ class RunRecord:
         if not self._lock.mine:
             raise RecordError(f"{self._path} belongs to the parent process", "append from there")
         return self._connection
+
+    def _check_references(self, text: str, given: Mapping[str, bytes]) -> None:
+        for key in sorted(content.references(text) - given.keys()):
+            if not _holds(self._appending(), key):
+                raise RecordError(
+                    f"an event names the blob {key}, which is not recorded", "append it as well"
+                )
 
     def _write(self) -> None:
         rows, self._unwritten = self._unwritten, []

@@ -138,6 +138,8 @@ class Parameter:
     def find(self, value: object) -> int | None:
         """The position of a value in :attr:`values`, or ``None``; true and 1 are different values."""
         if isinstance(self.values, range):
+            if type(value) is int:
+                return self.values.index(value) if value in self.values else None
             if isinstance(value, bool):
                 return None
             if isinstance(value, float) and value.is_integer():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tuner.core.canonical import digest
+from tuner.core.canonical import canonical_json, digest, from_canonical, from_json
 from tuner.core.errors import RecordError
 from tuner.recorders.audit import audit_file
-from tuner.recorders.content import blob_reference, pack, unpack
+from tuner.recorders.content import blob_reference, pack, references, unpack
 from tuner.recorders.record import Event, RunRecord
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -95,3 +96,49 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, float):
         return bool(left.hex() == right.hex())
     return bool(left == right)
+
+
+NAMED = digest(b"named")
+blob_texts = st.sampled_from(
+    [
+        f"blob:{NAMED}",
+        f'"blob:{NAMED}"',
+        f'x"blob:{NAMED}',
+        f'blob:{NAMED}"',
+        f'\\"blob:{NAMED}',
+        f"blob:{NAMED}0",
+        "blob:",
+    ]
+)
+naming = st.recursive(
+    blob_texts | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(blob_texts | texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def names(value: Any) -> bool:
+    """Whether a value anywhere, not a key, is a reference and nothing else."""
+    if isinstance(value, (dict, list)):
+        return any(map(names, value.values() if isinstance(value, dict) else value))
+    return value == f"blob:{NAMED}"
+
+
+@given(naming)
+def test_references_are_found_in_the_text_as_they_are_in_the_value(value: Any) -> None:
+    assert references(canonical_json({"value": value})) == ({NAMED} if names(value) else set())
+
+
+@given(values)
+def test_canonical_json_is_what_the_library_writes_and_reads(value: Any) -> None:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    assert canonical_json(value) == text
+    assert same(from_canonical(text), value)
+    assert same(from_json(text), value)
+
+
+def test_what_holds_itself_is_refused() -> None:
+    body: dict[str, Any] = {}
+    body["self"] = body
+    with pytest.raises(RecursionError):
+        canonical_json(body)

@@ -16,7 +16,7 @@ from tuner.driver.runs import begin
 from tuner.driver.state.fold import apply
 from tuner.driver.state.lanes import Lane
 from tuner.driver.state.run import RunState
-from tuner.driver.state.stock import CALM, LEAST, MOST, Stock
+from tuner.driver.state.stock import CALM, LATE_S, LEAST, MOST, MOST_BUILDING, Stock
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.recorders.record import Recorded, RunRecord
 from tuner.spec.load import load_spec
@@ -111,6 +111,30 @@ def test_who_has_nothing_ahead_does_not_count(unlike: str) -> None:
     assert stock.level == 0
 
 
+def test_while_builds_are_long_under_way_more_are_kept_ready() -> None:
+    """Eight devices that take 0.1 s each with their waiting evaluate 8 candidates while a build takes 0.1 s."""
+    stock, lanes = fleet(8)
+    stock.follows = True
+    clock_s = told(stock, lanes, 10 * LEAST, idle_s=0.05, busy_s=0.05, coming_s=0.1)
+    assert stock.level == MOST
+    assert stock.building == pytest.approx(8, rel=0.1)
+    assert stock.spare == 2 * (1 + MOST) + 8
+    assert stock.low == 1 + MOST + 8
+    # Compilers that take longer are what is waited for, and more for them to do would not help.
+    clock_s = told(stock, lanes, 10 * LEAST, idle_s=0.9, busy_s=0.1, coming_s=50.0, begin_s=clock_s)
+    assert stock.building == pytest.approx(8 * LATE_S, rel=0.1)
+    clock_s = told(stock, lanes, 10 * LEAST, idle_s=0.005, busy_s=0.005, coming_s=LATE_S, begin_s=clock_s)
+    assert stock.building == MOST_BUILDING * 8
+    told(stock, lanes, 2 * CALM * LEAST, idle_s=0.0, busy_s=0.05, coming_s=0.1, begin_s=clock_s)
+    assert (stock.level, stock.building, stock.spare, stock.low) == (0, 0.0, 2, 1)
+
+
+def test_runs_of_before_keep_no_more_ready_for_long_builds() -> None:
+    stock, lanes = fleet(8)
+    told(stock, lanes, 10 * LEAST, idle_s=0.05, busy_s=0.05, coming_s=0.1)
+    assert (stock.level, stock.spare) == (MOST, 2 * (1 + MOST))
+
+
 def test_who_is_lost_has_no_room() -> None:
     stock, lanes = fleet(8)
     lanes[3].alive = False
@@ -130,8 +154,21 @@ def fleet(devices: int) -> tuple[Stock, list[Lane]]:
 
 
 def told(
-    stock: Stock, lanes: list[Lane], count: int, *, idle_s: float, busy_s: float, asked_s: float = 0.0
-) -> None:
+    stock: Stock,
+    lanes: list[Lane],
+    count: int,
+    *,
+    idle_s: float,
+    busy_s: float,
+    asked_s: float = 0.0,
+    coming_s: float = 0.0,
+    begin_s: float = 0.0,
+) -> float:
+    """As many evaluations and builds, the devices side by side; gives the clock after them."""
+    clock_s = begin_s
     for number in range(count):
         lane = lanes[number % len(lanes)]
-        stock.evaluated(lane, lanes, idle_s=idle_s, busy_s=busy_s, asked_s=asked_s)
+        clock_s += (idle_s + busy_s) / len(lanes)
+        stock.built(coming_s)
+        stock.evaluated(lane, lanes, idle_s=idle_s, busy_s=busy_s, asked_s=asked_s, clock_s=clock_s)
+    return clock_s

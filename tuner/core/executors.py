@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tuner.core.places import by_place
 from tuner.core.protocols import BaselineReport
 from tuner.core.racing import Race
 from tuner.core.types import Build, BuildRequest, Measurement, Resolved, Status, Task, Verdict
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 
+@by_place
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildJob:
     """Compile candidates, on whatever machine; gives a ``list[Build]`` in order."""
@@ -52,6 +54,7 @@ class BaselineJob(LaneJob):
     """Run baseline and reference; gives a :class:`~tuner.core.protocols.BaselineReport`."""
 
 
+@by_place
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluateJob(LaneJob):
     """Verify a candidate and time it in rounds until all are done or it is dropped; gives :class:`Evaluated`."""
@@ -86,6 +89,7 @@ class FreshJob(LaneJob):
 Job = BuildJob | BaselineJob | EvaluateJob | FreshJob
 
 
+@by_place
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
     """What one evaluation gave.

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.core import statistics
+from tuner.core.places import by_place
 
 __all__ = ["Race", "composite"]
 
@@ -29,11 +30,14 @@ def composite(times_s: Sequence[Sequence[float]], weights: Sequence[float]) -> l
     """
     series = [times[-WINDOW:] for times in times_s]
     length = min(len(s) for s in series)
+    if len(series) == len(weights) == 1:
+        return [math.exp(weights[0] * math.log(value)) for value in series[0]]
     return [
         math.exp(sum(w * math.log(s[j]) for w, s in zip(weights, series, strict=True))) for j in range(length)
     ]
 
 
+@by_place
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Race:
     """All that the rounds of one candidate depend on.
@@ -71,5 +75,6 @@ class Race:
         """Whether the candidate may still be better than the incumbent."""
         if self.incumbent is None:
             return True
-        candidate = [value * math.exp(-self.base_log) for value in composite(times_s, self.weights)]
+        unit = math.exp(-self.base_log)
+        candidate = [value * unit for value in composite(times_s, self.weights)]
         return statistics.race(candidate, self.incumbent).keep

@@ -10,6 +10,7 @@ from typing import Any
 from tuner.core.arithmetic import Value
 from tuner.core.canonical import digest_json
 from tuner.core.expressions import Expression, parse
+from tuner.core.places import by_place
 
 __all__ = [
     "BASELINE",
@@ -280,6 +281,7 @@ class Task:
     seed: int = 0
 
 
+@by_place
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
     """A configuration sorted by what takes each value.
@@ -324,6 +326,7 @@ class Proposal:
     rivals: tuple[tuple[Configuration, float], ...] = ()
 
 
+@by_place
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest:
     """One candidate for a compile worker."""
@@ -333,6 +336,7 @@ class BuildRequest:
     resolved: Resolved
 
 
+@by_place
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
     """A compiled candidate, or why there is none.
@@ -359,6 +363,7 @@ class Build:
     artifacts: Mapping[str, str] = field(default_factory=dict)
 
 
+@by_place
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What the verification says of one candidate.
@@ -373,6 +378,7 @@ class Verdict:
     wall_s: float = 0.0
 
 
+@by_place
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """Timed calls of one candidate in one process on one problem.

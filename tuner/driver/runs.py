@@ -194,7 +194,8 @@ def beginning(
     several = executor is not None
     if llm is None:
         executor = executor or beside(backend, spec.task.target, workers_of(options))
-    settings = replace(settings_of(spec, options, llm), fleet=executor is not None, stocked=several)
+    settings = replace(settings_of(spec, options, llm), fleet=executor is not None)
+    settings = replace(settings, stocked=several, stock_follows=several)
     if shared is not None:
         settings = replace(settings, shared=shared, evaluations=shared.evaluations)
     first = first_event(spec, options, settings, backend, cassette=cassette)

@@ -9,7 +9,6 @@ is taken over the baseline's time on that device, so equal devices need not be q
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 from tuner.core.types import BASELINE, Status
@@ -25,8 +24,16 @@ from tuner.driver.plan.actions import (
     Finished,
     Judge,
     Recall,
+    Verify,
 )
-from tuner.driver.plan.upcoming import control_calls, end_body, not_built, stop_reason, trial_action
+from tuner.driver.plan.upcoming import (
+    control_calls,
+    end_body,
+    not_built,
+    stop_reason,
+    trial_action,
+    trial_end,
+)
 from tuner.driver.state.lanes import Lane
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
@@ -41,24 +48,19 @@ def decision(state: RunState) -> Action | None:
     # Before what is beyond the budget is closed: of a pool the best are to be kept, not the first.
     asked = pruning.judge_asked(state)
     if asked is not None:
-        unplaced = _unplaced(state)
-        demand = _demand(state, unplaced - len(asked.trials), len(state.queue) - unplaced)
+        demand = _demand(state, _unplaced(state) - len(asked.trials))
         return replace(asked, keep=max(1, demand))
-    # Asked after every event, with most of the queue on devices: one look at it serves all that follows.
-    trials, away = state.trials, state.away
-    loose = [(before, trials[n]) for before, n in enumerate(state.queue) if n not in away]
-    ended = _ended(state, loose)
+    ended = _ended(state)
     if ended is not None:
         return ended
     built = _judge_built(state)
     if built is not None:
         return built
-    waiting = [trial for _, trial in loose if trial.lane is None]
-    placement = _placement(state, [trial for trial in waiting if trial.build is not None])
+    placement = _placement(state)
     if placement is not None:
         return placement
     if state.search_stop is None:
-        return _search(state, len(waiting))
+        return _search(state)
     if state.queue:
         return None
     action = final.next_action(state)
@@ -73,12 +75,15 @@ def decision(state: RunState) -> Action | None:
 def effects(state: RunState) -> list[Action]:
     """All that may be under way where nothing is to be decided."""
     found: list[Action] = []
-    unbuilt = tuple(n for n in state.queue if state.trials[n].build is None)
-    if unbuilt:
-        found.append(BuildTrials(trials=unbuilt))
+    turns = state.turns
+    if turns.unbuilt:
+        found.append(BuildTrials(trials=tuple(n for n in state.queue if n in turns.unbuilt)))
     for number in state.queue:
+        if number in turns.away:
+            found.append(Verify(trial=number))
+            continue
         trial = state.trials[number]
-        if trial.lane is None or trial.build is None:
+        if trial.lane is None:
             continue
         action = trial_action(state, trial)
         if not isinstance(action, Decide):
@@ -102,13 +107,13 @@ def effects(state: RunState) -> list[Action]:
     return found
 
 
-def _ended(state: RunState, loose: Sequence[tuple[int, TrialState]]) -> Decide | None:
-    """The end of the first trial that has one, of those that are not being evaluated; with places in the queue."""
+def _ended(state: RunState) -> Decide | None:
+    """The end of the first trial that has one, of those that are not being evaluated."""
     left = math.inf if state.limit is None else state.limit - state.evaluations
     failed = state.baseline is not None and state.baseline["status"] != Status.OK
     late = state.clock_s >= state.search_deadline_s
-    for before, trial in loose:
-        number = trial.number
+    for before, number in _open(state, everything=failed or late or len(state.queue) > left):
+        trial = state.trials[number]
         if trial.build is None:
             if before >= left or trial.judged:
                 ended = not_built(state, trial)
@@ -120,10 +125,20 @@ def _ended(state: RunState, loose: Sequence[tuple[int, TrialState]]) -> Decide |
             continue
         if trial.verify is None and not late and _only_waits(state, trial):
             continue
-        action = trial_action(state, trial)
-        if isinstance(action, Decide):
-            return action
+        ended = trial_end(state, trial)
+        if ended is not None:
+            return ended
     return None
+
+
+def _open(state: RunState, *, everything: bool) -> list[tuple[int, int]]:
+    """Trials that a decision may end, in order, with places in the queue; after most events it is one or none."""
+    wanted, away = state.turns.open, state.turns.away
+    if everything:
+        return [(before, n) for before, n in enumerate(state.queue) if n not in away]
+    if len(wanted) > 1:
+        return [(before, n) for before, n in enumerate(state.queue) if n in wanted]
+    return [(0, n) for n in wanted]
 
 
 def _only_waits(state: RunState, trial: TrialState) -> bool:
@@ -153,20 +168,21 @@ def _waits_for_models(state: RunState) -> Await | None:
     return action if isinstance(action, Await) else None
 
 
-def _placement(state: RunState, waiting: Sequence[TrialState]) -> Decide | None:
+def _placement(state: RunState) -> Decide | None:
     """One of the built candidates that are on no device, for the free device with the least to do."""
+    waiting = state.turns.waiting
     if not waiting:
         return None
-    first = waiting[0].number == BASELINE
+    # The baseline is the first of all.
+    first = BASELINE in waiting
     free = _freest(state, calibrated=not first)
     if free is None:
         return None
-    for trial in waiting:
-        assert trial.build is not None
+    for number in state.queue:
         # Equal work is done once: who builds to what is being timed waits for its time.
-        if trial.build["key"] not in state.running:
+        if number in waiting and waiting[number] not in state.running:
             rival = None if first else BASELINE if state.best is None else state.best
-            return Decide(kind="place", trial=trial.number, body={"lane": free.number, "rival": rival})
+            return Decide(kind="place", trial=number, body={"lane": free.number, "rival": rival})
     return None
 
 
@@ -191,19 +207,24 @@ def _wants_control(state: RunState, lane: Lane) -> bool:
     return not lane.calibrated or lane.since_control + len(lane.trials) >= state.settings.control_every
 
 
-def _search(state: RunState, ready: int) -> Action | None:
-    if state.queue and state.trials[BASELINE].status is None:
+def _search(state: RunState) -> Action | None:
+    status = state.trials[BASELINE].status
+    if state.queue and status is None:
         return None
-    if state.trials[BASELINE].status is not Status.OK:
+    if status is not Status.OK:
         return Decide(kind="end", body=end_body(state, "baseline"))
     evolves = state.settings.evolution is not None
     if evolves and state.queue:
         # A variant's rung is judged whole.
         return None
+    recalls = state.settings.recall and state.recalled is None
+    if state.queue and not recalls and not _demand(state, _unplaced(state)):
+        # So it is after most events; nothing but a proposal is possible while the queue is not empty.
+        return None
     shared = sharing.share_action(state)
     if shared is not None:
         return None
-    if state.settings.recall and state.recalled is None:
+    if recalls:
         return Recall(first=state.next_trial)
     reason = evolving.search_over(state) if evolves else stop_reason(state)
     if reason is None and light.reached(state):
@@ -216,12 +237,12 @@ def _search(state: RunState, ready: int) -> Action | None:
     if evolves:
         action = evolving.search_action(state)
         return None if isinstance(action, Await) else action
-    return _ask(state, ready)
+    return _ask(state)
 
 
-def _ask(state: RunState, ready: int) -> Ask | None:
+def _ask(state: RunState) -> Ask | None:
     """As many proposals as devices have room for, and a few to be ready for those that come free."""
-    wanted = _demand(state, ready, len(state.queue) - ready)
+    wanted = _demand(state, _unplaced(state))
     if state.limit is not None:
         wanted = min(wanted, state.limit - state.evaluations - len(state.queue))
     wanted = int(min(wanted, state.settings.proposals - state.next_trial))
@@ -229,16 +250,15 @@ def _ask(state: RunState, ready: int) -> Ask | None:
 
 
 def _unplaced(state: RunState) -> int:
-    return sum([state.trials[n].lane is None for n in state.queue])
+    return len(state.queue) - state.turns.seated
 
 
-def _demand(state: RunState, ready: int, placed: int) -> int:
+def _demand(state: RunState, ready: int) -> int:
     """How many candidates are wanted more than there are; 0 while enough are ready.
 
     Args:
         state: of the run.
         ready: candidates that wait for a device, or for their build.
-        placed: candidates that are on a device.
     """
     stock = state.stock
     if not state.settings.stocked:
@@ -246,5 +266,5 @@ def _demand(state: RunState, ready: int, placed: int) -> int:
         if ready > stock.spare // 2:
             return 0
         return sum(lane.room for lane in state.lanes.values() if lane.usable) + stock.spare - ready
-    room = max(0, stock.room - placed)
-    return 0 if ready - room > stock.spare // 2 else room + stock.spare - ready
+    room = max(0, stock.room - state.turns.seated)
+    return 0 if ready - room > stock.low else room + stock.spare - ready

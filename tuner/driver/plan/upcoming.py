@@ -6,9 +6,9 @@ the few best, choose and confirm (:mod:`tuner.driver.plan.final`).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from tuner.core import statistics
@@ -30,7 +30,16 @@ from tuner.driver.plan.actions import (
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
 
-__all__ = ["control_calls", "end_body", "next_action", "not_built", "race_of", "stop_reason", "trial_action"]
+__all__ = [
+    "control_calls",
+    "end_body",
+    "next_action",
+    "not_built",
+    "race_of",
+    "stop_reason",
+    "trial_action",
+    "trial_end",
+]
 
 CONTROL_WINDOW = 3
 """How many of the last control measurements the drift is taken from (their median)."""
@@ -119,6 +128,20 @@ def stop_reason(state: RunState) -> str | None:
 
 def trial_action(state: RunState, trial: TrialState) -> Action:
     """What has to be done with a trial that is built."""
+    ended = trial_end(state, trial)
+    if ended is not None:
+        return ended
+    if trial.number == BASELINE and state.baseline is None:
+        return SetBaseline()
+    if trial.verify is None:
+        return Verify(trial=trial.number)
+    done = len(trial.rounds)
+    calls = race_of(state, trial).calls(_times(state, trial), done)
+    return Measure(trial=trial.number, round=done, calls=calls)
+
+
+def trial_end(state: RunState, trial: TrialState) -> Decide | None:
+    """The end of a trial that is built; ``None`` where something is to be done with it."""
     assert trial.build is not None
     if trial.build["status"] != Status.OK:
         return _close(state, trial, Status(trial.build["status"]), message=trial.build["message"])
@@ -128,7 +151,7 @@ def trial_action(state: RunState, trial: TrialState) -> Action:
     if first != trial.number and not stands_in:
         return _duplicate(state, trial, state.trials[first])
     if trial.number == BASELINE and state.baseline is None:
-        return SetBaseline()
+        return None
     if trial.number == BASELINE and state.baseline is not None and state.baseline["status"] != Status.OK:
         return _close(state, trial, Status(state.baseline["status"]), message=state.baseline["message"])
     if (
@@ -143,50 +166,49 @@ def trial_action(state: RunState, trial: TrialState) -> Action:
     if message and trial.verify is None:
         return _close(state, trial, Status.PRUNED, message=message)
     if trial.verify is None:
-        return Verify(trial=trial.number)
+        return None
     if trial.verify["status"] != Status.OK:
         return _close(state, trial, Status(trial.verify["status"]), message=trial.verify["message"])
-    return _measure_action(state, trial)
+    return _measured_end(state, trial) if trial.rounds else None
 
 
-def _measure_action(state: RunState, trial: TrialState) -> Action:
-    done = len(trial.rounds)
-    if done:
-        for measurement in trial.rounds[-1]:
-            if measurement["status"] != Status.OK:
-                return _close(state, trial, Status(measurement["status"]), message=measurement["message"])
-        if done == len(state.settings.rounds_s):
-            return _close(state, trial, Status.OK)
-        if not _reduces_nothing(state, trial) and not race_of(state, trial).keep(_times(state, trial)):
-            return _close(state, trial, Status.OK, raced=True)
-    return Measure(
-        trial=trial.number, round=done, calls=race_of(state, trial).calls(_times(state, trial), done)
-    )
+def _measured_end(state: RunState, trial: TrialState) -> Decide | None:
+    for measurement in trial.rounds[-1]:
+        if measurement["status"] != Status.OK:
+            return _close(state, trial, Status(measurement["status"]), message=measurement["message"])
+    if len(trial.rounds) == len(state.settings.rounds_s):
+        return _close(state, trial, Status.OK)
+    if not _reduces_nothing(state, trial) and not race_of(state, trial).keep(_times(state, trial)):
+        return _close(state, trial, Status.OK, raced=True)
+    return None
 
 
 def race_of(state: RunState, trial: TrialState) -> Race:
     """What the trial's rounds depend on; the one to beat is the best so far, or who it was when it was placed."""
     settings = state.settings
     assert state.baseline is not None
-    race = Race(
+    # With several objectives a slow candidate may still be the best in another: nothing is raced out.
+    races = trial.number != BASELINE and len(settings.objectives) == 1
+    return Race(
         weights=settings.weights,
         rounds_s=settings.rounds_s,
         rounds_calls=settings.rounds_calls,
         call_s=tuple(state.baseline["call_s"]),
+        base_log=_control_log(state, trial.lane) if races else 0.0,
+        incumbent=_incumbent(state, trial) if races else None,
     )
-    # With several objectives a slow candidate may still be the best in another: nothing is raced out.
-    if trial.number == BASELINE or len(settings.objectives) > 1:
-        return race
+
+
+def _incumbent(state: RunState, trial: TrialState) -> tuple[float, ...]:
     rival = state.best if trial.rival is None else trial.rival
     best = state.trials[BASELINE if rival is None else rival]
     score = best.score
     assert score is not None
     if best.series is None:
-        own = composite(_times(state, best), settings.weights)
+        own = composite(_times(state, best), state.settings.weights)
         middle = math.log(statistics.median(own))
         best.series = tuple(value * math.exp(score - middle) for value in own)
-    incumbent = best.series
-    return replace(race, base_log=_control_log(state, trial.lane), incumbent=incumbent)
+    return best.series
 
 
 def _times(state: RunState, trial: TrialState) -> list[list[float]]:
@@ -194,10 +216,14 @@ def _times(state: RunState, trial: TrialState) -> list[list[float]]:
 
 
 def _control_log(state: RunState, lane: int | None) -> float:
-    recent = state.controls_of(lane)[-CONTROL_WINDOW:]
+    return _middle_log(tuple(state.controls_of(lane)[-CONTROL_WINDOW:]), state.settings.weights)
+
+
+@functools.lru_cache(maxsize=1024)
+def _middle_log(recent: tuple[tuple[float, ...], ...], weights: tuple[float, ...]) -> float:
+    """Of the last control measurements of a device, asked for several times a trial."""
     return sum(
-        weight * math.log(statistics.median([c[p] for c in recent]))
-        for p, weight in enumerate(state.settings.weights)
+        weight * math.log(statistics.median([c[p] for c in recent])) for p, weight in enumerate(weights)
     )
 
 

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.core.types import BASELINE, Stage, Status
-from tuner.driver.state import closing, evolution
+from tuner.driver.state import closing, devices, evolution
 from tuner.driver.state.advice import Advice
 from tuner.driver.state.bounds import disproves
 from tuner.driver.state.evolution import dismiss, judge, outclassed, reduced, review
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.judged import KEEP, PASS, Judged
-from tuner.driver.state.lanes import Lane
 from tuner.driver.state.lineage import ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import RunSettings
@@ -46,8 +45,10 @@ def _apply_start(state: RunState, _: int | None, body: Mapping[str, Any]) -> Non
     proposal = proposal_from_json(body["baseline"], state._blob)
     state.trials[BASELINE] = TrialState(number=BASELINE, proposal=proposal)
     state.queue = [BASELINE]
+    state.turns.begin(state.queue)
     evolution = state.settings.evolution
     state.stock.grows = state.settings.stocked and evolution is None
+    state.stock.follows = state.settings.stock_follows
     original = VariantState(number=ORIGINAL, trials=[BASELINE])
     if evolution is not None:
         original.digest, original.structure = body["variant"]["digest"], body["variant"]["structure"]
@@ -72,9 +73,10 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
         proposal = proposal_from_json(value, state._blob)
         asked_s = float(body.get("ask_s", 0.0)) / len(body["proposals"])
         state.trials[number] = TrialState(
-            number=number, proposal=proposal, variant=own.number, asked_s=asked_s
+            number=number, proposal=proposal, variant=own.number, asked_s=asked_s, proposed_s=state.clock_s
         )
         state.queue.append(number)
+        state.turns.begin((number,))
         own.trials.append(number)
     if state.settings.ranked:
         state.fit_s += float(body["ask_s"])
@@ -103,6 +105,7 @@ def _take_proposals(state: RunState, body: Mapping[str, Any]) -> None:
         number = body["first"] + offset
         state.trials[number] = TrialState(number=number, proposal=proposal_from_json(value, state._blob))
         state.queue.append(number)
+        state.turns.begin((number,))
         own.trials.append(number)
 
 
@@ -128,6 +131,7 @@ def _apply_judge(state: RunState, _: int | None, body: Mapping[str, Any]) -> Non
     }
     for number, one in judged.items():
         state.trials[number].judged[body["stage"]] = one
+    state.turns.judged(judged)
     state.judgings[body["stage"]] = body
     state.fit_s += float(body["cost_s"])
     if body["stage"] != Stage.ASK:
@@ -147,6 +151,10 @@ def _apply_build(state: RunState, number: int | None, body: Mapping[str, Any]) -
     # Of builds side by side the first bears what all took.
     trial.built_s = state.passed_s
     trial.stage = Stage.BUILD
+    if not trial.attempt:
+        state.stock.built(state.clock_s - trial.proposed_s)
+    new = body["status"] == Status.OK and state.keys.get(body["key"], number) == number
+    state.turns.built(number, body["key"], plain=new and number != BASELINE and not trial.judged)
 
 
 def _apply_baseline(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
@@ -157,7 +165,7 @@ def _apply_baseline(state: RunState, _: int | None, body: Mapping[str, Any]) -> 
 def _apply_verify(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
     state.trials[number].verify = body
-    state.away.discard(number)
+    state.turns.answered(number)
     state.trials[number].ran_s += state.passed_s
     if number == BASELINE:
         state.prepared_s += state.passed_s
@@ -183,41 +191,6 @@ def _apply_control(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
         state.controls.append(tuple(body["medians_s"]))
 
 
-def _apply_lane(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    lane = Lane(number=body["lane"], device=body["device"], node=body.get("node", ""))
-    state.lanes[lane.number] = lane
-    state.stock.count(state.lanes.values())
-
-
-def _apply_lane_lost(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    lane = state.lanes[body["lane"]]
-    lane.alive, lane.lost = False, body.get("reason", "")
-    for number in lane.trials:
-        state.back(state.trials[number])
-        state.trials[number].set_back()
-    lane.trials = []
-    state.stock.count(state.lanes.values())
-    if state.final_lane == lane.number:
-        # Samples of two devices do not go together: what was begun on this one begins anew on another.
-        state.final_lane = None
-        purpose = "choose" if state.chosen is None else "confirm"
-        state.finals[purpose], state.verdict, state.verdicts = [], None, 0
-        state.compared = []
-        if state.dissection is not None:
-            state.dissection.weighed.clear()
-
-
-def _apply_place(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
-    assert number is not None
-    trial = state.trials[number]
-    trial.rival, trial.placed_s = body["rival"], state.clock_s
-    state.placed(trial, body["lane"])
-
-
-def _apply_settle(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    state.final_lane = body["lane"]
-
-
 def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
     trial = state.trials[number]
@@ -233,11 +206,13 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
         state.light_disproved = True
     lane = None if trial.lane is None else state.lanes[trial.lane]
     if lane is not None:
-        _evaluated(state, trial, lane)
+        devices.evaluated(state, trial, lane)
     if body["again"]:
         trial.forget()
+        state.turns.begin((number,))
         return
     state.queue.remove(number)
+    state.turns.ended(number)
     state.finished.append(number)
     own = state.variants[trial.variant]
     own.finish(number, trial.score, duplicate=trial.status is Status.DUPLICATE)
@@ -250,8 +225,10 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
     if trial.status not in (Status.DUPLICATE, Status.PRUNED):
         state.evaluations += 1
         state.tried += trial.status is not Status.LOST
-        if trial.build is not None and trial.build["key"]:
-            state.keys.setdefault(trial.build["key"], number)
+        key = trial.build_key
+        if key and key not in state.keys:
+            state.keys[key] = number
+            state.turns.known(key)
     if trial.rounds and lane is not None:
         lane.since_control += 1
     elif trial.rounds:
@@ -262,19 +239,6 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
         best = None if state.best is None else state.trials[state.best].score
         if best is None or trial.score < best:
             state.best = number
-
-
-def _evaluated(state: RunState, trial: TrialState, lane: Lane) -> None:
-    lane.ended(trial.number, trial.placed_s, state.clock_s)
-    state.back(trial)
-    said = trial.verify or {}
-    state.stock.evaluated(
-        lane,
-        state.lanes.values(),
-        idle_s=said.get("idle_s", 0.0),
-        busy_s=said.get("busy_s", 0.0),
-        asked_s=trial.asked_s,
-    )
 
 
 def _apply_share(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
@@ -305,11 +269,13 @@ def _apply_resume(state: RunState, _: int | None, body: Mapping[str, Any]) -> No
 def _apply_abandoned(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
     state.trials[number].forget()
+    state.turns.begin((number,))
 
 
 _APPLY = {
     **evolution.APPLY,
     **closing.APPLY,
+    **devices.APPLY,
     "start": _apply_start,
     "ask": _apply_ask,
     "remarks": _apply_remarks,
@@ -324,10 +290,6 @@ _APPLY = {
     "verify": _apply_verify,
     "samples": _apply_samples,
     "control": _apply_control,
-    "lane": _apply_lane,
-    "lane_lost": _apply_lane_lost,
-    "place": _apply_place,
-    "settle": _apply_settle,
     "share": _apply_share,
     "trial": _apply_trial,
     "end": _apply_end,

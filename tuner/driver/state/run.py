@@ -18,6 +18,7 @@ from tuner.driver.state.lineage import Judgement, Reduction, VariantState
 from tuner.driver.state.settings import LIBRARY, RunSettings
 from tuner.driver.state.stock import Stock
 from tuner.driver.state.trials import FinalSample, TrialState
+from tuner.driver.state.turns import Turns
 
 __all__ = ["ENOUGH_PAIRS", "MOST_KEPT", "RunState"]
 
@@ -87,7 +88,7 @@ class RunState:
         self.lanes: dict[int, Lane] = {}
         self.stock = Stock()
         self.running: dict[str, int] = {}
-        self.away: set[int] = set()
+        self.turns = Turns()
         self.final_lane: int | None = None
         self.granted = 0
         self.granted_s = 0.0
@@ -181,14 +182,13 @@ class RunState:
         trial.lane = lane
         assert trial.build is not None
         self.running[trial.build["key"]] = trial.number
-        if trial.number != BASELINE:
-            self.away.add(trial.number)
+        self.turns.placed(trial.number, heard=trial.number == BASELINE)
 
     def back(self, trial: TrialState) -> None:
         """A trial is on its device no longer."""
         assert trial.build is not None
         self.running.pop(trial.build["key"], None)
-        self.away.discard(trial.number)
+        self.turns.back(trial.number)
 
     def text(self, reference: str) -> str:
         """The text that a reference in an event's body stands for."""

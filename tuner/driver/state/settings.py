@@ -193,6 +193,7 @@ class RunSettings:
         llm: models that make variants; ``None`` where none is asked.
         fleet: whether several devices time candidates at once.
         stocked: whether devices that wait for candidates are given more of them ahead.
+        stock_follows: whether more are then kept ready the longer builds take to come back.
         ablate: whether a confirmed winner is taken apart at the end: ``auto`` with at most one process for three
             evaluations, ``full`` for as long as there is time, ``off``.
         timely: whether choosing ends while confirming still has the time that it needs.
@@ -238,6 +239,7 @@ class RunSettings:
     llm: Llm | None = None
     fleet: bool = False
     stocked: bool = False
+    stock_follows: bool = False
     ablate: str = "off"
     shared: Shared | None = None
 
@@ -251,6 +253,7 @@ class RunSettings:
             ("llm", None),
             ("fleet", False),
             ("stocked", False),
+            ("stock_follows", False),
             ("ranked", False),
             ("priced", False),
             ("timely", False),

@@ -37,6 +37,12 @@ LEAST = 32
 CALM = 12
 """Looks in a row that find them hardly waiting before they are given less."""
 
+LATE_S = 0.3
+"""How long a build may take to come back for more to be under way: beyond it is the compiling that takes the time."""
+
+MOST_BUILDING = 2
+"""And at most so many for each device."""
+
 SEARCHER = 0.5
 """Part of the driver's time that proposals may take where more candidates ahead are to help."""
 
@@ -47,20 +53,29 @@ class Stock:
 
     Attributes:
         grows: whether devices that wait are given more; else all stays on the first level.
+        follows: whether as many more are kept ready for devices that wait as are evaluated while a build is under way.
         level: how much more, from 0 on.
         room: candidates that the devices can hold, running and ahead.
-        spare: candidates that are to be ready beside them.
+        spare: candidates that are to be ready beside them, or on their way to it.
+        low: with so many nothing is proposed yet, so that proposals come several at a time.
+        building: of both, those that are being built at any time.
     """
 
     grows: bool = False
+    follows: bool = False
     level: int = 0
     room: int = 0
     spare: int = 0
+    low: int = 0
+    building: float = 0.0
     _usable: int = 0
     _seen: int = 0
     _idle_s: float = 0.0
     _busy_s: float = 0.0
     _asked_s: float = 0.0
+    _built: int = 0
+    _coming_s: float = 0.0
+    _looked_s: float = 0.0
     _calm: int = 0
 
     def count(self, lanes: Collection[Lane]) -> None:
@@ -70,10 +85,24 @@ class Stock:
             lane.ahead = (1 + self.level) * lane.quick
         self._usable = len(usable)
         self.room = sum(1 + lane.ahead for lane in usable)
-        self.spare = -(-self._usable * (1 + self.level) // SPARE)
+        ready, building = -(-self._usable * (1 + self.level) // SPARE), round(self.building)
+        self.spare = ready + building
+        self.low = ready // 2 + building
+
+    def built(self, coming_s: float) -> None:
+        """Takes in that a build has come, so many seconds after its proposal."""
+        self._built += 1
+        self._coming_s += coming_s
 
     def evaluated(
-        self, lane: Lane, lanes: Collection[Lane], *, idle_s: float, busy_s: float, asked_s: float
+        self,
+        lane: Lane,
+        lanes: Collection[Lane],
+        *,
+        idle_s: float,
+        busy_s: float,
+        asked_s: float,
+        clock_s: float,
     ) -> None:
         """Takes in that an evaluation has ended.
 
@@ -82,6 +111,7 @@ class Stock:
             lanes: all.
             idle_s, busy_s: what the device says it waited before it, and took for it.
             asked_s: what proposing it took.
+            clock_s: the run's clock.
         """
         ahead = (1 + self.level) * lane.quick
         if ahead != lane.ahead:
@@ -95,20 +125,33 @@ class Stock:
         self._busy_s += busy_s
         self._asked_s += asked_s
         if self._seen >= max(LEAST, WINDOW * self._usable):
-            self._look(lanes)
+            self._look(lanes, clock_s)
 
-    def _look(self, lanes: Collection[Lane]) -> None:
+    def _look(self, lanes: Collection[Lane], clock_s: float) -> None:
         waited = self._idle_s / (self._idle_s + self._busy_s)
         # What the searcher took while each device could have made its part of these evaluations.
         searcher = self._asked_s * self._usable / self._busy_s
-        before = self.level
+        before, built_before = self.level, self.building
         self._calm = self._calm + 1 if waited < RARELY else 0
         if waited > WAITED and searcher < SEARCHER:
             self.level = min(MOST, self.level + 1)
         elif self._calm >= CALM:
             self.level = max(0, self.level - 1)
+        self.building = self._to_build(clock_s)
         if self.level != before:
             self._calm = 0
+        if self.level != before or self.building != built_before:
             self.count(lanes)
-        self._seen = 0
-        self._idle_s = self._busy_s = self._asked_s = 0.0
+        self._seen = self._built = 0
+        self._idle_s = self._busy_s = self._asked_s = self._coming_s = 0.0
+        self._looked_s = clock_s
+
+    def _to_build(self, clock_s: float) -> float:
+        """How many are evaluated while a build is under way, half by the last look: so many are never ready."""
+        passed_s = clock_s - self._looked_s
+        if not self.follows or not self.level or passed_s <= 0:
+            return 0.0
+        if not self._built:
+            return self.building
+        now = self._seen / passed_s * min(self._coming_s / self._built, LATE_S)
+        return min((self.building + now) / 2, float(MOST_BUILDING * self._usable))

@@ -64,8 +64,8 @@ class TrialState:
     """What is known of one trial.
 
     ``rounds`` holds for each racing round the ``samples`` event's measurements; ``series`` is what others are raced
-    against once it has ended, kept since it follows from them. ``asked_s``, ``built_s`` and ``ran_s`` are what
-    proposing, building and running it took of the run's time.
+    against once it has ended, kept since it follows from them. ``proposed_s`` is the run's clock when it was proposed;
+    ``asked_s``, ``built_s`` and ``ran_s`` are what proposing, building and running it took of the run's time.
     """
 
     number: int
@@ -73,6 +73,7 @@ class TrialState:
     variant: int = ORIGINAL
     attempt: int = 0
     asked_s: float = 0.0
+    proposed_s: float = 0.0
     built_s: float = 0.0
     ran_s: float = 0.0
     build: Mapping[str, Any] | None = None
@@ -90,6 +91,11 @@ class TrialState:
     rival: int | None = None
     placed_s: float = 0.0
     series: tuple[float, ...] | None = None
+
+    @property
+    def build_key(self) -> str:
+        """What code it was built to; empty where it is not built."""
+        return "" if self.build is None else str(self.build["key"])
 
     def forget(self) -> None:
         """Starts over: what an unfinished attempt found does not count."""

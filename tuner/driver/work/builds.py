@@ -71,6 +71,9 @@ class Builds:
     def forget(self) -> None:
         """Lets go of the oldest builds that nothing needs any more."""
         state = self._state
+        # Asked after every trial, and looking through all of them takes longer than most else does for one.
+        if len(self._builds) < len(state.queue) + 2 * KEPT:
+            return
         needed = {BASELINE, state.best, *state.queue, *state.finalists}
         for number in [n for n in self._builds if n not in needed][: -KEPT or None]:
             del self._builds[number]

@@ -87,6 +87,8 @@ class FleetEngine(Engine):
         """Devices of an executor count from 0; those of a run go on counting when it is resumed."""
         self._lane_jobs: dict[int, deque[Job]] = {}
         """What each device was given and has not answered, in order."""
+        self._given: dict[int, int] = {}
+        """Which device candidates were given to that have not been answered."""
 
     def run(self) -> None:
         """As for one device. A run that waits for a share has nothing under way.
@@ -163,6 +165,9 @@ class FleetEngine(Engine):
 
     def _take_reply(self) -> bool:
         """Takes in a model's reply, or that the time for one is over; false where neither is so."""
+        # Nobody else asks models, and this is looked for in every round.
+        if self.state.settings.evolution is None:
+            return False
         events, blobs = self._desk.arrived()
         if not events:
             awaited = [action for action in effects(self.state) if isinstance(action, Await)]
@@ -258,9 +263,10 @@ class FleetEngine(Engine):
     def _start_evaluation(self, number: int) -> None:
         trial = self.state.trials[number]
         assert trial.lane is not None
-        given = self._lane_jobs.get(trial.lane, ())
-        if any(isinstance(job, EvaluateJob) and job.trial == number for job in given):
+        # Named in every round until they are answered.
+        if self._given.get(number) == trial.lane:
             return
+        self._given[number] = trial.lane
         job = EvaluateJob(
             lane=trial.lane,
             trial=number,
@@ -350,6 +356,7 @@ class FleetEngine(Engine):
                 self._take_fresh(job, result)
 
     def _take_evaluation(self, job: EvaluateJob, result: Evaluated) -> None:
+        self._given.pop(job.trial, None)
         trial = self.state.trials[job.trial]
         body = {
             **bodies.verdict(result.verdict, self._now_s()),

@@ -41,6 +41,10 @@ KEPT = 24
 """Spaces and searchers at hand; others are made again from the state when they are wanted."""
 
 
+KEPT_CANDIDATES = 512
+"""Candidates at hand: what is built is run soon after, and with many devices there are hundreds in between."""
+
+
 class Lineup:
     """What the engine, a replay and an audit need of the variants.
 
@@ -68,6 +72,7 @@ class Lineup:
         self._told = 0
         self._screener = Screener(state, space, task.launch)
         self._items: tuple[int, tuple[Item, ...]] | None = None
+        self._candidates: dict[int, tuple[Variant, Resolved]] = {}
 
     def variant(self, number: int) -> Variant:
         """A variant's texts and edits."""
@@ -87,10 +92,14 @@ class Lineup:
 
     def of_trial(self, number: int) -> tuple[Variant, Resolved]:
         """What a trial is built from."""
-        trial = self._state.trials[number]
-        variant = self.variant(trial.variant)
-        resolved = self.space(trial.variant).resolve(trial.proposal.configuration)
-        return variant, replace(resolved, launch=variant.launch)
+        found = self._candidates.get(number)
+        if found is None:
+            trial = self._state.trials[number]
+            variant = self.variant(trial.variant)
+            resolved = self.space(trial.variant).resolve(trial.proposal.configuration)
+            found = self._candidates[number] = variant, replace(resolved, launch=variant.launch)
+            _forget_oldest(self._candidates, KEPT_CANDIDATES)
+        return found
 
     def simpler(self, count: int) -> list[Proposal]:
         """The best trial with less changed, what changes least first."""
@@ -306,8 +315,8 @@ class Lineup:
         )
 
 
-def _forget_oldest(kept: dict[int, Any]) -> None:
-    while len(kept) > KEPT:
+def _forget_oldest(kept: dict[int, Any], most: int = KEPT) -> None:
+    while len(kept) > most:
         del kept[next(iter(kept))]
 
 
