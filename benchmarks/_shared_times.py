@@ -2,8 +2,8 @@
 
 Runs that differ in how they search try many of the same codes. With a table all of them see the same numbers, so that a
 difference between them is one of the search, and only new code costs time. What is new is built, verified and timed for
-real, beside the baseline of that moment: times are kept as they would have been at the table's first. Confirmations
-answer with the times of the search, so a run over a table claims nothing.
+real. The machine's drift is left in the times: a disturbed look at the baseline would make everything after it seem
+fast. Controls and confirmations answer with the times of the search, so a run over a table claims nothing.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from __future__ import annotations
 import hashlib
 import pickle
 import sqlite3
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tuner.core import statistics
 from tuner.core.protocols import Backend, BaselineReport, Evaluation, Session
 from tuner.core.types import (
     BASELINE,
@@ -34,9 +32,6 @@ from tuner.core.types import (
 __all__ = ["SharedTimes", "Table"]
 
 SEARCH = "search"
-DRIFT_S = 20.0
-"""Seconds after which the machine's speed is looked at again before new code is timed."""
-
 _FAULTS = (Status.LOST, Status.REFUSED)
 """What may be the machine's doing is not kept."""
 
@@ -131,7 +126,7 @@ class SharedTimes:
 
 
 class _Real:
-    """The evaluation behind the table, started when it is needed, and how fast the machine is at the moment."""
+    """The evaluation behind the table, started when it is needed."""
 
     def __init__(self, prepare: Callable[[], Evaluation]) -> None:
         self._prepare = prepare
@@ -139,8 +134,6 @@ class _Real:
         self._request: BuildRequest | None = None
         self._baseline: Build | None = None
         self._report: BaselineReport | None = None
-        self._looked_s: float | None = None
-        self._speed = 1.0
 
     def remember(self, request: BuildRequest) -> None:
         """How the baseline is built."""
@@ -168,23 +161,6 @@ class _Real:
         self.report()
         return self.evaluation().open(build, resolved, purpose=SEARCH, number=0)
 
-    def speed(self, first: Measurement | None) -> float:
-        """What times of this moment are multiplied by; 1 where the baseline was not timed before."""
-        fresh = self._looked_s is not None and time.monotonic() - self._looked_s < DRIFT_S
-        if first is None or fresh or self._baseline is None:
-            return self._speed
-        assert self._request is not None
-        session = self.open(self._baseline, self._request.resolved)
-        try:
-            if session.verify().status is Status.OK:
-                now = session.measure(problem=first.problem, calls=len(first.times_s))
-                if now.status is Status.OK:
-                    self._speed = statistics.median(first.times_s) / statistics.median(now.times_s)
-        finally:
-            session.close()
-        self._looked_s = time.monotonic()
-        return self._speed
-
     def close(self) -> None:
         if self._evaluation is not None:
             self._evaluation.close()
@@ -199,7 +175,6 @@ class _SharedEvaluation:
 
     def __init__(self, name: str, real: _Real, table: Table) -> None:
         self.name, self.real, self.table = name, real, table
-        self.baseline = ""
 
     def build(self, requests: Sequence[BuildRequest]) -> list[Build]:
         """Only what was never built is compiled."""
@@ -221,7 +196,6 @@ class _SharedEvaluation:
 
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         """The first run's, so that all size their batches alike."""
-        self.baseline = build.key
         made: BaselineReport | None = self.table.get("baseline", self.name)
         if made is None:
             made = self.real.report()
@@ -263,20 +237,19 @@ class _SharedSession:
     def measure(self, *, problem: int, calls: int) -> Measurement:
         assert self._kept is not None
         known = self._kept.rounds.setdefault(problem, [])
+        if self._final and known:
+            # All that is known of it: a control then says of the baseline what its own trial said, whenever it comes.
+            return replace(known[0], times_s=tuple(t for one in known for t in one.times_s))
         number = self._done.get(problem, 0)
         self._done[problem] = number + 1
         if number < len(known):
             return known[number]
-        if self._final and known:
-            return known[-1]
         if self._session is None:
             verdict = self._started()
             if verdict.status is not Status.OK:
                 return Measurement(status=verdict.status, problem=problem, message=verdict.message)
         assert self._session is not None
-        speed = 1.0 if self._build.key == self._of.baseline else self._of.real.speed(self._first(problem))
         made = self._session.measure(problem=problem, calls=calls)
-        made = replace(made, times_s=tuple(t * speed for t in made.times_s))
         if made.status not in _FAULTS:
             known.append(made)
             self._of.table.put(self._kept, "code", *self._key)
@@ -290,9 +263,3 @@ class _SharedSession:
     def _started(self) -> Verdict:
         self._session = self._of.real.open(self._build, self._resolved)
         return self._session.verify()
-
-    def _first(self, problem: int) -> Measurement | None:
-        """The first round of the baseline."""
-        kept: _Kept | None = self._of.table.get("code", self._of.name, self._of.baseline)
-        rounds = [] if kept is None else kept.rounds.get(problem, [])
-        return rounds[0] if rounds else None

@@ -1,13 +1,13 @@
 """Advice of other kernels' runs, over seeds: evaluations to within 5% of the best that is known of each kernel.
 
-For each of the kernels first one run without advice, which the library of the others holds. Then, with other seeds, runs
+For each of the kernels first one run without advice, which the library of the others holds. Then, with other seeds,
 ``alone``, ``control`` (alone with further seeds: what chance does), ``helped`` (the library holds the runs of all other
 kernels), ``strangers`` (of all that are no near copies) and ``misled`` (of all others, their worst variants for their
 best). All runs of a kernel share one table of builds and times, kept in a file: the same code has the same time in
 every run, and only new code is timed. Finished runs are read, so a benchmark that was cut short goes on.
 
     python benchmarks/advice.py --folder DIR [--kernel gemm]… [--arm misled]… [--seeds 4] [--evaluations 36]
-                                [--minutes 8] [--rule NAME] [--figures] [--json]
+                                [--minutes 8] [--rule NAME] [--beside NAME] [--within 0.05] [--figures] [--json]
 
 With ``--rule`` the runs with advice are kept under that name beside those of other versions of the tuner.
 """
@@ -59,7 +59,8 @@ def main() -> int:
     if not runs:
         print(f"no finished run in {given.folder}; leave out --figures to make them", file=sys.stderr)
         return 2
-    found = figures(runs, given.evaluations)
+    others = [run for rule in given.beside for run in read_runs(given.folder, rule)]
+    found = figures(runs, given.evaluations, given.within, best_of=others)
     emit(given.json, {"machine": machine(), **found}, _text(found))
     return 0
 
@@ -73,6 +74,10 @@ def _arguments() -> Any:
     made.add_argument("--evaluations", type=int, default=36, help="of each run")
     made.add_argument("--minutes", type=float, default=1e6, help="after which no further run is begun")
     made.add_argument("--rule", default="", help="name under which runs with advice are kept")
+    made.add_argument("--within", type=float, default=0.05, help="how near the best is near enough")
+    made.add_argument(
+        "--beside", action="append", default=[], help="another rule whose runs may hold a kernel's best"
+    )
     made.add_argument("--figures", action="store_true", help="what the finished runs say")
     return made.parse_args()
 
@@ -151,7 +156,7 @@ def run_once(
 
 
 def progress_of(state: RunState) -> tuple[list[float], int]:
-    """The best score after each evaluation, and how many were of advised variants; what is no evaluation is left out."""
+    """The best score after each evaluation, and how many were of advised variants; duplicates do not count."""
     best, scores, advised = 0.0, list[float](), 0
     for number in state.finished:
         trial = state.trials[number]

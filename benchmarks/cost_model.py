@@ -1,9 +1,10 @@
 """What the cost model is worth: on recorded GPU spaces, in searches over them, and on pass sequences of host kernels.
 
 Needs a folder of recorded spaces (``--spaces``). The part ``edits`` tunes sources with a library of other kernels' runs
-(``--earlier``) and without one. The parts ``host``, ``pools``, ``host-search`` and ``host-wall`` keep run records of the
-host examples in ``--runs``, the last two in folders of their own, and make what is missing. Every
-figure is a mean over spaces of means over seeds, its interval a bootstrap over spaces.
+(``--earlier``) and without one. The parts ``host``, ``pools``, ``host-search`` and ``host-wall`` keep run records of
+the host examples in ``--runs``, the last two in folders of their own, and make what is missing.
+
+Every figure is a mean over spaces of means over seeds, its interval a bootstrap over spaces.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from product_runs import KERNEL, SPEC, backend, seconds
+from product_runs import KERNEL, SPEC, backend
 
 from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.opening import open_state
@@ -99,22 +99,6 @@ def test_a_wrong_result_stays_wrong(shared: ModuleType, tmp_path: Path) -> None:
     assert None in first
 
 
-def test_times_are_those_of_the_tables_first_moment(
-    shared: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a machine that has become half as fast, new code has the score that it would have had."""
-    monkeypatch.setattr(shared, "DRIFT_S", 0.0)
-    quiet = {"process_noise": 0.0, "call_noise": 0.0}
-    plain = tuned(tmp_path, "plain", backend(**quiet), seed=2)
-
-    path = tmp_path / "times.sqlite"
-    tuned(tmp_path, "one", shared.SharedTimes(backend(**quiet), shared.Table(path)), seed=1)
-    late = shared.SharedTimes(
-        backend(**quiet, seconds=lambda resolved: 2.0 * seconds(resolved)), shared.Table(path)
-    )
-    assert tuned(tmp_path, "two", late, seed=2) == pytest.approx(plain)
-
-
 def runs_of(scores: ModuleType, arm: str, needed: dict[str, list[int]], budget: int = 20) -> list[object]:
     """Runs that reach -1 after so many evaluations; more than the budget: never."""
     return [
@@ -139,7 +123,19 @@ def test_figures_compare_means_over_seeds(scores: ModuleType) -> None:
     )
     assert found["arms"]["helped"]["by kernel"]["c"] == [10.0, 20.0]
     assert (found["arms"]["alone"]["reached"], found["arms"]["alone"]["runs"]) == (4, 6)
-    value, low, high = found["arms"]["alone"]["mean of ratios"]
+    assert found["arms"]["alone"]["mean of ratios"] == [1.0, 1.0, 1.0]
+    _, low, high = found["arms"]["helped"]["ratio of means"]
+    assert low <= 0.5 <= high
+
+
+def test_arms_are_compared_seed_by_seed(scores: ModuleType) -> None:
+    """A seed that only one of them has does not count; an arm that differs by seeds only has an interval."""
+    runs = runs_of(scores, "alone", {"a": [4, 8, 12], "b": [3, 9, 15]})
+    runs += runs_of(scores, "misled", {"a": [4, 8], "b": [3, 9]})
+    runs += runs_of(scores, "control", {"a": [12, 4, 8], "b": [9, 15, 3]})
+    found = scores.figures(runs, 20)
+    assert found["arms"]["misled"]["mean of ratios"] == [1.0, 1.0, 1.0]
+    value, low, high = found["arms"]["control"]["ratio of means"]
     assert low < value == 1.0 < high
 
 
@@ -150,6 +146,7 @@ def test_the_goal_is_the_best_of_all_runs(scores: ModuleType) -> None:
         scores.Tried(kernel="a", arm="alone", seed=1, scores=[-0.5, -0.96]),
         scores.Tried(kernel="a", arm="misled", seed=0, scores=[-0.5, -0.9]),
     ]
+    assert scores.goals(runs, 0.25)["a"] == pytest.approx(-1.0 + math.log(1.25))
     goal = scores.goals(runs)["a"]
     assert goal == pytest.approx(-1.0 + math.log(1.05))
     assert [scores.needed(run, goal, 2) for run in runs] == [2, 2, 2]
