@@ -124,12 +124,12 @@ def _affordable(state: RunState, own: Sequence[VariantState]) -> bool:
     assert evolution is not None
     if not evolution.purse:
         return state.advised - len(own) + sum(v.score is None or v.vain for v in own) < IN_VAIN
-    leading = _leading(state) if evolution.probation else None
-    lost = sum(
-        (v.aside and v is not leading if evolution.probation else v.vain)
-        and state.trials[v.finished[0]].status not in FREE
-        for v in own
-    )
+    if evolution.probation:
+        leading = _leading(state)
+        vain = [v for v in own if v.aside and v.finished and v is not leading]
+    else:
+        vain = [v for v in own if v.vain]
+    lost = sum(state.trials[v.finished[0]].status not in FREE for v in vain)
     return lost < 1 + int(evolution.purse * state.evaluations)
 
 
