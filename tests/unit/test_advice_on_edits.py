@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -320,6 +321,27 @@ def test_what_leads_comes_in_where_nothing_else_can_be_made(library: Path, tmp_p
     best = min((v for v in variants if v.origin == "library"), key=lambda v: v.score or 0.0)
     assert not best.aside
     assert len(best.trials) > 1
+
+
+def far_ahead(variant: Variant, resolved: Resolved) -> float:
+    """What is advised is far ahead of the first that a run finds itself, and is beaten by what comes after."""
+    ops = [e["op"] for e in variant.edits]
+    return 0.15 if ops == ["restrict"] else 0.2 if "interchange" in ops else 1.0
+
+
+def test_advice_that_is_far_ahead_changes_nothing_while_it_is_outside(library: Path, tmp_path: Path) -> None:
+    """Once variants of the run's own were given up after one trial beside it."""
+    alone = tuned(tmp_path / "alone", None, of_variant=far_ahead)
+    advised = tuned(tmp_path / "advised", library, of_variant=far_ahead)
+    with RunRecord.read(advised.path) as record:
+        state, _, _ = open_state(record)
+    leader = next(v for v in state.variants.values() if v.origin == "library")
+    assert leader.score is not None
+    assert leader.score < -1.1
+    until = leader.finished[1] if len(leader.finished) > 1 else math.inf
+    before = [n for n in state.finished if n < until and state.variant_of(n).origin != "library"][:20]
+    assert len(before) >= 8
+    assert steps_of(advised)[: len(before)] == steps_of(alone)[: len(before)]
 
 
 def slightly(variant: Variant, resolved: Resolved) -> float:

@@ -165,7 +165,8 @@ def _placement(state: RunState, waiting: Sequence[TrialState]) -> Decide | None:
         assert trial.build is not None
         # Equal work is done once: who builds to what is being timed waits for its time.
         if trial.build["key"] not in state.running:
-            rival = None if first else BASELINE if state.best is None else state.best
+            best = BASELINE if state.incumbent is None else state.incumbent
+            rival = None if first else best
             return Decide(kind="place", trial=trial.number, body={"lane": free.number, "rival": rival})
     return None
 

@@ -177,7 +177,7 @@ def race_of(state: RunState, trial: TrialState) -> Race:
     # With several objectives a slow candidate may still be the best in another: nothing is raced out.
     if trial.number == BASELINE or len(settings.objectives) > 1:
         return race
-    rival = state.best if trial.rival is None else trial.rival
+    rival = state.incumbent if trial.rival is None else trial.rival
     best = state.trials[BASELINE if rival is None else rival]
     score = best.score
     assert score is not None

@@ -89,7 +89,7 @@ def outclassed(state: RunState, variant: VariantState) -> bool:
 
     One that earlier runs advise gets one trial; what becomes of it is for the plan to say.
     """
-    evolution, best = state.settings.evolution, state.best
+    evolution, best = state.settings.evolution, state.incumbent
     if evolution is None or best is None or variant.purpose != "propose":
         return False
     if variant.aside and evolution.probation:

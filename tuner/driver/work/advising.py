@@ -1,7 +1,7 @@
 """Variants of the source after what won in earlier runs of other kernels, and what a run keeps for later ones.
 
 What is advised is written down with the edits that apply here, so that a replay derives nothing of it again. May not
-judge: advice is tried, and dropped where it is not the best at once.
+judge: what becomes of advice is for the plan to say.
 """
 
 from __future__ import annotations
