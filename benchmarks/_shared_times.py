@@ -175,6 +175,7 @@ class _SharedEvaluation:
 
     def __init__(self, name: str, real: _Real, table: Table) -> None:
         self.name, self.real, self.table = name, real, table
+        self.baseline = ""
 
     def build(self, requests: Sequence[BuildRequest]) -> list[Build]:
         """Only what was never built is compiled."""
@@ -196,6 +197,7 @@ class _SharedEvaluation:
 
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         """The first run's, so that all size their batches alike."""
+        self.baseline = build.key
         made: BaselineReport | None = self.table.get("baseline", self.name)
         if made is None:
             made = self.real.report()
@@ -237,7 +239,8 @@ class _SharedSession:
     def measure(self, *, problem: int, calls: int) -> Measurement:
         assert self._kept is not None
         known = self._kept.rounds.setdefault(problem, [])
-        if self._final and known:
+        control = self._build.key == self._of.baseline and self._session is None
+        if known and (self._final or control):
             # All that is known of it: a control then says of the baseline what its own trial said, whenever it comes.
             return replace(known[0], times_s=tuple(t for one in known for t in one.times_s))
         number = self._done.get(problem, 0)

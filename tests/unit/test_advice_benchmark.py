@@ -50,14 +50,16 @@ class Counted:
         self.asked[what] += 1
 
 
-def tuned(folder: Path, name: str, made: object, seed: int = 1) -> list[float | None]:
+def tuned(folder: Path, name: str, made: object, seed: int = 1, **settings: int) -> list[float | None]:
     """The scores of a run's trials."""
     place = folder / name
     place.mkdir(parents=True)
     (place / KERNEL_FILE).write_text(KERNEL)
     (place / "product.yaml").write_text(SPEC)
     (spec,) = load_spec(place / "product.yaml")
-    begin(spec, place / "a.run", Options(seed=seed, evaluations=14, workers=1), backend=made)  # type: ignore[arg-type]
+    begin(
+        spec, place / "a.run", Options(seed=seed, evaluations=14, workers=1, settings=settings), backend=made
+    )  # type: ignore[arg-type]
     with RunRecord.read(place / "a.run") as record:
         state, _, _ = open_state(record)
     return [state.trials[n].score for n in state.finished]
@@ -87,6 +89,17 @@ def test_runs_over_a_table_find_what_runs_without_one_find(shared: ModuleType, t
     table = shared.Table(tmp_path / "times.sqlite")
     over = tuned(tmp_path, "over", shared.SharedTimes(backend(**quiet), table))
     assert over == pytest.approx(plain)
+
+
+def test_controls_say_what_the_baselines_trial_said(shared: ModuleType, tmp_path: Path) -> None:
+    """Else the moments at which they come move all scores, and equal searches part."""
+    made = shared.SharedTimes(backend(call_noise=0.2), shared.Table(tmp_path / "times.sqlite"))
+    for name in ("one", "two"):
+        tuned(tmp_path, name, made, control_every=2)
+        with RunRecord.read(tmp_path / name / "a.run") as record:
+            state, _, _ = open_state(record)
+        assert len(state.controls) > 2
+        assert len(set(state.controls)) == 1
 
 
 def test_a_wrong_result_stays_wrong(shared: ModuleType, tmp_path: Path) -> None:
