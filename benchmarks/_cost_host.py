@@ -5,6 +5,8 @@ Both parts keep their run records, and a rerun goes on from those that are finis
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +27,7 @@ from tuner.recorders.record import RunRecord
 from tuner.search.history import FAILURES
 from tuner.spec.load import load_spec
 
-__all__ = ["KEPT", "compare_features", "compare_runs", "make_runs"]
+__all__ = ["KEPT", "compare_features", "compare_runs", "compare_walls", "make_runs"]
 
 KEPT = 0.3
 LEAST = 48
@@ -125,6 +127,56 @@ def compare_runs(
             mine["seconds"].append(seconds)
             note(f"{path.stem}, seed {seed}: without, with the model {counts}, {seconds} s")
     return found
+
+
+def compare_walls(
+    folder: Path, strategy: str, seeds: int, evaluations: int, match: str = ""
+) -> dict[str, list[dict[str, Any]]]:
+    """Seconds of whole runs of every host example without the model and with it, in turn, which goes first as well.
+
+    Returns:
+        by example one object for each seed: ``seconds``, ``builds`` and ``pruned`` (trials the model left out), each
+        without the model and with it. Finished runs are read.
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    for seed in range(seeds):
+        for path in _examples(match):
+            ones = {}
+            for model in ("off", "auto") if seed % 2 == 0 else ("auto", "off"):
+                ones[model] = _timed(path, folder, evaluations, seed=seed, strategy=strategy, model=model)
+            both = (ones["off"], ones["auto"])
+            found.setdefault(path.stem, []).append(
+                {name: [one[name] for one in both] for name in ones["off"]}
+            )
+            note(f"{path.stem}, seed {seed}: {found[path.stem][-1]}")
+    return found
+
+
+def _timed(
+    path: Path, folder: Path, evaluations: int, *, seed: int, strategy: str, model: str
+) -> dict[str, float]:
+    told = folder / f"{path.stem}-{strategy}-{model}-{seed}-wall.json"
+    if not told.exists():
+        record = told.with_suffix(".run")
+        for old in folder.glob(f"{told.stem}*.run*"):
+            # The time of a run that was cut short is not known.
+            old.unlink()
+        # What every run imports is no cost of the first one.
+        _run(path, folder / f"{told.stem}-first.run", 2, seed=seed, strategy=strategy, model="off")
+        started = time.monotonic()
+        _run(path, record, evaluations, seed=seed, strategy=strategy, model=model)
+        seconds = time.monotonic() - started
+        with RunRecord.read(record) as opened:
+            state, _, _ = open_state(opened)
+        trials = [state.trials[n] for n in state.finished]
+        made = {
+            "seconds": round(seconds, 2),
+            "builds": sum(trial.build is not None for trial in trials),
+            "pruned": sum(trial.status is Status.PRUNED for trial in trials),
+        }
+        told.write_text(json.dumps(made))
+    read: dict[str, float] = json.loads(told.read_text())
+    return read
 
 
 def _progress(record: Path) -> list[tuple[float, float]]:

@@ -20,7 +20,7 @@ from tuner.core.types import Resolved, Status, Variant
 from tuner.driver.opening import open_state
 from tuner.driver.options import Options
 from tuner.driver.runs import begin
-from tuner.driver.state.settings import EVOLVING
+from tuner.driver.state.settings import EVOLVING, Evolution
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
@@ -67,14 +67,14 @@ search: {strategy: random}
 """
 SPREAD = 0.35
 WITHIN = 0.05
-PURSES = (0.0, EVOLVING.purse)
-"""Without a purse two in vain end the advice, and the search counts them as its own."""
+RULES = {"purse": replace(EVOLVING, probation=False), "probation": EVOLVING}
+"""Without probation what is clearly better than the source as given at once is a part of the search at once."""
 
 
 def search_landscapes(folder: Path, seeds: int, evaluations: int) -> dict[str, list[list[float]]]:
     """By kind of run, for each seed: evaluations to within 5% of the best of all kinds, advised trials, the best score.
 
-    Kinds: ``alone``, ``control`` (alone with another seed), and with a library that ``helps`` or ``misleads`` by purse.
+    Kinds: ``alone``, ``control`` (alone with another seed), and with a library that ``helps`` or ``misleads`` by rule.
     """
     found: dict[str, list[list[float]]] = {}
     for seed in range(seeds):
@@ -82,10 +82,8 @@ def search_landscapes(folder: Path, seeds: int, evaluations: int) -> dict[str, l
         shutil.rmtree(place, ignore_errors=True)
         truth = _worths(seed, 1.0)
         runs = {
-            "alone": _run(place / "alone", PRODUCT, truth, seed, evaluations, None, EVOLVING.purse),
-            "control": _run(
-                place / "control", PRODUCT, truth, seed + seeds, evaluations, None, EVOLVING.purse
-            ),
+            "alone": _run(place / "alone", PRODUCT, truth, seed, evaluations, None, EVOLVING),
+            "control": _run(place / "control", PRODUCT, truth, seed + seeds, evaluations, None, EVOLVING),
         }
         for kind, sign in (("helps", 1.0), ("misleads", -1.0)):
             library = place / kind
@@ -96,15 +94,15 @@ def search_landscapes(folder: Path, seeds: int, evaluations: int) -> dict[str, l
                 seed + 2 * seeds,
                 evaluations,
                 library,
-                0.1,
+                EVOLVING,
             )
-            for purse in PURSES:
-                name = f"{kind} {purse}"
+            for rule, evolution in RULES.items():
+                name = f"{kind}, {rule}"
                 own = place / f"{name}-library"
                 if library.exists():
                     # A run adds itself to what it is given.
                     shutil.copytree(library, own)
-                runs[name] = _run(place / name, PRODUCT, truth, seed, evaluations, own, purse)
+                runs[name] = _run(place / name, PRODUCT, truth, seed, evaluations, own, evolution)
         goal = min(made[-1] for made, _ in runs.values()) + WITHIN
         for name, (made, advised) in runs.items():
             reached = next((i for i, score in enumerate(made, 1) if score <= goal), evaluations)
@@ -128,14 +126,20 @@ def _seconds(resolved: Resolved) -> float:
 
 
 def _run(
-    place: Path, source: str, worths: Any, seed: int, evaluations: int, library: Path | None, purse: float
+    place: Path,
+    source: str,
+    worths: Any,
+    seed: int,
+    evaluations: int,
+    library: Path | None,
+    evolution: Evolution,
 ) -> tuple[list[float], int]:
     """The best score after each evaluation of the search, and how many trials were of what earlier runs advised."""
     place.mkdir(parents=True)
     (place / "product.c").write_text(source)
     (place / "product.yaml").write_text(SPEC)
     (spec,) = load_spec(place / "product.yaml")
-    settings = {"evolution": replace(EVOLVING, purse=purse)}
+    settings = {"evolution": evolution}
     options = Options(seed=seed, evaluations=evaluations, library=library, settings=settings)
     backend = SimulatedBackend(seconds=_seconds, of_variant=worths, process_noise=0.001, call_noise=0.001)
     begin(spec, place / "a.run", options, backend=backend)

@@ -1,9 +1,10 @@
 """What the cost model is worth: on recorded GPU spaces, in searches over them, and on pass sequences of host kernels.
 
 Needs a folder of recorded spaces (``--spaces``). The part ``edits`` tunes sources with a library of other kernels' runs
-(``--earlier``) and without one. The parts ``host``, ``pools`` and ``host-search`` keep run records of the host
-examples in ``--runs``, the last in a folder of its own, and make what is missing. Every
-figure is a mean over spaces of means over seeds, its interval a bootstrap over spaces.
+(``--earlier``) and without one. The parts ``host``, ``pools``, ``host-search`` and ``host-wall`` keep run records of
+the host examples in ``--runs``, the last two in folders of their own, and make what is missing.
+
+Every figure is a mean over spaces of means over seeds, its interval a bootstrap over spaces.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from _common import ROOT, machine, parser
 from _cost_bounds import bounds
 from _cost_edits import compare_libraries
-from _cost_host import KEPT, compare_features, compare_runs, make_runs
+from _cost_host import KEPT, compare_features, compare_runs, compare_walls, make_runs
 from _cost_landscapes import search_landscapes
 from _cost_left_out import left_out
 from _cost_pools import HOW, evaluations_over_plain, search_pools
@@ -70,6 +71,13 @@ def main() -> int:
         ),
         "bounds": lambda: bounds(cases, arguments.seeds, arguments.evaluations),
         "host": lambda: _host(Path(arguments.runs), arguments.seeds, arguments.evaluations, arguments.match),
+        "host-wall": lambda: compare_walls(
+            Path(arguments.runs),
+            arguments.strategies.split(",")[0],
+            arguments.seeds,
+            arguments.evaluations,
+            arguments.match,
+        ),
         "landscapes": lambda: search_landscapes(Path(arguments.runs), arguments.seeds, arguments.evaluations),
         "pools": lambda: _pools(
             Path(arguments.runs), arguments.seeds, arguments.evaluations, arguments.match
@@ -106,7 +114,7 @@ def _arguments() -> Any:
     made.add_argument(
         "--parts",
         default="screen,shuffled,search,transfer",
-        help="and unseen, bounds, host, pools, host-search, edits, landscapes",
+        help="and unseen, bounds, host, pools, host-search, host-wall, edits, landscapes",
     )
     made.add_argument(
         "--strategies",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -223,7 +224,14 @@ def test_a_kernel_never_seen_gets_what_won_elsewhere(library: Path, tmp_path: Pa
 def test_the_same_kernel_gets_its_own_winner(library: Path, tmp_path: Path) -> None:
     (entry,) = Library(library).entries()
     outcome = tuned(tmp_path, library, "other")
-    assert tuple(variants_of(outcome)[1].edits) == tuple(dict(e) for e in entry.edits)
+    first = variants_of(outcome)[1]
+    assert tuple(first.edits) == tuple(dict(e) for e in entry.edits)
+    with RunRecord.read(outcome.path) as record:
+        state, _, _ = open_state(record)
+    places = [state.trials[n].variant for n in state.finished]
+    bred = next(i for i, v in enumerate(places) if state.variants[v].origin not in ("library", "original"))
+    assert places[:bred].count(first.number) >= 3, "it is tuned before anything is bred"
+    assert audit(outcome.path, backend=backend(of_variant=swaps_help)).differences == []
 
 
 Step = tuple[str, str]
@@ -268,14 +276,92 @@ def test_advice_in_vain_waits_for_its_tenth(library: Path, tmp_path: Path) -> No
     assert all(i >= 10 * number for number, i in enumerate(at))
 
 
+def soon_beaten(variant: Variant, resolved: Resolved) -> float:
+    """What is advised is clearly faster than the source as given, and most of what the run finds itself is faster."""
+    return 0.8 if "interchange" in [e["op"] for e in variant.edits] else 0.5 if variant.edits else 1.0
+
+
+def test_advice_that_only_beats_the_source_as_given_delays_the_run(library: Path, tmp_path: Path) -> None:
+    """It leads for a while, and neither goes on nor has a part in who does: on real kernels it took eleven trials."""
+    alone = tuned(tmp_path / "alone", None, of_variant=soon_beaten)
+    misled = tuned(tmp_path / "misled", library, of_variant=soon_beaten)
+    own = [v for v in variants_of(misled) if v.origin == "library"]
+    assert own[0].score is not None
+    assert own[0].score < -0.1
+    assert [len(v.trials) for v in own] == [1] * len(own)
+    assert all(v.aside and not v.reached for v in own)
+    assert len(own) <= 2 + 40 // 10
+    early = 20
+    assert steps_of(misled)[:early] == steps_of(alone)[:early]
+    assert audit(misled.path, backend=backend(of_variant=soon_beaten)).differences == []
+
+
+def test_what_leads_comes_in_when_the_run_knows_some_of_its_own(library: Path, tmp_path: Path) -> None:
+    """Then it goes on like any other, and others are bred from it."""
+    outcome = tuned(tmp_path, library)
+    variants = variants_of(outcome)
+    best = min((v for v in variants if v.origin == "library"), key=lambda v: v.score or 0.0)
+    assert not best.aside
+    assert best.rung >= 1
+    assert any(best.number in v.parents for v in variants)
+    with RunRecord.read(outcome.path) as record:
+        state, _, _ = open_state(record)
+    second = best.finished[1]
+    before = {state.trials[n].variant for n in state.finished[: state.finished.index(second)]}
+    own = [n for n in before if state.variants[n].origin != "library"]
+    assert len(own) == EVOLVING.growth
+
+
+def test_what_leads_comes_in_where_nothing_else_can_be_made(library: Path, tmp_path: Path) -> None:
+    """Nobody is waited for."""
+    evolution = replace(EVOLVING, barren=0)
+    outcome = tuned(tmp_path, library, settings={"evolution": evolution})
+    variants = variants_of(outcome)
+    assert {v.origin for v in variants if v.purpose == "propose"} == {"original", "library"}
+    best = min((v for v in variants if v.origin == "library"), key=lambda v: v.score or 0.0)
+    assert not best.aside
+    assert len(best.trials) > 1
+
+
+def far_ahead(variant: Variant, resolved: Resolved) -> float:
+    """What is advised is far ahead of the first that a run finds itself, and is beaten by what comes after."""
+    ops = [e["op"] for e in variant.edits]
+    return 0.15 if ops == ["restrict"] else 0.2 if "interchange" in ops else 1.0
+
+
+def test_advice_that_is_far_ahead_changes_nothing_while_it_is_outside(library: Path, tmp_path: Path) -> None:
+    """Once variants of the run's own were given up after one trial beside it."""
+    alone = tuned(tmp_path / "alone", None, of_variant=far_ahead)
+    advised = tuned(tmp_path / "advised", library, of_variant=far_ahead)
+    with RunRecord.read(advised.path) as record:
+        state, _, _ = open_state(record)
+    leader = next(v for v in state.variants.values() if v.origin == "library")
+    assert leader.score is not None
+    assert leader.score < -1.1
+    until = leader.finished[1] if len(leader.finished) > 1 else math.inf
+    before = [n for n in state.finished if n < until and state.variant_of(n).origin != "library"][:20]
+    assert len(before) >= 8
+    assert steps_of(advised)[: len(before)] == steps_of(alone)[: len(before)]
+
+
 def slightly(variant: Variant, resolved: Resolved) -> float:
     """With the configuration that comes with it, what is advised gains 3%, less than is worth a second trial."""
     ops = [e["op"] for e in variant.edits]
     return 0.5 if ops == ["restrict"] else 1.07 if "interchange" in ops else 1.0
 
 
-def test_a_small_gain_gets_one_trial_and_stays(library: Path, tmp_path: Path) -> None:
+def test_a_small_gain_gets_one_trial_and_stays_outside(library: Path, tmp_path: Path) -> None:
     outcome = tuned(tmp_path, library, of_variant=slightly)
+    first = next(v for v in variants_of(outcome) if v.origin == "library")
+    assert first.score is not None
+    assert -0.05 < first.score < 0.0
+    assert first.aside
+    assert len(first.trials) == 1
+
+
+def test_a_small_gain_stayed_inside_before_the_probation(library: Path, tmp_path: Path) -> None:
+    settings = {"evolution": replace(EVOLVING, probation=False)}
+    outcome = tuned(tmp_path, library, of_variant=slightly, settings=settings)
     first = next(v for v in variants_of(outcome) if v.origin == "library")
     assert first.score is not None
     assert -0.05 < first.score < 0.0
@@ -310,7 +396,7 @@ def test_advice_that_fails_is_not_tried_again(library: Path, tmp_path: Path) -> 
 
 
 def test_records_from_before_the_purse_go_on_as_they_did(library: Path, tmp_path: Path) -> None:
-    evolution = replace(EVOLVING, purse=0.0)
+    evolution = replace(EVOLVING, purse=0.0, probation=False)
     outcome = tuned(tmp_path, library, of_variant=swaps_hurt, settings={"evolution": evolution})
     own = [v for v in variants_of(outcome) if v.origin == "library"]
     assert [len(v.trials) for v in own] == [1, 1]

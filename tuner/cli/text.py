@@ -57,7 +57,7 @@ def print_result(result: Result) -> None:
     if summary.recalled:
         near = ", ".join(f"{source['kernel']} ({source['speedup']:.2f}x)" for source in summary.recalled)
         tried, best = summary.advised
-        came = f"; {tried} variants, {best} the best at once" if tried else ""
+        came = f"; {tried} variants, {best} taken up" if tried else ""
         print(f"  library    tried first what runs of similar kernels had found: {near}{came}")
     if summary.light is not None and summary.light[1] is not None and summary.light[1] <= LIGHT_SHOWN:
         print(f"  light      the best took {summary.light[1]:.2f} times what this machine needs at least")

@@ -132,7 +132,7 @@ class Summary:
             trial took; ``None`` where nothing is known, the second one where the bound was disproved.
         overstated: whether the baseline itself is faster than the spec's bytes and operations allow.
         recalled: near runs of the library; ``None`` where it was not looked at.
-        advised: how many variants were tried because of them, and how many of those were the best at once.
+        advised: how many variants were tried because of them, and how many of those became a part of the search.
         savings: what the cost model saved; ``None`` where it was not asked.
         pareto: where there are several objectives the trials that nothing beats in all of them, fastest first; their
             values are the search's, unlike the claim, which is about time and confirmed.
@@ -311,7 +311,9 @@ def summarise(state: RunState, *, variant: str) -> Summary:
 
 def _advised(state: RunState) -> tuple[int, int]:
     own = [v for v in state.variants.values() if v.origin == LIBRARY]
-    return len(own), sum(v.score is not None and not v.vain for v in own)
+    won = None if state.chosen is None else state.trials[state.chosen].variant
+    # What came too late to be taken up may have won.
+    return len(own), sum(v.score is not None and (not v.vain or v.number == won) for v in own)
 
 
 def _light(state: RunState) -> tuple[float, float | None] | None:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from tuner.core.types import BASELINE, Status
 from tuner.driver.plan import consulting
 from tuner.driver.plan.actions import Action, Ask, Decide, Propose, Reduce
+from tuner.driver.state.evolution import CLEARLY
 from tuner.driver.state.lineage import HOPELESS, ORIGINAL, VariantState
 from tuner.driver.state.run import MOST_KEPT, RunState
 from tuner.driver.state.settings import LIBRARY
@@ -73,6 +74,9 @@ def search_action(state: RunState) -> Action | None:
     due = consulting.due_action(state, in_time=_in_time(state))
     if due is not None:
         return due
+    admitted = _admission(state, early=early)
+    if admitted is not None:
+        return admitted
     advised = _advised(state) if early else None
     if advised is not None:
         return advised
@@ -107,19 +111,55 @@ def _advised(state: RunState) -> Action | None:
         return _ask(state, untried)
     if state.advised < len(state.advice) and _affordable(state, own):
         return Propose(number=state.proposed, proposer=LIBRARY)
+    if state.settings.evolution is not None and state.settings.evolution.probation:
+        return None
     # What was the best of all when it was tried, and is no more, gets no more trials.
     best = next((v for v in own if not v.settled and v.rung == 0), None)
     return None if best is None else _ask(state, best)
 
 
 def _affordable(state: RunState, own: Sequence[VariantState]) -> bool:
-    """Whether one more variant of earlier runs may be in vain: what wins costs nothing, what does not a trial."""
+    """Whether one more variant of earlier runs may be in vain: what leads costs nothing, what does not a trial."""
     evolution = state.settings.evolution
     assert evolution is not None
     if not evolution.purse:
         return state.advised - len(own) + sum(v.score is None or v.vain for v in own) < IN_VAIN
-    lost = sum(v.vain and state.trials[v.finished[0]].status not in FREE for v in own)
+    if evolution.probation:
+        leading = _leading(state)
+        vain = [v for v in own if v.aside and v.finished and v is not leading]
+    else:
+        vain = [v for v in own if v.vain]
+    lost = sum(state.trials[v.finished[0]].status not in FREE for v in vain)
     return lost < 1 + int(evolution.purse * state.evaluations)
+
+
+def _leading(state: RunState) -> VariantState | None:
+    """What earlier runs advise that is clearly better than all variants of the search, the best; it may join them."""
+    waiting = [v for v in state.variants.values() if v.aside and v.score is not None]
+    best = min(waiting, key=lambda v: (v.score or 0.0, v.number), default=None)
+    return None if best is None or (best.score or 0.0) >= _best_inside(state) - CLEARLY else best
+
+
+def _best_inside(state: RunState) -> float:
+    """The best score of what is part of the search."""
+    return min((v.score for v in state.variants.values() if not v.aside and v.score is not None), default=0.0)
+
+
+def _admission(state: RunState, *, early: bool) -> Decide | None:
+    """An advised variant that leads comes in once those of the search decide on a promotion among themselves.
+
+    The source as given alone says little: nearly everything is faster. Where no new variants are wanted any more, or
+    nobody can make one, there is nobody to wait for.
+    """
+    evolution = state.settings.evolution
+    assert evolution is not None
+    leading = _leading(state) if evolution.probation else None
+    if leading is None:
+        return None
+    known = sum(bool(v.reached) for v in state.variants.values())
+    if early and known < evolution.growth and consulting.breeding_action(state) is not None:
+        return None
+    return Decide(kind="promote", body={"variant": leading.number, "rung": 0, "target": evolution.rung(0)})
 
 
 def minimise_action(state: RunState, reason: str) -> Action | None:

@@ -181,7 +181,7 @@ def _placement(state: RunState) -> Decide | None:
     for number in state.queue:
         # Equal work is done once: who builds to what is being timed waits for its time.
         if number in waiting and waiting[number] not in state.running:
-            rival = None if first else BASELINE if state.best is None else state.best
+            rival = None if first else BASELINE if state.incumbent is None else state.incumbent
             return Decide(kind="place", trial=number, body={"lane": free.number, "rival": rival})
     return None
 

@@ -200,7 +200,7 @@ def race_of(state: RunState, trial: TrialState) -> Race:
 
 
 def _incumbent(state: RunState, trial: TrialState) -> tuple[float, ...]:
-    rival = state.best if trial.rival is None else trial.rival
+    rival = state.incumbent if trial.rival is None else trial.rival
     best = state.trials[BASELINE if rival is None else rival]
     score = best.score
     assert score is not None

@@ -20,11 +20,13 @@ class Advice:
         edits: of this kernel's source.
         proposal: the configuration that it begins with, as far as the space has it.
         source: the number of the earlier run among those recalled.
+        same: whether that run was of the same source.
     """
 
     edits: tuple[Mapping[str, Any], ...]
     proposal: Proposal
     source: int
+    same: bool = False
 
     def to_json(self, blobs: dict[str, bytes], digest: Any) -> dict[str, Any]:
         """Plain JSON; long texts go to ``blobs``."""
@@ -33,6 +35,7 @@ class Advice:
             "edits": edits,
             "proposal": proposal_to_json(self.proposal, blobs, digest),
             "source": self.source,
+            "same": self.same,
         }
 
     @classmethod
@@ -42,4 +45,5 @@ class Advice:
             edits=tuple(value["edits"]),
             proposal=proposal_from_json(value["proposal"], blob),
             source=value["source"],
+            same=value.get("same", False),
         )

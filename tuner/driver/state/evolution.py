@@ -14,9 +14,9 @@ from tuner.driver.state.settings import LIBRARY, REMIX
 from tuner.driver.state.trials import TrialState
 from tuner.spaces.space import PASSES
 
-__all__ = ["APPLY", "dismiss", "judge", "outclassed", "reduced", "review", "spread"]
+__all__ = ["APPLY", "CLEARLY", "dismiss", "judge", "outclassed", "reduced", "review", "spread"]
 
-_CLEARLY = 0.05
+CLEARLY = 0.05
 """Log time by which a variant that earlier runs advise has to be the best of all to get more than one trial."""
 
 _FEWEST_CALLS = 3
@@ -46,6 +46,9 @@ def _apply_variant(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
     variant.known = len(state.variants[variant.parents[0]].finished) if variant.parents else 0
     variant.target = state.settings.evolution.rung(0)
     variant.patience = state.settings.evolution.dull
+    if state.settings.evolution.probation and variant.origin == LIBRARY:
+        # It has to earn its place in the search; what won with the very same source has earned it.
+        variant.aside = not state.advice[state.advised - 1].same
     given = state.trials[BASELINE].proposal.configuration.get(PASSES)
     if state.settings.evolution.plainly and given is not None and (variant.seed or {}).get(PASSES) != given:
         variant.chances += 1
@@ -59,6 +62,9 @@ def _apply_promote(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
     variant = state.variants[body["variant"]]
     variant.rung, variant.target, variant.dull = body["rung"], body["target"], 0
     assert state.settings.evolution is not None
+    if state.settings.evolution.probation:
+        # What was advised is like any other variant from here on.
+        variant.aside = variant.vain = False
     if state.settings.evolution.purse:
         # It would be settled at once, promoted again, and so on; as older records have it.
         variant.outclassed = False
@@ -81,18 +87,20 @@ def _apply_minimise(state: RunState, _: int | None, body: Mapping[str, Any]) -> 
 def outclassed(state: RunState, variant: VariantState) -> bool:
     """Whether a new variant is so far behind the best of all that tuning will not bring it back.
 
-    One that earlier runs advise has to be the best of all at once.
+    One that earlier runs advise gets one trial; what becomes of it is for the plan to say.
     """
-    evolution, best = state.settings.evolution, state.best
+    evolution, best = state.settings.evolution, state.incumbent
     if evolution is None or best is None or variant.purpose != "propose":
         return False
-    advised = variant.origin == LIBRARY and variant.rung == 0
+    if variant.aside and evolution.probation:
+        return bool(variant.finished)
+    advised = variant.origin == LIBRARY and variant.rung == 0 and not evolution.probation
     if variant.score is None:
         return advised and bool(evolution.purse)
     score = state.trials[best].score
     if advised:
         others = (v.score for v in state.variants.values() if v is not variant and v.score is not None)
-        return variant.score >= min(others, default=0.0) - (_CLEARLY if evolution.purse else 0.0)
+        return variant.score >= min(others, default=0.0) - (CLEARLY if evolution.purse else 0.0)
     return (
         variant.number != ORIGINAL
         and variant.rung == 0
@@ -104,7 +112,9 @@ def outclassed(state: RunState, variant: VariantState) -> bool:
 def dismiss(state: RunState, own: VariantState) -> None:
     """Puts aside what earlier runs advise where its first trial is no better than what the search has by itself."""
     evolution = state.settings.evolution
-    if evolution is None or not evolution.purse or own.origin != LIBRARY or len(own.finished) != 1:
+    if evolution is None or not evolution.purse or evolution.probation:
+        return
+    if own.origin != LIBRARY or len(own.finished) != 1:
         return
     others = (v.score for v in state.variants.values() if v.origin != LIBRARY and v.score is not None)
     own.aside = own.score is None or own.score >= min(others, default=0.0)

@@ -47,8 +47,9 @@ class VariantState:
         best: its trial with the lowest score.
         outclassed: whether it is so far behind others that its first rung is over.
         chances: it is given up when so many first trials have all failed.
-        vain: whether it was not the best of all with its first trial, where earlier runs advise it.
-        aside: whether it then is no part of the search any more: nothing is bred from it, ranked or tuned beside it.
+        vain: whether one trial is all it got, where earlier runs advise it.
+        aside: whether it is no part of the search, not yet or not any more: nothing is bred from it, ranked or tuned
+            beside it.
     """
 
     number: int

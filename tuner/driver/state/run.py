@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tuner.core.streams import stream
-from tuner.core.types import BASELINE, Proposal
+from tuner.core.types import BASELINE, Proposal, Status
 from tuner.driver.state.advice import Advice
 from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.exchanges import Exchanges
@@ -146,6 +146,27 @@ class RunState:
     def claim_deadline_s(self) -> float:
         """Active seconds at which choosing and confirming have to end."""
         return self.deadline_s - self.settings.ablate_s
+
+    @property
+    def incumbent(self) -> int | None:
+        """The best trial of what is part of the search: others are raced against it and given up beside it.
+
+        Not one of a variant that earlier runs advise and that is no part of it yet: such a one changes nothing.
+        """
+        evolution = self.settings.evolution
+        if self.best is None or evolution is None or not evolution.probation:
+            return self.best
+        if not self.variants[self.trials[self.best].variant].aside:
+            return self.best
+        inside = [
+            t for t in map(self.trials.__getitem__, self.finished) if not self.variants[t.variant].aside
+        ]
+        scored = [
+            (t.score, t.number)
+            for t in inside
+            if t.status is Status.OK and not t.raced and t.score is not None
+        ]
+        return min(scored)[1] if scored else None
 
     @property
     def next_trial(self) -> int:

@@ -51,6 +51,8 @@ class Evolution:
             miscompile what is new though the variant is right.
         purse: part of the evaluations that variants of earlier runs may lose after the first; what comes of them then
             leaves the search as it is without them. 0: two in vain end them, and the search counts them as its own.
+        probation: whether those variants stay out of the search, one trial each, until it knows as many of its own as
+            decide who goes on to the next rung: then what is clearly better than all of them comes in.
     """
 
     first: int = 4
@@ -75,6 +77,7 @@ class Evolution:
     moves: int = 1
     plainly: bool = False
     purse: float = 0.0
+    probation: bool = False
 
     def rung(self, number: int) -> int:
         """Trials of a variant up to the end of a rung."""
@@ -142,7 +145,9 @@ class Shared:
     search_s: float | None
 
 
-EVOLVING = Evolution(given=0, near=0.25, moves=5, doubtful=0.03, plainly=True, same=True, purse=0.1)
+EVOLVING = Evolution(
+    given=0, near=0.25, moves=5, doubtful=0.03, plainly=True, same=True, purse=0.1, probation=True
+)
 """How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
 
 EVOLVING_CALLS = (3, 4, 5)

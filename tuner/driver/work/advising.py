@@ -1,7 +1,7 @@
 """Variants of the source after what won in earlier runs of other kernels, and what a run keeps for later ones.
 
 What is advised is written down with the edits that apply here, so that a replay derives nothing of it again. May not
-judge: advice is tried, and dropped where it is not the best at once.
+judge: what becomes of advice is for the plan to say.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ _DIGITS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advised:
-    """A variant with the earlier run that says most of it, and how far that is from this one."""
+    """A variant with the earlier run that says most of it, how far that is from this one, and whether it is its own."""
 
     made: Applied
     configuration: Configuration
     entry: Entry
     distance: float
+    same: bool = False
 
 
 def kept_edits(state: RunState, task: Task) -> dict[str, Any]:
@@ -164,7 +165,7 @@ def _seen_before(
             made = apply_edits(program, entry.edits)
         except EditRefused:
             continue
-        yield Advised(made=made, configuration=entry.chosen, entry=entry, distance=apart)
+        yield Advised(made=made, configuration=entry.chosen, entry=entry, distance=apart, same=True)
         return
 
 

@@ -123,6 +123,7 @@ def _of_edits(found: Sequence[Advised]) -> Recalled:
                 edits=one.made.variant.edits,
                 proposal=Proposal(configuration=one.configuration, origin=LIBRARY),
                 source=each.index(source),
+                same=one.same,
             )
             for one, source in zip(found, sources, strict=True)
         ],
