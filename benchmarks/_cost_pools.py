@@ -7,7 +7,7 @@ not build or time anything, so that many seeds cost minutes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,12 @@ from _cost_runs import recorded_runs
 from tuner.core.protocols import Known
 from tuner.core.streams import stream
 from tuner.core.types import Status
-from tuner.cost_models.screen import FIRST, Screen, next_size
+from tuner.cost_models.screen import EARLY, FIRST, Screen, size_for
 from tuner.driver.opening import open_state
-from tuner.driver.state.judged import PRUNE
-from tuner.driver.work.screening import verdict_of
+from tuner.driver.plan.ordering import MOST_WAITING, rank
+from tuner.driver.state.judged import PRUNE, Judged
+from tuner.driver.state.order import MOST_LOOKS, WORTH, Order
+from tuner.driver.work.screening import turn_of, verdict_of
 from tuner.recorders.record import RunRecord
 
 __all__ = ["HOW", "evaluations_over_plain", "search_pools"]
@@ -29,11 +31,11 @@ WITHIN = 0.02
 LEAST = 60
 """Codes that a pool has to have."""
 
-EARLY = 10
-"""Trials before the first fit where the model only orders: an order loses nothing."""
+RUN_S = 0.03
+"""Seconds of a run where finding a code costs a multiple of it."""
 
-EVENLY = 0.125
-"""Part of the trials that are drawn evenly all the same."""
+PRICES = (0.25, 1.0, 4.0, 16.0)
+"""What finding a new code costs, in runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,21 +43,26 @@ class How:
     """A way to search a pool.
 
     Attributes:
-        looks: new codes that are built for each that is timed; those not timed wait.
-        first: trials before the model's first fit; ``None``: no model.
-        prunes: whether codes are left out by the driver's rules for built candidates, instead of timed in order.
+        orders: whether codes are timed in the model's order by the driver's rules.
+        prunes: whether codes are left out by the driver's rules for built candidates.
+        looks: new codes found for each that is timed; ``None``: as the driver decides.
+        price: of finding a new code, in runs.
+        shuffled: whether the features are those of other codes.
     """
 
-    looks: int
-    first: int | None = None
+    orders: bool = False
     prunes: bool = False
+    looks: float | None = None
+    price: float = 1.0
+    shuffled: bool = False
 
 
 HOW = {
-    "plain": How(looks=1),
-    "pruned": How(looks=1, first=FIRST, prunes=True),
-    "best of four": How(looks=4, first=EARLY),
-    "best of all": How(looks=10**6, first=EARLY),
+    "plain": How(),
+    "pruned": How(prunes=True),
+    **{f"{n:g} found for each": How(orders=True, looks=n) for n, *_ in WORTH[:-1]},
+    **{f"a code costs {p:g} runs": How(orders=True, price=p) for p in PRICES},
+    "shuffled": How(orders=True, looks=MOST_LOOKS, shuffled=True),
 }
 
 
@@ -109,47 +116,85 @@ class _Search:
     seed: int
     how: How
     known: list[Known] = field(default_factory=list)
-    order: dict[int, tuple[bool, float]] = field(default_factory=dict)
+    judged: dict[int, Judged] = field(default_factory=dict)
+    shelf: list[int] = field(default_factory=list)
 
     def run(self) -> tuple[int, int, bool]:
         """Evaluations and builds until a good one was timed, and whether one was; all of the pool where none was."""
-        waiting = [int(i) for i in stream(self.seed, "pool").permutation(len(self.pool))]
-        drawn = stream(self.seed, "evenly")
-        shelf: list[int] = []
-        screen = None if self.how.first is None else Screen(first=self.how.first)
+        pool = self._shuffled() if self.how.shuffled else self.pool
+        waiting = [int(i) for i in stream(self.seed, "pool").permutation(len(pool))]
+        first = EARLY if self.how.orders else FIRST
+        screen, fitted = Screen(first=first), None
+        order = _Fixed(looks_fixed=self.how.looks) if self.how.looks else Order()
         tried = built = 0
-        fit_at = self.how.first
-        while waiting or shelf:
-            if screen is not None and tried == fit_at:
-                self._look(screen, [*shelf, *waiting])
-                fit_at = next_size(tried)
-            fresh, waiting = waiting[: self.how.looks], waiting[self.how.looks :]
-            built += len(fresh)
-            shelf += [i for i in fresh if not self._dropped(i)]
-            if not shelf:
+        while waiting or self.shelf:
+            if waiting and (not self.shelf or (order.looks > 1 and order.spare < order.looks)):
+                found = waiting.pop(0)
+                built += 1
+                order.sought(RUN_S * self.how.price)
+                order.built(str(found))
+                self.shelf.append(found)
+            size = size_for(tried, first)
+            if size is not None and (self.how.orders or self.how.prunes):
+                new = [i for i in self.shelf if size != fitted or i not in self.judged]
+                fitted = size
+                self._look(screen, pool, new, order)
+            if (self.how.prunes and self._pruned(pool)) or not self.shelf:
                 continue
-            chosen = min(shelf, key=lambda i: self.order.get(i, (False, 0.0)))
-            if drawn.random() < EVENLY:
-                chosen = shelf[int(drawn.integers(len(shelf)))]
-            shelf.remove(chosen)
+            if waiting and order.looks > 1 and order.spare < order.looks:
+                continue
+            if order.follows and len(self.shelf) > MOST_WAITING:
+                self.shelf.remove(max(self.shelf, key=self._rank))
+            chosen = min(self.shelf, key=self._rank) if order.follows else self.shelf[0]
+            self.shelf.remove(chosen)
+            order.taken()
+            order.ran(RUN_S)
             tried += 1
             if chosen in self.good:
                 return tried, built, True
-            self.known.append(self.pool[chosen])
-        return len(self.pool), len(self.pool), False
+            self.known.append(pool[chosen])
+        return len(pool), len(pool), False
 
-    def _look(self, screen: Screen, ahead: list[int]) -> None:
-        """Asks the model of all that may come; between two fits it would say the same."""
-        found = screen.screen(self.known, [self.pool[i].features for i in ahead], [])
-        self.order = {}
-        for i, guess in zip(ahead, found.guesses, strict=True):
-            verdict = verdict_of(guess, found, stream(self.seed, "audit/build", i).random())
-            out = verdict.verdict == PRUNE if self.how.prunes else guess.failing > 0.5
-            self.order[i] = (out, guess.place)
+    def _rank(self, number: int) -> tuple[bool, bool, float]:
+        return rank(self.judged[number])
 
-    def _dropped(self, number: int) -> bool:
-        out = self.how.prunes and self.order.get(number, (False, 0.0))[0]
-        if out:
-            one = self.pool[number]
-            self.known.append(Known(trial=one.trial, features=one.features, tried=False))
-        return out
+    def _look(self, screen: Screen, pool: Sequence[Known], new: Sequence[int], order: Order) -> None:
+        """Asks the model, as the driver does, of what it has not seen since its last fit."""
+        if not new:
+            return
+        found = screen.screen(self.known, [pool[i].features for i in new], [])
+        for i, guess in zip(new, found.guesses, strict=True):
+            drawn = stream(self.seed, "audit/build", i).random()
+            if self.how.prunes:
+                self.judged[i] = verdict_of(guess, found, drawn)
+            else:
+                before = self.judged.get(i)
+                self.judged[i] = turn_of(guess, found, before, drawn * order.looks)
+        if self.how.orders:
+            order.follows = not found.doubt
+
+    def _pruned(self, pool: Sequence[Known]) -> bool:
+        """Leaves out what the model speaks against; whether that was all."""
+        for i in self.shelf:
+            if i in self.judged and self.judged[i].verdict == PRUNE:
+                one = pool[i]
+                self.known.append(Known(trial=one.trial, features=one.features, tried=False))
+        self.shelf = [i for i in self.shelf if i not in self.judged or self.judged[i].verdict != PRUNE]
+        return not self.shelf
+
+    def _shuffled(self) -> list[Known]:
+        others = stream(self.seed, "shuffled").permutation(len(self.pool))
+        return [
+            replace(one, features=self.pool[int(i)].features)
+            for one, i in zip(self.pool, others, strict=True)
+        ]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Fixed(Order):
+    looks_fixed: float = 1.0
+
+    @property
+    def looks(self) -> float:
+        """As many as said, whatever they cost."""
+        return self.looks_fixed if self.follows else 1.0

@@ -15,15 +15,18 @@ from numpy.typing import NDArray
 from tuner.core.protocols import Guess, Known, Screening
 from tuner.core.streams import stream
 from tuner.cost_models.boosting import Ensemble, Shape, fit_ensemble, logistic, ranking
-from tuner.cost_models.calibration import LARGEST_CUT, cut_of, failing_cut_of, folds, places
+from tuner.cost_models.calibration import LARGEST_CUT, cut_of, doubt_of, failing_cut_of, folds, places
 from tuner.cost_models.columns import Columns
 
-__all__ = ["FIRST", "Screen", "next_size"]
+__all__ = ["EARLY", "FIRST", "Screen", "next_size", "size_for"]
 
 Floats = NDArray[np.float64]
 
 FIRST = 30
 """Tried trials at which the first fit happens."""
+
+EARLY = 10
+"""The same where nothing is left out for good: an order loses less by a first guess than a cut."""
 
 _GROWTH = 1.25
 _TIMED = 20
@@ -51,6 +54,7 @@ class _Fit:
     failing: Ensemble | None
     failing_cut: float | None
     why: str
+    doubt: str
 
 
 class Screen:
@@ -71,15 +75,17 @@ class Screen:
         pool: Sequence[Mapping[str, float]],
     ) -> Screening:
         """Ranks candidates by the latest fit."""
-        size = _size_for(sum(one.tried for one in known), self._first)
+        size = size_for(sum(one.tried for one in known), self._first)
         if size is None:
-            return Screening(why=f"fewer than {self._first} trials were tried")
+            why = f"fewer than {self._first} trials were tried"
+            return Screening(why=why, doubt=why)
         if self._latest is None or self._latest.size != size:
             self._latest = _fit(_prefix(known, size), size, pool, self._first * _TIMED // FIRST)
         return _answer(self._latest, candidates)
 
 
-def _size_for(tried: int, first: int) -> int | None:
+def size_for(tried: int, first: int) -> int | None:
+    """Tried trials that the latest fit has learnt from; ``None`` before the first."""
     if tried < first:
         return None
     size = first
@@ -104,14 +110,14 @@ def _fit(known: list[Known], size: int, pool: Sequence[Mapping[str, float]], lea
     columns = Columns([k.features for k in (*timed, *failed)])
     nothing = np.zeros((_MEMBERS, 0))
     failing, failing_cut = _fit_failing(columns, timed, failed, size)
-    ranker, reference, cut, why = None, nothing, None, ""
+    ranker, reference, cut, why, doubt = None, nothing, None, "", ""
     if len(timed) < least:
-        why = f"fewer than {least} trials were timed"
+        why = doubt = f"fewer than {least} trials were timed"
     elif not columns.names:
-        why = "candidates do not differ in any feature"
+        why = doubt = "candidates do not differ in any feature"
     else:
         others = pool or [k.features for k in known if not k.tried][-_MOST:]
-        ranker, reference, cut = _fit_ranker(columns, timed, size, others, evenly=bool(pool))
+        ranker, reference, cut, doubt = _fit_ranker(columns, timed, size, others, evenly=bool(pool))
         if cut > LARGEST_CUT:
             why = f"out of sample the best few would need {cut:.0%} of the candidates to be kept"
     return _Fit(
@@ -123,6 +129,7 @@ def _fit(known: list[Known], size: int, pool: Sequence[Mapping[str, float]], lea
         failing=failing,
         failing_cut=failing_cut,
         why=why,
+        doubt=doubt,
     )
 
 
@@ -133,8 +140,8 @@ def _fit_ranker(
     others: Sequence[Mapping[str, float]],
     *,
     evenly: bool,
-) -> tuple[Ensemble, Floats, float]:
-    """The ranker, its sorted reference and the cut.
+) -> tuple[Ensemble, Floats, float, str]:
+    """The ranker, its sorted reference, the cut, and what speaks against its order.
 
     Where nothing can be drawn evenly, what was proposed so far stands for what may come.
     """
@@ -162,7 +169,7 @@ def _fit_ranker(
     sure = np.array([not k.raced for k in timed])
     # What was raced out was clearly worse than the best: it cannot be among the best few.
     ranked = np.where(sure, scores, np.inf)
-    return ranker, reference, cut_of(np.array(below), ranked)
+    return ranker, reference, cut_of(np.array(below), ranked), doubt_of(np.array(below), scores)
 
 
 def _fit_failing(
@@ -198,6 +205,7 @@ def _answer(fit: _Fit, candidates: Sequence[Mapping[str, float]]) -> Screening:
         failing_cut=fit.failing_cut,
         fitted=fit.size,
         why=fit.why,
+        doubt=fit.doubt,
     )
 
 

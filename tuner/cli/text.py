@@ -173,10 +173,14 @@ def _variants(lineage: Lineage) -> str:
 def _savings(found: Savings) -> str:
     """How many evaluations the model saved and what that may have cost; or why it did nothing."""
     skipped = sum(found.pruned.values())
-    if not skipped and not found.passed_over and not found.ranked:
+    if not skipped and not found.passed_over and not found.ranked and not found.ordered:
         reasons = "; ".join(sorted({why for why in found.why.values() if why}))
-        return f"pruned nothing{': ' + reasons if reasons else ''}"
+        return f"left all as proposed{': ' + reasons if reasons else ''}"
     parts = [f"{found.ranked} tried from its ranking of the space"] if found.ranked else []
+    if found.ordered:
+        parts.append(
+            f"{found.ordered} timed as the likeliest of what was built, {found.behind} built and not timed"
+        )
     parts += [f"{n} not {'built' if stage == 'ask' else 'run'}" for stage, n in found.pruned.items() if n]
     if found.passed_over:
         parts.append(f"{found.passed_over} passed over")

@@ -388,6 +388,7 @@ class Screening:
         failing_cut: chances above it need not be tried; ``None``: it abstains from pruning by failure.
         fitted: how many tried trials it has learnt from.
         why: why it abstains, one line; empty where it does not.
+        doubt: why its order of the candidates is not to be trusted, one line; empty where it may be followed.
     """
 
     guesses: tuple[Guess, ...] = ()
@@ -395,6 +396,7 @@ class Screening:
     failing_cut: float | None = None
     fitted: int = 0
     why: str = ""
+    doubt: str = ""
 
 
 class CostModel(Protocol):

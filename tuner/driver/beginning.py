@@ -110,7 +110,8 @@ def _modelled(settings: RunSettings, space: Space, searcher: Searcher, *, warm: 
         return settings
     if space.passes is not None:
         # What a pass sequence does shows only in the code that it leads to, and many lead to the same.
-        return replace(settings, priced=not settings.fleet)
+        ordered = settings.evolution is None
+        return replace(settings, ordered=ordered, priced=not (ordered or settings.fleet))
     if getattr(searcher, "cheap", False):
         settings = replace(settings, pool=pruning.POOL_FACTOR)
     moves = getattr(searcher, "moves", False) and settings.evolution is None

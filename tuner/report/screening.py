@@ -34,6 +34,8 @@ def screening(follower: Follower) -> list[dict[str, Any]]:
 def _row(follower: Follower, stage: str, judged: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     state = follower.state
     counts = Counter(str(one["verdict"]) for one in judged.values())
+    # An order leaves out what was built and never had its turn.
+    untimed = sum(state.trials[n].status is Status.PRUNED for n in judged) if state.settings.ordered else 0
     measured = []
     for number, one in judged.items():
         trial = state.trials.get(number)
@@ -44,7 +46,7 @@ def _row(follower: Follower, stage: str, judged: Mapping[int, Mapping[str, Any]]
         "verdicts": dict(counts),
         "measured": len(measured),
         "rank_correlation": rounded(_spearman([m[0] for m in measured], [m[1] for m in measured]), 3),
-        "saved_s": rounded(counts["prune"] * _each_s(follower, stage), 4),
+        "saved_s": rounded((counts["prune"] + untimed) * _each_s(follower, stage), 4),
     }
 
 

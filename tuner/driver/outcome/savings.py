@@ -30,9 +30,12 @@ class Savings:
 
     Attributes:
         pruned: trials that were not built (``ask``) or not run (``build``) because the model spoke against them.
+        ordered: trials that were timed when they were because it liked them best of what was built.
+        behind: builds that waited for their turn in that order and were never timed.
         ranked: trials that were taken from the top of its ranking of the whole space.
         passed_over: proposals that were drawn for the model to choose from and not chosen.
-        audits: trials that the model spoke against, or would have passed by, and that were measured all the same.
+        audits: trials that the model spoke against, or would have passed by, and that were measured all the same;
+            where it orders what is built, those drawn evenly of it.
         losses: audits that were better than everything before them by more than 2%.
         loss_bound: 95% upper bound of the chance that one pruned trial would have been such a loss.
         coverage: share of audits that were no loss; ``None`` without audits.
@@ -42,6 +45,8 @@ class Savings:
     """
 
     pruned: dict[str, int]
+    ordered: int
+    behind: int
     ranked: int
     passed_over: int
     audits: int
@@ -56,6 +61,8 @@ class Savings:
         """Plain JSON."""
         return {
             "pruned": self.pruned,
+            "ordered": self.ordered,
+            "behind": self.behind,
             "ranked": self.ranked,
             "passed_over": self.passed_over,
             "audits": self.audits,
@@ -83,6 +90,7 @@ def savings(state: RunState) -> Savings:
             if stage is not None:
                 pruned[stage] += 1
             seen["passed"] += PASS in verdicts.values()
+            seen["behind"] += state.settings.ordered and Stage.BUILD.value in verdicts
         elif AUDIT in verdicts.values() or how == WATCHED:
             seen["audits"] += 1
             seen["losses"] += trial.score is not None and trial.score < best - BETTER
@@ -91,6 +99,8 @@ def savings(state: RunState) -> Savings:
     audits, losses = seen["audits"], seen["losses"]
     return Savings(
         pruned=pruned,
+        ordered=state.order.led,
+        behind=seen["behind"],
         ranked=seen["ranked"],
         passed_over=seen["passed"],
         audits=audits,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tuner.core.types import BASELINE, Status
-from tuner.driver.plan import evolving, final, light, pruning, sharing
+from tuner.driver.plan import evolving, final, light, ordering, pruning, sharing
 from tuner.driver.plan.actions import (
     Action,
     Ask,
@@ -26,7 +26,14 @@ from tuner.driver.plan.actions import (
     Judge,
     Recall,
 )
-from tuner.driver.plan.upcoming import control_calls, end_body, not_built, stop_reason, trial_action
+from tuner.driver.plan.upcoming import (
+    control_calls,
+    end_body,
+    given_up,
+    not_built,
+    stop_reason,
+    trial_action,
+)
 from tuner.driver.state.lanes import Lane
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
@@ -50,13 +57,13 @@ def decision(state: RunState) -> Action | None:
     ended = _ended(state, loose)
     if ended is not None:
         return ended
-    built = _judge_built(state)
-    if built is not None:
-        return built
     waiting = [trial for _, trial in loose if trial.lane is None]
-    placement = _placement(state, [trial for trial in waiting if trial.build is not None])
-    if placement is not None:
-        return placement
+    if ordering.applies(state):
+        given = _in_order(state)
+    else:
+        given = _judge_built(state) or _placement(state, [t for t in waiting if t.build is not None])
+    if given is not None:
+        return given
     if state.search_stop is None:
         return _search(state, len(waiting))
     if state.queue:
@@ -129,7 +136,9 @@ def _ended(state: RunState, loose: Sequence[tuple[int, TrialState]]) -> Decide |
 def _only_waits(state: RunState, trial: TrialState) -> bool:
     """Whether a built trial plainly has nothing before it but its turn on a device; false: it has to be looked at."""
     build = trial.build
-    if trial.number == BASELINE or trial.judged or build is None or build["status"] != Status.OK:
+    # What was only put in order is looked at no closer.
+    judged = trial.judged and not state.settings.ordered
+    if trial.number == BASELINE or judged or build is None or build["status"] != Status.OK:
         return False
     return state.keys.get(build["key"], trial.number) == trial.number
 
@@ -141,6 +150,22 @@ def _judge_built(state: RunState) -> Judge | None:
         return None
     trials = tuple(n for n in built.trials if state.trials[n].lane is None)
     return replace(built, trials=trials) if trials else None
+
+
+def _in_order(state: RunState) -> Judge | Decide | None:
+    """What is given up, looked at, or placed, where the likeliest of what is built is timed first."""
+    ready = ordering.waiting(state)
+    dropped = given_up(state, ready)
+    if dropped is not None or not ready or _freest(state, calibrated=True) is None:
+        return dropped
+    if state.limit is not None and state.evaluations + _placed(state) >= state.limit:
+        return None
+    judge = ordering.judge(state, ready)
+    return judge or _placement(state, [ordering.chosen(ready, follows=state.order.follows)])
+
+
+def _placed(state: RunState) -> int:
+    return sum(len(lane.trials) for lane in state.lanes.values())
 
 
 def _waits_for_models(state: RunState) -> Await | None:
@@ -221,9 +246,14 @@ def _search(state: RunState, ready: int) -> Action | None:
 
 def _ask(state: RunState, ready: int) -> Ask | None:
     """As many proposals as devices have room for, and a few to be ready for those that come free."""
-    wanted = _demand(state, ready, len(state.queue) - ready)
+    placed, coming = len(state.queue) - ready, len(state.queue)
+    if ordering.applies(state):
+        waiting = ordering.waiting(state)
+        coming -= len(waiting)
+        ready -= ordering.behind(state, waiting)
+    wanted = _demand(state, ready, placed)
     if state.limit is not None:
-        wanted = min(wanted, state.limit - state.evaluations - len(state.queue))
+        wanted = min(wanted, state.limit - state.evaluations - coming)
     wanted = int(min(wanted, state.settings.proposals - state.next_trial))
     return Ask(first=state.next_trial, count=pruning.pool_size(state, wanted)) if wanted > 0 else None
 

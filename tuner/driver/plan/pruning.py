@@ -92,8 +92,9 @@ def why_not_built(state: RunState, trial: TrialState) -> str:
     limit = state.limit
     if against or limit is None:
         return against
-    # Those before it in the queue come first, built or not.
-    before = state.queue.index(trial.number)
+    # Those before it in the queue come first, built or not, unless the likeliest does.
+    anyone = state.settings.ordered and state.simplified is None
+    before = 0 if anyone else state.queue.index(trial.number)
     return "the evaluations were used up" if state.evaluations + before >= limit else ""
 
 

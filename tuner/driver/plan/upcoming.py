@@ -14,7 +14,7 @@ from typing import Any
 from tuner.core import statistics
 from tuner.core.racing import Race, composite
 from tuner.core.types import BASELINE, Stage, Status
-from tuner.driver.plan import evolving, final, light, pruning, sharing, simplest
+from tuner.driver.plan import evolving, final, light, ordering, pruning, sharing, simplest
 from tuner.driver.plan.actions import (
     Action,
     Ask,
@@ -30,10 +30,27 @@ from tuner.driver.plan.actions import (
 from tuner.driver.state.run import RunState
 from tuner.driver.state.trials import TrialState
 
-__all__ = ["control_calls", "end_body", "next_action", "not_built", "race_of", "stop_reason", "trial_action"]
+__all__ = [
+    "control_calls",
+    "end_body",
+    "given_up",
+    "next_action",
+    "not_built",
+    "race_of",
+    "stop_reason",
+    "trial_action",
+]
 
 CONTROL_WINDOW = 3
 """How many of the last control measurements the drift is taken from (their median)."""
+
+
+_OVER = {
+    "evaluations": "it was built, and the evaluations were used up before its turn",
+    "minutes": "the time for searching was over",
+    "speed_of_light": "it was built, and the search was over before its turn",
+}
+"""What is said of those that still wait when a search is over, by why it is."""
 
 
 def next_action(state: RunState) -> Action:
@@ -59,10 +76,45 @@ def _queue_action(state: RunState) -> Action:
     # A batch is built whole before its first trial goes on: builds run in parallel, timing does not.
     if unbuilt:
         return BuildTrials(trials=unbuilt)
+    if ordering.applies(state):
+        return _ordered_action(state)
     judge = pruning.judge_built(state)
     if judge is not None:
         return judge
     return trial_action(state, state.trials[state.queue[0]])
+
+
+def _ordered_action(state: RunState) -> Action:
+    """What is next where all is built and the likeliest is timed first."""
+    for number in state.queue:
+        # What is under way, and what needs no run of its own.
+        if not ordering.waits(state, state.trials[number]):
+            return trial_action(state, state.trials[number])
+    shared = sharing.share_action(state)
+    if shared is not None:
+        return shared
+    ready = ordering.waiting(state)
+    dropped = given_up(state, ready)
+    if dropped is not None:
+        return dropped
+    if state.since_control >= state.settings.control_every:
+        return Control(number=len(state.controls), calls=control_calls(state))
+    judge = ordering.judge(state, ready)
+    if judge is not None:
+        return judge
+    if ordering.looks_on(state, ready) and stop_reason(state) is None:
+        return _ask(state)
+    return Verify(trial=ordering.chosen(ready, follows=state.order.follows).number)
+
+
+def given_up(state: RunState, ready: Sequence[TrialState]) -> Decide | None:
+    """The end of a built trial whose turn does not come; ``None`` where all may still be timed."""
+    reason = "speed_of_light" if light.reached(state) else _used_up(state)
+    if reason is not None:
+        over = [state.trials[n] for n in state.queue if ordering.waits(state, state.trials[n])]
+        return _close(state, over[0], Status.PRUNED, message=_OVER[reason]) if over else None
+    least = ordering.outdone(state, ready)
+    return None if least is None else _close(state, least, Status.PRUNED, message=ordering.turn_of(least))
 
 
 def _search_action(state: RunState) -> Action:
@@ -86,6 +138,10 @@ def _search_action(state: RunState) -> Action:
         action = evolving.search_action(state)
         assert action is not None
         return action
+    return _ask(state)
+
+
+def _ask(state: RunState) -> Ask:
     left = math.inf if state.limit is None else state.limit - simplest.kept(state) - state.evaluations
     count = int(min(state.settings.batch, left, state.settings.proposals - state.next_trial))
     return Ask(first=state.next_trial, count=pruning.pool_size(state, count))
@@ -103,18 +159,20 @@ def not_built(state: RunState, trial: TrialState) -> Decide | None:
 
 def stop_reason(state: RunState) -> str | None:
     """Why the search is over; ``None`` where it is not."""
-    settings = state.settings
-    if (
-        state.limit is not None
-        and state.evaluations >= state.limit - simplest.kept(state)
-        and not state.open_share
-    ):
-        return "evaluations"
-    if state.clock_s >= simplest.deadline_s(state) and not state.open_share:
-        return "minutes"
-    if state.exhausted or state.next_trial >= settings.proposals:
+    if not state.open_share:
+        reason = _used_up(state)
+        if reason is not None:
+            return reason
+    if state.exhausted or state.next_trial >= state.settings.proposals:
         return "exhausted"
     return None
+
+
+def _used_up(state: RunState) -> str | None:
+    """What of the budget is used up, a share of it too."""
+    if state.limit is not None and state.evaluations >= state.limit - simplest.kept(state):
+        return "evaluations"
+    return "minutes" if state.clock_s >= simplest.deadline_s(state) else None
 
 
 def trial_action(state: RunState, trial: TrialState) -> Action:

@@ -79,6 +79,7 @@ def _apply_ask(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
         own.trials.append(number)
     if state.settings.ranked:
         state.fit_s += float(body["ask_s"])
+    state.order.sought(float(body.get("ask_s", 0.0)))
     own.exhausted = not body["proposals"]
     state.exhausted = own.exhausted and state.settings.evolution is None
     judge(state, own)
@@ -129,8 +130,12 @@ def _apply_judge(state: RunState, _: int | None, body: Mapping[str, Any]) -> Non
     }
     for number, one in judged.items():
         state.trials[number].judged[body["stage"]] = one
+        state.trials[number].judged_at = state.tried
     state.judgings[body["stage"]] = body
     state.fit_s += float(body["cost_s"])
+    if state.settings.ordered:
+        state.order.follows, state.order.doubt = not body["why"], body["why"]
+        state.order.sought(float(body["cost_s"]))
     if body["stage"] != Stage.ASK:
         return
     state.screens = body["cut"] is not None or body["failing_cut"] is not None
@@ -148,6 +153,19 @@ def _apply_build(state: RunState, number: int | None, body: Mapping[str, Any]) -
     # Of builds side by side the first bears what all took.
     trial.built_s = state.passed_s
     trial.stage = Stage.BUILD
+    if number == BASELINE:
+        state.order.codes.add(body["key"])
+    else:
+        _found(state, trial, body)
+
+
+def _found(state: RunState, trial: TrialState, body: Mapping[str, Any]) -> None:
+    """What a build says of how long finding new code takes."""
+    # Where devices go on meanwhile many things pass at once: there the compiler's own seconds count.
+    own_s = math.fsum(body.get("seconds", {}).values()) / state.settings.batch
+    state.order.sought(own_s if state.settings.fleet else state.passed_s)
+    if body["status"] == Status.OK and not trial.attempt:
+        state.order.built(body["key"])
 
 
 def _apply_baseline(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
@@ -157,6 +175,8 @@ def _apply_baseline(state: RunState, _: int | None, body: Mapping[str, Any]) -> 
 
 def _apply_verify(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
+    if state.trials[number].lane is None:
+        state.order.taken()
     state.trials[number].verify = body
     state.away.discard(number)
     state.trials[number].ran_s += state.passed_s
@@ -177,7 +197,7 @@ def _apply_control(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
     lane = state.lanes.get(body.get("lane", -1))
     if lane is not None:
         lane.controlled(body["medians_s"])
-        state.stock.count(state.lanes.values())
+        state.count_lanes()
         return
     state.since_control = 0
     if body["medians_s"] is not None:
@@ -187,7 +207,7 @@ def _apply_control(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
 def _apply_lane(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     lane = Lane(number=body["lane"], device=body["device"], node=body.get("node", ""))
     state.lanes[lane.number] = lane
-    state.stock.count(state.lanes.values())
+    state.count_lanes()
 
 
 def _apply_lane_lost(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
@@ -197,7 +217,7 @@ def _apply_lane_lost(state: RunState, _: int | None, body: Mapping[str, Any]) ->
         state.back(state.trials[number])
         state.trials[number].set_back()
     lane.trials = []
-    state.stock.count(state.lanes.values())
+    state.count_lanes()
     if state.final_lane == lane.number:
         # Samples of two devices do not go together: what was begun on this one begins anew on another.
         state.final_lane = None
@@ -213,6 +233,7 @@ def _apply_place(state: RunState, number: int | None, body: Mapping[str, Any]) -
     trial = state.trials[number]
     trial.rival, trial.placed_s = body["rival"], state.clock_s
     state.placed(trial, body["lane"])
+    state.order.taken()
 
 
 def _apply_settle(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
@@ -233,8 +254,12 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
     if disproves((state.start or {}).get("light"), number, trial.status, medians):
         state.light_disproved = True
     lane = None if trial.lane is None else state.lanes[trial.lane]
+    ran_s = trial.ran_s
     if lane is not None:
         _evaluated(state, trial, lane)
+        ran_s = float((trial.verify or {}).get("busy_s", 0.0))
+    if ran_s and number != BASELINE:
+        state.order.ran(ran_s)
     if body["again"]:
         trial.forget()
         return

@@ -15,6 +15,7 @@ from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.lanes import Lane
 from tuner.driver.state.lineage import Judgement, Reduction, VariantState
+from tuner.driver.state.order import Order
 from tuner.driver.state.settings import LIBRARY, RunSettings
 from tuner.driver.state.stock import Stock
 from tuner.driver.state.trials import FinalSample, TrialState
@@ -86,6 +87,7 @@ class RunState:
         self.exchanges: Exchanges
         self.lanes: dict[int, Lane] = {}
         self.stock = Stock()
+        self.order = Order()
         self.running: dict[str, int] = {}
         self.away: set[int] = set()
         self.final_lane: int | None = None
@@ -183,6 +185,11 @@ class RunState:
         self.running[trial.build["key"]] = trial.number
         if trial.number != BASELINE:
             self.away.add(trial.number)
+
+    def count_lanes(self) -> None:
+        """Devices came or went, or can be used no longer."""
+        self.stock.count(self.lanes.values())
+        self.order.beside = sum(lane.usable for lane in self.lanes.values())
 
     def back(self, trial: TrialState) -> None:
         """A trial is on its device no longer."""

@@ -187,6 +187,7 @@ class RunSettings:
         pool: proposals asked for at most for each that is tried, where the searcher draws without a model of its own;
             with 1 the cost model does not look at proposals before they are built.
         priced: whether a built candidate is left out only where running it takes longer than finding other code.
+        ordered: whether built candidates wait for their turn in the cost model's order, and are built ahead for it.
         objectives: what is made small: ``time``, and ``energy`` or ``size`` beside it where asked.
         evolution: where variants of the source are searched; ``None`` where the source stays as it is given.
         proposers: that make variants without a model, by name.
@@ -226,6 +227,7 @@ class RunSettings:
     pool: int = 1
     ranked: bool = False
     priced: bool = False
+    ordered: bool = False
     recall: bool = False
     timely: bool = False
     simplest: bool = False
@@ -251,6 +253,7 @@ class RunSettings:
             ("stocked", False),
             ("ranked", False),
             ("priced", False),
+            ("ordered", False),
             ("timely", False),
             ("confirm_width", 0.0),
             ("confirm_growth", 3),

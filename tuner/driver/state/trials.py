@@ -64,7 +64,8 @@ class TrialState:
     """What is known of one trial.
 
     ``rounds`` holds for each racing round the ``samples`` event's measurements; ``series`` is what others are raced
-    against once it has ended, kept since it follows from them. ``asked_s``, ``built_s`` and ``ran_s`` are what
+    against once it has ended, kept since it follows from them. ``judged_at`` is how many trials had been tried when the
+    cost model last looked at it. ``asked_s``, ``built_s`` and ``ran_s`` are what
     proposing, building and running it took of the run's time.
     """
 
@@ -85,6 +86,7 @@ class TrialState:
     of: int | None = None
     message: str = ""
     judged: dict[str, Judged] = field(default_factory=dict)
+    judged_at: int = 0
     medians_s: tuple[float, ...] | None = None
     lane: int | None = None
     rival: int | None = None

@@ -15,8 +15,9 @@ from tuner.core.protocols import CostModel, Guess, Known, Screening
 from tuner.core.streams import stream
 from tuner.core.types import Launch, Stage, Status
 from tuner.cost_models.configurations import configuration_features, edit_features, geometry_features
-from tuner.cost_models.screen import Screen
+from tuner.cost_models.screen import EARLY, Screen
 from tuner.driver.plan.actions import Judge
+from tuner.driver.plan.ordering import EVENLY
 from tuner.driver.plan.pruning import not_worth, passed_over
 from tuner.driver.state.judged import AUDIT, KEEP, PASS, PRUNE, Judged
 from tuner.driver.state.run import RunState
@@ -25,7 +26,7 @@ from tuner.search.history import FAILURES
 from tuner.spaces.launch import geometry
 from tuner.spaces.space import Space
 
-__all__ = ["Screener", "near", "verdict_of"]
+__all__ = ["Screener", "near", "turn_of", "verdict_of"]
 
 AUDITED = 0.125
 """The part of what would be pruned that is measured all the same."""
@@ -45,6 +46,7 @@ class Screener:
     def __init__(self, state: RunState, space: Space, launch: Launch | None) -> None:
         self._state, self._space, self._launch = state, space, launch
         self._models: dict[str, CostModel] = {Stage.ASK.value: Screen(), Stage.BUILD.value: Screen()}
+        self._ranker: CostModel = Screen(first=EARLY)
         self._made: dict[tuple[str, int], Mapping[str, float]] = {}
         self._pool: list[Mapping[str, float]] | None = None
         self._known: dict[str, list[Known]] = {Stage.ASK.value: [], Stage.BUILD.value: []}
@@ -53,6 +55,8 @@ class Screener:
     def judge(self, action: Judge) -> dict[str, Any]:
         """The body of a ``judge`` event, without its clocks."""
         trials = [self._state.trials[n] for n in action.trials]
+        if self._state.settings.ordered:
+            return self._in_order(action, trials)
         priced = action.stage == Stage.BUILD and self._state.settings.priced
         why = not_worth(self._state) if priced else ""
         # What cannot pay is not fitted either: a fit is a function of trials, so none is missed by it.
@@ -77,6 +81,34 @@ class Screener:
             "cut": found.cut,
             "failing_cut": found.failing_cut,
             "why": found.why,
+            "judged": [asdict(one) for one in judged],
+        }
+
+    def _in_order(self, action: Judge, trials: list[TrialState]) -> dict[str, Any]:
+        """Where built candidates stand. Nothing is left out by it; ``why`` is what speaks against the order."""
+        found = self._ranker.screen(
+            self.known(action.stage), [self._features(t, action.stage) for t in trials], []
+        )
+        guesses = found.guesses or (Guess(place=0.0),) * len(trials)
+        seed, looks = self._state.settings.seed, self._state.order.looks
+        judged = [
+            turn_of(
+                guess,
+                found,
+                trial.judged.get(action.stage),
+                # Of several codes found for each that is timed only one is.
+                stream(seed, "audit/order", trial.number).random() * looks,
+            )
+            for trial, guess in zip(trials, guesses, strict=True)
+        ]
+        return {
+            "stage": action.stage,
+            "trials": list(action.trials),
+            "seen": self._state.seq,
+            "fitted": found.fitted,
+            "cut": None,
+            "failing_cut": None,
+            "why": found.doubt,
             "judged": [asdict(one) for one in judged],
         }
 
@@ -154,6 +186,15 @@ def verdict_of(guess: Guess, found: Screening, drawn: float) -> Judged:
     if why:
         verdict = AUDIT if drawn < AUDITED else PRUNE
     return Judged(verdict=verdict, place=guess.place, failing=guess.failing, why=why)
+
+
+def turn_of(guess: Guess, found: Screening, before: Judged | None, drawn: float) -> Judged:
+    """Where a candidate stands in the order; ``drawn``, evenly from 0 on, says which are timed at once whatever the
+    model says. That is drawn once, when the model first looks at it; ``before`` is what it said last.
+    """
+    first = AUDIT if drawn < EVENLY and not found.doubt else KEEP
+    verdict = first if before is None else before.verdict
+    return Judged(verdict=verdict, place=guess.place, failing=guess.failing)
 
 
 def near(one: Any, other: Any, least: float) -> bool:
