@@ -14,8 +14,8 @@ MOST_LOOKS = 4.0
 """Codes found for each that is timed, at most."""
 
 WORTH: tuple[tuple[float, float, float], ...] = (
-    (MOST_LOOKS, 0.53, 1.13),
-    (3.0, 0.58, 1.04),
+    (MOST_LOOKS, 0.57, 1.15),
+    (3.0, 0.60, 1.05),
     (2.0, 0.70, 1.02),
     (1.5, 0.80, 1.01),
     (1.0, 1.0, 1.0),
