@@ -25,7 +25,7 @@ from tuner.driver.state.order import MOST_LOOKS, WORTH, Order
 from tuner.driver.work.screening import turn_of, verdict_of
 from tuner.recorders.record import RunRecord
 
-__all__ = ["HOW", "evaluations_over_plain", "search_pools"]
+__all__ = ["HOW", "over_plain", "search_pools"]
 
 WITHIN = 0.02
 LEAST = 60
@@ -94,12 +94,18 @@ def search_pools(paths: Sequence[Path], seeds: int) -> dict[str, dict[str, Any]]
     return found
 
 
-def evaluations_over_plain(found: dict[str, dict[str, Any]], name: str) -> dict[str, list[float]]:
-    """Mean evaluations of a way to search over those in random order, by run."""
+def over_plain(found: dict[str, dict[str, Any]], name: str, what: str) -> dict[str, list[float]]:
+    """``evaluations``, ``builds`` or ``seconds`` of a way to search over those in random order, by run."""
     return {
-        run: [float(np.mean(one["evaluations"][name]) / np.mean(one["evaluations"]["plain"]))]
+        run: [_mean(one, name, what, HOW[name].price) / _mean(one, "plain", what, HOW[name].price)]
         for run, one in found.items()
     }
+
+
+def _mean(one: dict[str, Any], name: str, what: str, price: float) -> float:
+    if what == "seconds":
+        return _mean(one, name, "builds", price) * price + _mean(one, name, "evaluations", price)
+    return float(np.mean(one[what][name]))
 
 
 def _built(path: Path) -> dict[str, int]:

@@ -23,7 +23,7 @@ from _cost_edits import compare_libraries
 from _cost_host import KEPT, compare_features, compare_runs, make_runs
 from _cost_landscapes import search_landscapes
 from _cost_left_out import left_out
-from _cost_pools import HOW, evaluations_over_plain, search_pools
+from _cost_pools import HOW, over_plain, search_pools
 from _cost_runs import search
 from _cost_transfer import ratios, transfer
 from _search_runs import Case, load_case
@@ -321,8 +321,11 @@ def _pools(folder: Path, seeds: int, evaluations: int, match: str) -> dict[str, 
     """Goal 3 on pass trials: the run records of part host, searched again and again."""
     make_runs(folder, evaluations, match)
     found = search_pools(sorted(p for p in folder.glob("*.run") if match in p.stem), seeds)
-    over = {name: over_spaces(evaluations_over_plain(found, name)) for name in HOW if found}
-    return {"evaluations_over_plain": over, "runs": found}
+    over = {
+        what: {name: over_spaces(over_plain(found, name, what)) for name in HOW if found}
+        for what in ("evaluations", "builds", "seconds")
+    }
+    return {"over_plain": over, "runs": found}
 
 
 def _host_search(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tuner.core.protocols import Known
-from tuner.cost_models.calibration import cut_of, failing_cut_of
+from tuner.cost_models.calibration import cut_of, doubt_of, failing_cut_of
 from tuner.cost_models.columns import Columns
 from tuner.cost_models.configurations import configuration_features, edit_features, geometry_features
 from tuner.cost_models.screen import FIRST, Screen, next_size
@@ -58,6 +58,24 @@ def test_abstains_on_noise() -> None:
         found = Screen().screen(trials(120, seed=seed, noise=True), candidates(20), POOL)
         assert found.cut is None
         assert "out of sample" in found.why
+
+
+def test_an_order_is_doubted_where_it_is_no_better_than_chance_out_of_sample() -> None:
+    doubted = [bool(Screen(first=10).screen(trials(78, seed=s, noise=True), [], []).doubt) for s in range(12)]
+    assert sum(doubted) >= 10
+    followed = [Screen(first=10).screen(trials(40, seed=s), [], []).doubt == "" for s in range(6)]
+    assert sum(followed) == 6
+
+
+def test_doubt_of() -> None:
+    places, rng = np.linspace(0, 1, 30), np.random.default_rng(0)
+    assert doubt_of(places, places) == ""
+    assert "no more than chance (-1.00)" in doubt_of(places, -places)
+    assert "no more than chance" in doubt_of(places, rng.normal(size=30))
+    assert doubt_of(places[:7], places[:7]) == "fewer than 8 trials were timed"
+    assert doubt_of(np.zeros(30), places) == "out of sample it tells no trial from another"
+    # Ranks alone count, and equal values share one.
+    assert doubt_of(np.round(places, 1), np.exp(9 * places)) == ""
 
 
 def test_abstains_when_too_little_is_known() -> None:

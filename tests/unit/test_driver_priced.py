@@ -85,19 +85,22 @@ def flat(_: Any) -> float:
     return 1e-3
 
 
-def test_only_runs_over_pipelines_are_priced_and_older_records_are_not(
+def test_runs_over_pipelines_are_ordered_or_priced_and_older_records_are_neither(
     scale_spec: Callable[..., Path], tmp_path: Path
 ) -> None:
     backend = SimulatedBackend(seconds=flat, catalogue=catalogue(), features=code)
-    for passes, priced in (("off", False), ('{base: "default<O3>", max_edits: 8}', True)):
+    for passes, ordered in (("off", False), ('{base: "default<O3>", max_edits: 8}', True)):
         (spec,) = load_spec(scale_spec(passes=passes, evaluations=40))
-        done = begin(spec, tmp_path / f"{priced}.run", Options(seed=2, workers=1), backend=backend)
+        done = begin(spec, tmp_path / f"{ordered}.run", Options(seed=2, workers=1), backend=backend)
         assert done.path is not None
         with RunRecord.read(done.path) as record:
             start = next(iter(record.events())).body["settings"]
-        assert start.get("priced", False) is priced
+        assert start.get("ordered", False) is ordered
+        assert "priced" not in start
         assert audit(done.path).clean
-    assert not RunSettings.from_json({k: v for k, v in start.items() if k != "priced"}).priced
+    older = RunSettings.from_json({k: v for k, v in start.items() if k != "ordered"})
+    assert not older.priced
+    assert not older.ordered
 
 
 def code(resolved: Any) -> Mapping[str, float]:
