@@ -187,8 +187,9 @@ def _savings(found: Savings) -> str:
     text = f"{', '.join(parts)}, for {found.fit_s:.1f} s of its own"
     if not found.audits:
         return f"{text}; not audited yet"
+    how = "drawn evenly" if found.ordered or found.ranked else "measured all the same"
     return (
-        f"{text}; of {found.audits} measured all the same {found.losses} beat the best before "
+        f"{text}; of {found.audits} {how} {found.losses} beat the best before "
         f"(at most {found.loss_bound:.0%} would have)"
     )
 
