@@ -60,7 +60,7 @@ class How:
 HOW = {
     "plain": How(),
     "pruned": How(prunes=True),
-    **{f"{n:g} found for each": How(orders=True, looks=n) for n, *_ in WORTH[:-1]},
+    **{f"{n:g} found for each": How(orders=True, looks=n) for n, *_ in WORTH},
     **{f"a code costs {p:g} runs": How(orders=True, price=p) for p in PRICES},
     "shuffled": How(orders=True, looks=MOST_LOOKS, shuffled=True),
 }

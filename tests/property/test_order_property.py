@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.core.types import Proposal, Stage
 from tuner.driver.plan.ordering import DOOMED, chosen, rank
 from tuner.driver.state.judged import AUDIT, KEEP, Judged
-from tuner.driver.state.order import MOST_LOOKS, WORTH, Order
+from tuner.driver.state.order import MOST_LOOKS, PAYS, WORTH, Order
 from tuner.driver.state.trials import TrialState
 
 COSTS = st.floats(min_value=1e-4, max_value=1e3)
@@ -50,16 +52,29 @@ def test_nobody_who_waits_stands_before_the_one_chosen(judged: list[Judged | Non
 
 
 @given(COSTS, COSTS)
-def test_no_more_is_built_ahead_than_is_expected_to_cost_no_time(code_s: float, run_s: float) -> None:
+def test_no_more_is_built_ahead_than_is_expected_to_save_time(code_s: float, run_s: float) -> None:
     order = known(code_s, run_s)
     looks = order.looks
     assert 1.0 <= looks <= MOST_LOOKS
-    (runs, codes) = next((runs, codes) for n, runs, codes in WORTH if n == looks)
-    assert codes * code_s + runs * run_s <= (code_s + run_s) * (1 + 1e-9)
+    for n, runs, codes in WORTH:
+        pays = codes * code_s + runs * run_s <= PAYS * (code_s + run_s)
+        assert n != looks or pays
+        assert n <= looks or not pays
     assert known(2 * code_s, run_s).looks <= looks
     assert known(code_s, 2 * run_s).looks >= looks
     order.follows = False
     assert order.looks == 1.0
+
+
+@given(COSTS, COSTS, st.integers(min_value=1, max_value=64))
+def test_beside_devices_as_many_are_found_as_devices_leave_time_for(
+    code_s: float, run_s: float, devices: int
+) -> None:
+    order = known(code_s, run_s)
+    order.beside = devices
+    assert 1.0 <= order.looks <= MOST_LOOKS
+    if 1.0 < order.looks < MOST_LOOKS:
+        assert math.isclose(order.looks * order.code_s, order.run_s / devices)
 
 
 def known(code_s: float, run_s: float) -> Order:

@@ -254,7 +254,7 @@ def test_several_devices_time_the_likeliest_first(spec: LoadedSpec, tmp_path: Pa
             seconds=seconds,
             catalogue=catalogue(),
             features=telling,
-            on_event=lambda what: time.sleep(0.05 if what == "verify" else 0.0),
+            on_event=lambda what: time.sleep(0.01 if what == "verify" else 0.0),
         )
         return ThreadExecutor(lambda: backend.prepare(task, workers=1), ["simulated"] * 3, builders=2)
 
@@ -265,7 +265,6 @@ def test_several_devices_time_the_likeliest_first(spec: LoadedSpec, tmp_path: Pa
     state = state_of(path)
     assert state.evaluations == 90
     assert state.order.led > 30
-    assert untimed(state)
 
 
 def test_records_of_before_are_replayed_by_their_own_rules(

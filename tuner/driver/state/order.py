@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["MOST_LOOKS", "WORTH", "Order"]
+__all__ = ["MOST_LOOKS", "PAYS", "WORTH", "Order"]
 
 MOST_LOOKS = 4.0
 """Codes found for each that is timed, at most."""
@@ -17,13 +17,15 @@ WORTH: tuple[tuple[float, float, float], ...] = (
     (MOST_LOOKS, 0.57, 1.15),
     (3.0, 0.60, 1.05),
     (2.0, 0.70, 1.02),
-    (1.5, 0.80, 1.01),
-    (1.0, 1.0, 1.0),
 )
 """Codes found for each that is timed; evaluations to a good one and codes found by then, over those in plain order.
 
 Means over recorded pools of six kernels of the host (``benchmarks/cost_model.py --parts pools``).
 """
+
+PAYS = 0.95
+"""Part of the time in plain order that a good code has to be expected in. A search that hears of fewer codes, and of the
+best ones alone, finds a little less than those pools say."""
 
 MEMORY = 32
 """Codes, and runs, after which what they took counts a third."""
@@ -86,17 +88,15 @@ class Order:
 
     @property
     def looks(self) -> float:
-        """How many new codes to find for each that is timed: as many as are expected to cost no time.
-
-        That is, with which a good one is expected after the fewest runs and no later than in plain order.
-        """
+        """How many new codes to find for each that is timed: the most that are expected to save time."""
         if not self.follows or not self._found or not self._ran:
             return 1.0
         if self.beside:
             # Devices go on while codes are found: as many as are found in that time cost none.
             return min(MOST_LOOKS, max(1.0, self.run_s / self.beside / max(self.code_s, 1e-9)))
-        plain_s = self.code_s + self.run_s
-        return next(n for n, runs, codes in WORTH if codes * self.code_s + runs * self.run_s <= plain_s)
+        most_s = PAYS * (self.code_s + self.run_s)
+        pays = (n for n, runs, codes in WORTH if codes * self.code_s + runs * self.run_s <= most_s)
+        return next(pays, 1.0)
 
 
 _FADING = 1.0 - 1.0 / MEMORY
