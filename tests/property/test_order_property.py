@@ -100,7 +100,7 @@ def test_what_is_found_ahead_never_falls_below_nothing(steps: list[str], code_s:
         elif step == "known" and order.codes:
             order.built(next(iter(order.codes)))
         elif step == "timed":
-            led += order.follows
+            led += order.looks > 1.0
             order.taken()
             order.ran(run_s)
         else:

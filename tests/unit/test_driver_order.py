@@ -183,6 +183,8 @@ def test_nothing_is_built_ahead_where_builds_are_dear(spec: LoadedSpec, tmp_path
     plain = tuned(off(spec), tmp_path / "b.run", build_s=2.0, run_s=0.05)
     assert state.order.follows
     assert state.order.looks == 1.0
+    assert state.order.led == 0
+    assert savings(state).why == {"build": "a run takes 50 ms, finding other code 2e+03 ms"}
     assert timed(state) == timed(plain)
     assert state.clock_s == pytest.approx(plain.clock_s)
     assert untimed(state) == []

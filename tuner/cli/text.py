@@ -175,7 +175,7 @@ def _savings(found: Savings) -> str:
     skipped = sum(found.pruned.values())
     if not skipped and not found.passed_over and not found.ranked and not found.ordered:
         reasons = "; ".join(sorted({why for why in found.why.values() if why}))
-        return f"left all as proposed{': ' + reasons if reasons else ''}"
+        return f"pruned nothing{': ' + reasons if reasons else ''}"
     parts = [f"{found.ranked} tried from its ranking of the space"] if found.ranked else []
     if found.ordered:
         parts.append(

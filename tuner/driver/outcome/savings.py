@@ -41,7 +41,7 @@ class Savings:
         coverage: share of audits that were no loss; ``None`` without audits.
         fit_s: seconds that the model took.
         cut: place down to which candidates were tried at the end, ``None`` where it abstained, by stage.
-        why: why it abstained at the end, by stage.
+        why: why it abstained at the end, or built nothing ahead, by stage.
     """
 
     pruned: dict[str, int]
@@ -109,8 +109,16 @@ def savings(state: RunState) -> Savings:
         coverage=1.0 - losses / audits if audits else None,
         fit_s=state.fit_s,
         cut={stage: body["cut"] for stage, body in sorted(state.judgings.items())},
-        why={stage: body["why"] for stage, body in sorted(state.judgings.items())},
+        why={stage: body["why"] or _unpaid(state) for stage, body in sorted(state.judgings.items())},
     )
+
+
+def _unpaid(state: RunState) -> str:
+    """Why no code is found ahead though the model's order may be followed; empty where it is."""
+    order = state.order
+    if not state.settings.ordered or order.looks > 1.0:
+        return ""
+    return f"a run takes {1e3 * order.run_s:.3g} ms, finding other code {1e3 * order.code_s:.3g} ms"
 
 
 def _loss_bound(losses: int, audits: int) -> float:

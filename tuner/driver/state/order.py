@@ -24,8 +24,8 @@ Means over recorded pools of six kernels of the host (``benchmarks/cost_model.py
 """
 
 PAYS = 0.95
-"""Part of the time in plain order that a good code has to be expected in. A search that hears of fewer codes, and of the
-best ones alone, finds a little less than those pools say."""
+"""Part of the time in plain order that a good code has to be expected in. A search that moves hears of fewer codes, and
+of the best alone: it finds a little less than those pools say."""
 
 MEMORY = 32
 """Codes, and runs, after which what they took counts a third."""
@@ -41,7 +41,7 @@ class Order:
         spare: codes found beyond those that were due for what was timed since.
         beside: devices that are timed while codes are found; 0 where one waits for the other.
         codes: keys of all code found so far.
-        led: trials that were timed when they were because of the order.
+        led: trials that were timed while code was found ahead, so that others waited.
     """
 
     follows: bool = False
@@ -83,8 +83,9 @@ class Order:
 
     def taken(self) -> None:
         """One of those that wait is timed."""
-        self.spare = max(0.0, self.spare - self.looks) if self.follows else 0.0
-        self.led += self.follows
+        looks = self.looks
+        self.spare = max(0.0, self.spare - looks) if self.follows else 0.0
+        self.led += looks > 1.0
 
     @property
     def looks(self) -> float:
