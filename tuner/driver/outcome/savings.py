@@ -116,7 +116,7 @@ def savings(state: RunState) -> Savings:
 def _unpaid(state: RunState) -> str:
     """Why no code is found ahead though the model's order may be followed; empty where it is."""
     order = state.order
-    if not state.settings.ordered or order.looks > 1.0:
+    if not state.settings.ordered or order.looks > 1.0 or order.beside:
         return ""
     return f"a run takes {1e3 * order.run_s:.3g} ms, finding other code {1e3 * order.code_s:.3g} ms"
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.core.types import BASELINE, Stage, Status
-from tuner.driver.state import evolution
+from tuner.driver.state import evolution, finals
 from tuner.driver.state.advice import Advice
 from tuner.driver.state.bounds import disproves
-from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.evolution import dismiss, judge, outclassed, reduced, review
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.judged import KEEP, PASS, Judged
@@ -18,7 +17,7 @@ from tuner.driver.state.lanes import Lane
 from tuner.driver.state.lineage import ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import RunSettings
-from tuner.driver.state.trials import FinalSample, TrialState, proposal_from_json
+from tuner.driver.state.trials import TrialState, proposal_from_json
 from tuner.recorders.record import Recorded
 
 __all__ = ["KINDS", "apply"]
@@ -161,10 +160,12 @@ def _apply_build(state: RunState, number: int | None, body: Mapping[str, Any]) -
 
 def _found(state: RunState, trial: TrialState, body: Mapping[str, Any]) -> None:
     """What a build says of how long finding new code takes."""
+    if trial.attempt:
+        return
     # Where devices go on meanwhile many things pass at once: there the compiler's own seconds count.
     own_s = math.fsum(body.get("seconds", {}).values()) / state.settings.batch
     state.order.sought(own_s if state.settings.fleet else state.passed_s)
-    if body["status"] == Status.OK and not trial.attempt:
+    if body["status"] == Status.OK:
         state.order.built(body["key"])
 
 
@@ -315,64 +316,6 @@ def _apply_share(state: RunState, _: int | None, body: Mapping[str, Any]) -> Non
     state.granted_s = state.clock_s + float(body["search_s"] or 0.0)
 
 
-def _apply_stop(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    state.search_stop = body["reason"]
-    state.searched_s = state.clock_s
-    state.finalists = tuple(body["finalists"])
-
-
-def _apply_final(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
-    assert number is not None
-    status = Status(body["status"])
-    state.finals[body["purpose"]].append(
-        FinalSample(
-            trial=number,
-            number=body["number"],
-            status=status,
-            medians_s=tuple(body["medians_s"] or ()),
-            cost_s=body["cost_s"],
-            waited_s=math.fsum(
-                float(m["notes"].get("waited_s", 0.0)) for m in body.get("measurements") or ()
-            ),
-            message=body.get("message", ""),
-        )
-    )
-    if status is not Status.OK:
-        state.out_of_final.add(number)
-
-
-def _apply_choice(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    state.chosen, state.choice = body["chosen"], body
-    state.finals["confirm"] = []
-
-
-def _apply_verdict(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    state.verdict = body
-    state.verdicts += 1
-
-
-def _apply_other(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    state.others.append(body)
-
-
-def _apply_compared(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    state.compared.append(body)
-
-
-def _apply_dissect(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    state.dissection = Dissection(items=body["items"], begun_s=state.clock_s, built_s=state.clock_s)
-
-
-def _apply_without(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    assert state.dissection is not None
-    state.dissection.take_build(body)
-
-
-def _apply_weighed(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
-    assert state.dissection is not None
-    state.dissection.weighed.append(body)
-
-
 def _apply_end(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.end = body
     state.interrupted = False
@@ -393,6 +336,7 @@ def _apply_abandoned(state: RunState, number: int | None, body: Mapping[str, Any
 
 _APPLY = {
     **evolution.APPLY,
+    **finals.APPLY,
     "start": _apply_start,
     "ask": _apply_ask,
     "remarks": _apply_remarks,
@@ -413,15 +357,6 @@ _APPLY = {
     "settle": _apply_settle,
     "share": _apply_share,
     "trial": _apply_trial,
-    "stop": _apply_stop,
-    "final": _apply_final,
-    "choice": _apply_choice,
-    "verdict": _apply_verdict,
-    "other": _apply_other,
-    "compared": _apply_compared,
-    "dissect": _apply_dissect,
-    "without": _apply_without,
-    "weighed": _apply_weighed,
     "end": _apply_end,
     "interrupt": _apply_interrupt,
     "resume": _apply_resume,

@@ -41,7 +41,7 @@ class Order:
         spare: codes found beyond those that were due for what was timed since.
         beside: devices that are timed while codes are found; 0 where one waits for the other.
         codes: keys of all code found so far.
-        led: trials that were timed while code was found ahead, so that others waited.
+        led: trials that were chosen of several, since code is found ahead or while devices are timed.
     """
 
     follows: bool = False
@@ -52,13 +52,14 @@ class Order:
     led: int = 0
     _found: float = 0.0
     _find_s: float = 0.0
+    _sought_s: float = 0.0
     _ran: float = 0.0
     _run_s: float = 0.0
 
     @property
     def code_s(self) -> float:
         """What finding a new code took lately, builds to known code included."""
-        return self._find_s / self._found if self._found else 0.0
+        return (self._find_s + self._sought_s) / self._found if self._found else 0.0
 
     @property
     def run_s(self) -> float:
@@ -67,7 +68,7 @@ class Order:
 
     def sought(self, seconds: float) -> None:
         """Proposing, building or asking the model took so long."""
-        self._find_s += seconds
+        self._sought_s += seconds
 
     def built(self, key: str) -> None:
         """A build has led to this code."""
@@ -75,7 +76,9 @@ class Order:
             return
         self.codes.add(key)
         self.spare += 1.0
-        self._found, self._find_s = self._found * _FADING + 1.0, self._find_s * _FADING
+        self._found = self._found * _FADING + 1.0
+        self._find_s = self._find_s * _FADING + self._sought_s
+        self._sought_s = 0.0
 
     def ran(self, seconds: float) -> None:
         """A trial ran for so long."""
@@ -85,7 +88,7 @@ class Order:
         """One of those that wait is timed."""
         looks = self.looks
         self.spare = max(0.0, self.spare - looks) if self.follows else 0.0
-        self.led += looks > 1.0
+        self.led += looks > 1.0 or (self.follows and self.beside > 0)
 
     @property
     def looks(self) -> float:
