@@ -21,7 +21,7 @@ from tuner.cost_models.screen import EARLY, FIRST, Screen, size_for
 from tuner.driver.opening import open_state
 from tuner.driver.plan.ordering import MOST_WAITING, rank
 from tuner.driver.state.judged import PRUNE, Judged
-from tuner.driver.state.order import MOST_LOOKS, WORTH, Order
+from tuner.driver.state.order import MOST_LOOKS, Order
 from tuner.driver.work.screening import turn_of, verdict_of
 from tuner.recorders.record import RunRecord
 
@@ -34,7 +34,9 @@ LEAST = 60
 RUN_S = 0.03
 """Seconds of a run where finding a code costs a multiple of it."""
 
-PRICES = (0.25, 1.0, 4.0, 16.0)
+LOOKS = (2.0, 3.0, 4.0)
+
+PRICES = (0.25, 0.5, 1.0, 4.0)
 """What finding a new code costs, in runs."""
 
 
@@ -60,7 +62,7 @@ class How:
 HOW = {
     "plain": How(),
     "pruned": How(prunes=True),
-    **{f"{n:g} found for each": How(orders=True, looks=n) for n, *_ in WORTH},
+    **{f"{n:g} found for each": How(orders=True, looks=n) for n in LOOKS},
     **{f"a code costs {p:g} runs": How(orders=True, price=p) for p in PRICES},
     "shuffled": How(orders=True, looks=MOST_LOOKS, shuffled=True),
 }
