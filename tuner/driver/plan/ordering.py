@@ -22,6 +22,7 @@ __all__ = [
     "applies",
     "behind",
     "chosen",
+    "going",
     "judge",
     "looks_on",
     "outdone",
@@ -53,6 +54,16 @@ def waits(state: RunState, trial: TrialState) -> bool:
     if build is None or build["status"] != Status.OK or trial.verify is not None or trial.lane is not None:
         return False
     return state.keys.get(build["key"], trial.number) == trial.number
+
+
+def going(state: RunState) -> TrialState | None:
+    """Who is under way on the one device, or needs no run of its own; as proposed, that is only the next."""
+    trials = [state.trials[number] for number in state.queue]
+    under_way = next((trial for trial in trials if trial.verify is not None), None)
+    if under_way is not None:
+        return under_way
+    looked_at = trials if state.order.follows else trials[:1]
+    return next((trial for trial in looked_at if not waits(state, trial)), None)
 
 
 def waiting(state: RunState) -> list[TrialState]:

@@ -86,10 +86,9 @@ def _queue_action(state: RunState) -> Action:
 
 def _ordered_action(state: RunState) -> Action:
     """What is next where all is built and the likeliest is timed first."""
-    for number in state.queue:
-        # What is under way, and what needs no run of its own.
-        if not ordering.waits(state, state.trials[number]):
-            return trial_action(state, state.trials[number])
+    going = ordering.going(state)
+    if going is not None:
+        return trial_action(state, going)
     shared = sharing.share_action(state)
     if shared is not None:
         return shared
