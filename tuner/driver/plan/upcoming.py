@@ -96,7 +96,9 @@ def _ordered_action(state: RunState) -> Action:
     dropped = given_up(state, ready)
     if dropped is not None:
         return dropped
-    if state.since_control >= state.settings.control_every:
+    # As proposed, the queue is soon empty, and a control measurement does not part a batch.
+    parted = state.order.follows or len(ready) > state.settings.batch
+    if parted and state.since_control >= state.settings.control_every:
         return Control(number=len(state.controls), calls=control_calls(state))
     judge = ordering.judge(state, ready)
     if judge is not None:
