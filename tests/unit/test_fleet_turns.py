@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,12 @@ def features(resolved: Resolved) -> dict[str, float]:
     return {"loads_count": 1e6 * seconds(resolved)}
 
 
+def slow(what: str) -> None:
+    """So that leaving candidates out pays, and the cost model is asked."""
+    if what == "verify":
+        time.sleep(0.02)
+
+
 class Trouble:
     """Takes devices away and adds others, and interrupts the run once."""
 
@@ -66,7 +73,9 @@ class Trouble:
 def run(scale_spec: SpecWriter, path: Path, evaluations: int = 100) -> SimulatedBackend:
     """A run over four devices with duplicates, failures, lost devices, an interruption, and a cost model."""
     (spec,) = load_spec(scale_spec(strategy="random", evaluations=evaluations))
-    backend = SimulatedBackend(seconds=seconds, outcome=outcome, same_code=code, features=features)
+    backend = SimulatedBackend(
+        seconds=seconds, outcome=outcome, same_code=code, features=features, on_event=slow
+    )
     kept: list[ThreadExecutor] = []
 
     def make(task: Task) -> Executor:

@@ -208,8 +208,7 @@ def _apply_trial(state: RunState, number: int | None, body: Mapping[str, Any]) -
     if lane is not None:
         devices.evaluated(state, trial, lane)
     if body["again"]:
-        trial.forget()
-        state.turns.begin((number,))
+        _start_over(state, trial)
         return
     state.queue.remove(number)
     state.turns.ended(number)
@@ -268,8 +267,15 @@ def _apply_resume(state: RunState, _: int | None, body: Mapping[str, Any]) -> No
 
 def _apply_abandoned(state: RunState, number: int | None, body: Mapping[str, Any]) -> None:
     assert number is not None
-    state.trials[number].forget()
-    state.turns.begin((number,))
+    _start_over(state, state.trials[number])
+
+
+def _start_over(state: RunState, trial: TrialState) -> None:
+    trial.forget()
+    state.turns.begin((trial.number,))
+    if trial.judged:
+        # What the cost model said of it still stands.
+        state.turns.judged((trial.number,))
 
 
 _APPLY = {
