@@ -31,7 +31,6 @@ __all__ = [
     "median_interval",
     "pairs_for",
     "race",
-    "shift_interval",
     "weighted_geometric_mean",
 ]
 
@@ -163,27 +162,6 @@ def log_ratio_interval(
     part_b, part_c = share_b / (share_b + share_c), share_c / (share_b + share_c)
     freedom = 1 / (part_b**2 / (count_b - 1) + part_c**2 / (count_c - 1))
     return _exponential(mean_b - mean_c, _t_quantile(_upper(confidence), freedom) * error, confidence)
-
-
-def shift_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
-    """Mean of differences, which may have either sign, with its t interval.
-
-    Args:
-        values: one for each pair, at least two.
-        confidence: two-sided.
-
-    Raises:
-        ValueError: too few values, or one that is NaN.
-
-    >>> shift_interval([1.0, 1.0, 1.0]).low
-    1.0
-    """
-    _check(values, least=2)
-    count = len(values)
-    mean = math.fsum(values) / count
-    variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
-    half = _t_quantile(_upper(confidence), count - 1) * math.sqrt(variance / count)
-    return Interval(value=mean, low=mean - half, high=mean + half, confidence=confidence)
 
 
 def median_interval(samples: Sequence[float], confidence: float = 0.95) -> Interval:
