@@ -23,6 +23,7 @@ __all__ = ["Span", "Verdicts", "judge"]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
+_LEAST = 1e-300
 _EXACT = float(1 << 53)
 
 
@@ -240,10 +241,12 @@ class _Judge:
                 # The library's power is within one unit in the last place: rounding makes it exact.
                 return _point(np.rint(result), True)
         lo, hi = _corners(a, b, np.power)
-        # The steps outward are for what is too small for a float: a power of a positive number is never zero.
-        lo = np.nextafter(lo - np.abs(lo) * 1e-14, -np.inf)
-        hi = np.nextafter(hi + np.abs(hi) * 1e-14, np.inf)
-        safe = (a.lo > 0) & np.isfinite(lo) & np.isfinite(hi)
+        # Beyond floats on either side the exact value may have more digits than an expression is allowed. A fraction
+        # may have too many whatever its power's size.
+        safe = (a.lo > 0) & (lo > _LEAST) & np.isfinite(hi)
+        if not a.whole:
+            safe = safe & (np.maximum(np.abs(b.lo), np.abs(b.hi)) <= 1)
+        lo, hi = lo - np.abs(lo) * 1e-14, hi + np.abs(hi) * 1e-14
         self.doubt = self.doubt | ~safe
         return Span(np.where(safe, lo, -np.inf), np.where(safe, hi, np.inf), False)
 
