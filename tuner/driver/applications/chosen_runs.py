@@ -107,9 +107,9 @@ def _of_wisdom(path: Path) -> Path:
             f"{path} holds no code, and its configurations {said}",
             "name one of those runs" if names else "there is nothing to put in place",
         )
-    places = list(
-        dict.fromkeys((Path(_FOLDER), path.parent, path.parent / _FOLDER, path.parent.parent / _FOLDER))
-    )
+    # Beside the file, above it, which is where it was exported from, and here.
+    homes = (Path(), path.parent, path.parent.parent)
+    places = list(dict.fromkeys(place for home in homes for place in (home / _FOLDER, home)))
     for place in places:
         if (place / names[0]).is_file():
             return place / names[0]
