@@ -56,6 +56,7 @@ class Entry:
         structure: digest of the source as given without its names.
         shape: numbers of what stands in what in the source as given (:mod:`tuner.spaces.source.embedding`).
         variants: what was tried of the source (:data:`tuner.cost_models.promise.Kept`).
+        paid: by move, what the variants that it made were worth in the mean (:func:`tuner.cost_models.promise.worth`).
     """
 
     kernel: str
@@ -74,6 +75,7 @@ class Entry:
     structure: str = ""
     shape: tuple[float, ...] = ()
     variants: tuple[Kept, ...] = ()
+    paid: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -106,6 +108,7 @@ class Entry:
                 structure=str(value.get("structure", "")),
                 shape=tuple(map(float, value.get("shape", ()))),
                 variants=tuple((tuple(map(float, s)), float(w)) for s, w in value.get("variants", ())),
+                paid={str(k): float(v) for k, v in value.get("paid", {}).items()},
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no entry of a library: {error}") from None

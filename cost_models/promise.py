@@ -7,13 +7,14 @@ is tried first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Kept", "Tried", "chosen", "promises", "worth"]
+__all__ = ["Kept", "Tried", "chosen", "of_moves", "promises", "worth"]
 
 Floats = NDArray[np.float64]
 
@@ -81,6 +82,22 @@ def promises(
         shares[number] = near.sum(axis=1)
         weights += shares[number]
     return np.asarray(total / weights), [int(n) for n in shares.argmax(axis=0)] if known else [0] * len(moves)
+
+
+def of_moves(known: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
+    """The expected worth of each move that earlier runs made variants with, -1 to 1.
+
+    Args:
+        known: of each earlier run the distance of its kernel, and what its moves were worth.
+    """
+    totals: dict[str, float] = {}
+    weights: dict[str, float] = {}
+    for apart, paid in known:
+        near = math.exp(-apart / _NEAR)
+        for move, value in paid.items():
+            totals[move] = totals.get(move, 0.0) + near * value
+            weights[move] = weights.get(move, 0.0) + near
+    return {m: (totals[m] + _DOUBT * _UNKNOWN) / (weights[m] + _DOUBT) for m in sorted(totals)}
 
 
 def chosen(

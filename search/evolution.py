@@ -13,7 +13,14 @@ import numpy as np
 
 from tuner.core.types import Configuration, Kernel, Launch, Variant
 from tuner.search.archive import Archive, Elite
-from tuner.search.remix import InformedProposer, Offspring, Outcome, Proposer, RemixProposer
+from tuner.search.remix import (
+    ExpectingProposer,
+    InformedProposer,
+    Offspring,
+    Outcome,
+    Proposer,
+    RemixProposer,
+)
 from tuner.spaces.source.configuring import frozen
 from tuner.spaces.source.descriptors import describe
 from tuner.spaces.source.edits import apply_edits, without
@@ -143,6 +150,12 @@ class Evolution:
             self._judged += 1
             if self._judged % self._migration == 0:
                 self.archive = self.archive.migrate().restart_stagnant(self._patience)
+
+    def expect(self, worths: Mapping[str, float]) -> None:
+        """Takes in what moves were worth in other kernels; proposers that learn from that propose by it from now on."""
+        for proposer in self._proposers.values():
+            if isinstance(proposer, ExpectingProposer):
+                proposer.expect(worths)
 
     def parents(self, number: int, count: int, rng: np.random.Generator) -> tuple[int, list[Elite]]:
         """Whose turn it is: an island, and different elites of it; changes nothing.

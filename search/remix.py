@@ -6,6 +6,7 @@ or time anything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -34,7 +35,18 @@ from tuner.spaces.source.identity import structure_digest
 from tuner.spaces.source.operators import MOVES, OPERATORS
 from tuner.spaces.source.regions import Program, read_program
 
-__all__ = ["InformedProposer", "Offspring", "Outcome", "Proposer", "RemixProposer"]
+__all__ = [
+    "RECIPE",
+    "ExpectingProposer",
+    "InformedProposer",
+    "Offspring",
+    "Outcome",
+    "Proposer",
+    "RemixProposer",
+]
+
+RECIPE = "recipe/"
+"""How names of moves begin that are recipes."""
 
 _UNCHECKED_SHARE = 0.03
 _PRIOR_TRIES = 2.0
@@ -47,6 +59,11 @@ _RECIPE_SHARE = 8.0
 _OPENED_SHARE = 0.75
 _DEFAULTS_SHARE = 0.7
 _OPENING_SINCE = 5
+_UNEXPECTED = 0.2
+"""What a move is taken to be worth that no earlier run has tried."""
+_SHARPNESS = 4.0
+_PAID = 0.05
+"""Gain from which a move has paid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +149,19 @@ class InformedProposer(Proposer, Protocol):
         ...
 
 
+@runtime_checkable
+class ExpectingProposer(Proposer, Protocol):
+    """A :class:`Proposer` that learns from what moves were worth in other kernels."""
+
+    def expect(self, worths: Mapping[str, float]) -> None:
+        """Takes them in.
+
+        Args:
+            worths: by move, -1 to 1: parts of the gains that those kernels had.
+        """
+        ...
+
+
 class RemixProposer:
     """An :class:`InformedProposer` that needs no LLM.
 
@@ -167,6 +197,7 @@ class RemixProposer:
         self._recipes = recipes_for(self._original.language, moves)
         self._attempts = attempts
         self._gains: dict[str, list[float]] = {}
+        self._expected: Mapping[str, float] = {}
         self._kept: dict[str, Applied] = {}
 
     @property
@@ -180,7 +211,7 @@ class RemixProposer:
         language = self._original.language
         known = {n: o for n, o in OPERATORS.items() if o.since <= self._moves and not o.opens}
         operators = [n for n, o in known.items() if language in o.languages]
-        names = [*operators, *(f"recipe/{r}" for r in self._recipes), "crossover", "drop"]
+        names = [*operators, *(f"{RECIPE}{r}" for r in self._recipes), "crossover", "drop"]
         return MappingProxyType({n: self._weight(n) for n in names})
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
@@ -188,6 +219,10 @@ class RemixProposer:
         for outcome in outcomes:
             gain = 0.0 if outcome.gain is None else min(max(outcome.gain, 0.0), 2.0)
             self._gains.setdefault(outcome.origin, []).append(gain)
+
+    def expect(self, worths: Mapping[str, float]) -> None:
+        """Moves that paid in other kernels are likelier from now on, as long as what is expected comes true here."""
+        self._expected = dict(worths)
 
     def propose(
         self, parents: Sequence[Variant], rng: np.random.Generator, known: Collection[str] = ()
@@ -236,16 +271,34 @@ class RemixProposer:
         return _offspring(made, move, parents, structure)
 
     def _weight(self, name: str) -> float:
+        return self._learnt(name) * self._foreseen(name)
+
+    def _foreseen(self, name: str) -> float:
+        """By how much other kernels make a move likelier that was not tried here; what was tried speaks for itself."""
+        if not self._expected or self._gains.get(name):
+            return 1.0
+        ahead = self._expected.get(name, _UNEXPECTED) - _UNEXPECTED
+        return math.exp(_SHARPNESS * self._trust() * ahead)
+
+    def _trust(self) -> float:
+        """1; half for each move that was expected to pay and did not, since the last one that did."""
+        found = 0
+        for move, gains in self._gains.items():
+            if self._expected.get(move, 0.0) > _UNEXPECTED:
+                found = 0 if max(gains) > _PAID else found + 1
+        return 0.5**found
+
+    def _learnt(self, name: str) -> float:
         gains = self._gains.get(name, [])
         mean = (sum(gains) + _PRIOR_TRIES * _PRIOR_GAIN) / (len(gains) + _PRIOR_TRIES)
-        if not gains and name.startswith("recipe/"):
+        if not gains and name.startswith(RECIPE):
             # Every recipe is looked at early: what a kernel needs shows at the first try.
-            fitting = self._moves > 1 and name.removeprefix("recipe/") in SHAPED
+            fitting = self._moves > 1 and name.removeprefix(RECIPE) in SHAPED
             mean *= _UNTRIED * (_FITTING if fitting else 1.0)
         operator = OPERATORS.get(name)
         if operator is not None and operator.raw:
             return _UNCHECKED_SHARE * mean
-        return mean * (_RECIPE_SHARE if name.startswith("recipe/") else 1.0)
+        return mean * (_RECIPE_SHARE if name.startswith(RECIPE) else 1.0)
 
     def _read(self, edits: Sequence[Edit]) -> Applied:
         """A parent's program; the last few are kept, because parents come back."""
@@ -268,7 +321,7 @@ class RemixProposer:
             cut = (int(rng.integers(len(edits) + 1)), int(rng.integers(len(other) + 1)))
             return crossover(self._original, edits, other, cut)
         attempt = Attempt(program=base.program, edits=(), rng=rng, reassociate=self._reassociate)
-        recipe = self._recipes.get(move.removeprefix("recipe/")) if move.startswith("recipe/") else None
+        recipe = self._recipes.get(move.removeprefix(RECIPE)) if move.startswith(RECIPE) else None
         starts = [(attempt, edits)]
         if recipe is not None:
             starts.append((replace(attempt, program=self._original), ()))

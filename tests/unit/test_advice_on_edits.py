@@ -16,7 +16,7 @@ from run_events import events
 
 from tuner.core.types import Kernel, Resolved, Source, Status, Variant
 from tuner.cost_models.library import Entry, Library
-from tuner.cost_models.promise import Tried, chosen, promises, worth
+from tuner.cost_models.promise import Tried, chosen, of_moves, promises, worth
 from tuner.driver.audit import audit
 from tuner.driver.opening import open_state
 from tuner.driver.options import Options
@@ -28,8 +28,11 @@ from tuner.driver.work.engine import Interruption
 from tuner.recorders.record import RunRecord
 from tuner.search.offers import offers
 from tuner.search.porting import port, stages_of
+from tuner.search.recipes import RECIPES
+from tuner.search.remix import RECIPE
 from tuner.spaces.source.edits import Applied, apply_edits
 from tuner.spaces.source.identity import structure_digest
+from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import Program, read_program
 from tuner.spaces.source.roles import apart, role
 from tuner.spec.load import LoadedSpec, load_spec
@@ -443,7 +446,7 @@ def test_entries_of_earlier_versions_advise_nothing(tmp_path: Path) -> None:
         speedup=2.0,
     )
     plain = entry.to_json()
-    for name in ("machine", "chosen", "steps", "moves", "structure", "shape", "variants"):
+    for name in ("machine", "chosen", "steps", "moves", "structure", "shape", "variants", "paid"):
         del plain[name]
     assert Entry.from_json(plain) == entry
     Library(tmp_path / "library").add(Entry.from_json(plain))
@@ -467,3 +470,36 @@ def test_entries_keep_what_was_tried(library: Path) -> None:
     assert max(value for _, value in entry.variants) == pytest.approx(1.0, abs=0.1)
     assert {len(shape) for shape, _ in entry.variants} == {len(entry.shape)}
     assert [s["op"] for s in entry.steps] == [e["op"] for e in entry.edits]
+    assert set(entry.paid) <= {*OPERATORS, *(f"{RECIPE}{name}" for name in RECIPES)}
+    assert max(entry.paid.values()) > 0.5
+    assert all(-1.0 <= value <= 1.0 for value in entry.paid.values())
+
+
+def test_near_kernels_say_most_of_what_a_move_is_worth() -> None:
+    near, far = {"recipe/tiled": 0.8, "unroll": 0.1}, {"recipe/tiled": -0.8, "hoist": 0.5}
+    found = of_moves([(0.1, near), (1.5, far)])
+    assert found["recipe/tiled"] > 0.6
+    assert found["unroll"] == pytest.approx(0.1, abs=0.01)
+    assert found["hoist"] == pytest.approx(0.5, abs=0.01)
+    assert of_moves([]) == {}
+
+
+def expected_of(outcome: Outcome) -> dict[str, float]:
+    """What the run was told of moves."""
+    (body,) = [body for kind, _, body in events(outcome.path) if kind == "recall"]
+    return dict(body.get("expected", {}))
+
+
+def test_what_a_move_paid_elsewhere_is_known_once_advice_has_come_in(library: Path, tmp_path: Path) -> None:
+    """It changes what is bred then, and nothing while all advice is in vain."""
+    (entry,) = Library(library).entries()
+    plain = shutil.copytree(library, tmp_path / "plain")
+    outcome = tuned(tmp_path, library)
+    assert set(expected_of(outcome)) == set(entry.paid) != set()
+    assert audit(outcome.path, backend=backend(of_variant=swaps_help)).differences == []
+    shown = [(v.origin, [dict(e) for e in v.edits]) for v in variants_of(outcome)]
+    (path,) = plain.glob("*.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "paid": {}}))
+    untold = tuned(tmp_path / "untold", plain)
+    assert expected_of(untold) == {}
+    assert shown != [(v.origin, [dict(e) for e in v.edits]) for v in variants_of(untold)]

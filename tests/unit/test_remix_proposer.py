@@ -91,6 +91,28 @@ def test_what_paid_is_tried_more() -> None:
     assert set(before) == {*host, *(f"recipe/{r}" for r in RECIPES), "crossover", "drop"}
 
 
+def test_what_paid_in_other_kernels_is_tried_more() -> None:
+    """Until it has been tried here; the less, the more often it came to nothing."""
+    proposer = RemixProposer(kernel())
+    before = dict(proposer.weights)
+    proposer.expect({"recipe/jammed": 0.9, "recipe/tiled": 0.9, "recipe/masked": 0.0, "unroll": 0.2})
+    after = dict(proposer.weights)
+    assert after["recipe/jammed"] > 10 * before["recipe/jammed"]
+    assert after["recipe/masked"] < before["recipe/masked"]
+    assert after["unroll"] == before["unroll"]
+    assert after["recipe/split_product"] == before["recipe/split_product"], "no earlier run has tried it"
+    proposer.tell([Outcome(origin="recipe/tiled", gain=None)])
+    doubted = proposer.weights["recipe/jammed"]
+    assert before["recipe/jammed"] < doubted < after["recipe/jammed"]
+    proposer.tell([Outcome(origin="recipe/jammed", gain=1.0)])
+    alone = RemixProposer(kernel())
+    alone.tell([Outcome(origin="recipe/tiled", gain=None), Outcome(origin="recipe/jammed", gain=1.0)])
+    assert proposer.weights["recipe/jammed"] == alone.weights["recipe/jammed"], (
+        "what was tried speaks for itself"
+    )
+    assert proposer.weights["recipe/tiled"] == alone.weights["recipe/tiled"]
+
+
 def test_raw_edits_are_rare_and_labelled() -> None:
     """They alone are unchecked."""
     weights = RemixProposer(kernel()).weights

@@ -14,7 +14,7 @@ from tuner.driver.state.settings import LIBRARY, REMIX
 from tuner.driver.state.trials import TrialState
 from tuner.spaces.space import PASSES
 
-__all__ = ["APPLY", "CLEARLY", "dismiss", "judge", "outclassed", "reduced", "review", "spread"]
+__all__ = ["APPLY", "CLEARLY", "dismiss", "judge", "outclassed", "proven", "reduced", "review", "spread"]
 
 CLEARLY = 0.05
 """Log time by which a variant that earlier runs advise has to be the best of all to get more than one trial."""
@@ -118,6 +118,11 @@ def dismiss(state: RunState, own: VariantState) -> None:
         return
     others = (v.score for v in state.variants.values() if v.origin != LIBRARY and v.score is not None)
     own.aside = own.score is None or own.score >= min(others, default=0.0)
+
+
+def proven(state: RunState) -> bool:
+    """Whether some of what earlier runs advise is a part of the search: then the rest that they say may hold too."""
+    return any(v.origin == LIBRARY and not v.aside for v in state.variants.values())
 
 
 def review(state: RunState, own: VariantState) -> None:

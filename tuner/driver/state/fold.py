@@ -89,6 +89,7 @@ def _apply_recall(state: RunState, _: int | None, body: Mapping[str, Any]) -> No
     state.recalled = body["sources"]
     state.firsts = tuple(proposal_from_json(value, state._blob) for value in body.get("firsts", ()))
     state.advice = tuple(Advice.from_json(value, state._blob) for value in body.get("advice", ()))
+    state.expected = body.get("expected", {})
     # Of records of earlier versions, which tried all of them at once.
     _take_proposals(state, body)
 

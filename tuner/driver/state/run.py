@@ -84,6 +84,7 @@ class RunState:
         self.firsts: tuple[Proposal, ...] = ()
         self.advice: tuple[Advice, ...] = ()
         self.advised = 0
+        self.expected: Mapping[str, float] = {}
         self.exchanges: Exchanges
         self.lanes: dict[int, Lane] = {}
         self.stock = Stock()

@@ -10,12 +10,13 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Configuration, Task, Value, Variant
 from tuner.cost_models.library import Entry, distance
-from tuner.cost_models.promise import Tried, chosen, promises, worth
+from tuner.cost_models.promise import Tried, chosen, of_moves, promises, worth
 from tuner.driver.state.advice import Advice
 from tuner.driver.state.lineage import ORIGINAL, VariantState
 from tuner.driver.state.run import RunState
@@ -24,14 +25,15 @@ from tuner.search.evolution import Bred, Evolution
 from tuner.search.offers import Winner, offers
 from tuner.search.porting import stages_of
 from tuner.search.recalling import SOURCE
-from tuner.search.remix import Offspring
+from tuner.search.remix import RECIPE, Offspring
 from tuner.spaces.source import embedding
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits, permitted
 from tuner.spaces.source.identity import structure_digest
+from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import Program, read_program
 from tuner.spaces.space import PASSES, Space
 
-__all__ = ["Advised", "advise", "advised", "kept_edits"]
+__all__ = ["Advised", "advise", "advised", "expected", "kept_edits"]
 
 MOST = 4
 """Variants that earlier runs may advise."""
@@ -80,7 +82,17 @@ def kept_edits(state: RunState, task: Task) -> dict[str, Any]:
         "steps": tuple(stages_of(program, variant.edits, configuration)),
         "moves": tuple(_moves(state, variant)),
         "variants": tuple((_shape_of(task, v.variant), worth(v.score, best)) for v in tried[:_VARIANTS]),
+        "paid": _paid(tried, best),
     }
+
+
+def _paid(tried: Sequence[VariantState], best: float) -> dict[str, float]:
+    """What the variants of each move were worth in the mean."""
+    found: dict[str, list[float]] = {}
+    for variant in tried:
+        if variant.origin in OPERATORS or variant.origin.startswith(RECIPE):
+            found.setdefault(variant.origin, []).append(worth(variant.score, best))
+    return {move: round(fmean(worths), _DIGITS) for move, worths in sorted(found.items())}
 
 
 def _shape(program: Program) -> tuple[float, ...]:
@@ -113,10 +125,9 @@ def advise(task: Task, space: Space, like: Entry, entries: Sequence[Entry], seed
     """
     program = read_program(task.kernel, launch=task.launch)
     numerics = task.verify.numerics
-    able = [e for e in entries if (e.backend, e.language) == (like.backend, like.language) and e.variants]
-    if not able:
+    near = _near(like, entries)
+    if not near:
         return []
-    near = sorted(((_apart(like, entry), entry) for entry in able), key=lambda one: one[0])
     found = list(_seen_before(program, like, near, numerics))
     winners = [Winner(steps=e.steps, moves=e.moves) for _, e in near[:_LOOKED]]
     pool = offers(program, numerics, winners, stream(seed, "advice"))
@@ -131,6 +142,17 @@ def advise(task: Task, space: Space, like: Entry, entries: Sequence[Entry], seed
         for apart, entry in [near[sources[at]]]
     ]
     return found[:MOST]
+
+
+def expected(like: Entry, entries: Sequence[Entry]) -> dict[str, float]:
+    """What each move may be worth here, by what it was worth in earlier runs; those of near kernels count most."""
+    return of_moves([(apart, entry.paid) for apart, entry in _near(like, entries)])
+
+
+def _near(like: Entry, entries: Sequence[Entry]) -> list[tuple[float, Entry]]:
+    """Runs that tried variants, with their distances, nearest first."""
+    able = [e for e in entries if (e.backend, e.language) == (like.backend, like.language) and e.variants]
+    return sorted(((_apart(like, entry), entry) for entry in able), key=lambda one: one[0])
 
 
 def _agreed(space: Space, winners: Sequence[Configuration]) -> Configuration:

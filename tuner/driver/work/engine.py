@@ -279,6 +279,7 @@ class Engine:
             "proposals": [],
             "firsts": [proposal_to_json(p, blobs, digest) for p in recalled.firsts],
             **({"advice": [a.to_json(blobs, digest) for a in recalled.advice]} if recalled.advice else {}),
+            **({"expected": dict(recalled.expected)} if recalled.expected else {}),
             "clock_s": self._now_s(),
         }
         return [Event(kind="recall", body=body)], blobs

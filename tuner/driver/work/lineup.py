@@ -18,6 +18,7 @@ from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Configuration, Proposal, Resolved, Status, Task, Variant
 from tuner.driver.plan.actions import Consult, Judge, Propose, Receive, Reduce
 from tuner.driver.plan.simplest import ORIGIN
+from tuner.driver.state.evolution import proven
 from tuner.driver.state.lineage import ORIGINAL, Judgement, VariantState
 from tuner.driver.state.observations import observations
 from tuner.driver.state.run import RunState
@@ -296,6 +297,8 @@ class Lineup:
             return self._evolution
         fresh, self._told = self._state.judgements[self._told :], len(self._state.judgements)
         self._evolution.tell([self._judged(one) for one in fresh])
+        if self._state.expected and proven(self._state):
+            self._evolution.expect(self._state.expected)
         return self._evolution
 
     def _judged(self, one: Judgement) -> Judged:

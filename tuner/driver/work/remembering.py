@@ -6,7 +6,7 @@ What the library says is an event of the run, so a replay needs no library.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tuner.core.types import BASELINE, Proposal, Status, Task
@@ -16,7 +16,7 @@ from tuner.driver.state.advice import Advice
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import LIBRARY
-from tuner.driver.work.advising import Advised, advise, kept_edits
+from tuner.driver.work.advising import Advised, advise, expected, kept_edits
 from tuner.search.recalling import ORIGIN, SOURCE
 from tuner.spaces.space import Space
 
@@ -33,11 +33,13 @@ class Recalled:
         sources: the near runs, for the record.
         firsts: configurations of theirs that may be tried, best first.
         advice: variants after their winners, most promising first.
+        expected: what each move that makes variants may be worth, -1 to 1.
     """
 
     sources: Sequence[Mapping[str, Any]] = ()
     firsts: Sequence[Proposal] = ()
     advice: Sequence[Advice] = ()
+    expected: Mapping[str, float] = field(default_factory=dict)
 
 
 class Memory:
@@ -59,9 +61,10 @@ class Memory:
         like = self.entry(state)
         evolution = state.settings.evolution
         if evolution is not None and not evolution.independent:
-            advice = advise(self._task, self._space, like, self._library.entries(), state.settings.seed)
+            entries = self._library.entries()
+            advice = advise(self._task, self._space, like, entries, state.settings.seed)
             if advice:
-                return _of_edits(advice)
+                return replace(_of_edits(advice), expected=expected(like, entries))
         near = self._library.nearest(like)
         most = TRIED * len(near)
         if state.limit is not None:
