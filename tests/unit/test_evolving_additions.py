@@ -121,9 +121,11 @@ def test_a_variant_far_behind_ends_its_rung_at_once(spec: LoadedSpec, tmp_path: 
     assert audit(result.path, backend=slow).differences == []
 
 
-@pytest.mark.parametrize("plainly", [True, False])
-def test_variants_that_their_parents_passes_break_are_not_given_up(tmp_path: Path, plainly: bool) -> None:
-    """The given pipeline is tried on them; what did not is replayed as it was made."""
+@pytest.mark.parametrize(("plainly", "first"), [(True, 1), (True, 4), (False, 4)])
+def test_variants_that_their_parents_passes_break_are_not_given_up(
+    tmp_path: Path, plainly: bool, first: int
+) -> None:
+    """The given pipeline is tried on them, also where they get one trial; what did not is replayed as it was made."""
     golden = Path(__file__).parents[1] / "golden"
     passes, o3 = ((golden / f"llvm23_{name}.txt").read_text() for name in ("passes", "o3"))
 
@@ -138,7 +140,10 @@ def test_variants_that_their_parents_passes_break_are_not_given_up(tmp_path: Pat
     (loaded,) = load_spec(tmp_path / "product.yaml")
     catalogue = Catalogue.from_listing(passes, o3.strip(), "23.1.4").to_json()
     simulated = backend(of_variant=seconds, catalogue=catalogue)
-    settings = {"evolution": replace(EVOLVING, plainly=plainly)}
+    # With one trial each the source as given has to be the first to find other passes.
+    one = first == 1
+    evolution = replace(EVOLVING, plainly=plainly, first=first, abreast=one, given=2 if one else 0)
+    settings = {"evolution": evolution}
     options = Options(seed=4, workers=2, evaluations=60, settings=settings)
     result = begin(loaded, tmp_path / "a.run", options, backend=simulated)
     with RunRecord.read(result.path) as record:

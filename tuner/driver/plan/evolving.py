@@ -29,7 +29,7 @@ FREE = (Status.DUPLICATE, Status.PRUNED)
 LAST = 3
 """How many variants are tuned on when no new ones are wanted."""
 
-__all__ = ["minimise_action", "search_action", "search_end_s", "search_over"]
+__all__ = ["abreast_action", "minimise_action", "search_action", "search_end_s", "search_over"]
 
 FINAL_PROCESSES = 3.5
 """Time kept at the end, in processes of the source as given for each that confirming needs at least."""
@@ -48,7 +48,7 @@ def search_over(state: RunState) -> str | None:
         return "minutes"
     if state.next_trial >= settings.proposals:
         return "exhausted"
-    if search_action(state) is None:
+    if not state.queue and search_action(state) is None:
         return consulting.spent(state) or "exhausted"
     return None
 
@@ -67,7 +67,10 @@ def search_end_s(state: RunState) -> float:
 
 
 def search_action(state: RunState) -> Action | None:
-    """A variant's next trials, its promotion, or a new variant; ``None`` when there is nothing left to try."""
+    """A variant's next trials, its promotion, or a new variant; ``None`` when there is nothing left to try.
+
+    Beside trials that are in the works ``None`` only means that nothing more can begin before one of them is done.
+    """
     evolution = state.settings.evolution
     assert evolution is not None
     early = _early(state)
@@ -81,9 +84,9 @@ def search_action(state: RunState) -> Action | None:
     if advised is not None:
         return advised
     for variant in state.variants.values():
-        if not variant.settled:
+        if not variant.settled and not _in_work(variant):
             return _ask(state, variant)
-    if not early and _in_time(state):
+    if not early and _in_time(state) and not state.queue:
         # What a model was asked for is waited for before its share of the evaluations goes elsewhere.
         waiting = consulting.waiting_action(state, _exploring_end_s(state))
         if waiting is not None:
@@ -97,7 +100,8 @@ def search_action(state: RunState) -> Action | None:
             return bred
     promoted = promoted or _most_promising(state)
     if promoted is None:
-        return consulting.waiting_action(state, _exploring_end_s(state)) if early else None
+        waits = early and not state.queue
+        return consulting.waiting_action(state, _exploring_end_s(state)) if waits else None
     rung = promoted.rung + 1
     body = {"variant": promoted.number, "rung": rung, "target": evolution.rung(rung)}
     return Decide(kind="promote", body=body)
@@ -106,7 +110,7 @@ def search_action(state: RunState) -> Action | None:
 def _advised(state: RunState) -> Action | None:
     """The next variant that earlier runs advise; ``None`` when there are no more, or too many were in vain."""
     own = [v for v in state.variants.values() if v.origin == LIBRARY]
-    untried = next((v for v in own if not v.finished and not v.settled), None)
+    untried = next((v for v in own if not v.finished and not v.settled and not _in_work(v)), None)
     if untried is not None:
         return _ask(state, untried)
     if state.advised < len(state.advice) and _affordable(state, own):
@@ -191,7 +195,7 @@ def _early(state: RunState) -> bool:
     assert evolution is not None
     share = evolution.explore * (1 - evolution.reserve)
     evaluations = math.inf if settings.evaluations is None else settings.evaluations * share
-    return state.evaluations < evaluations and _in_time(state)
+    return state.evaluations + len(state.queue) < evaluations and _in_time(state)
 
 
 def _in_time(state: RunState) -> bool:
@@ -210,13 +214,14 @@ def _exploring_end_s(state: RunState) -> float:
 
 def _ask(state: RunState, variant: VariantState) -> Ask:
     settings = state.settings
-    left = math.inf if settings.evaluations is None else settings.evaluations - state.evaluations
-    count = min(settings.batch, left, variant.target - len(variant.trials))
+    begun = state.evaluations + len(state.queue)
+    left = math.inf if settings.evaluations is None else settings.evaluations - begun
+    count = min(settings.batch, left, variant.wanted - len(variant.trials))
     if variant.origin == LIBRARY and not variant.finished:
         count = min(count, 1)
     elif variant.score is None and len(variant.trials) < variant.chances:
-        begun = HOPELESS if len(variant.trials) < HOPELESS else variant.chances
-        count = min(count, begun - len(variant.trials))
+        allowed = HOPELESS if len(variant.trials) < HOPELESS else variant.chances
+        count = min(count, allowed - len(variant.trials))
     return Ask(first=state.next_trial, count=int(count), variant=variant.number)
 
 
@@ -251,4 +256,28 @@ def _most_promising(state: RunState) -> VariantState | None:
 
 
 def _can_go_on(variant: VariantState) -> bool:
-    return variant.score is not None and not variant.exhausted and not variant.aside
+    ready = not variant.exhausted and not variant.aside and not _in_work(variant)
+    return variant.score is not None and ready
+
+
+def abreast_action(state: RunState, room: float) -> Action | None:
+    """What may begin beside the trials in the works; ``None`` where the run does one variant after the other.
+
+    Args:
+        state: of the run.
+        room: how many more trials are wanted at once.
+    """
+    evolution, evaluations = state.settings.evolution, state.settings.evaluations
+    if evolution is None or not evolution.abreast or room < 1 or state.reduction is not None:
+        return None
+    begun = state.evaluations + len(state.queue)
+    if evaluations is not None and begun >= math.ceil(evaluations * (1 - evolution.reserve)):
+        return None
+    if state.clock_s >= search_end_s(state) * (1 - evolution.reserve):
+        return None
+    return search_action(state)
+
+
+def _in_work(variant: VariantState) -> bool:
+    """Whether some of its trials are not done."""
+    return len(variant.finished) < len(variant.trials)

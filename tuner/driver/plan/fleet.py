@@ -214,10 +214,10 @@ def _search(state: RunState) -> Action | None:
     if status is not Status.OK:
         return Decide(kind="end", body=end_body(state, "baseline"))
     evolves = state.settings.evolution is not None
+    recalls = not state.recall_over
     if evolves and state.queue:
-        # A variant's rung is judged whole.
-        return None
-    recalls = state.settings.recall and state.recalled is None
+        # A variant's rung is judged whole, beside those of other variants.
+        return None if recalls else _abreast(state)
     if state.queue and not recalls and not _demand(state, _unplaced(state)):
         # So it is after most events; nothing but a proposal is possible while the queue is not empty.
         return None
@@ -238,6 +238,14 @@ def _search(state: RunState) -> Action | None:
         action = evolving.search_action(state)
         return None if isinstance(action, Await) else action
     return _ask(state)
+
+
+def _abreast(state: RunState) -> Action | None:
+    """Something of another variant for devices that have room."""
+    if state.search_stop is not None or light.reached(state):
+        return None
+    action = evolving.abreast_action(state, _demand(state, _unplaced(state)))
+    return None if isinstance(action, Await) else action
 
 
 def _ask(state: RunState) -> Ask | None:

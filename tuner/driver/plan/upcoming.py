@@ -50,10 +50,20 @@ def next_action(state: RunState) -> Action:
     if state.end is not None:
         return Finished()
     if state.queue:
-        return _queue_action(state)
+        return _gathered(state) or _queue_action(state)
     if state.search_stop is None:
         return _search_action(state)
     return final.next_action(state)
+
+
+def _gathered(state: RunState) -> Action | None:
+    """One more trial, of another variant, beside those that wait for their build; ``None`` once each worker has one."""
+    if state.settings.evolution is None or state.search_stop is not None or not state.recall_over:
+        return None
+    waiting = [state.trials[n] for n in state.queue]
+    if any(t.build is not None or t.attempt or t.number == BASELINE for t in waiting):
+        return None
+    return evolving.abreast_action(state, state.settings.batch - len(state.queue))
 
 
 def _queue_action(state: RunState) -> Action:
@@ -80,7 +90,7 @@ def _search_action(state: RunState) -> Action:
     shared = sharing.share_action(state)
     if shared is not None:
         return shared
-    if state.settings.recall and state.recalled is None:
+    if not state.recall_over:
         return Recall(first=state.next_trial)
     evolves = state.settings.evolution is not None
     reason = evolving.search_over(state) if evolves else stop_reason(state)

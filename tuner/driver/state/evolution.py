@@ -52,6 +52,7 @@ def _apply_variant(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
     given = state.trials[BASELINE].proposal.configuration.get(PASSES)
     if state.settings.evolution.plainly and given is not None and (variant.seed or {}).get(PASSES) != given:
         variant.chances += 1
+        variant.again = state.settings.evolution.abreast and variant.purpose == "propose"
     if state.reduction is not None:
         variant.target = 1
         state.reduction.trying = number

@@ -47,6 +47,7 @@ class VariantState:
         best: its trial with the lowest score.
         outclassed: whether it is so far behind others that its first rung is over.
         chances: it is given up when so many first trials have all failed.
+        again: whether it may have a second trial where its first failed and was to be the only one.
         vain: whether one trial is all it got, where earlier runs advise it.
         aside: whether it is no part of the search, not yet or not any more: nothing is bred from it, ranked or tuned
             beside it.
@@ -82,6 +83,7 @@ class VariantState:
     outclassed: bool = False
     vain: bool = False
     chances: int = HOPELESS
+    again: bool = False
     aside: bool = False
 
     @classmethod
@@ -117,7 +119,13 @@ class VariantState:
     @property
     def failed(self) -> bool:
         """Whether it is given up: nothing of it has worked."""
-        return self.score is None and len(self.finished) >= min(self.chances, self.target)
+        return self.score is None and len(self.finished) >= min(self.chances, self.wanted)
+
+    @property
+    def wanted(self) -> int:
+        """How many trials it may have by now."""
+        tried = self.again and self.score is None and bool(self.finished)
+        return max(self.target, HOPELESS) if tried else self.target
 
     @property
     def settled(self) -> bool:
@@ -125,7 +133,7 @@ class VariantState:
         if len(self.finished) < len(self.trials):
             return False
         over = self.exhausted or self.failed or self.outclassed or self.dull >= self.patience > 0
-        return over or len(self.trials) >= self.target
+        return over or len(self.trials) >= self.wanted
 
     def finish(self, trial: int, score: float | None, *, duplicate: bool) -> None:
         """One of its trials is done."""

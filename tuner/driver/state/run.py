@@ -103,6 +103,11 @@ class RunState:
         return self.controls if lane is None else self.lanes[lane].controls
 
     @property
+    def recall_over(self) -> bool:
+        """Whether earlier runs were looked at, where they are."""
+        return self.recalled is not None or not self.settings.recall
+
+    @property
     def open_share(self) -> bool:
         """Whether more of a budget that other runs share may come."""
         return self.settings.shared is not None and not self.last_share

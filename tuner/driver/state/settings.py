@@ -53,6 +53,8 @@ class Evolution:
             leaves the search as it is without them. 0: two in vain end them, and the search counts them as its own.
         probation: whether those variants stay out of the search, one trial each, until it knows as many of its own as
             decide who goes on to the next rung: then what is clearly better than all of them comes in.
+        abreast: whether several variants are in the works at once, so that there is a trial for each compile worker
+            or device; else each variant's rung is over before anything else begins.
     """
 
     first: int = 4
@@ -78,6 +80,7 @@ class Evolution:
     plainly: bool = False
     purse: float = 0.0
     probation: bool = False
+    abreast: bool = False
 
     def rung(self, number: int) -> int:
         """Trials of a variant up to the end of a rung."""
@@ -146,7 +149,17 @@ class Shared:
 
 
 EVOLVING = Evolution(
-    given=0, near=0.25, moves=5, doubtful=0.03, plainly=True, same=True, purse=0.1, probation=True
+    first=1,
+    rungs=4,
+    abreast=True,
+    given=0,
+    near=0.25,
+    moves=5,
+    doubtful=0.03,
+    plainly=True,
+    same=True,
+    purse=0.1,
+    probation=True,
 )
 """How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
 

@@ -65,10 +65,13 @@ class Desk:
             self._send(event.body["number"])
 
     def arrived(self) -> Made:
-        """A reply that has come, looked for between two batches of trials while the search goes on."""
+        """A reply that has come, looked for while the search goes on: between two batches of trials on one device."""
         state = self._state
         correspondent = self._correspondent
-        idle = not state.queue and state.search_stop is None and state.reduction is None
+        evolution = state.settings.evolution
+        # On several devices there always is a trial in the works where variants go abreast.
+        between = not state.queue or (state.settings.fleet and evolution is not None and evolution.abreast)
+        idle = between and state.search_stop is None and state.reduction is None
         if (
             correspondent is None
             or not idle
