@@ -149,7 +149,7 @@ class Shared:
 
 
 EVOLVING = Evolution(
-    first=1,
+    first=2,
     rungs=4,
     abreast=True,
     given=0,
