@@ -42,7 +42,7 @@ from tuner.spec.load import load_spec
 KERNELS = ROOT / "benchmarks" / "kernels"
 ARMS = ("alone", "control", "helped", "misled")
 ADVISED = ("helped", "strangers", "misled")
-EARLIER, EARLIER_SEED, EARLIER_EVALUATIONS = "earlier", 1000, 45
+EARLIER, EARLIER_SEED, EARLIER_EVALUATIONS = "earlier", 1000, 100
 CONTROL_SEEDS = 100
 """Added to the seeds of runs alone that runs alone are compared with."""
 
@@ -72,6 +72,9 @@ def _arguments() -> Any:
     made.add_argument("--arm", action="append", choices=(*ARMS, "strangers", EARLIER), help="may be repeated")
     made.add_argument("--seeds", type=int, default=4, help="runs of each kernel in each arm")
     made.add_argument("--evaluations", type=int, default=36, help="of each run")
+    made.add_argument(
+        "--earlier-evaluations", type=int, default=EARLIER_EVALUATIONS, help="of each run of the library"
+    )
     made.add_argument("--minutes", type=float, default=1e6, help="after which no further run is begun")
     made.add_argument("--rule", default="", help="name under which runs with advice are kept")
     made.add_argument("--within", type=float, default=0.05, help="how near the best is near enough")
@@ -123,7 +126,7 @@ def _one(given: Any, backend: SharedTimes, kernel: str, arm: str, seed: int) -> 
         )
     started = time.monotonic()
     record = place / f"{kernel}-{seed}.run"
-    evaluations = EARLIER_EVALUATIONS if arm == EARLIER else given.evaluations
+    evaluations = given.earlier_evaluations if arm == EARLIER else given.evaluations
     own = seed + CONTROL_SEEDS if arm == "control" else seed
     row = run_once(backend, KERNELS / f"{kernel}.yaml", record, own, evaluations, library)
     row |= {"kernel": kernel, "arm": arm, "seed": seed, "wall_s": round(time.monotonic() - started, 1)}

@@ -149,8 +149,9 @@ class Shared:
 
 
 EVOLVING = Evolution(
-    first=2,
-    rungs=4,
+    first=1,
+    growth=2,
+    rungs=6,
     abreast=True,
     given=0,
     near=0.25,
