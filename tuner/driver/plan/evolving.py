@@ -1,7 +1,7 @@
 """What a run over variants does next: successive halving on what variants reach when tuned; then the winner's ablation.
 
-A new variant gets a few trials of an inner search over its own space. One of three goes on to three times as many
-trials, and one of three of those again, so each rung gets about the same share of the budget. Towards the end the best
+A new variant gets a trial or a few of an inner search over its own space. One of so many goes on to so many times as many
+trials, and one of so many of those again, so each rung gets about the same share of the budget. Towards the end the best
 few are tuned on. Pure, like the plan.
 
 Source: Li et al., "A system for massively parallel hyperparameter tuning" (asynchronous successive halving, 2020).
@@ -25,6 +25,9 @@ IN_VAIN = 2
 
 FREE = (Status.DUPLICATE, Status.PRUNED)
 """What a trial may come to that is no evaluation."""
+
+OWN = 3
+"""Variants of its own, the source as given among them, that a run knows before one that earlier runs advise comes in."""
 
 LAST = 3
 """How many variants are tuned on when no new ones are wanted."""
@@ -150,7 +153,7 @@ def _best_inside(state: RunState) -> float:
 
 
 def _admission(state: RunState, *, early: bool) -> Decide | None:
-    """An advised variant that leads comes in once those of the search decide on a promotion among themselves.
+    """An advised variant that leads comes in once the search knows a few of its own.
 
     The source as given alone says little: nearly everything is faster. Where no new variants are wanted any more, or
     nobody can make one, there is nobody to wait for.
@@ -161,7 +164,7 @@ def _admission(state: RunState, *, early: bool) -> Decide | None:
     if leading is None:
         return None
     known = sum(bool(v.reached) for v in state.variants.values())
-    if early and known < evolution.growth and consulting.breeding_action(state) is not None:
+    if early and known < OWN and consulting.breeding_action(state) is not None:
         return None
     return Decide(kind="promote", body={"variant": leading.number, "rung": 0, "target": evolution.rung(0)})
 
