@@ -21,6 +21,7 @@ from tuner.driver.audit import audit
 from tuner.driver.opening import open_state
 from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
+from tuner.driver.plan.evolving import OWN
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.lineage import VariantState
 from tuner.driver.state.settings import EVOLVING
@@ -233,7 +234,7 @@ def test_the_same_kernel_gets_its_own_winner(library: Path, tmp_path: Path) -> N
         state, _, _ = open_state(record)
     places = [state.trials[n].variant for n in state.finished]
     bred = next(i for i, v in enumerate(places) if state.variants[v].origin not in ("library", "original"))
-    assert places[:bred].count(first.number) >= 3, "it is tuned before anything is bred"
+    assert places[:bred].count(first.number) >= 2, "it is tuned before anything is bred"
     assert audit(outcome.path, backend=backend(of_variant=swaps_help)).differences == []
 
 
@@ -264,7 +265,7 @@ def test_advice_in_vain_only_delays_the_run(library: Path, tmp_path: Path) -> No
     in_vain = steps_of(misled, advised=True)
     assert 2 <= len(in_vain) <= 1 + 40 // 10
     delayed = [s for s in steps_of(misled) if s in steps_of(alone)]
-    early = 25
+    early = 24
     assert steps_of(misled)[:early] == steps_of(alone)[:early] == delayed[:early]
     assert audit(misled.path, backend=backend(of_variant=swaps_hurt)).differences == []
 
@@ -312,7 +313,7 @@ def test_what_leads_comes_in_when_the_run_knows_some_of_its_own(library: Path, t
     second = best.finished[1]
     before = {state.trials[n].variant for n in state.finished[: state.finished.index(second)]}
     own = [n for n in before if state.variants[n].origin != "library"]
-    assert len(own) == EVOLVING.growth
+    assert len(own) >= OWN
 
 
 def test_what_leads_comes_in_where_nothing_else_can_be_made(library: Path, tmp_path: Path) -> None:
@@ -363,8 +364,8 @@ def test_a_small_gain_gets_one_trial_and_stays_outside(library: Path, tmp_path: 
 
 
 def test_a_small_gain_stayed_inside_before_the_probation(library: Path, tmp_path: Path) -> None:
-    settings = {"evolution": replace(EVOLVING, probation=False)}
-    outcome = tuned(tmp_path, library, of_variant=slightly, settings=settings)
+    older = replace(EVOLVING, probation=False, first=4, growth=3, rungs=3, abreast=False)
+    outcome = tuned(tmp_path, library, of_variant=slightly, settings={"evolution": older})
     first = next(v for v in variants_of(outcome) if v.origin == "library")
     assert first.score is not None
     assert -0.05 < first.score < 0.0

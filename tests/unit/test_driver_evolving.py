@@ -7,6 +7,7 @@ import os
 import random
 import signal
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tuner.driver.opening import open_state
 from tuner.driver.options import Options
 from tuner.driver.runs import begin, resume
 from tuner.driver.state.lineage import ORIGINAL
+from tuner.driver.state.settings import EVOLVING
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
 
@@ -82,7 +84,10 @@ def test_edits_without_which_the_code_is_the_same_are_taken_out(spec: LoadedSpec
     seen = 0
     for seed in range(3):
         simulated = backend(seconds=busy, of_variant=halves, same_source=no_restrict)
-        result = begin(spec, tmp_path / f"{seed}.run", Options(seed=seed, workers=2), backend=simulated)
+        # Every edit but one helps, so that there are many to look at.
+        settings = {"evolution": replace(EVOLVING, reserve=0.4)}
+        options = Options(seed=seed, workers=2, settings=settings)
+        result = begin(spec, tmp_path / f"{seed}.run", options, backend=simulated)
         with RunRecord.read(result.path) as record:
             state, _, _ = open_state(record)
         reduction = state.reduction

@@ -146,8 +146,9 @@ def test_models_are_told_what_the_compiler_says_of_the_parent(tmp_path: Path) ->
 def test_records_of_older_runs_keep_their_rules() -> None:
     """What they do not say was otherwise then."""
     older = asdict(EVOLVING)
-    for newer in ("given", "near", "moves", "doubtful", "plainly", "same", "purse", "probation"):
+    for newer in ("given", "near", "moves", "doubtful", "plainly", "same", "purse", "probation", "abreast"):
         del older[newer]
+    older |= {"first": 4, "growth": 3, "rungs": 3}
     read = RunSettings.from_json(
         {"strategy": "random", "seed": 0, "evaluations": 9, "minutes": None, "batch": 1, "weights": [1.0]}
         | {"evolution": older}

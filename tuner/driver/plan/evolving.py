@@ -1,8 +1,8 @@
 """What a run over variants does next: successive halving on what variants reach when tuned; then the winner's ablation.
 
-A new variant gets a trial or a few of an inner search over its own space. One of so many goes on to so many times as many
-trials, and one of so many of those again, so each rung gets about the same share of the budget. Towards the end the best
-few are tuned on. Pure, like the plan.
+A new variant gets a trial or a few of an inner search over its own space. The better half (or third: ``growth``) goes
+on to twice (three times) as many, the better half of those again, so each rung gets about the same share of the budget.
+Towards the end the best few are tuned on. Pure, like the plan.
 
 Source: Li et al., "A system for massively parallel hyperparameter tuning" (asynchronous successive halving, 2020).
 """
@@ -26,13 +26,13 @@ IN_VAIN = 2
 FREE = (Status.DUPLICATE, Status.PRUNED)
 """What a trial may come to that is no evaluation."""
 
-OWN = 3
-"""Variants of its own, the source as given among them, that a run knows before one that earlier runs advise comes in."""
+OWN = 5
+"""Variants of its own, the source as given included, that a run knows before one that earlier runs advise comes in."""
 
 LAST = 3
 """How many variants are tuned on when no new ones are wanted."""
 
-__all__ = ["abreast_action", "minimise_action", "search_action", "search_end_s", "search_over"]
+__all__ = ["OWN", "abreast_action", "minimise_action", "search_action", "search_end_s", "search_over"]
 
 FINAL_PROCESSES = 3.5
 """Time kept at the end, in processes of the source as given for each that confirming needs at least."""
@@ -83,7 +83,9 @@ def search_action(state: RunState) -> Action | None:
     admitted = _admission(state, early=early)
     if admitted is not None:
         return admitted
-    advised = _advised(state) if early else None
+    # On one device what earlier runs advise is tried by itself: what the run gathers of its own stays as it is.
+    beside = state.settings.fleet or not state.queue
+    advised = _advised(state) if early and beside else None
     if advised is not None:
         return advised
     for variant in state.variants.values():

@@ -63,6 +63,8 @@ def _gathered(state: RunState) -> Action | None:
     waiting = [state.trials[n] for n in state.queue]
     if any(t.build is not None or t.attempt or t.number == BASELINE for t in waiting):
         return None
+    if any(state.variants[t.variant].aside for t in waiting):
+        return None
     return evolving.abreast_action(state, state.settings.batch - len(state.queue))
 
 

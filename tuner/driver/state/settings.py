@@ -51,8 +51,8 @@ class Evolution:
             miscompile what is new though the variant is right.
         purse: part of the evaluations that variants of earlier runs may lose after the first; what comes of them then
             leaves the search as it is without them. 0: two in vain end them, and the search counts them as its own.
-        probation: whether those variants stay out of the search, one trial each, until it knows as many of its own as
-            decide who goes on to the next rung: then what is clearly better than all of them comes in.
+        probation: whether those variants stay out of the search, one trial each, until it knows five of its own: then
+            what is clearly better than all of them comes in.
         abreast: whether several variants are in the works at once, so that there is a trial for each compile worker
             or device; else each variant's rung is over before anything else begins.
     """

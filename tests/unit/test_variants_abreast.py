@@ -1,0 +1,130 @@
+"""Several variants of the source in the works at once: a trial for each compile worker, or each device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from product_runs import KERNEL, SPEC, backend
+from run_events import decided, events
+
+from tuner.core.executors import Executor
+from tuner.core.types import BASELINE, Task
+from tuner.driver.audit import audit
+from tuner.driver.opening import open_state
+from tuner.driver.options import Options
+from tuner.driver.runs import begin, resume
+from tuner.driver.state.lineage import VariantState
+from tuner.driver.state.settings import EVOLVING, Evolution
+from tuner.driver.work.engine import Interruption
+from tuner.evaluators.executors.threads import ThreadExecutor
+from tuner.recorders.record import RunRecord
+from tuner.spec.load import LoadedSpec, load_spec
+
+ONE_BY_ONE = replace(EVOLVING, abreast=False)
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> LoadedSpec:
+    (tmp_path / "product.c").write_text(KERNEL)
+    (tmp_path / "product.yaml").write_text(SPEC)
+    (loaded,) = load_spec(tmp_path / "product.yaml")
+    return loaded
+
+
+def options(evolution: Evolution = EVOLVING, **more: Any) -> Options:
+    few = {"choose_processes": 2, "confirm_processes": 4, "evolution": evolution}
+    return Options(**{"seed": 5, "workers": 3, "evaluations": 40, "settings": few, **more})
+
+
+def most_at_once(path: Path) -> int:
+    """The largest number of variants with a trial that waits for its build or its turn, at the moment of a build."""
+    with RunRecord.read(path) as record:
+        state, _, _ = open_state(record)
+    waiting: set[int] = set()
+    most = 0
+    for kind, trial, body in events(path):
+        if kind == "ask":
+            waiting |= set(range(body["first"], body["first"] + len(body["proposals"])))
+        elif kind == "build" and trial != BASELINE:
+            most = max(most, len({state.trials[n].variant for n in waiting}))
+        elif kind == "trial" and not body["again"]:
+            waiting.discard(trial if trial is not None else BASELINE)
+    return most
+
+
+def evaluations(path: Path) -> int:
+    with RunRecord.read(path) as record:
+        state, _, _ = open_state(record)
+    return state.evaluations
+
+
+def test_each_compile_worker_has_a_variant(spec: LoadedSpec, tmp_path: Path) -> None:
+    """Which are then timed one after the other; no more evaluations are begun than there may be."""
+    abreast = begin(spec, tmp_path / "a.run", options(), backend=backend())
+    single = begin(spec, tmp_path / "b.run", options(ONE_BY_ONE), backend=backend())
+    assert most_at_once(abreast.path) == 3
+    assert most_at_once(single.path) == 1
+    for result in (abreast, single):
+        assert result.summary.improved
+        assert evaluations(result.path) <= 40
+        assert audit(result.path, backend=backend()).differences == []
+
+
+def test_one_worker_has_one_variant_at_a_time(spec: LoadedSpec, tmp_path: Path) -> None:
+    """There is nothing to be gained: the two ways of searching are the same."""
+    one, other = (
+        begin(spec, tmp_path / f"{e.abreast}.run", options(e, workers=1), backend=backend())
+        for e in (EVOLVING, ONE_BY_ONE)
+    )
+    ours, theirs = decided(one.path), decided(other.path)
+    assert [v for k, v in ours.items() if k is not None] == [v for k, v in theirs.items() if k is not None]
+
+
+@pytest.mark.parametrize("kill_at", range(60, 330, 30))
+def test_what_was_gathered_when_a_run_ended_is_all_that_is_gathered(
+    spec: LoadedSpec, tmp_path: Path, kill_at: int
+) -> None:
+    """A trial that was cut short waits for its build again; that makes no room for another one beside it."""
+    whole = begin(spec, tmp_path / "whole.run", options(), backend=backend())
+    interruption = Interruption()
+
+    class Stop:
+        count = 0
+
+        def event(self, kind: str, body: Mapping[str, Any]) -> None:
+            self.count += 1
+            if self.count == kill_at:
+                interruption.set()
+
+    path = tmp_path / "cut.run"
+    begin(spec, path, options(), backend=backend(), observers=[Stop()], interruption=interruption)
+    resume(path, backend=backend())
+    assert decided(path) == decided(whole.path)
+
+
+def test_each_device_has_a_variant(spec: LoadedSpec, tmp_path: Path) -> None:
+    def four(task: Task) -> Executor:
+        return ThreadExecutor(lambda: backend().prepare(task, workers=1), ["simulated"] * 4, builders=2)
+
+    result = begin(spec, tmp_path / "a.run", options(evaluations=80), backend=backend(), executor=four)
+    assert result.summary.improved
+    assert evaluations(result.path) <= 80
+    assert most_at_once(result.path) >= 4
+    report = audit(result.path, backend=backend())
+    assert report.differences == []
+
+
+def test_a_variant_that_may_have_one_trial_has_another_where_that_fails(spec: LoadedSpec) -> None:
+    """With the given pipeline; not before the first is known to fail."""
+    variant = VariantState(number=1, target=1, chances=3, again=True, trials=[4])
+    assert variant.wanted == 1
+    variant.finish(4, None, duplicate=False)
+    assert (variant.wanted, variant.settled, variant.failed) == (2, False, False)
+    variant.trials.append(5)
+    variant.finish(5, None, duplicate=False)
+    assert variant.settled
+    assert variant.failed
