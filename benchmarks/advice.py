@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import _one_thread  # noqa: F401
@@ -135,7 +136,13 @@ def _one(given: Any, backend: SharedTimes, kernel: str, arm: str, seed: int) -> 
 
 
 def run_once(
-    backend: SharedTimes, spec: Path, record: Path, seed: int, evaluations: int, library: Path | None
+    backend: SharedTimes,
+    spec: Path,
+    record: Path,
+    seed: int,
+    evaluations: int,
+    library: Path | None,
+    settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """A run from its start: its best score after each evaluation, and how many trials were advised."""
     folder = record.with_suffix(".spec")
@@ -150,7 +157,8 @@ def run_once(
     }
     (loaded,) = load_spec(altered(spec, folder, changes))
     # Only the search matters here.
-    options = Options(evaluations=evaluations, seed=seed, settings=QUICK, library=library, workers=1)
+    steered = {**QUICK, **settings}
+    options = Options(evaluations=evaluations, seed=seed, settings=steered, library=library, workers=1)
     begin(loaded, record, options, backend=backend)
     with RunRecord.read(record) as opened:
         state, _, _ = open_state(opened)
