@@ -7,7 +7,8 @@ short goes on.
     python benchmarks/rungs.py --folder DIR [--way 1x2] [--kernel gemm]… [--seeds 2] [--first-seed 0]
                                [--evaluations 100] [--figures] [--json]
 
-A way is ``FIRSTxGROWTH``: trials of a new variant, and how many times as many the better ones of so many have next.
+A way is ``FIRSTxGROWTH``: trials of a new variant, and how many times as many the better ones of so many have next; with
+``-LEAST`` none goes on before so many are known.
 """
 
 from __future__ import annotations
@@ -31,8 +32,16 @@ from tuner.driver.state.settings import EVOLVING, Evolution
 from tuner.evaluators.host.backend import HostBackend
 
 KERNELS = ROOT / "benchmarks" / "kernels"
-WAYS = {"4x3": 3, "2x3": 3, "1x3": 4, "1x4": 4, "1x2": 6}
-"""With the number of rungs that gives the best a few dozen trials."""
+WAYS = {
+    "4x3": (3, 0),
+    "2x3": (3, 0),
+    "1x3": (4, 0),
+    "1x4": (4, 0),
+    "1x2": (6, 0),
+    "1x2-4": (6, 4),
+    "1x2-6": (6, 6),
+}
+"""With the number of rungs that gives the best a few dozen trials, and the variants that are known before any goes on."""
 BASE = "4x3"
 """What the others are compared with."""
 MOMENTS = (6, 12, 24, 36, 50, 75, 100)
@@ -70,8 +79,9 @@ def _arguments() -> Any:
 
 
 def _evolution(way: str) -> Evolution:
-    first, growth = map(int, way.split("x"))
-    return replace(EVOLVING, first=first, growth=growth, rungs=WAYS[way])
+    first, growth = map(int, way.split("-")[0].split("x"))
+    rungs, least = WAYS[way]
+    return replace(EVOLVING, first=first, growth=growth, rungs=rungs, least=least)
 
 
 def _make(given: Any) -> None:

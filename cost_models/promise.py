@@ -28,6 +28,9 @@ _ALIKE = 0.1
 """Cosine distance under which two variants are much alike."""
 
 _DOUBT = 1e-3
+_MOVES_DOUBT = 0.05
+"""The same for moves: those that only far kernels tried are as good as untried."""
+
 _UNKNOWN = 0.2
 """What a variant like nothing known is taken for, as :func:`worth` has it."""
 
@@ -97,7 +100,8 @@ def of_moves(known: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, fl
         for move, value in paid.items():
             totals[move] = totals.get(move, 0.0) + near * value
             weights[move] = weights.get(move, 0.0) + near
-    return {m: (totals[m] + _DOUBT * _UNKNOWN) / (weights[m] + _DOUBT) for m in sorted(totals)}
+    doubt = _MOVES_DOUBT
+    return {m: (totals[m] + doubt * _UNKNOWN) / (weights[m] + doubt) for m in sorted(totals)}
 
 
 def chosen(

@@ -307,7 +307,7 @@ def test_what_leads_comes_in_when_the_run_knows_some_of_its_own(library: Path, t
     best = min((v for v in variants if v.origin == "library"), key=lambda v: v.score or 0.0)
     assert not best.aside
     assert best.rung >= 1
-    assert any(best.number in v.parents for v in variants)
+    assert any(best.number in v.parents and v.purpose == "propose" for v in variants)
     with RunRecord.read(outcome.path) as record:
         state, _, _ = open_state(record)
     second = best.finished[1]
@@ -481,7 +481,7 @@ def test_near_kernels_say_most_of_what_a_move_is_worth() -> None:
     found = of_moves([(0.1, near), (1.5, far)])
     assert found["recipe/tiled"] > 0.6
     assert found["unroll"] == pytest.approx(0.1, abs=0.01)
-    assert found["hoist"] == pytest.approx(0.5, abs=0.01)
+    assert 0.2 < found["hoist"] < 0.4, "only a far kernel has tried it"
     assert of_moves([]) == {}
 
 

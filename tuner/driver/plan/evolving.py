@@ -96,7 +96,7 @@ def search_action(state: RunState) -> Action | None:
         waiting = consulting.waiting_action(state, _exploring_end_s(state))
         if waiting is not None:
             return waiting
-    promoted = _promotion(state)
+    promoted = _promotion(state, early=early and state.barren < evolution.barren)
     if promoted is None and consulting.spent(state):
         return None
     if promoted is None and early:
@@ -235,13 +235,15 @@ def _reached(variant: VariantState, rung: int) -> float:
     return math.inf if score is None else score
 
 
-def _promotion(state: RunState) -> VariantState | None:
+def _promotion(state: RunState, *, early: bool) -> VariantState | None:
     """The best variant of the highest rung among whose upper part is one that has not gone on."""
     evolution = state.settings.evolution
     assert evolution is not None
     variants = list(state.variants.values())
     for rung in range(evolution.rungs - 2, -1, -1):
         known = [v for v in variants if len(v.reached) > rung]
+        if rung == 0 and len(known) < evolution.least and early:
+            return None
         ranked = sorted(known, key=lambda v: (_reached(v, rung), v.number))
         for variant in ranked[: len(known) // evolution.growth]:
             # What was advised and not clearly the best waits until no new variants are wanted.

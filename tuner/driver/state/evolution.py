@@ -71,6 +71,9 @@ def _apply_promote(state: RunState, _: int | None, body: Mapping[str, Any]) -> N
         variant.outclassed = False
     # Chance and other parents may find what was not found before.
     state.barren = 0
+    if len(variant.trials) >= variant.target:
+        # What comes in with the one trial that every variant gets has come to the end of its rung with it.
+        judge(state, variant)
 
 
 def _apply_minimise(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:

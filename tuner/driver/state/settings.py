@@ -55,6 +55,8 @@ class Evolution:
             what is clearly better than all of them comes in.
         abreast: whether several variants are in the works at once, so that there is a trial for each compile worker
             or device; else each variant's rung is over before anything else begins.
+        least: variants that have come to the end of the first rung before any goes on to the next, while new ones can
+            be bred.
     """
 
     first: int = 4
@@ -81,6 +83,7 @@ class Evolution:
     purse: float = 0.0
     probation: bool = False
     abreast: bool = False
+    least: int = 0
 
     def rung(self, number: int) -> int:
         """Trials of a variant up to the end of a rung."""
