@@ -7,8 +7,8 @@ short goes on.
     python benchmarks/rungs.py --folder DIR [--way 1x2] [--kernel gemm]… [--seeds 2] [--first-seed 0]
                                [--evaluations 100] [--figures] [--json]
 
-A way is ``FIRSTxGROWTH``: trials of a new variant, and how many times as many the better ones of so many have next; with
-``-LEAST`` none goes on before so many are known.
+A way is ``FIRSTxGROWTH``: trials of a new variant, and how many times as many the better ones of so many have next;
+with ``-LEAST`` none goes on before so many are known.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WAYS = {
     "1x2-4": (6, 4),
     "1x2-6": (6, 6),
 }
-"""With the number of rungs that gives the best a few dozen trials, and the variants that are known before any goes on."""
+"""With the rungs that give the best a few dozen trials, and how many variants are known before any goes on."""
 BASE = "4x3"
 """What the others are compared with."""
 MOMENTS = (6, 12, 24, 36, 50, 75, 100)
