@@ -156,6 +156,7 @@ EVOLVING = Evolution(
     growth=2,
     rungs=6,
     abreast=True,
+    least=6,
     given=0,
     near=0.25,
     moves=5,
