@@ -234,7 +234,9 @@ def test_the_same_kernel_gets_its_own_winner(library: Path, tmp_path: Path) -> N
         state, _, _ = open_state(record)
     places = [state.trials[n].variant for n in state.finished]
     bred = next(i for i, v in enumerate(places) if state.variants[v].origin not in ("library", "original"))
-    assert places[:bred].count(first.number) >= 2, "it is tuned before anything is bred"
+    assert first.number in places[:bred], "it is tried before anything is bred"
+    assert not first.aside
+    assert len(first.trials) > 1
     assert audit(outcome.path, backend=backend(of_variant=swaps_help)).differences == []
 
 
@@ -265,7 +267,7 @@ def test_advice_in_vain_only_delays_the_run(library: Path, tmp_path: Path) -> No
     in_vain = steps_of(misled, advised=True)
     assert 2 <= len(in_vain) <= 1 + 40 // 10
     delayed = [s for s in steps_of(misled) if s in steps_of(alone)]
-    early = 24
+    early = 20
     assert steps_of(misled)[:early] == steps_of(alone)[:early] == delayed[:early]
     assert audit(misled.path, backend=backend(of_variant=swaps_hurt)).differences == []
 
@@ -344,7 +346,7 @@ def test_advice_that_is_far_ahead_changes_nothing_while_it_is_outside(library: P
     assert leader.score < -1.1
     until = leader.finished[1] if len(leader.finished) > 1 else math.inf
     before = [n for n in state.finished if n < until and state.variant_of(n).origin != "library"][:20]
-    assert len(before) >= 8
+    assert len(before) >= OWN
     assert steps_of(advised)[: len(before)] == steps_of(alone)[: len(before)]
 
 
