@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tuner.core.errors import BaselineError, UsageError
 from tuner.core.executors import MakeExecutor
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["Result", "ensure", "load", "replay", "tune", "tune_spec", "tune_together"]
 
 DEFAULT_OUT = "tuner-runs"
+
+
+class Display(Observer, AbstractContextManager[Any], Protocol):
+    """Shows a run while it goes on; entered before the run begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +186,13 @@ def tune_spec(
     backend: Backend | None = None,
     display: AbstractContextManager[Any] | None = None,
     baselines: bool = False,
+    watch: Callable[[str], Display] | None = None,
     executor: MakeExecutor | None = None,
 ) -> Result:
-    """:func:`tune` for a spec that is loaded already; a baseline that fails is in the result, not raised."""
+    """:func:`tune` for a spec that is loaded already; a baseline that fails is in the result, not raised.
+
+    ``watch`` gives a display of its own for each run that ``baselines`` asks for, by its name.
+    """
     if go_on:
         path = find_unfinished(out, spec)
         with display or nullcontext():
@@ -200,9 +208,10 @@ def tune_spec(
                     executor=executor,
                 )
             )
+    if baselines:
+        rivals = _rivals(spec, options, out, backend, interruption, executor, watch)
+        options = replace(options, rivals=rivals)
     with display or nullcontext():
-        if baselines:
-            options = replace(options, rivals=_rivals(spec, options, out, backend, interruption, executor))
         return Result(
             begin(
                 spec,
@@ -239,11 +248,22 @@ def _rivals(
     backend: Backend | None,
     interruption: Interruption | None,
     executor: MakeExecutor | None,
+    watch: Callable[[str], Display] | None,
 ) -> tuple[str, ...]:
-    def run(spec: LoadedSpec, path: Path, changed: Options) -> Outcome:
-        return begin(spec, path, changed, backend=backend, interruption=interruption, executor=executor)
+    def run(name: str, changed: Options) -> Outcome:
+        path = new_path(out, f"{spec.name}-{name}")
+        with nullcontext() if watch is None else watch(name) as display:
+            return begin(
+                spec,
+                path,
+                changed,
+                backend=backend,
+                observers=() if display is None else (display,),
+                interruption=interruption,
+                executor=executor,
+            )
 
-    return run_rivals(spec, options, lambda name: new_path(out, f"{spec.name}-{name}"), run)
+    return run_rivals(spec, options, run)
 
 
 def load(run: str | Path) -> Result:

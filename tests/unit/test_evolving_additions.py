@@ -15,6 +15,8 @@ from product_runs import SPEC, backend
 from run_events import events
 
 from tuner.api import tune_spec
+from tuner.cli.figures import Figures
+from tuner.cli.progress import PlainProgress
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.protocols import Observation, configuration_key
 from tuner.core.types import Configuration, Kernel, Proposal, Resolved, Source, Status, Variant
@@ -83,6 +85,43 @@ def test_simpler_searches_stand_beside_the_result(spec: LoadedSpec, tmp_path: Pa
     assert audit(result.path, backend=backend()).differences == []
     plain = begin(spec, tmp_path / "plain.run", options, backend=backend())
     assert "baselines" not in plain.to_json()
+
+
+def test_simpler_searches_are_seen_while_they_run(
+    spec: LoadedSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each under its own name and before the run that was asked for: they take as long as that one."""
+    display = PlainProgress()
+    tune_spec(
+        spec,
+        Options(seed=1, workers=2, evaluations=10),
+        out=tmp_path,
+        backend=backend(),
+        observers=[display],
+        display=display,
+        baselines=True,
+        watch=lambda name: PlainProgress(role=f"to compare with: {name}"),
+    )
+    names = [line.partition(": searching")[0] for line in capsys.readouterr().err.splitlines()]
+    shown = [n for n in dict.fromkeys(names) if "," not in n]
+    assert shown == [f"product (to compare with: {rival})" for rival in ("parameters", "samples")] + [
+        "product"
+    ]
+
+
+def test_what_is_waited_for_counts_from_when_the_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not from when the display was made: simpler searches may have run between the two."""
+    now = 0.0
+    monkeypatch.setattr("tuner.cli.figures.time.monotonic", lambda: now)
+    figures = Figures()
+    now = 600.0
+    settings = {"evaluations": 1, "minutes": None, "batch": 1}
+    figures.take(
+        "start", {"name": "k", "backend": "host", "environment": {"backend": {}}, "settings": settings}
+    )
+    now = 603.0
+    assert figures.waits()
+    assert figures.waited_s() == 3.0
 
 
 def test_independent_samples_all_come_from_the_source_as_given(spec: LoadedSpec, tmp_path: Path) -> None:

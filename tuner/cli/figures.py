@@ -23,10 +23,12 @@ class Figures:
 
     Args:
         limit_s: what a call of the kernel as given may take.
+        role: what the run is for, beside the kernel's name; empty for the one that was asked for.
     """
 
-    def __init__(self, limit_s: float = MeasurePolicy().limit_s) -> None:
+    def __init__(self, limit_s: float = MeasurePolicy().limit_s, role: str = "") -> None:
         self._limit_s = limit_s
+        self._role = role
         self._begun_s = time.monotonic()
         self.name = ""
         self.backend = ""
@@ -69,13 +71,14 @@ class Figures:
             step(body)
 
     def _on_start(self, body: Mapping[str, Any]) -> None:
-        self.name, self.backend = body["name"], body["backend"]
+        self.name, self.backend = body["name"] + (f" ({self._role})" if self._role else ""), body["backend"]
         self.device = str(body["environment"]["backend"].get("device", ""))
         self._settings = body["settings"]
         self.evaluations_limit = self._settings["evaluations"]
         self.minutes = self._settings["minutes"]
         self.workers = self._settings["batch"]
         self.in_flight = {0: "compiling"}
+        self._begun_s = time.monotonic()
 
     def _on_ask(self, body: Mapping[str, Any]) -> None:
         if self.phase != "taking the winner apart":
