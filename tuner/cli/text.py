@@ -73,7 +73,7 @@ def print_result(result: Result) -> None:
     for rival in summary.rivals:
         value, (low, high) = rival["speedup"]["value"], rival["speedup"]["ci95"]
         print(
-            f"  baseline   {rival['name']}, same budget: {value:.2f}x [{low:.2f}, {high:.2f}] ({rival['claim']})"
+            f"  simpler    {rival['name']}, same budget: {value:.2f}x [{low:.2f}, {high:.2f}] ({rival['claim']})"
         )
     if outcome.far and outcome.device:
         print(f"  device     {outcome.device}")
