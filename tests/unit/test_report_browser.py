@@ -395,7 +395,8 @@ def test_a_difference_is_coloured_to_the_end_of_its_longest_line(browser: Any, r
         opened.open(report)
         opened.show("tab-source")
         narrow = opened.page.evaluate(
-            "[...document.querySelectorAll('.diff')].flatMap(d => [...d.children].map(s => d.scrollWidth - s.clientWidth))"
+            "[...document.querySelectorAll('.diff')]"
+            ".flatMap(d => [...d.children].map(s => d.scrollWidth - s.clientWidth))"
         )
         assert narrow
         assert max(narrow) <= 30

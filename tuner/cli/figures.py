@@ -57,6 +57,7 @@ class Figures:
         self.lanes: set[int] = set()
         self.lanes_lost = self.lanes_seen = 0
         self.lost_because = ""
+        self._before = self.phase
         self._settings: Mapping[str, Any] = {}
 
     def take(self, kind: str, body: Mapping[str, Any]) -> None:
@@ -122,6 +123,7 @@ class Figures:
     def _on_resume(self, body: Mapping[str, Any]) -> None:
         # A driver that ended let go of its devices: none of them was lost.
         self.lanes = set()
+        self.phase = self._before if self.phase == "interrupted" else self.phase
 
     def _on_variant(self, body: Mapping[str, Any]) -> None:
         self.variants += body["purpose"] == "propose" and body["made"] is not None
@@ -165,7 +167,7 @@ class Figures:
             self.claimed = (value, low, high)
 
     def _on_interrupt(self, body: Mapping[str, Any]) -> None:
-        self.phase = "interrupted"
+        self._before, self.phase = self.phase, "interrupted"
 
     def _on_end(self, body: Mapping[str, Any]) -> None:
         self.phase = "done"

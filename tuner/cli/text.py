@@ -321,6 +321,6 @@ def print_doctor(findings: Sequence[Finding]) -> None:
     """One line for each part: what there is, what is missing, what to do."""
     for finding in findings:
         mark = "ok" if finding.ok else "--"
-        print(f"{mark}  {finding.part:14} {finding.text}")
+        print(f"{mark}  {finding.part:16} {finding.text}")
         if finding.cure:
-            print(f"    {'':14} {finding.cure}")
+            print(f"    {'':16} {finding.cure}")

@@ -43,12 +43,16 @@ class CheckReport:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON for ``--json``."""
+        facts: dict[str, str] = {}
+        for name, text in self.lines:
+            # A part may have several lines: that the baseline builds, and that it does not verify.
+            facts[name] = f"{facts[name]}; {text}" if name in facts else text
         return {
             "schema_version": 1,
             "kernel": self.name,
             "ok": self.ok,
             "space": {"valid": self.count, "product": self.product},
-            "facts": dict(self.lines),
+            "facts": facts,
             "faults": None if self.faults is None else self.faults.to_json(),
             "warnings": self.warnings,
         }
