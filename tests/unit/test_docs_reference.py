@@ -29,6 +29,7 @@ from tuner.driver.plan.comparison import Comparison
 from tuner.driver.state.fold import KINDS
 from tuner.driver.state.objectives import FrontPoint
 from tuner.driver.state.settings import Evolution, Llm, RunSettings, Shared
+from tuner.spec.models import schema, titled
 
 PAGE = (ROOT / "docs" / "run-record.md").read_text()
 
@@ -87,3 +88,14 @@ def test_settings_are_on_their_page() -> None:
     for part, kind in zip(parts, (RunSettings, Evolution, Llm), strict=False):
         assert first_column(part) == {f.name for f in fields(kind)}
     assert {f.name for f in fields(Shared)} <= named(parts[3])
+
+
+def test_every_key_of_a_spec_is_on_its_page_with_what_it_means() -> None:
+    """Also those of mappings that have a short form: of a range, of passes, of an argument's initial values."""
+    page = (ROOT / "docs" / "spec.md").read_text()
+    for part, written in titled(schema()["$defs"]).items():
+        table = page.partition(f"\n## {part}\n")[2].partition("\n## ")[0]
+        assert first_column(table) == set(written["properties"]), part
+    for key in ("low", "log", "macro", "max_edits", "randint", "python"):
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{key}` ")][-1:]
+        assert len(row.split("|")[4].strip()) > 10, row
