@@ -123,7 +123,7 @@ INITIAL_SCHEMA: dict[str, Any] = {
                 },
                 "file": {"description": "A .npy or raw .bin file beside the spec.", "type": "string"},
                 "python": {
-                    "description": "`file.py:function`: called with the sizes and `seed` where it names them; returns an array.",
+                    "description": "`file.py:function`: called with the sizes and `seed` by name; gives an array.",
                     "type": "string",
                 },
             },

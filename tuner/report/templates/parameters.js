@@ -36,7 +36,7 @@ const pairsCard = (found) => {
 
 const AXES_MOST = 12, LINES_MOST = 1500;
 
-// Every so-manieth of a list that is in order of speed; the last, which are the fastest, all.
+// Every n-th of a list that is in order of speed; the last, which are the fastest, all.
 const thinned = (rows) => { const step = Math.ceil(rows.length / LINES_MOST); return step < 2 ? rows : rows.filter((_, k) => k % step === 0 || k >= rows.length - 100); };
 
 const BINS = 24, TALL = 380, TOP = 34, BOTTOM = 360, LEFT = 60;
