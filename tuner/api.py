@@ -83,12 +83,16 @@ class Result:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Every trial as a plain row, as :func:`tuner.driver.outcome.frames.read_rows` says."""
+        """Every trial as a plain dict: ``trial``, ``status``, ``stage``, ``raced``, ``score`` (log of its time over the
+        baseline's), ``time_s`` (all timed calls), ``interval_s`` (median of a call, 95% interval within its process),
+        ``clock_s``, ``compile_s``, ``verify_s``, ``variant``, ``origin``, ``configuration``, ``features``, ``message``.
+        """
         return frames.read_rows(self.path)
 
     @property
     def trials(self) -> pandas.DataFrame:
-        """Every trial as a line of a DataFrame, with columns as :func:`tuner.driver.outcome.frames.trials_frame` says.
+        """Every trial as a line of a pandas DataFrame: ``speedup`` as the search saw it, ``time_s`` of a call between
+        ``time_low_s`` and ``time_high_s``, tunables as ``parameter.NAME``, features as ``feature.NAME``.
 
         Raises:
             MachineError: pandas is not installed (extra ``frames``); :attr:`rows` needs nothing.
@@ -129,7 +133,7 @@ def tune(
     observers: Sequence[Observer] = (),
     baselines: bool = False,
 ) -> Result:
-    """Tunes the kernel of a spec.
+    """Tunes the kernel of a spec; a budget, seed or strategy that is ``None`` is the spec's.
 
     Args:
         spec: the YAML file; it has to describe one kernel.
@@ -148,6 +152,7 @@ def tune(
 
     Raises:
         SpecError: a mistake in the spec.
+        UsageError: an argument that cannot be, or several kernels in the file.
         MachineError: a sandbox is required and incomplete here.
         BaselineError: the kernel as given does not build or verify.
     """
@@ -267,7 +272,14 @@ def _rivals(
 
 
 def load(run: str | Path) -> Result:
-    """The result of a recorded run."""
+    """The result of a recorded run, finished or not.
+
+    Args:
+        run: the record.
+
+    Raises:
+        RecordError: there is none, or it is damaged.
+    """
     path = Path(run)
     with RunRecord.read(path) as record:
         state, _, _ = open_state(record)
@@ -284,7 +296,14 @@ def replay(
         run: the record.
         rebuild: compile every recorded build again and compare the object code.
         remeasure: time baseline and best again.
-        sign: a private Ed25519 key; a record that passes is signed with it.
+        sign: a file with a private Ed25519 key; a record that passes is signed with it.
+
+    Returns:
+        A report with the fields that ``tuner replay --json`` prints.
+
+    Raises:
+        RecordError: there is no such record, or it is damaged.
+        MachineError: something that is asked for is missing on this machine.
     """
     key = None if sign is None else Path(sign)
     return audits.audit(Path(run), rebuild=rebuild, remeasure=remeasure, sign=key)
@@ -297,7 +316,16 @@ def ensure(spec: str | Path, *, out: str | Path, offline: bool = False, **option
         spec: the YAML file; it has to describe one kernel.
         out: the object file; its record and its key stand beside it.
         offline: only build a winner that is already recorded.
-        options: fields of :class:`tuner.driver.options.Options` (``evaluations``, ``minutes``, ...).
+        options: ``evaluations``, ``minutes``, ``seed``, ``strategy``, ``workers``, ``llm``, ``require_sandbox``; as for
+            :func:`tune` and the command line.
+
+    Returns:
+        The object file.
+
+    Raises:
+        SpecError: a mistake in the spec.
+        UsageError: an option that there is none of, or with ``offline`` nothing that is recorded.
+        BaselineError: the kernel as given does not build or verify.
     """
     specs = load_spec(spec)
     if len(specs) != 1:

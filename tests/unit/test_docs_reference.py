@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from pages import ROOT
 
+import tuner
+from tuner.cli.library_reference import reference as library_reference
 from tuner.cli.reference import reference
 from tuner.core.types import Status
 from tuner.driver.applications.applying import Applied
@@ -54,6 +56,15 @@ def test_the_commands_reference_is_current() -> None:
     assert (ROOT / "docs" / "commands.md").read_text() == reference(), (
         "python -m tuner.cli.reference > docs/commands.md"
     )
+
+
+def test_the_python_reference_is_current_and_whole() -> None:
+    """Every exported name has a section, and every argument a meaning."""
+    page = (ROOT / "docs" / "python.md").read_text()
+    assert page == library_reference(), "python -m tuner.cli.library_reference > docs/python.md"
+    sections = set(re.findall(r"^## (\w+)$", page, re.MULTILINE))
+    assert set(tuner.__all__) - {"TunerError"} == sections - {"Errors"}
+    assert [line for line in page.splitlines() if re.match(r"\| `.*\|\s*\|$", line)] == []
 
 
 @pytest.mark.parametrize(
