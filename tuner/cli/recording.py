@@ -131,7 +131,9 @@ def apply(ctx: typer.Context, runs: Runs) -> None:
 def ab(
     ctx: typer.Context,
     runs: Runs,
-    pairs: Annotated[int, typer.Option(min=1, help="How often the application runs each way.")] = 10,
+    pairs: Annotated[
+        int, typer.Option(min=4, help="How often the application runs each way, 4 at least.")
+    ] = 10,
     as_json: Json = False,
 ) -> None:
     """Run an application as it is and with runs' winners, interleaved; say what it gains as a whole."""
