@@ -17,16 +17,18 @@ from run_events import events
 from tuner.api import tune_spec
 from tuner.cli.figures import Figures
 from tuner.cli.progress import PlainProgress
-from tuner.core.errors import MachineError, SpecError
+from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.protocols import Observation, configuration_key
 from tuner.core.types import Configuration, Kernel, Proposal, Resolved, Source, Status, Variant
 from tuner.driver.audit import audit
 from tuner.driver.opening import open_state
 from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
+from tuner.driver.records import find_unfinished
 from tuner.driver.runs import begin
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.settings import EVOLVING
+from tuner.driver.work.engine import Interruption
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.record import RunRecord
 from tuner.search.evolution import Evolution, Judged
@@ -107,6 +109,28 @@ def test_simpler_searches_are_seen_while_they_run(
     assert shown == [f"product (to compare with: {rival})" for rival in ("parameters", "samples")] + [
         "product"
     ]
+
+
+def test_an_interrupted_simpler_search_is_not_compared_with(spec: LoadedSpec, tmp_path: Path) -> None:
+    """It did not have the budget; and what can be resumed is the run itself."""
+    interruption = Interruption()
+
+    class Stops(PlainProgress):
+        def event(self, kind: str, body: Mapping[str, Any]) -> None:
+            if kind == "trial" and body["trial"] == 1:
+                interruption.set()
+
+    options = Options(seed=1, workers=2, evaluations=10)
+    given: dict[str, Any] = {"out": tmp_path, "backend": backend(), "baselines": True}
+    result = tune_spec(spec, options, interruption=interruption, watch=lambda _: Stops(), **given)
+    assert result.outcome.interrupted
+    assert "baselines" not in result.to_json()
+    assert len(list(tmp_path.glob("*.run"))) == 2
+    assert find_unfinished(tmp_path, spec) == result.path
+    resumed = tune_spec(spec, options, go_on=True, **given)
+    assert resumed.path == result.path
+    with pytest.raises(UsageError, match="no unfinished run"):
+        find_unfinished(tmp_path, spec)
 
 
 def test_what_is_waited_for_counts_from_when_the_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:

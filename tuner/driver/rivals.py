@@ -94,14 +94,15 @@ def run_rivals(
 
     Returns:
         For each a text of JSON: its name, what it came to and how, its record's name and digest. Nothing for a spec
-        that does not evolve: the run itself is what it would be compared with. An interrupted rival ends the list.
+        that does not evolve: the run itself is what it would be compared with. An interrupted rival ends the list
+        and is not in it: it did not have the budget that it would be compared by.
     """
     found = []
     for name, rival in rivals_of(spec, options.llm).items():
         outcome = run(name, altered(options, rival))
-        found.append(json.dumps(_shown(name, outcome), sort_keys=True))
         if outcome.interrupted:
             break
+        found.append(json.dumps(_shown(name, outcome), sort_keys=True))
     return tuple(found)
 
 
