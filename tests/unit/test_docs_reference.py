@@ -31,6 +31,9 @@ from tuner.driver.plan.comparison import Comparison
 from tuner.driver.state.fold import KINDS
 from tuner.driver.state.objectives import FrontPoint
 from tuner.driver.state.settings import Evolution, Llm, RunSettings, Shared
+from tuner.search.recipes import recipes_for
+from tuner.search.registry import BUILT_IN
+from tuner.spaces.source.operators import OPERATORS
 from tuner.spec.models import schema, titled
 
 PAGE = (ROOT / "docs" / "run-record.md").read_text()
@@ -87,6 +90,21 @@ def test_only_fields_that_results_have_are_on_their_page() -> None:
     inside_others = {"variant", "trial", "configuration", "value", "ci95", "tried"}
     assert first_column(section("The result")) == keys(Summary.to_json) - inside_others
     assert set(CLAIMS) <= named(section("The result"))
+
+
+def test_operators_and_recipes_are_on_their_page() -> None:
+    page = (ROOT / "docs" / "source-variants.md").read_text()
+    recipes = {name for language in ("c", "opencl", "cuda") for name in recipes_for(language)}
+    assert set(OPERATORS) | recipes <= first_column(page)
+
+
+def test_searchers_are_on_their_page() -> None:
+    assert set(BUILT_IN) <= {
+        name
+        for line in (ROOT / "docs" / "searching.md").read_text().splitlines()
+        if line.startswith("| `")
+        for name in re.findall(r"`([\w-]+)`", line.split("|")[1])
+    }
 
 
 def test_events_and_statuses_are_on_their_page() -> None:
