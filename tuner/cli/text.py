@@ -214,7 +214,9 @@ def _print_edits(result: Result) -> None:
     taken = f"; {lineage.left_out} that did not pay were left out" if lineage.left_out else ""
     nothing = (None,) * len(lineage.edits)
     worth = zip(lineage.edits, lineage.gains or nothing, lineage.intervals or nothing, strict=True)
-    ops = ", ".join(f"{_edit(e)}{_worth(g, i)}" for e, g, i in worth)
+    # With what each is worth one line would be too long to be read.
+    apart = ", " if not any(lineage.gains) else f",\n{'':13}"
+    ops = apart.join(f"{_edit(e)}{_worth(g, i)}" for e, g, i in worth)
     print(f"  source     variant {lineage.variant}: {ops}{taken}")
 
 
@@ -224,7 +226,8 @@ def _worth(gain: float | None, interval: tuple[float, float] | None) -> str:
         return ""
     if math.isinf(gain):
         return " (needed)"
-    return f" ({gain:.2f}x)" if interval is None else f" ({gain:.2f}x [{interval[0]:.2f}, {interval[1]:.2f}])"
+    within = "" if interval is None else f" [{interval[0]:.2f}, {interval[1]:.2f}]"
+    return f" (without it {gain:.2f} times as long{within})"
 
 
 def _edit(edit: Mapping[str, Any]) -> str:
