@@ -25,9 +25,7 @@ _KERNEL = re.compile(
     r"(?:template\s*<(?P<template>[^{};]*?)>\s*)?(?:extern\s+\w*\s*|static\s+|inline\s+)*__global__\s+"
     r"(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(?P<name>\w+)\s*\("
 )
-_HOST = re.compile(
-    r"\bint\s+main\s*\(|<<<|#[ \t]*include[ \t]*<(?:iostream|cstdio|cstdlib|stdio\.h|stdlib\.h)>"
-)
+_HOST = re.compile(r"\bint\s+main\s*\(|<<<|#[ \t]*include[ \t]*<(?:iostream|cstdlib|stdlib\.h)>")
 _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict|struct)\b|[*&]")
 _DTYPES = {
     "float": "float32",
