@@ -213,7 +213,7 @@ _TEXTS = {
     Finding.INDEX: _index,
     Finding.MISALIGNED: _misaligned,
     Finding.DIVISION: _plain("division by zero or overflow in a division"),
-    Finding.SHIFT: _plain("a shift by more than the type has bits"),
+    Finding.SHIFT: _plain("a shift by as many bits as the type has, or more,"),
     Finding.ASSERTION: _plain("assertion failed"),
     Finding.NO_MEMORY: lambda c: "no memory for the emulation",
     Finding.STOPPED: _plain("__trap()"),
