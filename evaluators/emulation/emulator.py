@@ -229,7 +229,8 @@ class Emulator:
                 if mismatch is not None:
                     return (
                         f"the kernel as given gives another {name} when its threads run in another order, in "
-                        f"{group.workloads[number].name}: {mismatch.message}; does a shuffle read a lane that has ended?"
+                        f"{group.workloads[number].name}: {mismatch.message}; "
+                        "does a shuffle read a lane that has ended?"
                     )
         return ""
 

@@ -141,7 +141,9 @@ def _race(c: _Context) -> str:
 
 def _bounds(c: _Context) -> str:
     verb = _VERBS[min(int(c.words[_ACCESS]), 2)]
-    return f"out of bounds: {c.who(_BLOCK, _THREAD)} {verb} {c.where()} ({int(c.words[_SIZE])} bytes)"
+    dynamic = c.words[_REGION] == MOST_ARRAYS + MOST_STATICS
+    limit = ", outside of launch.shared_bytes," if dynamic else ""
+    return f"out of bounds: {c.who(_BLOCK, _THREAD)} {verb} {c.where()} ({int(c.words[_SIZE])} bytes){limit}"
 
 
 def _uninitialised(c: _Context) -> str:

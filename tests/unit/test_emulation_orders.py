@@ -1,4 +1,4 @@
-"""Results that depend on the order in which threads run, and vectors at addresses that are no multiple of their size."""
+"""Results that depend on the order in which threads run, misaligned vectors in shared memory, shifts too far."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def test_a_result_without_a_fixed_order_is_found(tmp_path: Path, body: str) -> N
         "float v = i < n ? x[i] : 0; for (int m = 16; m; m /= 2) v += __shfl_down_sync(~0u, v, m);"
         " if (threadIdx.x % 32 == 0 && i < n) y[i] = v;",
         # Taken from lanes that have ended, and not used.
-        "if (i >= n) return; float v = __shfl_down_sync(~0u, x[i], 1); if (i < n - 1 && threadIdx.x % 32 < 31) y[i] = v;",
+        "if (i >= n) return; float v = __shfl_down_sync(~0u, x[i], 1);"
+        " if (i < n - 1 && threadIdx.x % 32 < 31) y[i] = v;",
         "if (i < n) atomicAdd(&y[0], x[i]);",
     ],
 )
@@ -71,7 +72,10 @@ def test_what_only_looks_like_it_passes(tmp_path: Path, body: str) -> None:
     assert report.status is Status.OK, report.message
 
 
-FILL = "__shared__ float s[68]; s[threadIdx.x] = i < n ? x[i] : 0; if (threadIdx.x < 4) s[64 + threadIdx.x] = 0; __syncthreads(); "
+FILL = (
+    "__shared__ float s[68]; s[threadIdx.x] = i < n ? x[i] : 0; if (threadIdx.x < 4) s[64 + threadIdx.x] = 0;"
+    " __syncthreads(); "
+)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +84,7 @@ FILL = "__shared__ float s[68]; s[threadIdx.x] = i < n ? x[i] : 0; if (threadIdx
         (FILL + "\nfloat4 v = *reinterpret_cast<float4 *>(&s[threadIdx.x]); if (i < n) y[i] = v.x + v.w;", 2),
         (FILL + "float2 v;\n\nv = *(const float2 *)(s + 1 + threadIdx.x); if (i < n) y[i] = v.x;", 3),
         (
-            "__shared__ float s[67];\n*(float4 *)&s[1 + threadIdx.x % 8] = make_float4(1, 2, 3, 4); if (i < n) y[i] = 1;",
+            "__shared__ float s[67];\n*(float4 *)&s[1 + i % 8] = make_float4(1, 2, 3, 4); if (i < n) y[i] = 1;",
             2,
         ),
     ],
