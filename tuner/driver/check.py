@@ -82,7 +82,10 @@ def check_spec(
         functions = read_program(spec.task.kernel, launch=spec.task.launch).functions
         labels = ", ".join(functions) or "none of its functions"
         report.lines.append(("source", f"may change: {labels}; by {_proposers(spec)}"))
-    environment = backend.environment(spec.task.target)
+    try:
+        environment = backend.environment(spec.task.target)
+    except SpecError as error:
+        raise error.at(read_yaml(spec.text, spec.path).place(("target",))) from None
     report.lines.append(("device", str(environment.get("device", ""))))
     evaluation = backend.prepare(spec.task_with(seed=spec.search.seed), workers=1)
     try:
