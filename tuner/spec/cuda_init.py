@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import parse
 from tuner.spec.cuda_kernels import NOISE, CudaKernel, Parameter, kernels_of
-from tuner.spec.cuda_shapes import array_extents, axis_sizes, one_block_each
+from tuner.spec.device_shapes import array_extents, axis_sizes, one_block_each
 from tuner.spec.divisions import divided_by, initial_values
 from tuner.spec.init_device import LOOPED_ALONE, loops_over, reads_next
 from tuner.spec.macros import of_problem

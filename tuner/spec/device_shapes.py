@@ -1,4 +1,4 @@
-"""Which size bounds which axis of a CUDA launch, and how large arrays are, by the looks of a kernel's body.
+"""Which size bounds which axis of a launch, and how large arrays are, by the looks of a device kernel's body.
 
 Guesses, for first specs; may not compile or run anything.
 """
@@ -8,21 +8,25 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["array_extents", "axis_sizes", "one_block_each"]
+__all__ = ["WORK_ITEMS", "array_extents", "axis_sizes", "one_block_each"]
 
-_ASSIGNED = r"\b(\w+)\s*=\s*([^;=,]*?\bblockIdx\s*\.\s*{axis}\b[^;,]*)"
+_BLOCKS = tuple(rf"blockIdx\s*\.\s*{axis}\b" for axis in "xyz")
+WORK_ITEMS = tuple(rf"get_global_id\s*\(\s*{axis}\s*\)" for axis in "012")
+"""OpenCL's number of a work-item along each axis."""
 
 
-def axis_sizes(body: str, sizes: Sequence[str], dimensions: int) -> list[str]:
-    """The size that bounds each axis, x first; empty where one is not found.
+def axis_sizes(
+    body: str, sizes: Sequence[str], dimensions: int, numbers: Sequence[str] = _BLOCKS
+) -> list[str]:
+    """The size that bounds each axis, x first; empty where one is not found. ``numbers`` are patterns by axis.
 
     >>> axis_sizes("int c = blockIdx.x * 8 + threadIdx.x, r = blockIdx.y; if (r >= rows || c >= cols) return;",
     ...            ["rows", "cols"], 2)
     ['cols', 'rows']
     """
     found = []
-    for axis in "xyz"[:dimensions]:
-        names = [name for name, _ in re.findall(_ASSIGNED.format(axis=axis), body)]
+    for number in numbers[:dimensions]:
+        names = re.findall(rf"\b(\w+)\s*=\s*[^;=,]*?\b{number}", body)
         bounds = [size for name in names for size in _bounds_of(name, body, sizes)]
         if not bounds:
             return []
