@@ -18,6 +18,16 @@ _WHEELS = {
     "crt/": "nvidia-cuda-crt",
     "curand": "nvidia-curand",
 }
+_UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
+_BROUGHT_BY = {
+    "math.h": re.compile(r"INFINITY|NAN|HUGE_VALF?|M_\w+"),
+    "stdint.h": re.compile(
+        r"u?int(?:_fast|_least)?(?:8|16|32|64|ptr|max)_t|U?INT(?:8|16|32|64|PTR)_(?:MAX|MIN|C)"
+    ),
+    "float.h": re.compile(r"(?:FLT|DBL)_\w+"),
+    "limits.h": re.compile(r"CHAR_BIT|(?:U?(?:CHAR|SHRT|INT|LONG|LLONG)|SCHAR)_(?:MAX|MIN)"),
+    "cuda_fp16.h": re.compile(r"(?:__)?half2?|__(?:float2half|half2float|h(?:add|sub|mul|fma)2?)\w*"),
+}
 
 
 def one_line(log: str, entry: str, short: Sequence[str]) -> str:
@@ -37,7 +47,7 @@ def one_line(log: str, entry: str, short: Sequence[str]) -> str:
     text = (
         f"{found['where']}: {found['what']}" if found else next(iter(log.strip().splitlines()), "no reason")
     )
-    text = " ".join(text.split()) + _missing_header(text)
+    text = " ".join(text.split()) + _missing_header(text) + _missing_include(text)
     if short:
         text += f"; the macro {short[0]} is so short that it may break the compiler's own headers: rename it"
     return text if len(text) <= _LINE_LIMIT else text[: _LINE_LIMIT - 1] + "…"
@@ -52,3 +62,13 @@ def _missing_header(text: str) -> str:
         if missing[1].startswith(start):
             return f"; it is CUDA's own: pip install {wheel}"
     return "; NVRTC has no host or C++ library: name its folder in kernel.include, or take the #include out"
+
+
+def _missing_include(text: str) -> str:
+    """The header that brings an unknown name: nvcc includes some by itself, NVRTC none."""
+    name = _UNDEFINED.search(text)
+    if name is not None:
+        for header, names in _BROUGHT_BY.items():
+            if names.fullmatch(name[1]):
+                return f"; #include <{header}> brings it"
+    return ""

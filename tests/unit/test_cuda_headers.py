@@ -87,6 +87,29 @@ def test_a_header_that_is_missing_is_one_line_with_a_cure(tmp_path: Path, header
     assert "\n" not in message
 
 
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("(float)-INFINITY", "math.h"),
+        ("(uint32_t)i", "stdint.h"),
+        ("-FLT_MAX", "float.h"),
+        ("INT_MAX", "limits.h"),
+        ("__half2float(__float2half(x[i]))", "cuda_fp16.h"),
+    ],
+)
+def test_a_name_that_nvcc_would_know_is_told_its_header(tmp_path: Path, name: str, header: str) -> None:
+    text = (
+        "__global__ void k(const float *x, float *y, int n) {\n"
+        f"int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = {name}; }}"
+    )
+    report = checked(tmp_path, text)
+    message = report.lines[-1][1]
+    assert "k.cu(2): identifier" in message
+    assert message.endswith(f"#include <{header}> brings it")
+    report = checked(tmp_path, f"#include <{header}>\n{text}")
+    assert report.ok, report.lines
+
+
 def test_cooperative_groups_compile_where_cccl_is_installed(tmp_path: Path) -> None:
     if not any((Path(folder) / "nv" / "target").is_file() for folder in find_headers()):
         pytest.skip("nvidia-cuda-cccl is not installed")

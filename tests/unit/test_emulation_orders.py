@@ -115,3 +115,9 @@ def test_a_shift_by_as_many_bits_as_there_are_is_found(tmp_path: Path) -> None:
     assert "k.cu:2: a shift by as many bits as the type has, or more, in thread (0, 0, 0)" in report.message
     report = verified(tmp_path, "if (i < n) y[i] = x[i] + (float)(1 << 31) + (-8 >> 1);")
     assert report.status is Status.OK, report.message
+
+
+def test_a_null_pointer_is_not_called_an_element_of_an_array(tmp_path: Path) -> None:
+    report = verified(tmp_path, "if (i == n - 1) *(float *)16 = 1; if (i < n) y[i] = x[i];")
+    assert report.status is Status.CRASHED
+    assert "writes memory far from every array (a null pointer?) (4 bytes)" in report.message
