@@ -148,10 +148,13 @@ def test_the_report_says_which_sizes_were_emulated_and_what_is_left_alone(tmp_pa
     )
     (tmp_path / "k.cu").write_text(text)
     spec = SPEC.replace("n: 300", "n: 8000000").replace("PASSES", "passes: off")
-    (tmp_path / "k.yaml").write_text(spec + "verify: {problems: [{n: 67}]}\n")
+    (tmp_path / "k.yaml").write_text(spec + 'verify: {problems: [{n: 67}], assume: ["n >= 60"]}\n')
     (loaded,) = load_spec(tmp_path / "k.yaml")
     lines = check_spec(loaded).lines
-    assert ("emulated", "n=67") in lines
+    sizes = dict(lines)["emulated"].split("; ")
+    assert "n=67" in sizes
+    assert len(sizes) > 1
+    assert all(size[:2] == "n=" and int(size[2:]) >= 60 for size in sizes)
     assert ("left out", "n=8000000: its arrays take 64000000 bytes; 8388608 are emulated at most") in lines
     assert ("unwritten", "the kernel leaves elements of y alone; so must candidates") in lines
 

@@ -223,7 +223,7 @@ def _describe_baseline(report: CheckReport, baseline: BaselineReport) -> None:
 
 def _size_of(workload: str) -> str:
     """``n=67`` of ``n=67, extreme``; the whole where it names no size."""
-    return workload.rpartition(", ")[0] or workload
+    return workload.partition(", ")[0]
 
 
 def _describe_light(
