@@ -203,7 +203,9 @@ class Emulator:
                 except CandidateFailed as failed:
                     slow = failed.status is Status.TIMED_OUT
                     others = any(p.name not in supply.dropped and p is not plan for p in group.plans)
-                    if (plan.as_specified and not slow) or not others:
+                    # What does not end on the smallest size is not waited for on each of the others.
+                    hopeless = slow and number == 0 and plan.timed_problem is None
+                    if (plan.as_specified and not slow) or hopeless or not others:
                         return failed
                     supply.dropped[plan.name] = failed.message
         except CandidateFailed as failed:

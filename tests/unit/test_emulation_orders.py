@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import Status
-from tuner.evaluators.emulation import Emulator
+from tuner.evaluators.emulation import Emulator, emulator
 from tuner.spec.load import load_spec
 
 SPEC = """\
@@ -121,3 +122,12 @@ def test_a_null_pointer_is_not_called_an_element_of_an_array(tmp_path: Path) -> 
     report = verified(tmp_path, "if (i == n - 1) *(float *)16 = 1; if (i < n) y[i] = x[i];")
     assert report.status is Status.CRASHED
     assert "writes memory far from every array (a null pointer?) (4 bytes)" in report.message
+
+
+def test_a_kernel_without_an_end_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emulator, "_BASELINE_S", 2.0)
+    begin = time.monotonic()
+    report = verified(tmp_path, "volatile int on = 1; while (on) {} if (i < n) y[i] = x[i];")
+    assert report.status is Status.TIMED_OUT
+    assert "no end within 2 s in n=67" in report.message
+    assert time.monotonic() - begin < 10
