@@ -168,3 +168,12 @@ def test_every_size_that_is_too_large_is_named(tmp_path: Path) -> None:
         SpecError, match=r"n=8000000, given: its arrays .*n=500000, .*: the baseline has \d+ threads"
     ):
         check_spec(loaded)
+
+
+def test_an_architecture_that_the_compiler_does_not_know_has_its_place_in_the_spec(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(HEADERS + USES)
+    spec = SPEC.replace("sm_90", "sm_42").replace("PASSES", "passes: off")
+    (tmp_path / "k.yaml").write_text(spec)
+    (loaded,) = load_spec(tmp_path / "k.yaml")
+    with pytest.raises(SpecError, match=r"k\.yaml:2:9: target sm_42 is not known to NVRTC"):
+        check_spec(loaded)
