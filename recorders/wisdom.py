@@ -110,7 +110,7 @@ class Wisdom:
         source: digest of the kernel's source as given: entries of another one mean nothing.
         default: the configuration of the source as given.
         entries: one for each device and problem.
-        reach: see :data:`REACH`.
+        reach: distance beyond which the default is taken; 1 is every size within a factor of two.
     """
 
     kernel: str
@@ -258,7 +258,20 @@ def distance(known: Mapping[str, int], asked: Mapping[str, int]) -> float:
 
 
 def wisdom(path: str | Path, problem: Mapping[str, int], *, device: str | None = None) -> Choice:
-    """The configuration that a wisdom file has for a problem; see :meth:`Wisdom.load` and :meth:`Wisdom.select`."""
+    """The configuration that a wisdom file has for a problem.
+
+    Args:
+        path: the file.
+        problem: a value for every size that its entries name; further ones are ignored.
+        device: as an entry names it; needed where the file knows several.
+
+    Returns:
+        A choice: its ``configuration``; ``how``: ``exact``, ``nearest`` or ``default``; the ``entry`` behind it;
+        the ``distance`` of that entry's problem.
+
+    Raises:
+        UsageError: there is no such file, it is none, or a device or a size is missing.
+    """
     return Wisdom.load(path).select(device, problem)
 
 

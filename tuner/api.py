@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tuner.core.errors import BaselineError, UsageError
 from tuner.core.executors import MakeExecutor
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["Result", "ensure", "load", "replay", "tune", "tune_spec", "tune_together"]
 
 DEFAULT_OUT = "tuner-runs"
+
+
+class Display(Observer, AbstractContextManager[Any], Protocol):
+    """Shows a run while it goes on; entered before the run begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +83,16 @@ class Result:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Every trial as a plain row, as :func:`tuner.driver.outcome.frames.read_rows` says."""
+        """Every trial as a plain dict: ``trial``, ``status``, ``stage``, ``raced``, ``score`` (log of its time over the
+        baseline's), ``time_s`` (all timed calls), ``interval_s`` (median of a call, 95% interval within its process),
+        ``clock_s``, ``compile_s``, ``verify_s``, ``variant``, ``origin``, ``configuration``, ``features``, ``message``.
+        """
         return frames.read_rows(self.path)
 
     @property
     def trials(self) -> pandas.DataFrame:
-        """Every trial as a line of a DataFrame, with columns as :func:`tuner.driver.outcome.frames.trials_frame` says.
+        """Every trial as a line of a pandas DataFrame: ``speedup`` as the search saw it, ``time_s`` of a call between
+        ``time_low_s`` and ``time_high_s``, tunables as ``parameter.NAME``, features as ``feature.NAME``.
 
         Raises:
             MachineError: pandas is not installed (extra ``frames``); :attr:`rows` needs nothing.
@@ -125,7 +133,7 @@ def tune(
     observers: Sequence[Observer] = (),
     baselines: bool = False,
 ) -> Result:
-    """Tunes the kernel of a spec.
+    """Tunes the kernel of a spec; a budget, seed or strategy that is ``None`` is the spec's.
 
     Args:
         spec: the YAML file; it has to describe one kernel.
@@ -144,6 +152,7 @@ def tune(
 
     Raises:
         SpecError: a mistake in the spec.
+        UsageError: an argument that cannot be, or several kernels in the file.
         MachineError: a sandbox is required and incomplete here.
         BaselineError: the kernel as given does not build or verify.
     """
@@ -182,9 +191,13 @@ def tune_spec(
     backend: Backend | None = None,
     display: AbstractContextManager[Any] | None = None,
     baselines: bool = False,
+    watch: Callable[[str], Display] | None = None,
     executor: MakeExecutor | None = None,
 ) -> Result:
-    """:func:`tune` for a spec that is loaded already; a baseline that fails is in the result, not raised."""
+    """:func:`tune` for a spec that is loaded already; a baseline that fails is in the result, not raised.
+
+    ``watch`` gives a display of its own for each run that ``baselines`` asks for, by its name.
+    """
     if go_on:
         path = find_unfinished(out, spec)
         with display or nullcontext():
@@ -200,9 +213,10 @@ def tune_spec(
                     executor=executor,
                 )
             )
+    if baselines:
+        rivals = _rivals(spec, options, out, backend, interruption, executor, watch)
+        options = replace(options, rivals=rivals)
     with display or nullcontext():
-        if baselines:
-            options = replace(options, rivals=_rivals(spec, options, out, backend, interruption, executor))
         return Result(
             begin(
                 spec,
@@ -239,15 +253,33 @@ def _rivals(
     backend: Backend | None,
     interruption: Interruption | None,
     executor: MakeExecutor | None,
+    watch: Callable[[str], Display] | None,
 ) -> tuple[str, ...]:
-    def run(spec: LoadedSpec, path: Path, changed: Options) -> Outcome:
-        return begin(spec, path, changed, backend=backend, interruption=interruption, executor=executor)
+    def run(name: str, changed: Options) -> Outcome:
+        path = new_path(out, f"{spec.name}-{name}")
+        with nullcontext() if watch is None else watch(name) as display:
+            return begin(
+                spec,
+                path,
+                changed,
+                backend=backend,
+                observers=() if display is None else (display,),
+                interruption=interruption,
+                executor=executor,
+            )
 
-    return run_rivals(spec, options, lambda name: new_path(out, f"{spec.name}-{name}"), run)
+    return run_rivals(spec, options, run)
 
 
 def load(run: str | Path) -> Result:
-    """The result of a recorded run."""
+    """The result of a recorded run, finished or not.
+
+    Args:
+        run: the record.
+
+    Raises:
+        RecordError: there is none, or it is damaged.
+    """
     path = Path(run)
     with RunRecord.read(path) as record:
         state, _, _ = open_state(record)
@@ -264,7 +296,14 @@ def replay(
         run: the record.
         rebuild: compile every recorded build again and compare the object code.
         remeasure: time baseline and best again.
-        sign: a private Ed25519 key; a record that passes is signed with it.
+        sign: a file with a private Ed25519 key; a record that passes is signed with it.
+
+    Returns:
+        A report with the fields that ``tuner replay --json`` prints.
+
+    Raises:
+        RecordError: there is no such record, or it is damaged.
+        MachineError: something that is asked for is missing on this machine.
     """
     key = None if sign is None else Path(sign)
     return audits.audit(Path(run), rebuild=rebuild, remeasure=remeasure, sign=key)
@@ -277,7 +316,16 @@ def ensure(spec: str | Path, *, out: str | Path, offline: bool = False, **option
         spec: the YAML file; it has to describe one kernel.
         out: the object file; its record and its key stand beside it.
         offline: only build a winner that is already recorded.
-        options: fields of :class:`tuner.driver.options.Options` (``evaluations``, ``minutes``, ...).
+        options: ``evaluations``, ``minutes``, ``seed``, ``strategy``, ``workers``, ``llm``, ``require_sandbox``; as for
+            :func:`tune` and the command line.
+
+    Returns:
+        The object file.
+
+    Raises:
+        SpecError: a mistake in the spec.
+        UsageError: an option that there is none of, or with ``offline`` nothing that is recorded.
+        BaselineError: the kernel as given does not build or verify.
     """
     specs = load_spec(spec)
     if len(specs) != 1:

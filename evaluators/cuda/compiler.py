@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,7 +20,8 @@ from tuner.evaluators.cuda.device_passes import DevicePasses
 from tuner.evaluators.cuda.entries import entry_expression
 from tuner.evaluators.cuda.flags import VALUE_CHANGING, include_folders, nvrtc_options, short_names
 from tuner.evaluators.cuda.limits import Architecture, Usage, architecture, occupancy, over_limit
-from tuner.evaluators.cuda.nvrtc import find_headers, find_library
+from tuner.evaluators.cuda.messages import one_line
+from tuner.evaluators.cuda.nvrtc import OWN_HEADERS, find_headers, find_library
 from tuner.evaluators.device_code.pipelines import OWN_PIPELINE, chosen_pipeline
 from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome
 from tuner.evaluators.host.frontend import macro_flags
@@ -31,14 +31,9 @@ __all__ = ["CudaCompiler", "Made", "check_architecture", "entry_expression", "ge
 
 _TIMEOUT_S = 30.0
 _LOG_BYTES = 1 << 20
-_LINE_LIMIT = 300
 _WORKER = "tuner.evaluators.cuda.compile_worker"
 _INSTALL = "pip install 'remix-tuner[cuda]'"
-_ERROR = re.compile(
-    r"^(?P<where>[^\n]*?\(\d+\)): (?:catastrophic )?error(?: #\S+)?: (?P<what>.*)$", re.MULTILINE
-)
 _SOURCES = (".cu",)
-_NAME_MAP = "__nv_name_map"
 _SAME_IN_DOUBLE = (
     *("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
     *("asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "pow", "fabs", "fmin", "fmax", "fma", "floor"),
@@ -135,7 +130,7 @@ class CudaCompiler:
         self._passes: DevicePasses | None = None
         self.limits = limits or architecture(arch)
         self.library = nvrtc_library()
-        self._headers = find_headers()
+        self._headers = (*find_headers(), OWN_HEADERS)
         self._timeout_s = timeout_s
         self._readable = {*map(str, self._headers), *read}
         self._pool = self._start()
@@ -295,7 +290,7 @@ class CudaCompiler:
             log = str(outcome.header["failed"])
             return Build(
                 status=Status.BUILD_ERROR,
-                message=_message(log, task.kernel.entry, short_names(tuple(resolved.macros))),
+                message=one_line(log, task.kernel.entry, short_names(tuple(resolved.macros))),
                 artifacts={"log": log},
             )
         header = outcome.header
@@ -342,22 +337,6 @@ def _program(variant: Variant) -> tuple[list[str], list[str]]:
         return [f.name for f in files], [f.text for f in files]
     text = "".join(f'#include "{f.name}"\n' for f in sources)
     return ["sources", *(f.name for f in files)], [text, *(f.text for f in files)]
-
-
-def _message(log: str, entry: str, short: Sequence[str]) -> str:
-    found = _ERROR.search(log)
-    if found and found["where"].startswith(_NAME_MAP):
-        said = " ".join(found["what"].split())
-        if "which instance" in said:
-            said += f"; for a template write its arguments, {entry}<...>"
-        return f"there is no kernel {entry!r}: {said}"
-    text = (
-        f"{found['where']}: {found['what']}" if found else next(iter(log.strip().splitlines()), "no reason")
-    )
-    text = " ".join(text.split())
-    if short:
-        text += f"; the macro {short[0]} is so short that it may break the compiler's own headers: rename it"
-    return text if len(text) <= _LINE_LIMIT else text[: _LINE_LIMIT - 1] + "…"
 
 
 def _plain(shape: Geometry) -> list[Any]:

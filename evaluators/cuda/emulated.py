@@ -6,14 +6,14 @@ Emulated time is no time of a GPU, so every request for one is refused.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.protocols import BaselineReport
-from tuner.core.types import Build, Measurement, Resolved, Task, Variant, Verdict
+from tuner.core.types import Build, Measurement, Resolved, Status, Task, Variant, Verdict
 
 if TYPE_CHECKING:
     from tuner.evaluators.emulation import Emulator
@@ -48,8 +48,9 @@ class EmulatedRuns:
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         """Runs the baseline and the reference under emulation."""
         report = self._emulator.set_baseline(resolved, self._variant(build))
-        self._ready = report.status.value == "ok"
-        return report
+        self._ready = report.status is Status.OK
+        status, message = _own_lack(report.status, report.message)
+        return replace(report, status=status, message=message)
 
     def open(
         self, build: Build, resolved: Resolved, *, purpose: str, number: int, rng: np.random.Generator
@@ -85,7 +86,9 @@ class EmulatedSession:
 
     def verify(self) -> Verdict:
         """Runs every workload under emulation and compares."""
-        return self.emulator.verify(self.resolved, self.variant, purpose=self.purpose, number=self.number)
+        verdict = self.emulator.verify(self.resolved, self.variant, purpose=self.purpose, number=self.number)
+        status, message = _own_lack(verdict.status, verdict.message)
+        return replace(verdict, status=status, message=message)
 
     def measure(self, *, problem: int, calls: int) -> Measurement:
         """Raises ``MachineError``: there is nothing to time on."""
@@ -93,3 +96,10 @@ class EmulatedSession:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _own_lack(status: Status, message: str) -> tuple[Status, str]:
+    """What NVRTC has compiled and emulation cannot is no fault of the kernel."""
+    if status is not Status.BUILD_ERROR:
+        return status, message
+    return Status.REFUSED, f"emulation lacks something that NVRTC compiles: {message}"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = [
+    "OWN_HEADERS",
     "Compiled",
     "Nvrtc",
     "NvrtcError",
@@ -28,7 +29,10 @@ __all__ = [
 _NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
 _WHEEL_FOLDERS = ("cu13/lib", "cuda_nvrtc/lib", "cu12/lib")
 _HEADER_FOLDERS = ("cu13/include", "cuda_runtime/include", "cu12/include")
+_CCCL_FOLDERS = ("cu13/include/cccl", "cuda_cccl/include", "cu12/include/cccl")
 _TOOLKIT = ("/usr/local/cuda",)
+OWN_HEADERS = str(Path(__file__).parent / "include" / "nvrtc")
+"""Headers of C that NVRTC lacks and nvcc has, so that a source for nvcc compiles; to be searched last."""
 _COMPILATION_FAILED = 6
 
 
@@ -65,11 +69,17 @@ def find_library() -> str:
 
 
 def find_headers() -> tuple[str, ...]:
-    """The folder of the CUDA headers (``cuda_fp16.h`` and so on), if there is one."""
-    for folder in (*wheel_folders(_HEADER_FOLDERS), *toolkit_folders("include")):
-        if (folder / "cuda_fp16.h").is_file():
-            return (str(folder),)
-    return ()
+    """The folder of the CUDA headers (``cuda_fp16.h`` and so on), if there is one, and that of CCCL.
+
+    ``cooperative_groups.h`` and ``cuda/std`` need CCCL, a wheel of its own and from CUDA 13 on a folder of its own.
+    """
+    toolkits = toolkit_folders("include")
+    wanted = (
+        ("cuda_fp16.h", (*wheel_folders(_HEADER_FOLDERS), *toolkits)),
+        ("nv/target", (*wheel_folders(_CCCL_FOLDERS), *(f / "cccl" for f in toolkits))),
+    )
+    found = (next((f for f in folders if (f / name).is_file()), None) for name, folders in wanted)
+    return tuple(str(folder) for folder in found if folder is not None)
 
 
 def wheel_folders(parts: Sequence[str]) -> list[Path]:

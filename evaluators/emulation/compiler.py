@@ -22,7 +22,14 @@ from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status, Task, Variant
 from tuner.evaluators.emulation.launch import ENTRY, MOST_STATICS, SharedVariable, emulated_source
 from tuner.evaluators.emulation.limits import architecture_macro
-from tuner.evaluators.emulation.rewriting import GAP_BYTES, SECTION, make_fillable, mark_lines, place_shared
+from tuner.evaluators.emulation.rewriting import (
+    GAP_BYTES,
+    SECTION,
+    check_vectors,
+    make_fillable,
+    mark_lines,
+    place_shared,
+)
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.objects import Object, refusal
 from tuner.evaluators.host.toolchain import Toolchain
@@ -38,7 +45,7 @@ _MEMORY_BYTES = 8 << 30
 _KEPT = 256
 _MACROS = "tuner_macros.h"
 _ANCHOR = "emu_shared_anchor"
-_SANITIZERS = "thread,signed-integer-overflow,array-bounds,alignment,integer-divide-by-zero"
+_SANITIZERS = "thread,signed-integer-overflow,shift-exponent,array-bounds,alignment,integer-divide-by-zero"
 _DEVICE_TEXT = (
     "-x cuda -fcuda-is-device -fdeclspec -ffreestanding -ffp-contract=off -O3 -disable-llvm-passes "
     f"-fno-optimize-sibling-calls -fsanitize={_SANITIZERS} -debug-info-kind=line-tables-only "
@@ -166,7 +173,7 @@ class EmulationCompiler:
         _run(self._clang, [*words, name, "-o", "device.ll"], scratch)
         text = folder.joinpath("device.ll").read_text(encoding="utf-8")
         text = make_fillable(text, [a.name for a in task.arguments if a.constant])
-        folder.joinpath("placed.ll").write_text(place_shared(text, ENTRY), encoding="utf-8")
+        folder.joinpath("placed.ll").write_text(place_shared(check_vectors(text), ENTRY), encoding="utf-8")
         _run(self._clang, [*_INSTRUMENT, "placed.ll", "-o", "checked.ll"], scratch)
         text = folder.joinpath("checked.ll").read_text(encoding="utf-8")
         folder.joinpath("marked.ll").write_text(mark_lines(text, name), encoding="utf-8")

@@ -257,8 +257,16 @@ EMU_UNDEFINED(sub_overflow, OVERFLOW)
 EMU_UNDEFINED(mul_overflow, OVERFLOW)
 EMU_UNDEFINED(negate_overflow, OVERFLOW)
 EMU_UNDEFINED(divrem_overflow, DIVISION)
+EMU_UNDEFINED(shift_out_of_bounds, SHIFT)
 EMU_UNDEFINED(out_of_bounds, INDEX)
 EMU_UNDEFINED(type_mismatch_v1, MISALIGNED)
+void emu_aligned(const void *at, u64 alignment) {
+    if ((u64)at % alignment == 0) return;
+    u32 line = emu_line;
+    settle();
+    world.report[R_VALUE] = (u64)at;
+    stop(MISALIGNED, line);
+}
 }
 
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from tuner.evaluators.host.reference import BaselineFailed, Oracle
 from tuner.evaluators.host.runner import Attached, CandidateFailed, Limits, Runner
 from tuner.evaluators.host.supply import runtime_of
 from tuner.evaluators.host.toolchain import find_toolchain
-from tuner.evaluators.verification import AcceptedOutputs
+from tuner.evaluators.verification import AcceptedOutputs, compare
 from tuner.spaces.launch import Geometry, geometry
 
 __all__ = ["Emulator"]
@@ -48,6 +48,7 @@ _LEAST_LIMIT_S = 5.0
 _SLOWER = 20.0
 _MEMORY_BYTES = 2 << 30
 _SHADOW = 16
+_ROUNDING = 0.01
 _TIMED_OUT_TEXT = "did not end under emulation"
 
 
@@ -125,6 +126,9 @@ class Emulator:
             group = supply.ready("search", 0, candidate.runtime, words=self._base_words, oracle=oracle)
         except BaselineFailed as error:
             return BaselineReport(status=error.status, message=error.message, reference=oracle.kind)
+        unsteady = self._by_order(group)
+        if unsteady:
+            return BaselineReport(status=Status.WRONG_RESULT, message=unsteady, reference=oracle.kind)
         return BaselineReport(
             status=Status.OK,
             reference=oracle.kind,
@@ -199,7 +203,9 @@ class Emulator:
                 except CandidateFailed as failed:
                     slow = failed.status is Status.TIMED_OUT
                     others = any(p.name not in supply.dropped and p is not plan for p in group.plans)
-                    if (plan.as_specified and not slow) or not others:
+                    # What does not end on the smallest size is not waited for on each of the others.
+                    hopeless = slow and number == 0 and plan.timed_problem is None
+                    if (plan.as_specified and not slow) or hopeless or not others:
                         return failed
                     supply.dropped[plan.name] = failed.message
         except CandidateFailed as failed:
@@ -207,6 +213,28 @@ class Emulator:
         finally:
             group.bundle.close()
         return None
+
+    def _by_order(self, group: Group) -> str:
+        """What of the baseline's outputs depends on the order in which threads run; empty where nothing does.
+
+        Such are results without a fixed order, and values that a shuffle takes from a lane that has ended: what those
+        are is undefined, and differs here from one order to another. Sums that differ in their rounding are not meant.
+        """
+        verify = self._task.verify
+        rtol, atol = max(verify.rtol, _ROUNDING), max(verify.atol, _ROUNDING)
+        policy = replace(verify, rtol=rtol, atol=atol, nonfinite="propagate")
+        for number, plan in enumerate(group.plans):
+            first = group.plans.index(plan)
+            for name, expected in group.bundle.expected[first].items():
+                values = group.bundle.expected[number][name].expectation.values
+                mismatch = compare(values, expected.expectation, policy)
+                if mismatch is not None:
+                    return (
+                        f"the kernel as given gives another {name} when its threads run in another order, in "
+                        f"{group.workloads[number].name}: {mismatch.message}; "
+                        "does a shuffle read a lane that has ended?"
+                    )
+        return ""
 
     def _base_words(self, group: Group, runtime: Mapping[str, Value]) -> list[list[int]]:
         assert self._baseline is not None

@@ -42,6 +42,7 @@ class Finding(IntEnum):
 
 _FINDING, _LINE, _BLOCK, _THREAD, _REGION, _OFFSET, _SIZE, _ACCESS = 0, 1, 2, 5, 8, 9, 10, 11
 _OTHER_LINE, _OTHER_ACCESS, _OTHER_BLOCK, _OTHER_THREAD, _VALUE, _MORE = 12, 13, 14, 17, 20, 21
+_FAR_BYTES = 1 << 40
 _VERBS = ("reads", "writes", "updates")
 _CRASHES = (Finding.OUT_OF_BOUNDS, Finding.INDEX, Finding.MISALIGNED, Finding.ASSERTION, Finding.STOPPED)
 
@@ -82,6 +83,8 @@ class _Context:
             if 0 <= index < array.size:
                 place = ", ".join(str(int(i)) for i in np.unravel_index(index, array.shape))
                 return f"{argument.name}[{place}]"
+            if abs(offset) > _FAR_BYTES:
+                return "memory far from every array (a null pointer?)"
             return f"{argument.name}[{index}] of {array.size} elements"
         if MOST_ARRAYS <= number < MOST_ARRAYS + len(self.statics):
             variable = self.statics[number - MOST_ARRAYS]
@@ -141,7 +144,9 @@ def _race(c: _Context) -> str:
 
 def _bounds(c: _Context) -> str:
     verb = _VERBS[min(int(c.words[_ACCESS]), 2)]
-    return f"out of bounds: {c.who(_BLOCK, _THREAD)} {verb} {c.where()} ({int(c.words[_SIZE])} bytes)"
+    dynamic = c.words[_REGION] == MOST_ARRAYS + MOST_STATICS
+    limit = ", outside of launch.shared_bytes," if dynamic else ""
+    return f"out of bounds: {c.who(_BLOCK, _THREAD)} {verb} {c.where()} ({int(c.words[_SIZE])} bytes){limit}"
 
 
 def _uninitialised(c: _Context) -> str:
@@ -213,7 +218,7 @@ _TEXTS = {
     Finding.INDEX: _index,
     Finding.MISALIGNED: _misaligned,
     Finding.DIVISION: _plain("division by zero or overflow in a division"),
-    Finding.SHIFT: _plain("a shift by more than the type has bits"),
+    Finding.SHIFT: _plain("a shift by as many bits as the type has, or more,"),
     Finding.ASSERTION: _plain("assertion failed"),
     Finding.NO_MEMORY: lambda c: "no memory for the emulation",
     Finding.STOPPED: _plain("__trap()"),

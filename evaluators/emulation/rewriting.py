@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["GAP_BYTES", "SECTION", "make_fillable", "mark_lines", "place_shared"]
+__all__ = ["GAP_BYTES", "SECTION", "check_vectors", "make_fillable", "mark_lines", "place_shared"]
 
 GAP_BYTES = 64
 SECTION = "emu_shared"
@@ -24,6 +24,13 @@ _SHARED = re.compile(
 )
 _DEFINED = re.compile(rf"^define (?:weak_odr )?dso_local (.*?)({_NAME})\(", re.MULTILINE)
 _EXTERN_SHARED = re.compile(rf"^({_NAME}) = external (?:dso_local )?global \[0 x .*$", re.MULTILINE)
+_VECTOR = re.compile(
+    r"^  (%[\w.]+) = alloca %struct\.(?:u?(?:char|short|int|long|longlong)|float|double)[24], align (\d+)"
+)
+_COPY = re.compile(
+    r"^  call void @llvm\.memcpy\.p0\.p0\.i64\(ptr align (\d+) (%[\w.]+), ptr align (\d+) (%[\w.]+), "
+    r"i64 \d+, i1 false\), (!dbg !\d+), !tbaa\.struct "
+)
 _AT_LOAD = re.compile(r"^@llvm\.(?:global_ctors|used) = .*$", re.MULTILINE)
 _CALL = re.compile(r"^\s.*call .*@(?:__tsan_|emu_)\w+\(.*, !dbg (![0-9]+)")
 _LOCATION = re.compile(
@@ -75,6 +82,30 @@ def _placed(match: re.Match[str]) -> str:
         f"{name} = linkonce_odr global {{ {kind}, [{GAP_BYTES} x i8] }} undef, "
         f'section "{SECTION}", align {max(16, int(align))}{debug}'
     )
+
+
+def check_vectors(text: str) -> str:
+    """Has the runtime look at each address that a vector is copied from or to as a whole.
+
+    Clang's own check believes the declaration of an array: of a vector in an array of shared floats it asks no more
+    than a float's alignment, and a device asks for the vector's.
+    """
+    lines: list[str] = []
+    vectors: dict[str, int] = {}
+    found = False
+    for line in text.split("\n"):
+        if line.startswith("define "):
+            vectors = {}
+        elif vector := _VECTOR.match(line):
+            vectors[vector[1]] = int(vector[2])
+        elif copy := _COPY.match(line):
+            sides = ((copy[2], int(copy[3]), copy[4]), (copy[4], int(copy[1]), copy[2]))
+            for local, known, address in sides:
+                if vectors.get(local, 0) > known:
+                    found = True
+                    lines.append(f"  call void @emu_aligned(ptr {address}, i64 {vectors[local]}), {copy[5]}")
+        lines.append(line)
+    return "\n".join([*lines, *(["declare void @emu_aligned(ptr, i64)", ""] if found else [])])
 
 
 @dataclass(slots=True)

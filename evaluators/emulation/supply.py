@@ -87,9 +87,9 @@ class Supply:
             else:
                 chosen.append(plan)
         if not chosen:
-            why = next(iter(self.dropped.values()), "there is none")
+            why = "; ".join(f"{name}: {reason}" for name, reason in self.dropped.items())
             raise SpecError(
-                f"no problem size is small enough to be emulated: {why}",
+                f"no problem size is small enough to be emulated: {why or 'there is none'}",
                 "add small sizes under `verify.problems`, for example odd ones",
             )
         return chosen

@@ -23,12 +23,17 @@ from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.process import OpenClZygote, read_all
 from tuner.evaluators.opencl.program import Program
 
-__all__ = ["Compiled", "Compiler"]
+__all__ = ["Compiled", "Compiler", "lacking_extension"]
 
 _KEPT = 512
 _MEMORY_BYTES = 8 << 30
 _FIRST_S = 60.0
 _ERROR = re.compile(r"^.*\berror: .*$", re.MULTILINE)
+_OF_EXTENSIONS = {
+    "cl_khr_subgroups": re.compile(r"\b(?:get_)?sub_group_\w+|\bget_\w*sub_group\w*"),
+    "cl_khr_fp16": re.compile(r"'half'|\bcl_khr_fp16\b"),
+    "cl_khr_fp64": re.compile(r"'double'|\bcl_khr_fp64\b"),
+}
 _TEMPORARY = re.compile(r"\S*/tempfile_\w+(?:\.cl)?")
 
 
@@ -182,7 +187,8 @@ class Compiler:
         self._idle.append(work.child)
         log = str(header.get("log", ""))
         if header["status"] != "ok":
-            return Compiled(status=Status(header["status"]), message=_why(log), log=log, seconds=took)
+            message = _why(log) + lacking_extension(_why(log), self._device.extensions)
+            return Compiled(status=Status(header["status"]), message=message, log=log, seconds=took)
         return Compiled(
             status=Status.OK, binary=binary, kernels=dict(header["kernels"]), log=log, seconds=took
         )
@@ -193,3 +199,11 @@ def _why(log: str) -> str:
     found = _ERROR.search(log)
     text = found[0] if found else log
     return " ".join(_TEMPORARY.sub("the program", text).split())[:300] or "the driver gives no reason"
+
+
+def lacking_extension(message: str, extensions: Sequence[str]) -> str:
+    """The extension that an error is about where the device does not have it; empty elsewhere."""
+    for name, about in _OF_EXTENSIONS.items():
+        if name not in extensions and about.search(message):
+            return f"; this device has no {name}"
+    return ""

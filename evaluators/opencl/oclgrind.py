@@ -41,7 +41,8 @@ _FINDING = re.compile(
     r"(?P<other>(?:Work-group divergence|Uninitialized value|Invalid \w+|Unaligned address)[^\n]*))",
     re.MULTILINE,
 )
-_LINE = re.compile(r"At line \d+ \(column \d+\) of [^\n]*:\n\s*(?P<text>[^\n]+)")
+_LINE = re.compile(r"At line (?P<line>\d+) \(column \d+\) of (?P<file>[^\n]*):\n\s*(?P<text>[^\n]+)")
+_NO_TEXT = "(source not available)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +78,9 @@ def first_finding(log: str) -> str:
         return ""
     after = log[found.end() :]
     following = _FINDING.search(after)
+    # A file that a #line directive names is not one that Oclgrind has: then its name and line are all there is.
     lines = [
-        " ".join(m["text"].split())[:80]
+        f"{m['file']}:{m['line']}" if m["text"] == _NO_TEXT else f"`{' '.join(m['text'].split())[:80]}`"
         for m in _LINE.finditer(after[: following.start()] if following else after)
     ]
     if found["race"]:
@@ -87,7 +89,7 @@ def first_finding(log: str) -> str:
         what = f"invalid {found['access']} of {found['size']} bytes in {found['space']} memory"
     else:
         what = " ".join(found["other"].split())
-    shown = " and ".join(f"`{line}`" for line in dict.fromkeys(lines[:2]))
+    shown = " and ".join(dict.fromkeys(lines[:2]))
     return f"{what}: {shown}" if shown else what
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from tuner.cli.text import print_check
 from tuner.core.errors import SpecError
-from tuner.driver.check import check_spec
+from tuner.driver.check import CheckReport, check_spec
 from tuner.spec.load import load_spec
 
 
@@ -68,3 +68,10 @@ def test_a_target_that_clang_does_not_know_says_what_would_be_right(
     path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"target": "pentium9"}))
     with pytest.raises(SpecError, match=r"pentium9.*; write native, or a name as -march takes it"):
         checked(path, capsys)
+
+
+def test_all_that_is_printed_of_a_part_is_in_the_json() -> None:
+    """A kernel that builds and does not verify has two lines about its baseline."""
+    said = [("baseline", "builds, 3 bytes"), ("clang", "the same"), ("baseline", "does not verify")]
+    facts = CheckReport(name="k", ok=False, lines=said).to_json()["facts"]
+    assert facts == {"baseline": "builds, 3 bytes; does not verify", "clang": "the same"}

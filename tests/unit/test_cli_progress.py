@@ -158,9 +158,11 @@ def test_a_resumed_run_shows_what_it_had(tmp_path: Path) -> None:
         def __init__(self) -> None:
             self.figures = Figures()
             self.totals: list[int] = []
+            self.phases: list[str] = []
 
         def event(self, kind: str, body: Any) -> None:
             self.figures.take(kind, body)
+            self.phases.append(self.figures.phase)
             self.totals.append(self.figures.total)
             if self.figures.total == 4:
                 interruption.set()
@@ -173,6 +175,8 @@ def test_a_resumed_run_shows_what_it_had(tmp_path: Path) -> None:
         trials = sum(1 for _ in record.events(kind="trial"))
     assert second.figures.total == trials > first.figures.total
     assert second.totals[: len(first.totals)] == first.totals
+    at = second.phases.index("interrupted")
+    assert second.phases[at - 1] == second.phases[at + 1] == "searching"
     assert second.figures.best_score <= first.figures.best_score
 
 

@@ -115,3 +115,100 @@ def test_what_cannot_be_is_said(tmp_path: Path, text: str, entry: str | None, sa
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         init_spec(tmp_path / "none.cu")
+
+
+KINDS = {
+    "launch bounds with brackets in them, two axes of blocks, a product's shapes": (
+        """#define BM 64
+#define TM 4
+__global__ __launch_bounds__((BM / TM) * (BM / TM))
+void k(int M, int N, int K, const float *A, const float *B, float *C) {
+    int r0 = blockIdx.y * BM, c = blockIdx.x * BM + threadIdx.x % BM;
+    for (int k = 0; k < K; k++)
+        for (int r = threadIdx.x / BM; r < BM; r += 4)
+            if (r0 + r < M && c < N) C[(r0 + r) * N + c] += A[(r0 + r) * K + k] * B[k * N + c];
+}""",
+        [
+            "block: [256]",
+            'grid: ["ceil(N / 64)", "ceil(M / 64)"]',
+            "{name: A, dtype: float32, shape: [M, K]",
+            "{name: B, dtype: float32, shape: [K, N]",
+            "{name: C, dtype: float32, shape: [M, N], role: inout",
+        ],
+    ),
+    "a block for each row": (
+        """__global__ void k(const float *x, float *out, int rows, int cols) {
+    int row = blockIdx.x;
+    const float *p = x + (size_t)row * cols;
+    float s = 0;
+    for (int c = threadIdx.x; c < cols; c += blockDim.x) s += p[c];
+    atomicAdd(&out[row], s);
+}""",
+        [
+            "grid: [rows]",
+            "{name: x, dtype: float32, shape: [rows, cols]",
+            "{name: out, dtype: float32, shape: [rows]",
+        ],
+    ),
+    "sizes named by axis, three of them": (
+        """__global__ void k(const float *u, float *v, int nx, int ny, int nz) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+    int k = blockIdx.z * blockDim.z + threadIdx.z;
+    if (i >= nx || j >= ny || k >= nz) return;
+    v[(k * ny + j) * nx + i] = u[(k * ny + j) * nx + i];
+}""",
+        [
+            'grid: ["ceil(nx / BLOCK_X)", "ceil(ny / BLOCK_Y)", "ceil(nz / BLOCK_Z)"]',
+            "problems: [{nx: 37, ny: 21, nz: 11}]",
+        ],
+    ),
+    "a block that the source fixes, by another name of the thread's index": (
+        """#define WIDTH_OF_ALL 256
+__global__ void k(const float *x, float *y, int n) {
+    __shared__ float s[WIDTH_OF_ALL];
+    int t = threadIdx.x, i = blockIdx.x * WIDTH_OF_ALL + t;
+    s[t] = i < n ? x[i] : 0;
+    __syncthreads();
+    if (i < n) y[i] = s[255 - t];
+}""",
+        ["block: [256]", 'grid: ["ceil(n / 256)"]', 'flags: {registers: ["", "-maxrregcount=64"]}'],
+    ),
+    "a radius is no tunable, and shared memory may stand before the kernel": (
+        """#ifndef RADIUS
+#define RADIUS 8
+#endif
+extern __shared__ float tile[];
+__global__ void __launch_bounds__(256, 2) k(const half2 *x, longlong2 *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    tile[threadIdx.x] = i;
+    if (i < n) y[i].x = __low2float(x[i]) + tile[threadIdx.x] + RADIUS;
+}""",
+        [
+            'shared_bytes: "4 * BLOCK_X"',
+            "BLOCK_X: [128, 32, 64, 256]",
+            "BLOCK_X <= 256",
+            "{name: x, dtype: float16, shape: [n, 2]",
+            "{name: y, dtype: int64, shape: [n, 2]",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_body_says_of_the_launch_and_the_shapes(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, expected = KINDS[kind]
+    text = init_spec(write(tmp_path, source))
+    for part in expected:
+        assert part in text
+    assert "RADIUS:" not in text
+    if find_library():
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+        path = tmp_path / "kernel.yaml"
+        header = "" if "half2" not in source else "#include <cuda_fp16.h>\n"
+        (tmp_path / "kernel.cu").write_text(header + source)
+        path.write_text(text)
+        (spec,) = load_spec(path)
+        report = check_spec(spec)
+        assert report.ok, report.lines

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from pages import ROOT
 
+import tuner
+from tuner.cli.library_reference import reference as library_reference
 from tuner.cli.reference import reference
 from tuner.core.types import Status
 from tuner.driver.applications.applying import Applied
@@ -29,6 +31,10 @@ from tuner.driver.plan.comparison import Comparison
 from tuner.driver.state.fold import KINDS
 from tuner.driver.state.objectives import FrontPoint
 from tuner.driver.state.settings import Evolution, Llm, RunSettings, Shared
+from tuner.search.recipes import recipes_for
+from tuner.search.registry import BUILT_IN
+from tuner.spaces.source.operators import OPERATORS
+from tuner.spec.models import schema, titled
 
 PAGE = (ROOT / "docs" / "run-record.md").read_text()
 
@@ -55,6 +61,15 @@ def test_the_commands_reference_is_current() -> None:
     )
 
 
+def test_the_python_reference_is_current_and_whole() -> None:
+    """Every exported name has a section, and every argument a meaning."""
+    page = (ROOT / "docs" / "python.md").read_text()
+    assert page == library_reference(), "python -m tuner.cli.library_reference > docs/python.md"
+    sections = set(re.findall(r"^## (\w+)$", page, re.MULTILINE))
+    assert set(tuner.__all__) - {"TunerError"} == sections - {"Errors"}
+    assert [line for line in page.splitlines() if re.match(r"\| `.*\|\s*\|$", line)] == []
+
+
 @pytest.mark.parametrize(
     "kind", [Summary, Lineage, Correspondence, Savings, DeviceShare, Worth, Comparison, FrontPoint]
 )
@@ -77,6 +92,21 @@ def test_only_fields_that_results_have_are_on_their_page() -> None:
     assert set(CLAIMS) <= named(section("The result"))
 
 
+def test_operators_and_recipes_are_on_their_page() -> None:
+    page = (ROOT / "docs" / "source-variants.md").read_text()
+    recipes = {name for language in ("c", "opencl", "cuda") for name in recipes_for(language)}
+    assert set(OPERATORS) | recipes <= first_column(page)
+
+
+def test_searchers_are_on_their_page() -> None:
+    assert set(BUILT_IN) <= {
+        name
+        for line in (ROOT / "docs" / "searching.md").read_text().splitlines()
+        if line.startswith("| `")
+        for name in re.findall(r"`([\w-]+)`", line.split("|")[1])
+    }
+
+
 def test_events_and_statuses_are_on_their_page() -> None:
     assert first_column(section("The record")) == KINDS
     assert first_column(section("Statuses of trials")) == {status.value for status in Status}
@@ -87,3 +117,14 @@ def test_settings_are_on_their_page() -> None:
     for part, kind in zip(parts, (RunSettings, Evolution, Llm), strict=False):
         assert first_column(part) == {f.name for f in fields(kind)}
     assert {f.name for f in fields(Shared)} <= named(parts[3])
+
+
+def test_every_key_of_a_spec_is_on_its_page_with_what_it_means() -> None:
+    """Also those of mappings that have a short form: of a range, of passes, of an argument's initial values."""
+    page = (ROOT / "docs" / "spec.md").read_text()
+    for part, written in titled(schema()["$defs"]).items():
+        table = page.partition(f"\n## {part}\n")[2].partition("\n## ")[0]
+        assert first_column(table) == set(written["properties"]), part
+    for key in ("low", "log", "macro", "max_edits", "randint", "python"):
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{key}` ")][-1:]
+        assert len(row.split("|")[4].strip()) > 10, row

@@ -15,16 +15,20 @@ from product_runs import SPEC, backend
 from run_events import events
 
 from tuner.api import tune_spec
-from tuner.core.errors import MachineError, SpecError
+from tuner.cli.figures import Figures
+from tuner.cli.progress import PlainProgress
+from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.protocols import Observation, configuration_key
 from tuner.core.types import Configuration, Kernel, Proposal, Resolved, Source, Status, Variant
 from tuner.driver.audit import audit
 from tuner.driver.opening import open_state
 from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
+from tuner.driver.records import find_unfinished
 from tuner.driver.runs import begin
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.settings import EVOLVING
+from tuner.driver.work.engine import Interruption
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.record import RunRecord
 from tuner.search.evolution import Evolution, Judged
@@ -83,6 +87,65 @@ def test_simpler_searches_stand_beside_the_result(spec: LoadedSpec, tmp_path: Pa
     assert audit(result.path, backend=backend()).differences == []
     plain = begin(spec, tmp_path / "plain.run", options, backend=backend())
     assert "baselines" not in plain.to_json()
+
+
+def test_simpler_searches_are_seen_while_they_run(
+    spec: LoadedSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each under its own name and before the run that was asked for: they take as long as that one."""
+    display = PlainProgress()
+    tune_spec(
+        spec,
+        Options(seed=1, workers=2, evaluations=10),
+        out=tmp_path,
+        backend=backend(),
+        observers=[display],
+        display=display,
+        baselines=True,
+        watch=lambda name: PlainProgress(role=f"to compare with: {name}"),
+    )
+    names = [line.partition(": searching")[0] for line in capsys.readouterr().err.splitlines()]
+    shown = [n for n in dict.fromkeys(names) if "," not in n]
+    assert shown == [f"product (to compare with: {rival})" for rival in ("parameters", "samples")] + [
+        "product"
+    ]
+
+
+def test_an_interrupted_simpler_search_is_not_compared_with(spec: LoadedSpec, tmp_path: Path) -> None:
+    """It did not have the budget; and what can be resumed is the run itself."""
+    interruption = Interruption()
+
+    class Stops(PlainProgress):
+        def event(self, kind: str, body: Mapping[str, Any]) -> None:
+            if kind == "trial" and body["trial"] == 1:
+                interruption.set()
+
+    options = Options(seed=1, workers=2, evaluations=10)
+    given: dict[str, Any] = {"out": tmp_path, "backend": backend(), "baselines": True}
+    result = tune_spec(spec, options, interruption=interruption, watch=lambda _: Stops(), **given)
+    assert result.outcome.interrupted
+    assert "baselines" not in result.to_json()
+    assert len(list(tmp_path.glob("*.run"))) == 2
+    assert find_unfinished(tmp_path, spec) == result.path
+    resumed = tune_spec(spec, options, go_on=True, **given)
+    assert resumed.path == result.path
+    with pytest.raises(UsageError, match="no unfinished run"):
+        find_unfinished(tmp_path, spec)
+
+
+def test_what_is_waited_for_counts_from_when_the_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not from when the display was made: simpler searches may have run between the two."""
+    now = 0.0
+    monkeypatch.setattr("tuner.cli.figures.time.monotonic", lambda: now)
+    figures = Figures()
+    now = 600.0
+    settings = {"evaluations": 1, "minutes": None, "batch": 1}
+    figures.take(
+        "start", {"name": "k", "backend": "host", "environment": {"backend": {}}, "settings": settings}
+    )
+    now = 603.0
+    assert figures.waits()
+    assert figures.waited_s() == 3.0
 
 
 def test_independent_samples_all_come_from_the_source_as_given(spec: LoadedSpec, tmp_path: Path) -> None:

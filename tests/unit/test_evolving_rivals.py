@@ -13,6 +13,8 @@ import pytest
 from product_runs import KERNEL, SPEC, backend
 from run_events import events
 
+from tuner.api import Result
+from tuner.cli.text import print_result
 from tuner.core.types import Resolved, Variant
 from tuner.driver.audit import audit
 from tuner.driver.opening import open_state
@@ -90,7 +92,7 @@ def test_only_what_is_near_the_best_takes_part_in_the_choice(tmp_path: Path) -> 
     assert audit(result.path, backend=quiet).differences == []
 
 
-def test_the_worth_of_an_edit_has_an_interval(tmp_path: Path) -> None:
+def test_the_worth_of_an_edit_has_an_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def halved(variant: Variant, resolved: Resolved) -> float:
         return 0.5 if any(e["op"] == "restrict" for e in variant.edits) else 1.0
 
@@ -101,6 +103,11 @@ def test_the_worth_of_an_edit_has_an_interval(tmp_path: Path) -> None:
     told = [g for g in gains if g is not None and g["ci95"] is not None]
     assert told
     assert all(g["ci95"][0] < g["ratio"] < g["ci95"][1] for g in told)
+    print_result(Result(result))
+    said = [line for line in capsys.readouterr().out.splitlines() if "(without it" in line]
+    # Settings say the same of themselves.
+    assert len(said) >= sum(g is not None and not g["needed"] for g in gains)
+    assert all(len(line) < 120 for line in said)
 
 
 def test_every_possible_parent_is_examined_before_a_model_is_asked(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ FILES = sorted(p.name for p in FOLDER.iterdir() if p.suffix in (".c", ".cpp", ".
 REFUSED = {
     "pointer_table.c": "a pointer to pointers: `float **`",
     "particles_mixed.c": "points to structures (double, int)",
-    "saxpy_main.cu": "has host code (`#include <cstdio>`)",
+    "saxpy_main.cu": "has host code (`#include <cstdlib>`)",
     "vector_reference.cpp": "a reference: `const std::vector<float> &`",
 }
 CHECKED_BY_DEFAULT = {"nbody_aos.c", "butterfly.c", "convolve.c", "namespaced.cpp", "template_axpy.cpp"}

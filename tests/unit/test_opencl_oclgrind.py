@@ -151,3 +151,24 @@ def test_the_lines_of_the_source_are_named() -> None:
     )
     assert first_finding(log) == "invalid write of 4 bytes in global memory: `b[i+1] = t[63-l];`"
     assert first_finding("") == ""
+
+
+def test_where_the_source_is_not_shown_the_line_is() -> None:
+    log = (
+        "Write-write data race at global memory address 0x2\n\n\tFirst entity:  Global(1,0,0)\n\t  store float\n"
+        "\tAt line 3 (column 16) of shift.cl:\n\t  (source not available)\n\n\tSecond entity: Global(0,0,0)\n"
+        "\tAt line 7 (column 16) of shift.cl:\n\t  (source not available)\n"
+    )
+    assert first_finding(log) == "write-write data race in global memory: shift.cl:3 and shift.cl:7"
+
+
+def test_a_finding_names_the_line_of_the_kernels_own_file() -> None:
+    evaluation = prepared(RACE)
+    (build,) = evaluation.build([request(RACE)])
+    try:
+        report = evaluation.set_baseline(build, request(RACE).resolved)
+    finally:
+        evaluation.close()
+    (warning,) = (w for w in report.notes["warnings"] if "data race" in w)
+    assert "shift.cl:6" in warning
+    assert "not available" not in warning

@@ -11,6 +11,7 @@ from tuner.core.errors import MachineError, SpecError
 from tuner.core.expressions import parse
 from tuner.core.types import Argument, ArgumentRole, Kernel, Resolved, Source, Status, Value, Variant
 from tuner.evaluators.host.toolchain import find_toolchain
+from tuner.evaluators.opencl.compiler import lacking_extension
 from tuner.evaluators.opencl.device import Device, choose
 from tuner.evaluators.opencl.flags import check_flags
 from tuner.evaluators.opencl.limits import Refusal, features, inspect
@@ -233,3 +234,11 @@ def test_a_devices_clock_is_held_against_others(
     found = believe(times, wall_s=wall, busy_s=busy, units=2)
     assert why in found
     assert bool(found) == bool(why)
+
+
+def test_an_error_about_what_an_extension_brings_names_it() -> None:
+    message = "error: k.cl:6:9: use of undeclared identifier 'sub_group_reduce_add'"
+    assert lacking_extension(message, ["cl_khr_fp64"]) == "; this device has no cl_khr_subgroups"
+    assert lacking_extension(message, ["cl_khr_subgroups"]) == ""
+    assert lacking_extension("error: use of type 'double' requires cl_khr_fp64", []).endswith("cl_khr_fp64")
+    assert lacking_extension("error: expected ';'", []) == ""

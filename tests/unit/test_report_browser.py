@@ -257,7 +257,7 @@ def test_what_only_some_runs_have(browser: Any, run: Path, tmp_path: Path) -> No
     with tab(browser) as opened:
         opened.open(target.as_uri())
         text = opened.text()
-        for words in ("simpler searches", "parameters", "1.100× to 1.300×", "every objective"):
+        for words in ("simpler searches", "parameters", "1.10× to 1.30×", "every objective"):
             assert words in text
         for words in ("On each problem", "n=67, m=3", "no. 2", "50.0%", "1.900× to 2.100×"):
             assert words in text
@@ -355,6 +355,60 @@ def test_long_names_and_passes_stay_inside(browser: Any, run: Path, tmp_path: Pa
             assert "option-3" not in opened.text()
             assert "15 more" in opened.text()
             assert "Same code with and without 1 pass" in opened.text()
+
+
+def test_short_names_leave_room_for_what_stands_beside_them(browser: Any, run: Path, tmp_path: Path) -> None:
+    """A card of a wide window shows all columns of what changed, and no value letter by letter."""
+    follower = Follower(run)
+    follower.update()
+    data = json.loads(json.dumps(collect(follower)))
+    changes = [
+        ("TILE_I", 64, 128),
+        ("vectors", "", "-mprefer-vector-width=512"),
+        ("passes", "", "licm,gvn<pre>"),
+    ]
+    data["answer"] |= {
+        "improved": True,
+        "changes": [dict(zip(("name", "from", "to"), change, strict=True)) for change in changes],
+    }
+    ratio = {"value": 1.001, "ci95": [0.9, 1.1]}
+    data["result"]["ablation"] = [
+        {"kind": "parameter", "name": "TILE_I", "ratio": ratio, "same_code": False, "value": 128, "back": 64}
+    ]
+    target = tmp_path / "short.html"
+    target.write_text(page_of(data))
+    with tab(browser) as opened:
+        opened.page.set_viewport_size({"width": 1400, "height": 900})
+        opened.open(target.as_uri())
+        table = opened.page.locator("[role=region]", has=opened.page.get_by_text("Setting", exact=True)).first
+        assert "Without it" in table.inner_text()
+        assert table.evaluate("box => box.scrollWidth - box.clientWidth") <= 0
+        tallest = table.evaluate(
+            "box => Math.max(...[...box.querySelectorAll('tr')].map(r => r.clientHeight))"
+        )
+        assert tallest < 120
+
+
+def test_a_difference_is_coloured_to_the_end_of_its_longest_line(browser: Any, report: str) -> None:
+    with tab(browser) as opened:
+        opened.page.set_viewport_size({"width": 420, "height": 900})
+        opened.open(report)
+        opened.show("tab-source")
+        narrow = opened.page.evaluate(
+            "[...document.querySelectorAll('.diff')]"
+            ".flatMap(d => [...d.children].map(s => d.scrollWidth - s.clientWidth))"
+        )
+        assert narrow
+        assert max(narrow) <= 30
+
+
+def test_tabs_without_anything_to_show_are_left_out(browser: Any, report: str) -> None:
+    """The tab Record names them."""
+    with tab(browser) as opened:
+        opened.open(report)
+        assert "tab-failures" not in opened.tabs()
+        opened.show("tab-record")
+        assert "failures" in opened.text().partition("Not part of this run: ")[2]
 
 
 def test_trials_are_sorted_filtered_and_taken_apart(browser: Any, failing: str) -> None:

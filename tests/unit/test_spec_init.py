@@ -244,3 +244,15 @@ def test_a_halo_around_every_dimension(tmp_path: Path) -> None:
         "    v[AT(z, y, x)] = u[AT(z + 1, y, x)] + u[AT(z, y - 1, x)]; }\n",
     )
     assert arguments(spec)["u"] == ("input", "float32", "[nz + 2, ny + 2, nx + 2]")
+
+
+def test_axes_of_a_work_item_find_their_sizes_whatever_their_order(tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(
+        "kernel void k(global const float *x, global float *y, int rows, int cols) {\n"
+        "    int c = get_global_id(0), r = get_global_id(1);\n"
+        "    if (c >= cols || r >= rows) return;\n"
+        "    y[r * cols + c] = x[r * cols + c];\n}\n"
+    )
+    data = yaml.safe_load(init_spec(tmp_path / "k.cl"))
+    assert data["launch"]["grid"] == ["ceil(cols / BLOCK_X)", "ceil(rows / BLOCK_Y)"]
+    assert [a["shape"] for a in data["arguments"][:2]] == [["rows", "cols"]] * 2

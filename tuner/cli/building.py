@@ -21,9 +21,11 @@ def ensure(
     output: Annotated[Path, typer.Option("-o", "--output", help="The object file.", show_default=False)],
     offline: Annotated[bool, typer.Option("--offline", help="Only take a winner that is recorded.")] = False,
     evaluations: Annotated[
-        int | None, typer.Option(min=1, help="Builds or runs that may be started.")
+        int | None, typer.Option(min=1, help="Builds or runs that may be started, in place of the spec's.")
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Active time, confirmation included.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Active time, confirmation included, in place of the spec's.")
+    ] = None,
     depfile: Annotated[
         Path | None, typer.Option("--depfile", help="Write what it depends on, for make and Ninja.")
     ] = None,

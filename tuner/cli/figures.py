@@ -23,10 +23,12 @@ class Figures:
 
     Args:
         limit_s: what a call of the kernel as given may take.
+        role: what the run is for, beside the kernel's name; empty for the one that was asked for.
     """
 
-    def __init__(self, limit_s: float = MeasurePolicy().limit_s) -> None:
+    def __init__(self, limit_s: float = MeasurePolicy().limit_s, role: str = "") -> None:
         self._limit_s = limit_s
+        self._role = role
         self._begun_s = time.monotonic()
         self.name = ""
         self.backend = ""
@@ -55,6 +57,7 @@ class Figures:
         self.lanes: set[int] = set()
         self.lanes_lost = self.lanes_seen = 0
         self.lost_because = ""
+        self._before = self.phase
         self._settings: Mapping[str, Any] = {}
 
     def take(self, kind: str, body: Mapping[str, Any]) -> None:
@@ -69,13 +72,14 @@ class Figures:
             step(body)
 
     def _on_start(self, body: Mapping[str, Any]) -> None:
-        self.name, self.backend = body["name"], body["backend"]
+        self.name, self.backend = body["name"] + (f" ({self._role})" if self._role else ""), body["backend"]
         self.device = str(body["environment"]["backend"].get("device", ""))
         self._settings = body["settings"]
         self.evaluations_limit = self._settings["evaluations"]
         self.minutes = self._settings["minutes"]
         self.workers = self._settings["batch"]
         self.in_flight = {0: "compiling"}
+        self._begun_s = time.monotonic()
 
     def _on_ask(self, body: Mapping[str, Any]) -> None:
         if self.phase != "taking the winner apart":
@@ -119,6 +123,7 @@ class Figures:
     def _on_resume(self, body: Mapping[str, Any]) -> None:
         # A driver that ended let go of its devices: none of them was lost.
         self.lanes = set()
+        self.phase = self._before if self.phase == "interrupted" else self.phase
 
     def _on_variant(self, body: Mapping[str, Any]) -> None:
         self.variants += body["purpose"] == "propose" and body["made"] is not None
@@ -162,7 +167,7 @@ class Figures:
             self.claimed = (value, low, high)
 
     def _on_interrupt(self, body: Mapping[str, Any]) -> None:
-        self.phase = "interrupted"
+        self._before, self.phase = self.phase, "interrupted"
 
     def _on_end(self, body: Mapping[str, Any]) -> None:
         self.phase = "done"

@@ -25,7 +25,7 @@ RUNS = Path("tuner-runs")
 
 app = typer.Typer(
     name="tuner",
-    help="Tunes kernels over parameters, flags and compiler passes, with results that can be audited.",
+    help="Tunes kernels over source, parameters, flags and compiler passes, with results that can be audited.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -41,21 +41,34 @@ Out = Annotated[Path, typer.Option("--out", help="Folder for run records.")]
 def tune(
     specs: Specs,
     evaluations: Annotated[
-        int | None, typer.Option(min=1, help="Builds or runs that may be started.")
+        int | None, typer.Option(min=1, help="Builds or runs that may be started, in place of the spec's.")
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Active time, confirmation included.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of every random stream.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="A searcher by name.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Active time, confirmation included, in place of the spec's.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of every random stream, in place of the spec's.")] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            help="A searcher by name, in place of the spec's: auto, surrogate, evolution, random, ..."
+        ),
+    ] = None,
     llm: Annotated[
         str | None, typer.Option("--llm", help="A model to ask for variants, off, or cassette:RUN.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Compile workers.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Compile workers; else one for each core.")
+    ] = None,
     require_sandbox: Annotated[
         bool, typer.Option("--require-sandbox", help="Refuse to run where a protection is missing.")
     ] = False,
     out: Out = RUNS,
-    go_on: Annotated[bool, typer.Option("--resume", help="Go on with the newest unfinished run.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Resume in another environment.")] = False,
+    go_on: Annotated[
+        bool, typer.Option("--resume", help="Go on with the newest unfinished run of the spec in --out.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --resume: in another environment too.")
+    ] = False,
     warm_start: Annotated[
         list[Path] | None,
         typer.Option(

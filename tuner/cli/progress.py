@@ -49,23 +49,24 @@ STYLES = {
 LIMIT_S = MeasurePolicy().limit_s
 
 
-def progress(limit_s: float = LIMIT_S) -> LiveProgress | PlainProgress:
+def progress(limit_s: float = LIMIT_S, role: str = "") -> LiveProgress | PlainProgress:
     """What stderr can show: a panel needs a terminal that can move its cursor.
 
     Args:
         limit_s: what a call of the kernel as given may take.
+        role: what the run is for, where it is not the one that was asked for.
     """
     console = Console(stderr=True)
     if console.is_terminal and not console.is_dumb_terminal:
-        return LiveProgress(console, limit_s=limit_s)
-    return PlainProgress(limit_s=limit_s)
+        return LiveProgress(console, limit_s=limit_s, role=role)
+    return PlainProgress(limit_s=limit_s, role=role)
 
 
 class LiveProgress:
     """A panel that redraws itself on a terminal, at any width it is given, and goes away when the run is over."""
 
-    def __init__(self, console: Console | None = None, *, limit_s: float = LIMIT_S) -> None:
-        self._figures = Figures(limit_s)
+    def __init__(self, console: Console | None = None, *, limit_s: float = LIMIT_S, role: str = "") -> None:
+        self._figures = Figures(limit_s, role)
         self._heartbeat: Heartbeat | None = None
         # Held while one of the two threads draws; the handler of a signal may come to the one that has it.
         self._lock = threading.RLock()
@@ -169,13 +170,14 @@ def _cuts_lines() -> bool:
 class PlainProgress:
     """A line now and then, where stderr is not a terminal."""
 
-    def __init__(self, *, limit_s: float = LIMIT_S) -> None:
-        self._figures = Figures(limit_s)
+    def __init__(self, *, limit_s: float = LIMIT_S, role: str = "") -> None:
+        self._figures = Figures(limit_s, role)
         self._printed_s = time.monotonic()
         self._said = False
         self._heartbeat: Heartbeat | None = None
 
     def __enter__(self) -> PlainProgress:
+        self._printed_s = time.monotonic()
         self._heartbeat = Heartbeat(self._beat, FIRST_S / 10).__enter__()
         return self
 

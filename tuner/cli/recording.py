@@ -29,6 +29,8 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout an
 
 _NAME_SHOWN = 64
 _COMMAND = "tuner.command"
+AFTER = "-- COMMAND..."
+"""What follows the arguments of commands that run an application."""
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -51,7 +53,7 @@ class _BeforeCommand(TyperCommand):
 
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Shows where the application's words go."""
-        return [*super().collect_usage_pieces(ctx), "-- COMMAND..."]
+        return [*super().collect_usage_pieces(ctx), AFTER]
 
 
 def _parted(ctx: typer.Context, runs: list[Path]) -> tuple[list[Path], list[str]]:
@@ -63,18 +65,26 @@ def _parted(ctx: typer.Context, runs: list[Path]) -> tuple[list[Path], list[str]
 
 def record(
     words: Annotated[
-        list[str], typer.Argument(help="[SPEC] -- COMMAND…", metavar="[SPEC] -- COMMAND…", show_default=False)
+        list[str],
+        typer.Argument(
+            help="The application with its arguments; before it a spec of one kernel, without --list and --kernel.",
+            metavar="[SPEC] -- COMMAND…",
+            show_default=False,
+        ),
     ],
     only_list: Annotated[bool, typer.Option("--list", help="List what the command launches.")] = False,
     kernel: Annotated[
         list[str] | None,
-        typer.Option("--kernel", help="Record it, and write a spec for it; may be given several times."),
+        typer.Option(
+            "--kernel", help="Record this kernel, and write a spec for it; may be given several times."
+        ),
     ] = None,
     instances: Annotated[
         int, typer.Option(min=1, max=1000, help="The most launches of a kernel to keep.")
     ] = 2,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="With --kernel: folder to write to.")
+        Path | None,
+        typer.Option("-o", "--output", help="With --kernel: folder to write to; else the kernel's name."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -121,7 +131,9 @@ def apply(ctx: typer.Context, runs: Runs) -> None:
 def ab(
     ctx: typer.Context,
     runs: Runs,
-    pairs: Annotated[int, typer.Option(min=1, help="Runs of each way.")] = 10,
+    pairs: Annotated[
+        int, typer.Option(min=4, help="How often the application runs each way, 4 at least.")
+    ] = 10,
     as_json: Json = False,
 ) -> None:
     """Run an application as it is and with runs' winners, interleaved; say what it gains as a whole."""

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from tuner.cli.main import app
+from tuner.cli.recording import AFTER
 
 __all__ = ["reference"]
 
@@ -34,9 +35,12 @@ def reference() -> str:
         if command is None or command.hidden:
             continue
         lines = [f"\n## tuner {name}\n", " ".join((command.help or "").split("\f")[0].split()), ""]
-        lines += ["| | when left out | meaning |", "|---|---|---|"]
-        lines += [_row(p) for p in command.params if not getattr(p, "hidden", False) and p.name != "help"]
-        sections.append("\n".join(lines) + "\n")
+        rows = [_row(p) for p in command.params if not getattr(p, "hidden", False) and p.name != "help"]
+        if AFTER in command.collect_usage_pieces(context):
+            rows.insert(1, f"| `{AFTER}` | must be given | The application with its arguments. |")
+        if rows:
+            lines += ["| | when left out | meaning |", "|---|---|---|", *rows, ""]
+        sections.append("\n".join(lines))
     return _HEAD + "".join(sections)
 
 

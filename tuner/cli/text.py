@@ -73,7 +73,7 @@ def print_result(result: Result) -> None:
     for rival in summary.rivals:
         value, (low, high) = rival["speedup"]["value"], rival["speedup"]["ci95"]
         print(
-            f"  baseline   {rival['name']}, same budget: {value:.2f}x [{low:.2f}, {high:.2f}] ({rival['claim']})"
+            f"  simpler    {rival['name']}, same budget: {value:.2f}x [{low:.2f}, {high:.2f}] ({rival['claim']})"
         )
     if outcome.far and outcome.device:
         print(f"  device     {outcome.device}")
@@ -214,7 +214,9 @@ def _print_edits(result: Result) -> None:
     taken = f"; {lineage.left_out} that did not pay were left out" if lineage.left_out else ""
     nothing = (None,) * len(lineage.edits)
     worth = zip(lineage.edits, lineage.gains or nothing, lineage.intervals or nothing, strict=True)
-    ops = ", ".join(f"{_edit(e)}{_worth(g, i)}" for e, g, i in worth)
+    # With what each is worth one line would be too long to be read.
+    apart = ", " if not any(lineage.gains) else f",\n{'':13}"
+    ops = apart.join(f"{_edit(e)}{_worth(g, i)}" for e, g, i in worth)
     print(f"  source     variant {lineage.variant}: {ops}{taken}")
 
 
@@ -224,7 +226,8 @@ def _worth(gain: float | None, interval: tuple[float, float] | None) -> str:
         return ""
     if math.isinf(gain):
         return " (needed)"
-    return f" ({gain:.2f}x)" if interval is None else f" ({gain:.2f}x [{interval[0]:.2f}, {interval[1]:.2f}])"
+    within = "" if interval is None else f" [{interval[0]:.2f}, {interval[1]:.2f}]"
+    return f" (without it {gain:.2f} times as long{within})"
 
 
 def _edit(edit: Mapping[str, Any]) -> str:
@@ -321,6 +324,6 @@ def print_doctor(findings: Sequence[Finding]) -> None:
     """One line for each part: what there is, what is missing, what to do."""
     for finding in findings:
         mark = "ok" if finding.ok else "--"
-        print(f"{mark}  {finding.part:14} {finding.text}")
+        print(f"{mark}  {finding.part:16} {finding.text}")
         if finding.cure:
-            print(f"    {'':14} {finding.cure}")
+            print(f"    {'':16} {finding.cure}")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tuner.api import Result, tune_spec, tune_together
+from tuner.api import Display, Result, tune_spec, tune_together
 from tuner.cli import text
 from tuner.cli.progress import progress
 from tuner.driver.earlier import with_earlier
@@ -62,7 +62,9 @@ def tune_all(
         for spec in specs
         for fleet in fleets(spec, executor, ray_address)
     ):
-        display = progress(member.spec.task.measure.limit_s)
+        display, watch = _displays(member.spec)
+        if baselines and not member.spec.evolves:
+            print("note: --baselines: the source stays as it is, so no search is simpler", file=sys.stderr)
         result = tune_spec(
             member.spec,
             member.options,
@@ -73,6 +75,7 @@ def tune_all(
             interruption=interruption,
             display=display,
             baselines=baselines,
+            watch=watch,
             executor=member.executor,
         )
         results.append(result)
@@ -109,6 +112,16 @@ def _sources(given: Sequence[Path], spec: LoadedSpec, out: Path, *, aloud: bool)
         named = ", ".join(map(str, paths)) or f"nothing: no earlier run of {spec.name} in {out}"
         print(f"note: warm start from {named}", file=sys.stderr)
     return read_sources(paths)
+
+
+def _displays(spec: LoadedSpec) -> tuple[Display, Callable[[str], Display]]:
+    """What shows a run, and each simpler search before it."""
+    limit_s = spec.task.measure.limit_s
+
+    def watch(name: str) -> Display:
+        return progress(limit_s, f"to compare with: {name}")
+
+    return progress(limit_s), watch
 
 
 def _say(spec: LoadedSpec, result: Result, *, quiet: bool) -> None:

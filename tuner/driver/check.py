@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.errors import SpecError
-from tuner.core.protocols import Backend, Evaluation
+from tuner.core.protocols import Backend, BaselineReport, Evaluation
 from tuner.core.types import BASELINE, BuildRequest, Resolved, Status
 from tuner.driver.faults import FaultReport, plant_faults
 from tuner.driver.state.bounds import disproves, light_of
@@ -43,12 +43,16 @@ class CheckReport:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON for ``--json``."""
+        facts: dict[str, str] = {}
+        for name, text in self.lines:
+            # A part may have several lines: that the baseline builds, and that it does not verify.
+            facts[name] = f"{facts[name]}; {text}" if name in facts else text
         return {
             "schema_version": 1,
             "kernel": self.name,
             "ok": self.ok,
             "space": {"valid": self.count, "product": self.product},
-            "facts": dict(self.lines),
+            "facts": facts,
             "faults": None if self.faults is None else self.faults.to_json(),
             "warnings": self.warnings,
         }
@@ -82,7 +86,10 @@ def check_spec(
         functions = read_program(spec.task.kernel, launch=spec.task.launch).functions
         labels = ", ".join(functions) or "none of its functions"
         report.lines.append(("source", f"may change: {labels}; by {_proposers(spec)}"))
-    environment = backend.environment(spec.task.target)
+    try:
+        environment = backend.environment(spec.task.target)
+    except SpecError as error:
+        raise error.at(read_yaml(spec.text, spec.path).place(("target",))) from None
     report.lines.append(("device", str(environment.get("device", ""))))
     evaluation = backend.prepare(spec.task_with(seed=spec.search.seed), workers=1)
     try:
@@ -149,6 +156,7 @@ def _check_baseline(
         if verdict.status is not Status.OK:
             return _fail(report, f"does not verify ({verdict.status}): {verdict.message}")
         report.lines.append(("verifies", f"in {verdict.wall_s * 1e3:.1f} ms{_one_size(spec)}"))
+        _describe_baseline(report, baseline)
         if not evaluation.times:
             report.lines.append(
                 ("time", f"not measured: the {spec.task.backend} backend has no device in reach")
@@ -203,6 +211,23 @@ def _one_size(spec: LoadedSpec) -> str:
         return ""
     named = ", ".join(f"{k}={v}" for k, v in sizes.items())
     return f", at {named} only; what is wrong at other sizes passes: give some in verify.problems"
+
+
+def _describe_baseline(report: CheckReport, baseline: BaselineReport) -> None:
+    """Which sizes were looked at where not all can be, and what the kernel leaves alone: its guards may be wrong."""
+    notes = baseline.notes
+    if notes.get("emulated"):
+        sizes = dict.fromkeys(_size_of(name) for name in notes["emulated"])
+        report.lines.append(("emulated", "; ".join(sizes)))
+        left_out = {_size_of(name): reason for name, reason in notes["dropped"].items()}
+        report.lines += [("left out", f"{size}: {reason}") for size, reason in left_out.items()]
+    for name in notes.get("partly_written", []):
+        report.lines.append(("unwritten", f"the kernel leaves elements of {name} alone; so must candidates"))
+
+
+def _size_of(workload: str) -> str:
+    """``n=67`` of ``n=67, extreme``; the whole where it names no size."""
+    return workload.partition(", ")[0]
 
 
 def _describe_light(

@@ -49,7 +49,7 @@ def ensure(
             if offline:
                 raise UsageError(
                     f"{out} is not tuned for this source, toolchain and processor",
-                    "tune it once with offline=False",
+                    "tune it once without offline",
                 )
             _tune(spec, record, options, key, backend)
         with RunRecord.read(record) as opened:

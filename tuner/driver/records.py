@@ -48,13 +48,13 @@ def create(place: Path | Callable[[], Path]) -> RunRecord:
 
 
 def find_unfinished(folder: Path, spec: LoadedSpec) -> Path:
-    """The newest record in the folder that holds an unfinished run of this spec.
+    """The newest record in the folder that holds an unfinished run of this spec; simpler searches are none.
 
     Raises:
         UsageError: there is none.
     """
     paths = sorted(folder.glob(f"{spec.name}-*{SUFFIX}"), key=lambda p: p.stat().st_mtime, reverse=True)
-    for path in paths:
+    for path in (p for p in paths if p.stem.removeprefix(f"{spec.name}-").isdigit()):
         with RunRecord.read(path) as record:
             start = next(iter(record.events()), None)
             ended = next(record.events(kind="end"), None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.canonical import digest
@@ -84,27 +83,26 @@ def altered(options: Options, rival: Rival) -> Options:
 def run_rivals(
     spec: LoadedSpec,
     options: Options,
-    place: Callable[[str], Path],
-    run: Callable[[LoadedSpec, Path, Options], Outcome],
+    run: Callable[[str, Options], Outcome],
 ) -> tuple[str, ...]:
     """Runs every rival of a spec that evolves the source.
 
     Args:
         spec: of the main run.
         options: of the main run.
-        place: gives the record's path for a rival's name.
-        run: carries out a run.
+        run: carries out the run of a rival by its name.
 
     Returns:
         For each a text of JSON: its name, what it came to and how, its record's name and digest. Nothing for a spec
-        that does not evolve: the run itself is what it would be compared with. An interrupted rival ends the list.
+        that does not evolve: the run itself is what it would be compared with. An interrupted rival ends the list
+        and is not in it: it did not have the budget that it would be compared by.
     """
     found = []
     for name, rival in rivals_of(spec, options.llm).items():
-        outcome = run(spec, place(name), altered(options, rival))
-        found.append(json.dumps(_shown(name, outcome), sort_keys=True))
+        outcome = run(name, altered(options, rival))
         if outcome.interrupted:
             break
+        found.append(json.dumps(_shown(name, outcome), sort_keys=True))
     return tuple(found)
 
 

@@ -88,7 +88,10 @@ def _edit(edit: Mapping[str, Any]) -> str:
 def _plain(value: Any) -> str:
     if isinstance(value, list | tuple):
         return " ".join(_plain(v) for v in value)
-    return str(value.get("name", value)) if isinstance(value, Mapping) else str(value)
+    if isinstance(value, Mapping):
+        # A tunable is its name; what else there is are values by name.
+        return str(value.get("name") or " ".join(f"{name}={_plain(v)}" for name, v in value.items()))
+    return str(value)
 
 
 def _diff(before: Mapping[str, str], after: Mapping[str, str]) -> str:

@@ -1,129 +1,38 @@
 """Writes a first spec from a CUDA kernel's signature, read from the source's text.
 
-A kernel's tunables are macros that nothing defines yet, so no compiler could parse it: the text is read by its looks,
-and what is guessed says so in a comment. May not compile or run anything.
+What is guessed says so in a comment. May not compile or run anything.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from tuner.core.errors import UsageError
+from tuner.core.errors import SpecError, UsageError
+from tuner.core.expressions import parse
+from tuner.spec.cuda_kernels import NOISE, CudaKernel, Parameter, kernels_of
+from tuner.spec.device_shapes import array_extents, axis_sizes, one_block_each
 from tuner.spec.divisions import divided_by, initial_values
 from tuner.spec.init_device import LOOPED_ALONE, loops_over, reads_next
-from tuner.spec.init_template import namespaces
+from tuner.spec.macros import of_problem
 from tuner.spec.signature import first_value
-from tuner.spec.structures import structure
 from tuner.spec.yaml_places import closest
 
 __all__ = ["CudaKernel", "Parameter", "init_cuda", "kernels_of"]
 
-_NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
-_KERNEL = re.compile(
-    r"(?:template\s*<(?P<template>[^{};]*?)>\s*)?(?:extern\s+\w*\s*|static\s+|inline\s+)*__global__\s+"
-    r"(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(?P<name>\w+)\s*\("
-)
-_HOST = re.compile(
-    r"\bint\s+main\s*\(|<<<|#[ \t]*include[ \t]*<(?:iostream|cstdio|cstdlib|stdio\.h|stdlib\.h)>"
-)
-_QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict|struct)\b|[*&]")
-_DTYPES = {
-    "float": "float32",
-    "double": "float64",
-    "half": "float16",
-    "__half": "float16",
-    "bool": "bool",
-    "char": "int8",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "short": "int16",
-    "unsigned short": "uint16",
-    "int": "int32",
-    "unsigned": "uint32",
-    "unsigned int": "uint32",
-    "long": "int64",
-    "long long": "int64",
-    "long long int": "int64",
-    "unsigned long": "uint64",
-    "unsigned long long": "uint64",
-    "unsigned long long int": "uint64",
-    "size_t": "uint64",
-    **{f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}
-_VECTORS = re.compile(r"(float|double|int|uint|short|ushort|char|uchar)([1234])$")
-_ELEMENTS = {"uint": "unsigned int", "ushort": "unsigned short", "uchar": "unsigned char"}
+_HOST = re.compile(r"\bint\s+main\s*\(|<<<|#[ \t]*include[ \t]*<(?:iostream|cstdlib|stdlib\.h)>")
 _MACRO = re.compile(r"\b[A-Z][A-Z0-9_]{2,}\b")
 _KNOWN_MACROS = re.compile(r"(CUDA|NAN|INFINITY|INT|UINT|LLONG|FLT|DBL|M)_\w+|NAN|INFINITY|NULL|EOF")
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _DEFAULT = re.compile(
     r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)\s+#[ \t]*define[ \t]+\1[ \t]+(\d+)[ \t]*$", re.MULTILINE
 )
+_NUMBER = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d+)\)?[uU]?[ \t]*$", re.MULTILINE)
 _DECLARED = re.compile(r"\b(?:int|unsigned|bool|class|typename|struct|enum|auto|float|long|size_t)\s+(\w+)\b")
+_MOST = 1024
 _SIZES = {1: 1 << 22, 2: 2048, 3: 256}
 _ODD = (67, 129, 35, 41)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """One parameter of a kernel: ``dtype`` is empty for a type that no spec can describe by itself."""
-
-    name: str
-    text: str
-    dtype: str
-    pointer: bool
-    constant: bool
-    lanes: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CudaKernel:
-    """A ``__global__`` function: template parameters as written, parameters in order, the text of its body.
-
-    ``scope`` holds the namespaces that it is in.
-    """
-
-    name: str
-    template: tuple[str, ...]
-    parameters: tuple[Parameter, ...]
-    body: str
-    scope: tuple[str, ...] = ()
-
-
-def kernels_of(text: str, chosen: Sequence[str] = ()) -> list[CudaKernel]:
-    """All kernels that a source defines, in order; found by their looks.
-
-    Args:
-        text: the source.
-        chosen: what a template's parameters stand for; a type among them is ``float`` where it is not said.
-    """
-    plain = _NOISE.sub(lambda m: " " * len(m[0]), text)
-    found = []
-    for match in _KERNEL.finditer(plain):
-        close = _closing(plain, match.end() - 1, "()")
-        brace = plain.find("{", close)
-        if close < 0 or brace < 0 or plain[close + 1 : brace].strip():
-            continue
-        end = _closing(plain, brace, "{}")
-        template = tuple(p.strip() for p in (match["template"] or "").split(",") if p.strip())
-        types = {
-            p.split("=")[0].split()[-1]: chosen[i] if i < len(chosen) else "float"
-            for i, p in enumerate(template)
-            if p.startswith(("typename", "class"))
-        }
-        found.append(
-            CudaKernel(
-                name=match["name"],
-                template=template,
-                parameters=tuple(
-                    _parameter(p, i, types, plain) for i, p in enumerate(_split(plain[match.end() : close]))
-                ),
-                body=plain[brace : end + 1],
-                scope=tuple(namespaces(plain[: match.start()])),
-            )
-        )
-    return found
+_ODD_IN_SPACE = (37, 21, 11)
 
 
 def init_cuda(file: str, text: str, *, entry: str | None = None) -> str:
@@ -138,7 +47,7 @@ def init_cuda(file: str, text: str, *, entry: str | None = None) -> str:
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
     """
     kernel = _choose(file, kernels_of(text), entry)
-    host = _HOST.search(_NOISE.sub(" ", text))
+    host = _HOST.search(NOISE.sub(" ", text))
     if host is not None and "__CUDACC_RTC__" not in text:
         raise UsageError(
             f"{file} has host code (`{' '.join(host[0].split())}`), which the compiler of kernels alone does not take",
@@ -174,54 +83,6 @@ def _choose(file: str, kernels: Sequence[CudaKernel], entry: str | None) -> Cuda
     )
 
 
-def _closing(text: str, at: int, pair: str) -> int:
-    """Where the bracket at ``at`` is closed; -1 where it is not."""
-    depth = 0
-    for i in range(at, len(text)):
-        depth += {pair[0]: 1, pair[1]: -1}.get(text[i], 0)
-        if depth == 0:
-            return i
-    return -1
-
-
-def _split(text: str) -> list[str]:
-    """Parameters apart; commas inside brackets do not count."""
-    parts, depth, start = [], 0, 0
-    for i, letter in enumerate(text):
-        depth += {"(": 1, "<": 1, "[": 1, ")": -1, ">": -1, "]": -1}.get(letter, 0)
-        if letter == "," and depth == 0:
-            parts.append(text[start:i])
-            start = i + 1
-    return [p.strip() for p in [*parts, text[start:]] if p.strip() and p.strip() != "void"]
-
-
-def _parameter(text: str, position: int, types: Mapping[str, str], source: str) -> Parameter:
-    text = " ".join(text.split("=")[0].split())
-    array = re.search(r"\[[^\]]*\]$", text)
-    bare = text[: array.start()] if array else text
-    named = re.search(r"(\w+)\s*$", bare)
-    name = named[1] if named else f"argument{position + 1}"
-    before = bare[: named.start()] if named else bare
-    base = " ".join(_QUALIFIERS.sub(" ", before).split())
-    stars = before.count("*") + (1 if array else 0)
-    base = types.get(base, base)
-    vector = _VECTORS.match(base)
-    lanes = 1
-    if vector and stars == 1:
-        base, lanes = _ELEMENTS.get(vector[1], vector[1]), int(vector[2])
-    elif stars == 1 and base not in _DTYPES and (found := structure(base, source, "cuda")) is not None:
-        base, lanes = found.element, max(1, found.count)
-    dtype = _DTYPES.get(base, "") if stars <= 1 and "&" not in before else ""
-    return Parameter(
-        name=name,
-        text=text,
-        dtype=dtype,
-        pointer=stars == 1,
-        constant=bool(re.search(r"\bconst\b[^*]*\*|\bconst\b", before)) and stars == 1,
-        lanes=lanes,
-    )
-
-
 class _Writer:
     """Puts the YAML together."""
 
@@ -235,26 +96,68 @@ class _Writer:
         ]
         self._sizes = whole[:3]
         self._dimensions = 3 if "threadIdx.z" in kernel.body else 2 if "threadIdx.y" in kernel.body else 1
-        plain = _NOISE.sub(" ", text)
+        plain = NOISE.sub(" ", text)
         # `#ifndef NAME`, `#define NAME value`: a default that -DNAME=… replaces.
         self._defaults = dict(_DEFAULT.findall(plain))
         own = set(_DEFINED.findall(plain)) | set(_DECLARED.findall(plain))
         self._macros = [
             m
             for m in dict.fromkeys(_MACRO.findall(plain))
-            if (m in self._defaults or m not in own) and not _KNOWN_MACROS.fullmatch(m)
+            if (m in self._defaults or m not in own)
+            and not _KNOWN_MACROS.fullmatch(m)
+            and not (m in self._defaults and of_problem(m))
         ]
+        self._defaults = {m: v for m, v in self._defaults.items() if not of_problem(m)}
+        numbers = {name: int(value) for name, value in _NUMBER.findall(plain)}
+        self._fixed = {m: v for m, v in numbers.items() if m not in self._defaults}
+        self._shared = re.search(r"extern\s+__shared__", plain) is not None
+        self._axes = axis_sizes(kernel.body, self._sizes, self._grid_dimensions())
         self._template: dict[str, str] = {}
         for part in kernel.template:
             name = part.split("=")[0].split()[-1].lstrip(".")
             if not part.startswith(("typename", "class")):
                 # Not the parameter's own name: as a macro it would replace that in the source.
                 self._template[name] = f"ARG_{name.upper()}"
+        self._most = self._most_threads()
         self._block = self._block_names()
+
+    def _grid_dimensions(self) -> int:
+        used = [axis for axis in "xyz" if re.search(rf"\bblockIdx\s*\.\s*{axis}\b", self._kernel.body)]
+        return max(self._dimensions, "xyz".index(used[-1]) + 1 if used else 1)
+
+    def _most_threads(self) -> int:
+        """What the launch bounds allow, where they say it in numbers."""
+        try:
+            most = parse(self._kernel.bounds).evaluate(self._fixed) if self._kernel.bounds else _MOST
+        except (SpecError, KeyError):
+            return _MOST
+        return most if isinstance(most, int) and 0 < most <= _MOST else _MOST
+
+    def _written_block(self, axis: str) -> str | None:
+        """What stands for the block's size in `blockIdx.x * TILE + threadIdx.x`."""
+        number, thread = (self._called(name, axis.lower()) for name in ("blockIdx", "threadIdx"))
+        product = rf"(?:{number}\s*\*\s*(\w+)|(\w+)\s*\*\s*{number})"
+        alone = rf"{thread}(?!\s*[%/&>*])"
+        found = re.search(rf"{product}\s*\+\s*{alone}|{alone}\s*\+\s*{product}", self._kernel.body)
+        name: str = next((group for group in found.groups() if group), "") if found else ""
+        if name in self._fixed:
+            return str(self._fixed[name])
+        name = self._template.get(name, name)
+        return name if name in self._macros or name in self._template.values() else None
+
+    def _called(self, index: str, axis: str) -> str:
+        """A pattern for `threadIdx.x` and the variables that stand for it."""
+        itself = rf"\b{index}\s*\.\s*{axis}\b"
+        others = re.findall(rf"\b(\w+)\s*=\s*{itself}\s*[;,]", self._kernel.body)
+        return "(?:" + "|".join([itself, *(rf"\b{name}\b" for name in others)]) + ")"
 
     def _block_names(self) -> list[str]:
         chosen = []
         for axis in "XYZ"[: self._dimensions]:
+            written = self._written_block(axis)
+            if written is not None:
+                chosen.append(written)
+                continue
             pattern = rf"(BLOCK|THREADS|TILE|WG|BLOCK_SIZE|BLOCK_DIM)_?{axis}"
             template = list(self._template.items())
             # A template's own name for the block: its shared arrays are as large as that.
@@ -264,6 +167,10 @@ class _Writer:
                 alone = r"(BLOCK|THREADS)(_?SIZE|_?DIM)?"
                 fits = [macro for name, macro in template if re.fullmatch(alone, name, re.IGNORECASE)]
                 fits += [m for m in self._macros if re.fullmatch(alone, m)]
+            whole = self._kernel.bounds and not self._kernel.bounds.isdigit() and self._most < _MOST
+            if not fits and self._dimensions == 1 and whole:
+                # Launch bounds reckoned from the source's own macros: what the kernel counts on.
+                fits = [str(self._most)]
             chosen.append(fits[0] if fits else f"BLOCK_{axis}")
         return chosen
 
@@ -283,20 +190,32 @@ class _Writer:
         lines.append("arguments:                              # in call order")
         lines += [f"  - {self._argument(p)}" for p in self._kernel.parameters]
         lines += ["launch:                                 # check: as the kernel expects it"]
-        lines += [f"  grid: [{', '.join(self._grid(i) for i in range(self._dimensions))}]"]
+        lines += [f"  grid: [{', '.join(self._grid(i) for i in range(self._grid_dimensions()))}]"]
         lines += [f"  block: [{', '.join(self._block)}]"]
-        if re.search(r"extern\s+__shared__", self._kernel.body):
+        if self._shared:
             lines.append(f'  shared_bytes: "4 * {" * ".join(self._block)}"     # check')
-        lines += ["space:", "  parameters:"]
-        lines += [f"    {name}: {values}" for name, values in self._parameters().items()]
-        lines.append(f'  constraints: ["{" * ".join(self._block)} <= 1024"]')
-        lines.append('  # flags: {math: ["", "--use_fast_math"], registers: ["", "-maxrregcount=64"]}')
+        lines += self._space()
         lines += ["verify:", "  rtol: 1.0e-5", "  atol: 1.0e-6"]
         if self._sizes:
-            small = ", ".join(f"{n}: {_ODD[i % len(_ODD)]}" for i, n in enumerate(self._sizes))
+            odd = _ODD_IN_SPACE if self._dimensions == 3 else _ODD
+            small = ", ".join(f"{n}: {odd[i % len(odd)]}" for i, n in enumerate(self._sizes))
             lines.append(f"  problems: [{{{small}}}]  # check: odd sizes that must come out right too")
         lines += ["search:", "  budget: {evaluations: 200, minutes: 10}"]
         return "\n".join(lines) + "\n"
+
+    def _space(self) -> list[str]:
+        parameters = self._parameters()
+        if not parameters:
+            return [
+                "space:",
+                '  flags: {registers: ["", "-maxrregcount=64"]}  # -DNAME reaches no macro of this source',
+            ]
+        lines = ["space:", "  parameters:"]
+        lines += [f"    {name}: {values}" for name, values in parameters.items()]
+        if not all(size.isdigit() for size in self._block):
+            lines.append(f'  constraints: ["{" * ".join(self._block)} <= {self._most}"]')
+        lines.append('  # flags: {math: ["", "--use_fast_math"], registers: ["", "-maxrregcount=64"]}')
+        return lines
 
     def _entry(self) -> str:
         name = "::".join([*self._kernel.scope, self._kernel.name])
@@ -313,7 +232,8 @@ class _Writer:
             value = p.name if p.name in self._sizes else first_value(p.dtype)
             note = "" if p.name in self._sizes else "  # check: the value"
             return f"{{name: {p.name}, dtype: {p.dtype}, value: {value}}}{note}"
-        shape = ", ".join(self._extents()) or "1024"
+        own = array_extents(p.name, self._kernel.body, self._sizes)
+        shape = ", ".join(own or self._extents()) or "1024"
         if self._dimensions == 1 and reads_next(p.name, self._kernel.body):
             shape += " + 1"
         shape += f", {p.lanes}" if p.lanes > 1 else ""
@@ -330,6 +250,8 @@ class _Writer:
 
     def _extents(self) -> list[str]:
         """Sizes of an array's dimensions: as many as the blocks have, a single size for all of them."""
+        if len(self._axes) == self._dimensions > 1:
+            return self._axes[::-1]
         dimensions = min(self._dimensions, 2) if len(self._sizes) < 3 else self._dimensions
         return self._sizes[:dimensions] if len(self._sizes) > 1 else self._sizes * dimensions
 
@@ -344,14 +266,32 @@ class _Writer:
 
     def _grid(self, axis: int) -> str:
         # The first dimension of an array is the slowest, x is the fastest.
-        sizes = self._sizes[: self._dimensions][::-1] if self._dimensions > 1 else self._sizes[:1]
+        count = self._grid_dimensions()
+        sizes = self._axes or (self._sizes[:count][::-1] if count > 1 else self._sizes[:1])
         size = sizes[axis] if axis < len(sizes) else sizes[-1] if sizes else "1024"
-        return f'"ceil({size} / {self._block[axis]})"'
+        if one_block_each(self._kernel.body, "xyz"[axis]):
+            return size
+        return f'"ceil({size} / {self._covered(axis)})"'
+
+    def _covered(self, axis: int) -> str:
+        """The elements that a block covers: a macro that its number is multiplied with, else its threads."""
+        number = self._called("blockIdx", "xyz"[axis])
+        names: list[str] = re.findall(rf"{number}\s*\*\s*(\w+)", self._kernel.body)
+        for name in names:
+            if name in self._fixed:
+                return str(self._fixed[name])
+            name = self._template.get(name, name)
+            if name in self._macros or name in self._template.values():
+                return name
+        return self._block[axis] if axis < len(self._block) else "1"
 
     def _parameters(self) -> dict[str, str]:
         usual = {1: ["[128, 32, 64, 256, 512]"], 2: ["[16, 8, 32, 64]", "[16, 4, 8, 32]"]}
         values = usual.get(self._dimensions, ["[8, 16, 32]", "[8, 4, 16]", "[4, 1, 2, 8]"])
-        found = dict(zip(self._block, values, strict=True))
+        if self._dimensions == 1 and self._most < _MOST:
+            fitting = [n for n in (128, 32, 64, 256, 512) if n <= self._most] or [self._most]
+            values = [f"[{', '.join(map(str, fitting))}]"]
+        found = {name: text for name, text in zip(self._block, values, strict=True) if not name.isdigit()}
         for name, value in self._defaults.items():
             number = int(value)
             others = [n for n in (number // 2, number * 2, number * 4) if n] or [1]

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.spec.device_shapes import WORK_ITEMS, axis_sizes
 from tuner.spec.divisions import divided_by, initial_values
 from tuner.spec.macros import macros_of, of_problem, spread
 from tuner.spec.signature import CType, Function, first_value, floating_scalars
@@ -104,6 +105,8 @@ def _guess(function: Function, text: str, missing: Sequence[str]) -> _Guess:
     axes = 1 + max([int(a) for a in (*_GLOBAL_AXIS.findall(body), *_LOCAL_AXIS.findall(body))], default=0)
     whole = [n for n, t in function.parameters if _is_whole(t)]
     sizes = tuple([n for n in whole if _SIZE.match(n)] or whole[:1])
+    along = axis_sizes(body, sizes, axes, WORK_ITEMS) if axes > 1 else []
+    sizes = tuple(dict.fromkeys((*along, *sizes)))
     known = macros_of(text)
     guarded = {n: v for n, v in known.guarded.items() if not of_problem(n)}
     macros = {**guarded, **dict.fromkeys(missing, MISSING_BLOCK)}

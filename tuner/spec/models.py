@@ -51,6 +51,7 @@ __all__ = [
     "SpecModel",
     "VerifyModel",
     "schema",
+    "titled",
 ]
 
 Language = Literal["c", "c++", "opencl", "spirv", "cuda", "recorded"]
@@ -180,6 +181,7 @@ class SpaceModel(_Model):
     flags: dict[Name, Annotated[list[str], Field(min_length=1)]] = {}
     """Groups of compiler flags of which one choice is taken; the first is the baseline's."""
     passes: Annotated[PassesModel, BeforeValidator(read_passes), WithJsonSchema(PASSES_SCHEMA)] | None = None
+    """Orders of the compiler's passes; searched when left out, where the backend has them."""
     source: SourceModel = SourceModel()
 
 
@@ -382,8 +384,12 @@ def schema() -> dict[str, Any]:
     """The JSON Schema of a spec (draft 2020-12): one kernel, or a list `kernels` with common keys beside it."""
     one = SpecModel.model_json_schema()
     definitions = one.pop("$defs", {})
-    for name, described in _attribute_docstrings().items():
-        keys = (one if name == SpecModel.__name__ else definitions.get(name, {})).get("properties", {})
+    texts = _attribute_docstrings()
+    # Mappings that have a short form stand where they are used, by their title.
+    written = {f"{title}Model": part for title, part in titled({**definitions, "": one}).items()}
+    for name, described in texts.items():
+        model = one if name == SpecModel.__name__ else definitions.get(name) or written.get(name, {})
+        keys = model.get("properties", {})
         for key in described.keys() & keys.keys():
             keys[key].setdefault("description", described[key])
     one.pop("title", None)
@@ -405,6 +411,21 @@ def schema() -> dict[str, Any]:
         "anyOf": [{"$ref": "#/$defs/Kernel"}, several],
         "$defs": {**definitions, "Kernel": one, "Entry": {**one, "required": []}},
     }
+
+
+def titled(value: Any) -> dict[str, dict[str, Any]]:
+    """The mappings with a title of their own inside a schema, by title, outermost first."""
+    found: dict[str, dict[str, Any]] = {}
+    if isinstance(value, dict):
+        title = value.get("title", "")
+        if value.get("type") == "object" and "properties" in value and title and not title.endswith("Model"):
+            found[title] = value
+        for part in value.values():
+            found |= titled(part)
+    elif isinstance(value, list):
+        for part in value:
+            found |= titled(part)
+    return found
 
 
 def _attribute_docstrings() -> dict[str, dict[str, str]]:

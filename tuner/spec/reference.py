@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tuner.spec.models import schema
+from tuner.spec.models import schema, titled
 
 __all__ = ["reference"]
 
@@ -16,8 +16,9 @@ _HEAD = """\
 # Spec reference
 
 Made from the models by `python -m tuner.spec.reference`; do not edit. `tuner schema` prints the same as JSON Schema.
-Expressions know sizes, parameters, numbers,
-`+ - * / // % **`, comparisons, `and or not`, `min max ceil floor log2 abs`.
+Expressions know sizes, parameters, numbers, `+ - * / // % **`, comparisons, `and or not`, and
+`min max ceil floor log2 abs`. A file with several kernels has a list `kernels` of such specs; keys beside the list
+hold for each that does not give them itself.
 """
 _PLAIN = {
     "integer": "whole number",
@@ -31,6 +32,7 @@ _PLAIN = {
 def reference() -> str:
     """One table for each part of a spec, the outermost first."""
     definitions: dict[str, Any] = schema()["$defs"]
+    definitions = {**titled(definitions), **definitions}
     order, waiting = [], ["Kernel"]
     while waiting:
         name = waiting.pop(0)
@@ -74,8 +76,11 @@ def _kind(value: Mapping[str, Any]) -> str:
     if "$ref" in value:
         title = _title(str(value["$ref"]).rpartition("/")[2])
         return f"[{title}](#{title.lower().replace(' ', '-')})"
+    if value.get("title") and value.get("type") == "object" and "properties" in value:
+        title = _title(value["title"])
+        return f"[{title}](#{title.lower()})"
     if "enum" in value:
-        return ", ".join(f"`{item}`" for item in value["enum"])
+        return ", ".join(f"`{str(i).lower() if isinstance(i, bool) else i}`" for i in value["enum"])
     if "const" in value:
         return f"`{value['const']}`"
     for several in ("anyOf", "oneOf"):
@@ -98,6 +103,7 @@ def _kind(value: Mapping[str, Any]) -> str:
 def _referred(value: Any) -> list[str]:
     if isinstance(value, dict):
         found = [str(value["$ref"]).rpartition("/")[2]] if "$ref" in value else []
+        found += [value["title"]] if value.get("title") in titled(value) else []
         return found + [name for part in value.values() for name in _referred(part)]
     if isinstance(value, list):
         return [name for part in value for name in _referred(part)]

@@ -89,17 +89,20 @@ INITIAL_SCHEMA: dict[str, Any] = {
     "anyOf": [
         {"enum": ["normal", "uniform", "permutation", "zeros"]},
         {
+            "title": "Init",
+            "description": "Exactly one of these keys.",
             "type": "object",
             "minProperties": 1,
             "maxProperties": 1,
             "additionalProperties": False,
             "properties": {
-                "uniform": {"description": "[low, high]", **_INIT_NUMBERS},
-                "normal": {"description": "[mean, deviation]", **_INIT_NUMBERS},
-                "randint": {"description": "Whole numbers [low, high), high excluded", **_INIT_NUMBERS},
-                "constant": {"description": "The same value everywhere", **ARITHMETIC},
+                "uniform": {"description": "`[low, high]`.", **_INIT_NUMBERS},
+                "normal": {"description": "`[mean, deviation]`.", **_INIT_NUMBERS},
+                "randint": {"description": "`[low, high]`: whole numbers, `high` excluded.", **_INIT_NUMBERS},
+                "constant": {"description": "The same value everywhere.", **ARITHMETIC},
                 "csr": {
-                    "description": "One part of a random sparse matrix in compressed rows",
+                    "title": "Csr",
+                    "description": "One part of a random sparse matrix in compressed rows.",
                     "type": "object",
                     "additionalProperties": False,
                     "required": ["rows", "columns", "nonzeros", "part"],
@@ -107,17 +110,20 @@ INITIAL_SCHEMA: dict[str, Any] = {
                         "rows": ARITHMETIC,
                         "columns": ARITHMETIC,
                         "nonzeros": ARITHMETIC,
-                        "part": {"enum": ["row_pointers", "columns"]},
+                        "part": {
+                            "description": "Which of the two arrays this is; both are of one matrix.",
+                            "enum": ["row_pointers", "columns"],
+                        },
                         "skew": {
-                            "description": "Exponent of the row lengths' power law; 0: even",
+                            "description": "Exponent of the row lengths' power law; 0: even.",
                             **ARITHMETIC,
                         },
-                        "matrix": {"description": "Name, where there are several", "type": "string"},
+                        "matrix": {"description": "Name, where there are several.", "type": "string"},
                     },
                 },
-                "file": {"description": "A .npy or raw .bin file beside the spec", "type": "string"},
+                "file": {"description": "A .npy or raw .bin file beside the spec.", "type": "string"},
                 "python": {
-                    "description": "file.py:function, called with the sizes by name",
+                    "description": "`file.py:function`: called with the sizes and `seed` by name; gives an array.",
                     "type": "string",
                 },
             },
@@ -187,6 +193,8 @@ PARAMETER_SCHEMA = {
     "anyOf": [
         {"type": "array", "minItems": 1, "items": {"type": ["integer", "number", "string", "boolean"]}},
         {
+            "title": "Parameter",
+            "description": "A tunable as a mapping: `values`, or the whole numbers from `low` to `high`.",
             "type": "object",
             "additionalProperties": False,
             "properties": {
@@ -217,6 +225,8 @@ PASSES_SCHEMA = {
     "anyOf": [
         {"enum": ["off", False]},
         {
+            "title": "Passes",
+            "description": "Pipelines around a base.",
             "type": "object",
             "additionalProperties": False,
             "properties": {
@@ -242,10 +252,20 @@ REFERENCE_SCHEMA = {
     "anyOf": [
         {"enum": ["original", "recording"]},
         {
+            "title": "Reference",
+            "description": "A function of the user's own.",
             "type": "object",
             "additionalProperties": False,
             "required": ["python"],
-            "properties": {"python": {"type": "string", "examples": ["reference.py:softmax"]}},
+            "properties": {
+                "python": {
+                    "description": "`file.py:function` beside the spec: called with those arguments and sizes that it "
+                    "names, floating arrays as float64; returns a dict of the outputs by name, and `return` for what "
+                    "the kernel returns.",
+                    "type": "string",
+                    "examples": ["reference.py:softmax"],
+                }
+            },
         },
     ],
 }

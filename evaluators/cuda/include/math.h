@@ -1,2 +1,3 @@
-/* Everything is in tuner_device.h, which stands in front of every source. */
+/* The functions are in tuner_device.h, which stands in front of every source. */
 #pragma once
+#include "nvrtc/math.h"

@@ -48,6 +48,12 @@ EMU_ATOMIC(atomicDec, unsigned int, old == 0 || old > value ? value : old - 1)
     static __device__ __forceinline__ T atomicCAS(T *at, T compare, T value) {                                    \
         emu_atomic(at, sizeof(T));                                                                                \
         return emu_atomicCAS(at, compare, value);                                                                 \
+    }                                                                                                             \
+    static __device__ __forceinline__ T atomicCAS_block(T *at, T compare, T value) {                              \
+        return atomicCAS(at, compare, value);                                                                     \
+    }                                                                                                             \
+    static __device__ __forceinline__ T atomicCAS_system(T *at, T compare, T value) {                             \
+        return atomicCAS(at, compare, value);                                                                     \
     }
 EMU_ATOMIC_CAS(int)
 EMU_ATOMIC_CAS(unsigned int)

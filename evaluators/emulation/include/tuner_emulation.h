@@ -37,4 +37,5 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 #include "tuner_sync.h"
 #include "tuner_atomics.h"
 #include "tuner_math.h"
+#include "tuner_more_math.h"
 #include "tuner_launch.h"

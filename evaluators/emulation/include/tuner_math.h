@@ -157,11 +157,6 @@ EMU_INLINE float __int_as_float(int x) { return emu_bits<float>(x); }
 EMU_INLINE float __uint_as_float(unsigned x) { return emu_bits<float>(x); }
 EMU_INLINE long long __double_as_longlong(double x) { return emu_bits<long long>(x); }
 EMU_INLINE double __longlong_as_double(long long x) { return emu_bits<double>(x); }
-EMU_INLINE int __float2int_rn(float x) { return (int)__builtin_rintf(x); }
-EMU_INLINE int __float2int_rz(float x) { return (int)x; }
-EMU_INLINE int __float2int_rd(float x) { return (int)__builtin_floorf(x); }
-EMU_INLINE int __float2int_ru(float x) { return (int)__builtin_ceilf(x); }
-EMU_INLINE unsigned __float2uint_rn(float x) { return (unsigned)__builtin_rintf(x); }
 EMU_INLINE float __int2float_rn(int x) { return (float)x; }
 EMU_INLINE float __uint2float_rn(unsigned x) { return (float)x; }
 EMU_INLINE float __double2float_rn(double x) { return (float)x; }

@@ -73,6 +73,12 @@ template <class T> EMU_CONVERGENT static __device__ __forceinline__ unsigned __m
         }
     return found;
 }
+template <class T>
+EMU_CONVERGENT static __device__ __forceinline__ unsigned __match_all_sync(unsigned mask, T v, int *all) {
+    unsigned same = __match_any_sync(mask, v);
+    *all = same == mask;
+    return *all ? mask : 0;
+}
 #define EMU_REDUCE(name, expression)                                                                              \
     template <class T> EMU_CONVERGENT static __device__ __forceinline__ T name(unsigned mask, T v) {              \
         T a = v;                                                                                                  \

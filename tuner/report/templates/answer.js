@@ -74,7 +74,7 @@ const sureCard = (data) => {
   else if (a.claim === "not_confirmed" && data.ended) lines.push("A claim needs four processes of each side that work, so no gain is claimed.");
   const less = a.improved && data.result.simplest;
   if (less) lines.push(`Trial ${less.trial} looked as fast or faster when the best was chosen (the best took ${less.ratio.toFixed(3)} times as long) and could not be told apart from it; it changes ${less.changes.fastest} settings, passes and edits, the best ${less.changes.best}.`);
-  const expected = { baseline: "the baseline's", float64: "those of the kernel in float64", recording: "what the application computed" };
+  const expected = { baseline: "the baseline's", float64: "those of the kernel in float64", recording: "what the application computed", python: "those of the Python reference" };
   if (a.reference && ran) lines.push(`Outputs were compared with ${expected[a.reference] || `the ${a.reference} reference`} on ${count(a.workloads.length, "workload")}${a.reference === "recording" ? "" : ", hidden sizes and odd values among them"}.`);
   else if (a.reference) lines.push("Nothing ran here: the times were recorded elsewhere, and whoever recorded them compared the outputs.");
   if (data.ended && data.variants && data.variants.rows.length > 1 && !baselinesOf(data).length) lines.push("Whether a simpler search would have done as well was not asked: tune --baselines gives simpler ones the same budget each.");
@@ -132,7 +132,7 @@ const baselinesOf = (data) => data.result.baselines || [];
 const baselinesCard = (data) => {
   const rows = baselinesOf(data);
   if (!rows.length) return null;
-  const row = (name, claim, speed, trials, wall) => [name, claim === "improved" ? factor(speed[0]) : said(claim), claim === "improved" ? `${factor(speed[1])} to ${factor(speed[2])}` : "–", trials, span(wall)];
+  const row = (name, claim, speed, trials, wall) => [name, claim === "improved" ? times(speed[0]) : said(claim), claim === "improved" ? `${times(speed[1])} to ${times(speed[2])}` : "–", trials, span(wall)];
   return card("Against simpler searches with the same budget", soft("Runs of their own with the budget, seed and verification of this one, each confirmed as this one is."),
     table("Speed over the baseline", [{ label: "Search" }, { label: "Speed", number: true }, { label: "95% interval", number: true }, { label: "Trials", number: true }, { label: "Time", number: true }],
       [row("this run", data.answer.claim, data.answer.speed, data.result.trials.total, data.clock_s),

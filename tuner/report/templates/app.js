@@ -6,7 +6,7 @@ const TABS = [
   { id: "passes", name: "Passes", view: passesView, when: (d) => d.passes },
   { id: "source", name: "Source", view: variantsView, when: (d) => d.variants },
   { id: "trials", name: "Trials", view: trialsView },
-  { id: "failures", name: "Failures", view: failuresView },
+  { id: "failures", name: "Failures", view: failuresView, when: (d) => d.failures.length },
   { id: "machine", name: "Roofline", view: machineView, when: (d) => d.light && d.light.problems.every((p) => p.bound_s > 0) },
   { id: "costs", name: "Costs", view: costsView },
   { id: "record", name: "Record", view: recordView },

@@ -45,14 +45,20 @@ const span = (seconds) => {
 };
 const shown = (value) => (value === "" ? "(none)" : value === null || value === undefined ? "–" : String(value));
 
-// A table whose first column names the row. A column: {label, number, head: whether it names the row}.
-const table = (caption, columns, rows, attributes = {}) =>
-  el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+// What a cell holds as text, whatever it is made of.
+const textOf = (cell) => parts([cell]).map((p) => (p.textContent === undefined ? String(p) : p.textContent)).join("");
+const SHORT_NAME = 18;
+
+// A table whose first column names the row: short names take no more room than they need. A column: {label, number, class}.
+const table = (caption, columns, rows, attributes = {}) => {
+  const short = rows.every((row) => textOf(row[0]).length <= SHORT_NAME);
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     el("table", attributes,
       el("caption", {}, caption),
       el("thead", {}, el("tr", {}, columns.map((c) => el("th", { scope: "col", class: c.number && "n" }, c.label || el("span", { class: "visually-hidden" }, c.class === "meterbox" ? "as a bar" : "what"))))),
       el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, i) =>
-        el(i === 0 ? "th" : "td", { scope: i === 0 ? "row" : null, class: columns[i].number ? "n" : columns[i].class || "wide" }, cell)))))));
+        el(i === 0 ? "th" : "td", { scope: i === 0 ? "row" : null, class: columns[i].number ? "n" : columns[i].class || (i === 0 && short ? null : "wide") }, cell)))))));
+};
 
 // The first rows of a long table; the others in one that opens.
 const FIRST_ROWS = 15;
@@ -80,7 +86,7 @@ const plain = (value) => {
   if (value === null || typeof value !== "object") return el("span", {}, shown(value));
   const items = Array.isArray(value) ? value.map((v, i) => [String(i), v]) : Object.entries(value);
   if (items.length === 0) return el("span", { class: "soft" }, "none");
-  if (Array.isArray(value) && value.every((v) => v === null || typeof v !== "object")) return el("span", {}, value.map(shown).join(", "));
+  if (Array.isArray(value) && value.every((v) => v === null || typeof v !== "object")) return plain(value.map(shown).join(", "));
   return el("dl", { class: "kv" }, items.map(([name, v]) => [el("dt", {}, name), el("dd", {}, plain(v))]));
 };
 

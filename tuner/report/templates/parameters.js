@@ -6,7 +6,7 @@ const importanceView = (data) => {
   const trust = found.fit > 0.7 ? "good" : found.fit > 0.3 ? "fair" : "poor: take what follows as a hint at most";
   const card1 = card("What moved the time",
     soft(`Functional ANOVA of a random forest over ${count(found.trials, "trial")}: the share of the variance in log time that each tunable explains alone, averaged over what the search tried of the others. It explains ${percent(Math.max(0, found.fit), 0)} of the variance among trials that it was not fitted to (${trust}).`),
-    table("Share of variance explained alone", [{ label: "Tunable" }, { label: "Share", number: true }, { label: "", class: "meterbox" }], found.main.map((m) => [m.name, percent(m.share), meter(m.share / most)])));
+    longTable("Share of variance explained alone", [{ label: "Tunable" }, { label: "Share", number: true }, { label: "", class: "meterbox" }], found.main.map((m) => [m.name, percent(m.share), meter(m.share / most)])));
   const card2 = card("What each value does", soft("Mean predicted speed over the baseline with everything else as the search tried it."), found.main.slice(0, 8).map((m, k) => {
     const high = Math.max(...m.speed);
     const box = el("details", { open: k < 2 }, el("summary", {}, `${m.name} · ${percent(m.share)}`),
@@ -36,7 +36,7 @@ const pairsCard = (found) => {
 
 const AXES_MOST = 12, LINES_MOST = 1500;
 
-// Every so-manieth of a list that is in order of speed; the last, which are the fastest, all.
+// Every n-th of a list that is in order of speed; the last, which are the fastest, all.
 const thinned = (rows) => { const step = Math.ceil(rows.length / LINES_MOST); return step < 2 ? rows : rows.filter((_, k) => k % step === 0 || k >= rows.length - 100); };
 
 const BINS = 24, TALL = 380, TOP = 34, BOTTOM = 360, LEFT = 60;

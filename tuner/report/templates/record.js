@@ -19,7 +19,7 @@ const modelCard = (data) => {
   return card("Cost model", soft("How it ranked candidates before they were paid for: the rank correlation is between its guess and the time of those that were measured. Some that it speaks against are measured all the same, to see what pruning costs."),
     table("By the stage at which it was asked", [{ label: "Before the" }, { label: "Kept", number: true }, { label: "Pruned", number: true }, { label: "Audited", number: true }, { label: "Rank correlation", number: true }, { label: "Saved", number: true }],
       rows.map((r) => [r.stage === "ask" ? "build" : "run", r.verdicts.keep || 0, r.verdicts.prune || 0, r.verdicts.audit || 0, r.rank_correlation === null ? "–" : digits(r.rank_correlation, 2), span(r.saved_s)])),
-    total && facts([["Audits", total.audits], ["Losses among them", total.losses], ["Chance of a loss, at most", percent(total.loss_bound)], ["Time it took", span(total.fit_s)]]));
+    total && facts([...(total.audits ? [["Audits", total.audits], ["Losses among them", total.losses], ["Chance of a loss, at most", percent(total.loss_bound)]] : []), ["Time it took", span(total.fit_s)]]));
 };
 
 // How near the machine's limit: the least time a call can take, and the roofline where its two rates are recorded.

@@ -70,8 +70,8 @@ const editsCard = (data) => {
   if (data.variants.winner !== evolution.variant || !gains.some((g) => g)) return leftOutCard(data.variants);
   const winner = data.variants.rows.find((r) => r.number === evolution.variant);
   return card("What each edit is worth", soft("How many times as long a call takes with this edit left out of the winner, by what the search timed."),
-    table("Edits of the winner", [{ label: "Left out" }, { label: "Worth", number: true }],
-      gains.map((g, i) => [code(winner.edits[i]), !g ? "not tried" : g.needed ? "nothing works without it" : factor(g.ratio)])));
+    table("Edits of the winner", [{ label: "Left out" }, { label: "Worth", number: true }, { label: "95% interval", number: true }],
+      gains.map((g, i) => [code(winner.edits[i]), !g ? "not tried" : g.needed ? "nothing works without it" : factor(g.ratio), g && g.ci95 ? g.ci95.map(factor).join(" to ") : "–"])));
 };
 
 const leftOutCard = (found) => {

@@ -67,7 +67,6 @@ const trialsView = (data) => {
 
 const failuresView = (data) => {
   const rows = data.failures, total = data.result.trials.total;
-  if (!rows.length) return [card("Failures", soft("None."))];
   const most = Math.max(...rows.map((r) => r.count));
   return [card("Failures by cause", soft(`${count(rows.reduce((n, r) => n + r.count, 0), "trial")} of ${total.toLocaleString("en")} failed. A failure costs its trial, never the run.`),
     table("By status and stage", [{ label: "Status" }, { label: "At" }, { label: "Trials", number: true }, { label: "", class: "meterbox" }], rows.map((r) => [said(r.status), r.stage, r.count, meter(r.count / most, "bad")]))),

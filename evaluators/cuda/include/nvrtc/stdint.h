@@ -1,0 +1,64 @@
+/* The types that nvcc has on 64-bit Linux. */
+#pragma once
+
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef signed char int_fast8_t;
+typedef unsigned char uint_fast8_t;
+typedef signed char int_least8_t;
+typedef unsigned char uint_least8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef long int_fast16_t;
+typedef unsigned long uint_fast16_t;
+typedef short int_least16_t;
+typedef unsigned short uint_least16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long int_fast32_t;
+typedef unsigned long uint_fast32_t;
+typedef int int_least32_t;
+typedef unsigned int uint_least32_t;
+typedef long int64_t;
+typedef unsigned long uint64_t;
+typedef long int_fast64_t;
+typedef unsigned long uint_fast64_t;
+typedef long int_least64_t;
+typedef unsigned long uint_least64_t;
+typedef long intptr_t;
+typedef unsigned long uintptr_t;
+typedef long intmax_t;
+typedef unsigned long uintmax_t;
+
+#define INT8_MAX 127
+#define INT8_MIN (-INT8_MAX - 1)
+#define UINT8_MAX 255
+#define INT16_MAX 32767
+#define INT16_MIN (-INT16_MAX - 1)
+#define UINT16_MAX 65535
+#define INT32_MAX 2147483647
+#define INT32_MIN (-INT32_MAX - 1)
+#define UINT32_MAX 4294967295u
+#define INT64_MAX 9223372036854775807l
+#define INT64_MIN (-INT64_MAX - 1)
+#define UINT64_MAX 18446744073709551615ul
+#define INTPTR_MAX INT64_MAX
+#define INTPTR_MIN INT64_MIN
+#define UINTPTR_MAX UINT64_MAX
+#define INTMAX_MAX INT64_MAX
+#define INTMAX_MIN INT64_MIN
+#define UINTMAX_MAX UINT64_MAX
+#define PTRDIFF_MAX INT64_MAX
+#define PTRDIFF_MIN INT64_MIN
+#define SIZE_MAX UINT64_MAX
+
+#define INT8_C(value) value
+#define UINT8_C(value) value
+#define INT16_C(value) value
+#define UINT16_C(value) value
+#define INT32_C(value) value
+#define UINT32_C(value) value##u
+#define INT64_C(value) value##l
+#define UINT64_C(value) value##ul
+#define INTMAX_C(value) value##l
+#define UINTMAX_C(value) value##ul

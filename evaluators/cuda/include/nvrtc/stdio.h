@@ -1,0 +1,2 @@
+/* NVRTC knows printf itself. */
+#pragma once

@@ -1,0 +1,2 @@
+/* NVRTC knows malloc and free itself. */
+#pragma once

@@ -1,0 +1,2 @@
+/* NVRTC knows memcpy and memset itself. */
+#pragma once

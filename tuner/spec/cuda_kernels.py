@@ -1,0 +1,172 @@
+"""The kernels of a CUDA source with their parameters, read from its text by their looks.
+
+A kernel's tunables are macros that nothing defines yet, so no compiler could parse it. May not compile or run anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tuner.spec.init_template import namespaces
+from tuner.spec.structures import structure
+
+__all__ = ["NOISE", "CudaKernel", "Parameter", "kernels_of"]
+
+NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+_BRACKETS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+_ATTRIBUTES = rf"(?:(?:static|inline|__[a-z_]+__)\b\s*(?:{_BRACKETS})?\s*)*"
+_BOUNDS = re.compile(rf"__launch_bounds__\s*({_BRACKETS})")
+_KERNEL = re.compile(
+    r"(?:template\s*<(?P<template>[^{};]*?)>\s*)?(?:extern\s+\w*\s*|static\s+|inline\s+)*__global__\s+"
+    rf"(?P<before>{_ATTRIBUTES})void\s+(?P<after>{_ATTRIBUTES})(?P<name>\w+)\s*\("
+)
+_QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict|struct)\b|[*&]")
+_DTYPES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "__half": "float16",
+    "bool": "bool",
+    "char": "int8",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "short": "int16",
+    "unsigned short": "uint16",
+    "int": "int32",
+    "unsigned": "uint32",
+    "unsigned int": "uint32",
+    "long": "int64",
+    "long long": "int64",
+    "long long int": "int64",
+    "unsigned long": "uint64",
+    "unsigned long long": "uint64",
+    "unsigned long long int": "uint64",
+    "size_t": "uint64",
+    **{f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+_VECTORS = re.compile(r"(float|double|u?int|u?short|u?char|u?long|u?longlong)([1234])$|(half|__half)(2)$")
+_ELEMENTS = {
+    **{f"u{name}": f"unsigned {name}" for name in ("int", "short", "char", "long")},
+    "longlong": "long long",
+    "ulonglong": "unsigned long long",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter of a kernel: ``dtype`` is empty for a type that no spec can describe by itself."""
+
+    name: str
+    text: str
+    dtype: str
+    pointer: bool
+    constant: bool
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CudaKernel:
+    """A ``__global__`` function: template parameters as written, parameters in order, the text of its body.
+
+    ``scope`` holds the namespaces that it is in, ``bounds`` the text of its launch bounds.
+    """
+
+    name: str
+    template: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    body: str
+    scope: tuple[str, ...] = ()
+    bounds: str = ""
+
+
+def kernels_of(text: str, chosen: Sequence[str] = ()) -> list[CudaKernel]:
+    """All kernels that a source defines, in order; found by their looks.
+
+    Args:
+        text: the source.
+        chosen: what a template's parameters stand for; a type among them is ``float`` where it is not said.
+    """
+    plain = NOISE.sub(lambda m: " " * len(m[0]), text)
+    found = []
+    for match in _KERNEL.finditer(plain):
+        close = _closing(plain, match.end() - 1, "()")
+        brace = plain.find("{", close)
+        if close < 0 or brace < 0 or plain[close + 1 : brace].strip():
+            continue
+        end = _closing(plain, brace, "{}")
+        template = tuple(p.strip() for p in (match["template"] or "").split(",") if p.strip())
+        types = {
+            p.split("=")[0].split()[-1]: chosen[i] if i < len(chosen) else "float"
+            for i, p in enumerate(template)
+            if p.startswith(("typename", "class"))
+        }
+        found.append(
+            CudaKernel(
+                name=match["name"],
+                template=template,
+                parameters=tuple(
+                    _parameter(p, i, types, plain) for i, p in enumerate(_split(plain[match.end() : close]))
+                ),
+                body=plain[brace : end + 1],
+                scope=tuple(namespaces(plain[: match.start()])),
+                bounds=_launch_bounds(match["before"] + match["after"]),
+            )
+        )
+    return found
+
+
+def _closing(text: str, at: int, pair: str) -> int:
+    """Where the bracket at ``at`` is closed; -1 where it is not."""
+    depth = 0
+    for i in range(at, len(text)):
+        depth += {pair[0]: 1, pair[1]: -1}.get(text[i], 0)
+        if depth == 0:
+            return i
+    return -1
+
+
+def _split(text: str) -> list[str]:
+    """Parameters apart; commas inside brackets do not count."""
+    parts, depth, start = [], 0, 0
+    for i, letter in enumerate(text):
+        depth += {"(": 1, "<": 1, "[": 1, ")": -1, ">": -1, "]": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    return [p.strip() for p in [*parts, text[start:]] if p.strip() and p.strip() != "void"]
+
+
+def _parameter(text: str, position: int, types: Mapping[str, str], source: str) -> Parameter:
+    text = " ".join(text.split("=")[0].split())
+    array = re.search(r"\[[^\]]*\]$", text)
+    bare = text[: array.start()] if array else text
+    named = re.search(r"(\w+)\s*$", bare)
+    name = named[1] if named else f"argument{position + 1}"
+    before = bare[: named.start()] if named else bare
+    base = " ".join(_QUALIFIERS.sub(" ", before).split())
+    stars = before.count("*") + (1 if array else 0)
+    base = types.get(base, base)
+    vector = _VECTORS.match(base)
+    lanes = 1
+    if vector and stars == 1:
+        name_of, count = vector[1] or vector[3], vector[2] or vector[4]
+        base, lanes = _ELEMENTS.get(name_of, name_of), int(count)
+    elif stars == 1 and base not in _DTYPES and (found := structure(base, source, "cuda")) is not None:
+        base, lanes = found.element, max(1, found.count)
+    dtype = _DTYPES.get(base, "") if stars <= 1 and "&" not in before else ""
+    return Parameter(
+        name=name,
+        text=text,
+        dtype=dtype,
+        pointer=stars == 1,
+        constant=bool(re.search(r"\bconst\b[^*]*\*|\bconst\b", before)) and stars == 1,
+        lanes=lanes,
+    )
+
+
+def _launch_bounds(attributes: str) -> str:
+    """The most threads of a block, as the source has it; empty where it does not say."""
+    found = _BOUNDS.search(attributes)
+    return _split(found[1][1:-1])[0] if found and found[1][1:-1].strip() else ""
