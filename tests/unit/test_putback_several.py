@@ -299,7 +299,7 @@ def test_a_wisdom_file_stands_for_its_run(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "tuner-runs").mkdir()
     (tmp_path / "tuner-runs" / "a.run").touch()
     assert chosen_runs([written("a.run", "a.run")], note=print) == [Path("tuner-runs/a.run")]
-    with pytest.raises(UsageError, match=r"holds no code, and its configurations come from a\.run, b\.run"):
+    with pytest.raises(UsageError, match=r"the run that it comes from, b\.run, is not in"):
         chosen_runs([written("a.run", "b.run")], note=print)
     with pytest.raises(UsageError, match="are all the default's"):
         chosen_runs([written()], note=print)
