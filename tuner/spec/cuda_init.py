@@ -14,6 +14,7 @@ from tuner.core.errors import UsageError
 from tuner.spec.divisions import divided_by, initial_values
 from tuner.spec.init_device import LOOPED_ALONE, loops_over, reads_next
 from tuner.spec.init_template import namespaces
+from tuner.spec.macros import choices
 from tuner.spec.signature import first_value
 from tuner.spec.structures import structure
 from tuner.spec.yaml_places import closest
@@ -237,7 +238,7 @@ class _Writer:
         self._dimensions = 3 if "threadIdx.z" in kernel.body else 2 if "threadIdx.y" in kernel.body else 1
         plain = _NOISE.sub(" ", text)
         # `#ifndef NAME`, `#define NAME value`: a default that -DNAME=… replaces.
-        self._defaults = dict(_DEFAULT.findall(plain))
+        self._defaults = {name: choices(name, int(value), plain) for name, value in _DEFAULT.findall(plain)}
         own = set(_DEFINED.findall(plain)) | set(_DECLARED.findall(plain))
         self._macros = [
             m
@@ -352,12 +353,8 @@ class _Writer:
         usual = {1: ["[128, 32, 64, 256, 512]"], 2: ["[16, 8, 32, 64]", "[16, 4, 8, 32]"]}
         values = usual.get(self._dimensions, ["[8, 16, 32]", "[8, 4, 16]", "[4, 1, 2, 8]"])
         found = dict(zip(self._block, values, strict=True))
-        for name, value in self._defaults.items():
-            number = int(value)
-            others = [n for n in (number // 2, number * 2, number * 4) if n] or [1]
-            found[name] = (
-                f"[{', '.join(map(str, [number, *others]))}]   # check: the values; the source's first"
-            )
+        for name, given in self._defaults.items():
+            found[name] = f"[{', '.join(map(str, given))}]   # check: the values; the source's first"
         for name in (*self._macros, *self._template.values()):
             found.setdefault(name, "[1, 2, 4, 8]   # check: the values")
-        return found
+        return {name: text for name, text in found.items() if self._defaults.get(name) != []}
