@@ -103,18 +103,36 @@ static double launch_number(const Kernel *kernel, Key key, Count axes, const siz
     return key.kind == BYTES ? bytes_of(argument) : number_of(argument, key.kind == SIGNED);
 }
 
+/* The name of the device where one of the winners asks for it; spaces around it do not count. */
+static void name_device(const Kernel *kernel, Handle queue, char *name, size_t room)
+{
+    Handle device = NULL;
+    int asked = 0;
+    for (int i = 0; i < kernel->beside_count; i++) asked |= kernel->beside[i].winner->device && kernel->beside[i].winner->device[0];
+    if (!asked || real.clGetCommandQueueInfo(queue, QUEUE_DEVICE, sizeof device, &device, NULL) != SUCCESS ||
+        real.clGetDeviceInfo(device, DEVICE_NAME, room, name, NULL) != SUCCESS) name[0] = 0;
+    size_t start = 0, length = strlen(name);
+    while (name[start] == ' ') start++;
+    while (length > start && name[length - 1] == ' ') length--;
+    for (size_t i = start; i < length; i++) name[i - start] = name[i];
+    name[length - start] = 0;
+}
+
 /* The winner that was timed nearest to a launch, among those that can take it unless `any`; and in `taken` whether it
  * was faster there. Of equally near ones the first that was.
  */
-static Beside *nearest(const Kernel *kernel, Count axes, const size_t *global, int any, int *taken)
+static Beside *nearest(const Kernel *kernel, Handle queue, Count axes, const size_t *global, int any, int *taken)
 {
     Beside *found = NULL;
+    char device[512] = "";
+    if (!any) name_device(kernel, queue, device, sizeof device);
     Distance best = {2 * FAR, 0};
     double here[MOST_KEYS];
     for (int wanted = 1; wanted >= 0; wanted--)
         for (int i = 0; i < kernel->beside_count; i++) {
             Beside *place = &kernel->beside[i];
             const Winner *winner = place->winner;
+            if (!any && winner->device && winner->device[0] && strcmp(winner->device, device)) continue;
             if (wanted && !any && !(place->kernel && divides(winner, axes, global))) continue;
             for (size_t k = 0; k < winner->key_count; k++) here[k] = launch_number(kernel, winner->keys[k], axes, global);
             for (size_t p = 0; p < winner->point_count; p++) {

@@ -62,7 +62,7 @@ static Status launch_in_buffer(
     if (!kernel) return status;
     real.clGetKernelInfo(d, KERNEL_NAME, sizeof name, name, NULL);
     int taken;
-    Beside *place = mode_apply && g ? nearest(kernel, e, g, 1, &taken) : NULL;
+    Beside *place = mode_apply && g ? nearest(kernel, NULL, e, g, 1, &taken) : NULL;
     if (place) count_launch(place->winner, 1);
     if (mode_list || (mode_record && names_wanted(name)))
         say("launch\t%s\t%016lx\t0\t0.0\ta command buffer (clCommandNDRangeKernelKHR)", name,

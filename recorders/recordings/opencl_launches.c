@@ -354,7 +354,7 @@ static Status replaced(const Launch *launch, Count waits, const Handle *events, 
 {
     Kernel *kernel = get(&kernels, launch->kernel);
     int taken = 0;
-    Beside *place = kernel ? nearest(kernel, launch->axes, launch->global, 0, &taken) : NULL;
+    Beside *place = kernel ? nearest(kernel, launch->queue, launch->axes, launch->global, 0, &taken) : NULL;
     if (place && taken) {
         const size_t *own = place->winner->local, *local = own[0] ? own : launch->local;
         Status status = real.clEnqueueNDRangeKernel(
@@ -365,7 +365,7 @@ static Status replaced(const Launch *launch, Count waits, const Handle *events, 
         }
         say("problem\t%s\tthe winner cannot be launched (OpenCL error %d)", place->winner->kernel, status);
     }
-    if (!place && kernel) place = nearest(kernel, launch->axes, launch->global, 1, &taken);
+    if (!place && kernel) place = nearest(kernel, launch->queue, launch->axes, launch->global, 1, &taken);
     if (place) count_launch(place->winner, 1);
     return real.clEnqueueNDRangeKernel(
         launch->queue, launch->kernel, launch->axes, launch->offset, launch->global, launch->local, waits, events, event);

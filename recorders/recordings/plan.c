@@ -21,6 +21,7 @@ typedef struct {
     char *new_form;                 /* OpenCL: as form; NULL for source */
     size_t new_size;
     size_t local[3];                /* OpenCL: work-group; 0 where it stays as it is */
+    char *device;                   /* OpenCL: it takes launches on this one alone; NULL or empty for all */
     char *symbol, *variables;       /* CUDA: of the kernel in the image; names of constants, one a line */
     Shape *shapes;
     int shape_count, any_shape;
@@ -125,6 +126,7 @@ static int read_winner(Winner *winner, const char *folder)
     winner->new_text = read_file(folder, "winner", &winner->new_size);
     winner->new_form = read_file(folder, "winner.form", NULL);
     winner->new_options = read_file(folder, "winner.options", NULL);
+    winner->device = read_file(folder, "winner.device", NULL);
     winner->symbol = read_file(folder, "winner.symbol", NULL);
     winner->variables = read_file(folder, "winner.variables", NULL);
     char *local = read_file(folder, "winner.local", NULL);

@@ -492,7 +492,9 @@ def test_from_an_application_to_its_winner_in_place(
     result = CliRunner().invoke(app, ["ab", str(run), "--pairs", "4", "--json", "--", *command])
     assert result.exit_code == 0, result.output
     data = json.loads(result.stdout)
-    assert data["winners"] == [{"kernel": "axpy", "sizes": {}, "replaced": 1, "left": 0, "why": ""}]
+    assert data["winners"] == [
+        {"kernel": "axpy", "device": "", "sizes": {}, "replaced": 1, "left": 0, "why": ""}
+    ]
 
 
 # ---- what the real compiler's images say; needs no GPU ----

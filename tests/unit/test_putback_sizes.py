@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import product_runs as products
 import pytest
+from pages import block, run
 from typer.testing import CliRunner
 
 import tuner
@@ -142,6 +144,29 @@ def test_a_launch_that_the_nearest_winner_cannot_take_goes_to_the_next(
     broken = replace(small, source="no program")
     run_with(together(broken, large), [*launching, "64:64"])
     assert printed(capfd) == "100"
+
+
+def test_winners_for_different_devices_take_their_own_s_launches(
+    kernel: Winner, launching: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def on(device: str, value: int) -> Winner:
+        return replace(adds(kernel, value, (64, True)), recording=replace(kernel.recording, device=device))
+
+    own = kernel.recording.device
+    winners = together(on("Some card", 10), on(own, 100))
+    _, placed = run_with(winners, [*launching, "64:64", "128:128"])
+    assert printed(capfd) == "100 100"
+    assert [(one.name, one.replaced, one.left) for one in placed] == [
+        ("work (Some card)", 0, 0),
+        (f"work ({own})", 2, 0),
+    ]
+    # On a device that none of them is for the application's own kernel stays.
+    _, placed = run_with(together(on("Some card", 10), on("Another card", 20)), [*launching, "64:64"])
+    assert printed(capfd) == "1"
+    assert sum(one.left for one in placed) == 1
+    monkeypatch.setenv("POCL_DEVICES", "basic")
+    run_with(winners, [*launching, "64:64"])
+    assert printed(capfd) == "1"
 
 
 def test_two_that_no_size_tells_apart_are_refused(kernel: Winner) -> None:
@@ -292,6 +317,20 @@ def test_a_folder_stands_for_the_newest_run_of_each_size(tmp_path: Path) -> None
     assert notes == [f"the kernel of {none} stays as it is: the run claims no gain"]
 
 
+def test_a_kernel_recorded_into_two_folders_gets_the_run_of_each(tmp_path: Path) -> None:
+    small, large = (
+        simulated(tmp_path / name, size, gains=True) for name, size in (("small", 64), ("large", 256))
+    )
+    for name in ("small", "large"):
+        kernels = [{"name": "product", "spec": "product.yaml"}]
+        (tmp_path / name / "kernels.json").write_text(json.dumps({"kernels": kernels}))
+    named = [tmp_path / "small", tmp_path / "large", tmp_path / "runs"]
+    assert chosen_runs(named, note=print) == [small, large]
+    # Where the folder has gone elsewhere since, the newest of its name is taken, as it was before.
+    (tmp_path / "small").rename(tmp_path / "moved")
+    assert chosen_runs([tmp_path / "moved", tmp_path / "runs"], note=print) == [large]
+
+
 # ---- from runs, with the commands ----
 
 
@@ -344,23 +383,25 @@ def test_runs_of_a_function_at_two_sizes(
 
 
 @pytest.mark.slow
-def test_runs_of_a_kernel_recorded_at_two_sizes(
-    launching: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    runs = []
-    for size in (4096, 65536):
-        report = record_kernel([*launching, f"{size}:{size}"], "work", tmp_path / str(size), instances=1)
-        result = tuner.tune(report.specs[0], evaluations=8, seed=0, out=tmp_path / "tuner-runs")
-        assert result.improved, repr(result.to_json())
-        runs.append(Path(result.path))
-    assert sorted(chosen_runs([tmp_path / "tuner-runs"], note=print)) == sorted(runs)
-    winners = winners_of(runs)
-    assert [dict(w.sizes) for w in winners] == [
-        {"global_x": (n,), "n": (n,), "x_bytes": (4 * n,)} for n in (4096, 65536)
-    ]
-    words = [*launching, "4096:4096", "65536:65536", "8192:8192", "4096:4096"]
-    said = invoked("apply", "tuner-runs", "--", *words)
-    assert printed(capfd) == "1 1 1 1"
-    assert "3 calls of work (global_x = 4096; n = 4096; x_bytes = 16384) with the winner in place" in said
-    assert "1 calls of work (global_x = 65536" in said
+def test_runs_of_a_kernel_recorded_at_two_sizes(launching: list[str], tmp_path: Path) -> None:
+    """What the page says, as it stands there, of an application that launches both sizes where it is given none."""
+    (tmp_path / "app").write_text(
+        f'#!/bin/sh\ncase "$2" in 1000) set 1;; 4000) set 4;; *) set 1 4 2 1;; esac\n'
+        f'for i; do w="$w $((i * 16384)):$((i * 16384))"; done; exec {" ".join(launching)} $w\n'
+    )
+    (tmp_path / "app").chmod(0o755)
+    said = {}
+    for line in block("docs/putting-back.md", "--out sizes"):
+        few = line.replace("tuner ab ", "tuner ab --pairs 4 ")
+        if line.startswith("tune "):
+            few += " --evaluations 24 --seed 0"
+        said[line.split()[1]] = run(few, tmp_path)
+    winners = winners_of(chosen_runs([tmp_path / "sizes"], note=print))
+    sizes = sorted(w.sizes["global_x"] for w in winners)
+    assert sizes == [(16384,), (65536,)]
+    assert winners[0].sizes.keys() == {"global_x", "n", "x_bytes"}
+    # Twice the smaller is as near to the one as to the other.
+    assert "1 1 1 1" in said["apply"]
+    counts = {n: int(c) for c, n in re.findall(r"(\d+) calls of work \(global_x = (\d+);", said["apply"])}
+    assert (sum(counts.values()), min(counts["16384"] - 2, counts["65536"] - 1)) == (4, 0)
+    assert len(re.findall(r"work \(global_x = \d+; .*\): \d calls replaced, 0 left", said["ab"])) == 2

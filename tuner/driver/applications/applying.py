@@ -33,7 +33,7 @@ class Applied:
         kernel: its name.
         replaced, left: launches with the winner in place, and those left as they were.
         why: why there are none with it; empty where there are some.
-        sizes: of several winners for one kernel: by what it is told from the others.
+        sizes, device: of several winners for one kernel: by what it is told from the others.
     """
 
     kernel: str
@@ -41,17 +41,20 @@ class Applied:
     left: int
     why: str = ""
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    device: str = ""
 
     @property
     def name(self) -> str:
         """The kernel, with what tells the winner from others for it."""
-        sizes = "; ".join(f"{name} = {', '.join(map(str, all_))}" for name, all_ in self.sizes.items())
-        return f"{self.kernel} ({sizes})" if sizes else self.kernel
+        told = [f"{name} = {', '.join(map(str, sizes))}" for name, sizes in self.sizes.items()]
+        told += [self.device] if self.device else []
+        return f"{self.kernel} ({'; '.join(told)})" if told else self.kernel
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
         return {
             "kernel": self.kernel,
+            "device": self.device,
             "sizes": {name: list(sizes) for name, sizes in self.sizes.items()},
             "replaced": self.replaced,
             "left": self.left,
@@ -137,7 +140,12 @@ def _applied(winner: WinnerInPlace, ran: Ran, counters: str) -> Applied:
             said, unknown = [], f"the run claims no gain there, and {counted.left} calls stay as they are"
         why = said[0] if said else unknown if counted.left else winner.absent
     return Applied(
-        kernel=winner.kernel, replaced=counted.replaced, left=counted.left, why=why, sizes=winner.sizes
+        kernel=winner.kernel,
+        replaced=counted.replaced,
+        left=counted.left,
+        why=why,
+        sizes=winner.sizes,
+        device=winner.device,
     )
 
 

@@ -38,12 +38,13 @@ def by_size(named: Sequence[Named], *, note: Callable[[str], None]) -> tuple[Win
 
 def _parted(group: Sequence[Named], note: Callable[[str], None]) -> Sequence[WinnerInPlace]:
     keys = telling([point for _, winner in group for point in winner.points])
+    group = _by_device(group)
     gaining = [(path, winner) for path, winner in group if _gains(winner)]
     if not gaining:
         for path, winner in group:
             note(f"{winner.kernel} stays as it is: {path} claims no gain")
         return ()
-    known: dict[frozenset[tuple[int, ...]], Path] = {}
+    known: dict[frozenset[tuple[str, tuple[int, ...]]], Path] = {}
     for path, winner in gaining:
         other = known.setdefault(_places(winner, keys), path)
         if other is not path:
@@ -63,8 +64,18 @@ def _parted(group: Sequence[Named], note: Callable[[str], None]) -> Sequence[Win
     )
 
 
-def _places(winner: WinnerInPlace, keys: Sequence[Key]) -> frozenset[tuple[int, ...]]:
-    return frozenset(row[1:] for row in rows(winner.points, keys))
+def _by_device(group: Sequence[Named]) -> Sequence[Named]:
+    """OpenCL's winners for different devices each take their own's launches alone."""
+    devices = {winner.recording.device for _, winner in group if isinstance(winner, Winner)}
+    if len(devices) < 2:
+        return group
+    return [
+        (path, replace(w, device=w.recording.device) if isinstance(w, Winner) else w) for path, w in group
+    ]
+
+
+def _places(winner: WinnerInPlace, keys: Sequence[Key]) -> frozenset[tuple[str, tuple[int, ...]]]:
+    return frozenset((winner.device, row[1:]) for row in rows(winner.points, keys))
 
 
 def _numbered(winners: Sequence[WinnerInPlace]) -> Sequence[WinnerInPlace]:

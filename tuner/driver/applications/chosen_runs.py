@@ -19,6 +19,7 @@ from tuner.driver.records import SUFFIX
 from tuner.recorders.record import RunRecord
 from tuner.recorders.wisdom import Wisdom
 from tuner.spec.load import LoadedSpec
+from tuner.spec.workload import DERIVED, from_text
 
 __all__ = ["chosen_runs"]
 
@@ -82,14 +83,19 @@ class _Run:
         return self.spec.task.backend, self.spec.task.kernel.entry
 
     @property
-    def sizes(self) -> frozenset[tuple[tuple[str, int], ...]]:
-        """What it was timed on."""
-        return frozenset(tuple(sorted(told(self.spec, one)[0].items())) for one in self.spec.task.problems)
+    def places(self) -> frozenset[Hashable]:
+        """What it was timed on: sizes, and of a recorded OpenCL kernel the device."""
+        device = ""
+        if DERIVED in self.spec.files:
+            first = from_text(self.spec.files[DERIVED], origin=str(self.path)).recordings[0]
+            device = first.device if first.api == "opencl" else ""
+        sizes = [told(self.spec, problem)[0] for problem in self.spec.task.problems]
+        return frozenset((device, tuple(sorted(one.items()))) for one in sizes)
 
     def helps(self, others: Iterable[_Run]) -> bool:
         """Whether it claims a gain, or says where there is none for a kernel that another does for other sizes."""
         same = [other for other in others if other.improved and other.kernel == self.kernel]
-        return self.improved or (bool(same) and not any(self.sizes <= other.sizes for other in same))
+        return self.improved or (bool(same) and not any(self.places <= other.places for other in same))
 
 
 def _gaining(paths: Sequence[Path], note: Callable[[str], None]) -> list[Path]:
@@ -116,7 +122,7 @@ def _of_folder(folder: Path, note: Callable[[str], None]) -> list[Path]:
     """The newest run of each kernel, by its name, and of each of its sizes, where that helps."""
     newest: dict[Hashable, _Run] = {}
     for run in _runs_in([folder]):
-        newest.setdefault((run.spec.name, run.sizes), run)
+        newest.setdefault((run.spec.name, run.places), run)
     runs = list(newest.values())
     if not runs:
         raise UsageError(

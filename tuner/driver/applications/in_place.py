@@ -53,6 +53,11 @@ class WinnerInPlace(Protocol):
         ...
 
     @property
+    def device(self) -> str:
+        """Of several winners for one kernel, for different devices: its own; else empty."""
+        ...
+
+    @property
     def sizes(self) -> Mapping[str, tuple[int, ...]]:
         """Of several winners for one kernel: what tells its sizes from those of the others; else empty."""
         ...
@@ -82,6 +87,7 @@ class Winner:
         il: what its program is made of in the place of the source, where it is not empty.
         local: its work-group along each axis; empty where it stays as the application has it.
         points: see :class:`WinnerInPlace`.
+        device: it takes launches on this one alone; empty for all.
         names: see :class:`WinnerInPlace`.
         keys: by which of the points' numbers the nearest is looked for.
         sizes: see :class:`WinnerInPlace`.
@@ -95,6 +101,7 @@ class Winner:
     il: bytes = b""
     absent: str = "the application launches no kernel of the recorded program"
     points: tuple[Point, ...] = ()
+    device: str = ""
     names: Mapping[Key, str] = field(default_factory=dict)
     keys: tuple[Key, ...] = ()
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -118,6 +125,7 @@ class Winner:
             "winner.options": self.options.encode(),
             "winner.local": local.encode(),
             "winner.points": point_lines(self.points, self.keys),
+            "winner.device": self.device.encode(),
         }
         return _write(folder, number, files)
 
@@ -156,6 +164,7 @@ class ImageWinner:
     image: LoadedImage
     launches: tuple[LaunchPlan, ...]
     any_launch: bool = False
+    device: str = ""
     absent: str = "the application launches no kernel of the recorded module"
     keys: tuple[Key, ...] = ()
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -215,6 +224,7 @@ class FunctionWinner:
     found: Substitute
     number: int = 0
     beside: tuple[FunctionWinner, ...] = ()
+    device: str = ""
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
