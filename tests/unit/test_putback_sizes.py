@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import product_runs as products
 import pytest
@@ -33,6 +34,7 @@ from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.recorders.recordings.points import AXIS, SIGNED, Point
 from tuner.recorders.recordings.substitute import Verified
+from tuner.recorders.wisdom import distance
 from tuner.spec.load import load_spec
 
 SOURCE = """__kernel void work(__global float *x, int n) { int i = get_global_id(0); if (i < n) x[i] += 1; }
@@ -193,7 +195,9 @@ float y[1 << 20];
 int main(int count, char **words) {
     for (int i = 1; i < count; i++) {
         y[0] = 0;
-        scale(atoi(words[i]), 2, y);
+        int m = 2;
+        for (char *at = words[i]; *at; at++) if (*at == 'x') m = atoi(at + 1);
+        scale(atoi(words[i]), m, y);
         printf("%g ", y[0]);
     }
     printf("\\n");
@@ -234,10 +238,13 @@ def made_application(folder: Path, library: str) -> list[str]:
     return [str(folder / "calling")]
 
 
-def function_adds(folder: Path, value: int, size: int, *, name: str = "n", more: str = "") -> FunctionWinner:
+def function_adds(
+    folder: Path, value: int, size: int, m: int = 2, *, name: str = "n", more: str = ""
+) -> FunctionWinner:
     """A winner that adds something else than the function does, timed at one size."""
     path = folder / f"{value}.yaml"
-    path.write_text(SPEC.replace("SIZE", name).replace("N", str(size), 1) + more)
+    text = SPEC.replace("SIZE", name).replace("N", str(size), 1).replace("m: 2", f"m: {m}")
+    path.write_text(text + more)
     (loaded,) = load_spec(path)
     backend, task = HostBackend(), loaded.task
     text = LIBRARY.replace("+= 1", f"+= {value}")
@@ -250,7 +257,7 @@ def function_adds(folder: Path, value: int, size: int, *, name: str = "n", more:
         evaluation.close()
     assert build.status is Status.OK, build.message
     verified = Verified(
-        sizes=(*task.problems, *task.verify.problems, Problem(sizes={name: 1000, "m": 2})),
+        sizes=(*task.problems, *task.verify.problems, Problem(sizes={name: 1000, "m": max(m, 2)})),
         assumed=task.verify.assume,
     )
     found = backend.replacement(task, build.code, resolved)
@@ -273,6 +280,25 @@ def test_each_call_of_a_function_gets_the_winner_of_the_nearest_size(
             "scale (n = 16)": (3, 0),
             "scale (size = 512)": (2, 1),
         }
+
+
+def test_what_is_nearest_in_a_call_is_what_is_nearest_in_wisdom(
+    calling: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    timed = {10: (16, 500), 20: (500, 16), 30: (100, 100), 40: (3, 2)}
+    assume = 'verify: {assume: ["n >= 1", "m >= 1"]}\n'
+    winners = [
+        replace(one, verified=replace(one.verified, sizes=(Problem(sizes={"n": 1000, "m": 1000}),)))
+        for one in (function_adds(tmp_path, value, n, m, more=assume) for value, (n, m) in timed.items())
+    ]
+    random = Random(0)
+    calls = [(round(2 ** random.uniform(0, 9.9)), round(2 ** random.uniform(0, 9.9))) for _ in range(300)]
+    run_with(together(*winners), [*calling, *(f"{n}x{m}" for n, m in calls)])
+    found = [int(word) for word in printed(capfd).split()]
+    for (n, m), value in zip(calls, found, strict=True):
+        far = {v: distance({"n": a, "m": b}, {"n": n, "m": m}) for v, (a, b) in timed.items()}
+        assert far[value] <= min(far.values()) + 1e-12, (n, m)
+    assert set(found) == set(timed)
 
 
 def test_specs_that_describe_a_function_differently_are_refused(calling: list[str], tmp_path: Path) -> None:
