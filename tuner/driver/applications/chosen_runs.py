@@ -53,7 +53,7 @@ def chosen_runs(named: Sequence[Path], *, note: Callable[[str], None]) -> list[P
             # Beside an index it says where the runs of that one's kernels are.
             found += [] if indices else _of_folder(path, note)
         else:
-            found += _of_wisdom(path) if path.suffix == ".json" else [path]
+            found += _of_wisdom(path, note) if path.suffix == ".json" else [path]
     return found if len(named) == 1 else _gaining(found, note)
 
 
@@ -140,10 +140,11 @@ def _of_folder(folder: Path, note: Callable[[str], None]) -> list[Path]:
     return [run.path for run in runs if run.helps(runs)]
 
 
-def _of_wisdom(path: Path) -> list[Path]:
+def _of_wisdom(path: Path, note: Callable[[str], None]) -> list[Path]:
     """The runs that a wisdom file's configurations come from: the file holds no code."""
     wisdom = Wisdom.load(path)
-    if not any(entry.run and entry.speedup[0] > 1 for entry in wisdom.entries):
+    gaining = {entry.run for entry in wisdom.entries if entry.run and entry.speedup[0] > 1}
+    if not gaining:
         raise UsageError(
             f"{path} holds no code, and its configurations are all the default's",
             "there is nothing to put in place",
@@ -154,6 +155,9 @@ def _of_wisdom(path: Path) -> list[Path]:
     found = []
     for name in sorted({entry.run for entry in wisdom.entries if entry.run}):
         there = next((place / name for place in places if (place / name).is_file()), None)
+        if there is None and name not in gaining:
+            note(f"{name} is not there, so nothing says where the kernel had better stay as it is")
+            continue
         if there is None:
             raise UsageError(
                 f"{path} holds no code, and the run that it comes from, {name}, is not in "

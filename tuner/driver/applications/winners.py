@@ -56,7 +56,12 @@ def winners_of(
     if len(paths) > MOST_WINNERS:
         raise UsageError(f"{len(paths)} runs are too many at once", f"at most {MOST_WINNERS}")
     alone = len(paths) == 1
-    return by_size([(path, winner_of(path, alone=alone)) for path in paths], note=note)
+    winners = by_size([(path, winner_of(path, alone=alone)) for path in paths], note=note)
+    if not winners:
+        raise UsageError(
+            "no run claims anything better than the kernel as given", "there is nothing to put in place"
+        )
+    return winners
 
 
 def winner_of(path: Path, *, alone: bool = True) -> WinnerInPlace:
@@ -99,6 +104,13 @@ def winner_of(path: Path, *, alone: bool = True) -> WinnerInPlace:
     if _launch_alone(lineup, best):
         # The application's own program will do, and takes no time to build.
         found = _as_recorded(found, recordings[0])
+    return _program(found, faster, spec, recordings, path)
+
+
+def _program(
+    found: Replacement, faster: Sequence[bool], spec: LoadedSpec, recordings: Sequence[Recording], path: Path
+) -> Winner:
+    problems = spec.task.problems
     return Winner(
         kernel=spec.task.kernel.entry,
         recording=recordings[0],
