@@ -14,7 +14,12 @@ from tuner.spec.cuda_kernels import NOISE, CudaKernel, Parameter, kernels_of
 from tuner.spec.device_shapes import array_extents, axis_sizes, one_block_each
 from tuner.spec.divisions import divided_by, initial_values
 from tuner.spec.init_device import LOOPED_ALONE, loops_over, reads_next
+<<<<<<< HEAD
 from tuner.spec.macros import of_problem
+=======
+from tuner.spec.init_template import namespaces
+from tuner.spec.macros import choices
+>>>>>>> h-sizes
 from tuner.spec.signature import first_value
 from tuner.spec.yaml_places import closest
 
@@ -98,7 +103,7 @@ class _Writer:
         self._dimensions = 3 if "threadIdx.z" in kernel.body else 2 if "threadIdx.y" in kernel.body else 1
         plain = NOISE.sub(" ", text)
         # `#ifndef NAME`, `#define NAME value`: a default that -DNAME=… replaces.
-        self._defaults = dict(_DEFAULT.findall(plain))
+        self._defaults = {name: choices(name, int(value), plain) for name, value in _DEFAULT.findall(plain)}
         own = set(_DEFINED.findall(plain)) | set(_DECLARED.findall(plain))
         self._macros = [
             m
@@ -288,6 +293,7 @@ class _Writer:
     def _parameters(self) -> dict[str, str]:
         usual = {1: ["[128, 32, 64, 256, 512]"], 2: ["[16, 8, 32, 64]", "[16, 4, 8, 32]"]}
         values = usual.get(self._dimensions, ["[8, 16, 32]", "[8, 4, 16]", "[4, 1, 2, 8]"])
+<<<<<<< HEAD
         if self._dimensions == 1 and self._most < _MOST:
             fitting = [n for n in (128, 32, 64, 256, 512) if n <= self._most] or [self._most]
             values = [f"[{', '.join(map(str, fitting))}]"]
@@ -298,6 +304,11 @@ class _Writer:
             found[name] = (
                 f"[{', '.join(map(str, [number, *others]))}]   # check: the values; the source's first"
             )
+=======
+        found = dict(zip(self._block, values, strict=True))
+        for name, given in self._defaults.items():
+            found[name] = f"[{', '.join(map(str, given))}]   # check: the values; the source's first"
+>>>>>>> h-sizes
         for name in (*self._macros, *self._template.values()):
             found.setdefault(name, "[1, 2, 4, 8]   # check: the values")
-        return found
+        return {name: text for name, text in found.items() if self._defaults.get(name) != []}
