@@ -16,7 +16,6 @@ import os
 import pickle
 import secrets
 import selectors
-import shutil
 import socket
 import struct
 import tempfile
@@ -25,7 +24,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+
+from tuner.core.scratch import ScratchFolder
 
 __all__ = ["Door", "Link", "Relay", "knock", "pack", "serve", "unpack"]
 
@@ -223,8 +223,8 @@ class Relay:
     """
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="remix-tuner-", dir=_short_folder()))
-        self.door = Door(path=str(self._folder / "relay"), key=secrets.token_bytes(_KEY_BYTES))
+        self._folder = ScratchFolder("relay", parent=_short_folder())
+        self.door = Door(path=f"{self._folder.name}/relay", key=secrets.token_bytes(_KEY_BYTES))
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(self.door.path)
         self._listener.listen(1024)
@@ -292,7 +292,7 @@ class Relay:
             worker.link.close()
         self._listener.close()
         self._selector.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.cleanup()
 
     def _heard(self, key: selectors.SelectorKey) -> tuple[list[tuple[object, bytes | None]], float]:
         """Who came, or what a worker says, and how many seconds that may wait."""

@@ -11,12 +11,12 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.core.errors import MachineError
+from tuner.core.scratch import ScratchFolder
 from tuner.evaluators.host.compile_worker import decode, encode
 
 __all__ = ["TRIES", "CompileZygote", "Forked"]
@@ -73,7 +73,7 @@ class CompileZygote:
     def __init__(self, library: str, *, memory_bytes: int, program: str, read: Sequence[str] = ()) -> None:
         self._library, self._program, self._readable = library, program, tuple(read)
         self._memory_bytes = memory_bytes
-        self._scratch = tempfile.TemporaryDirectory(prefix="tuner-compile-")
+        self._scratch = ScratchFolder("compile")
         self._buffer = bytearray()
         self._process, self._control, self.host = self._begin()
 

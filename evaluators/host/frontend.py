@@ -24,6 +24,7 @@ from typing import TypeVar
 
 from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError, SpecError
+from tuner.core.scratch import ScratchFolder
 from tuner.core.types import Kernel, Status, Value, Variant
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.toolchain import Toolchain
@@ -130,7 +131,7 @@ class FrontEnd:
         self._go = threading.Event()
         self._go.set()
         self._workers = max(1, workers)
-        self._scratch = tempfile.TemporaryDirectory(prefix="tuner-clang-")
+        self._scratch = ScratchFolder("clang")
         self._threads: OrderedDict[tuple[str, ...], ThreadPoolExecutor] = OrderedDict()
 
     def close(self) -> None:

@@ -14,12 +14,12 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import MachineError
+from tuner.core.scratch import ScratchFolder
 from tuner.core.types import Status
 from tuner.evaluators.host.process import Child, Ended, TimedOut, Zygote
 from tuner.evaluators.opencl.device import HOW_TO_GET_POCL, Device
@@ -118,7 +118,8 @@ class OpenClZygote(Zygote):
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         require_pyopencl()
-        self.scratch = Path(tempfile.mkdtemp(prefix="tuner-opencl-"))
+        self._folder = ScratchFolder("opencl")
+        self.scratch = Path(self._folder.name)
         # Candidates run as users of their own, each with a folder in here.
         self.scratch.chmod(0o711)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -200,7 +201,7 @@ class OpenClZygote(Zygote):
     def close(self) -> None:
         """Ends it with all its children and removes what they wrote; safe to call twice."""
         super().close()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        self._folder.cleanup()
 
 
 def read_all(descriptor: int) -> bytes:

@@ -143,6 +143,25 @@ static uint64_t mix(uint64_t hash, const void *data, size_t size)
     return hash;
 }
 
+/* How far a call's sizes are from those that something was timed at: the largest ratio, and among equal ones all of them
+ * together. Sizes that are not positive have no ratio.
+ */
+typedef struct { double most, all; } Distance;
+static const double FAR = 1e30;
+
+__attribute__((unused)) static int nearer(Distance *best, const double *here, const double *known, size_t count)
+{
+    Distance own = {1, 1};
+    for (size_t i = 0; i < count; i++) {
+        double a = here[i], b = known[i], ratio = a == b ? 1 : a <= 0 || b <= 0 ? FAR : a < b ? b / a : a / b;
+        if (ratio > own.most) own.most = ratio;
+        own.all *= ratio;
+    }
+    if (own.most > best->most || (own.most == best->most && own.all >= best->all)) return 0;
+    *best = own;
+    return 1;
+}
+
 /* A function that is stood before, or called: its name, what stands before it, and the place of the real one. */
 typedef struct { const char *name; void *wrapper; void **slot; } Name;
 

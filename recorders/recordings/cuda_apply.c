@@ -25,15 +25,19 @@ static int is_of(const Winner *winner, const Function *function)
     return !strcmp(name, winner->kernel);
 }
 
-static const Winner *winner_for(Function *function)
+static uint64_t winners_for(Function *function)
 {
     if (!__atomic_load_n(&function->looked, __ATOMIC_ACQUIRE)) {
-        for (int i = 0; i < winner_count && !function->winner; i++)
-            if (is_of(&winners[i], function)) function->winner = &winners[i];
+        uint64_t fitting = 0;
+        for (int i = 0; i < winner_count; i++) fitting |= (uint64_t)is_of(&winners[i], function) << i;
+        function->fitting = fitting;
         __atomic_store_n(&function->looked, 1, __ATOMIC_RELEASE);
     }
-    return function->winner;
+    return function->fitting;
 }
+
+#define FOR_WINNERS(fitting, winner) \
+    for (const Winner *winner = winners; winner < winners + winner_count; winner++) if ((fitting) >> (winner - winners) & 1)
 
 /* Whether the winner takes the parameters that the application passes. */
 static const char *layout_differs(const Function *function, void *handle, void *made)
@@ -101,11 +105,12 @@ static Placed *placed_of(Function *function, void *handle, const Winner *winner)
     if (!cu.cuCtxGetCurrent || cu.cuCtxGetCurrent(&context) != CU_SUCCESS || !context) return NULL;
     acquire(&placing);
     Placed *placed = function->placed;
-    while (placed && placed->context != context) placed = placed->next;
+    while (placed && (placed->context != context || placed->winner != winner)) placed = placed->next;
     if (!placed && (placed = calloc(1, sizeof *placed))) {
         CuStatus status;
         inside++;
         placed->context = context;
+        placed->winner = winner;
         const char *why = bring(placed, function, handle, winner, &status);
         if (why && status != CU_SUCCESS) say("problem\t%s\t%s (CUDA error %d)", winner->kernel, why, status);
         else if (why) say("problem\t%s\t%s", winner->kernel, why);
@@ -117,28 +122,69 @@ static Placed *placed_of(Function *function, void *handle, const Winner *winner)
     return placed;
 }
 
-/* As soon as the application has its kernel, so that no launch waits for the winner. */
+/* As soon as the application has its kernel, so that no launch waits for a winner. */
 static void put_ready(void *handle)
 {
     Function *function = get(&functions, handle);
-    const Winner *winner = function ? winner_for(function) : NULL;
-    if (winner) placed_of(function, handle, winner);
+    uint64_t fitting = function ? winners_for(function) : 0;
+    FOR_WINNERS(fitting, winner) placed_of(function, handle, winner);
 }
 
-/* The winner's launch for one of the application's; 0 where it was not verified on such a one. */
-static int shape_for(const Winner *winner, CuConfig *shape)
+/* What a winner was verified on that is this launch; NULL where it was on none such. */
+static const Shape *verified_shape(const Winner *winner, const CuConfig *shape)
 {
     const size_t each = 3 * sizeof(unsigned);
     for (int i = 0; i < winner->shape_count; i++) {
         const Shape *known = &winner->shapes[i];
-        if (memcmp(known->own, shape->grid, each) || memcmp(known->own + 3, shape->block, each) || known->own[6] != shape->shared)
-            continue;
-        memcpy(shape->grid, known->other, each);
-        memcpy(shape->block, known->other + 3, each);
-        shape->shared = known->other[6];
-        return known->taken != 0;
+        if (!memcmp(known->own, shape->grid, each) && !memcmp(known->own + 3, shape->block, each) && known->own[6] == shape->shared)
+            return known;
     }
-    return winner->any_shape;
+    return NULL;
+}
+
+/* The winner that was timed nearest to a launch, and whether it was faster there; only those that take any, where some do. */
+static const Winner *nearest_image(uint64_t fitting, const CuConfig *shape, int *taken)
+{
+    const Winner *found = NULL;
+    int able = 0;
+    Distance best = {2 * FAR, 0};
+    FOR_WINNERS(fitting, winner) able |= winner->any_shape;
+    FOR_WINNERS(fitting, winner) {
+        double here[MOST_KEYS];
+        if (winner->any_shape < able) continue;
+        for (size_t k = 0; k < winner->key_count; k++) {
+            size_t axis = winner->keys[k].at % 3;
+            here[k] = (double)shape->grid[axis] * shape->block[axis];
+        }
+        for (size_t p = 0; p < winner->point_count; p++) {
+            const double *point = winner->points + p * (winner->key_count + 1);
+            if (!nearer(&best, here, point + 1, winner->key_count)) continue;
+            found = winner;
+            *taken = able && point[0] != 0;
+        }
+    }
+    return found;
+}
+
+/* Which winner a launch goes to, and how it is made then: the first that was faster on just such a one; where none was
+ * verified on it, the nearest of those that take any. `taken` is 0 where it stays as it is.
+ */
+static const Winner *chosen(uint64_t fitting, CuConfig *shape, int *taken)
+{
+    const Winner *left = NULL;
+    FOR_WINNERS(fitting, winner) {
+        const Shape *known = verified_shape(winner, shape);
+        if (known && known->taken) {
+            memcpy(shape->grid, known->other, 3 * sizeof(unsigned));
+            memcpy(shape->block, known->other + 3, 3 * sizeof(unsigned));
+            shape->shared = known->other[6];
+            *taken = 1;
+            return winner;
+        }
+        if (known && !left) left = winner;
+    }
+    *taken = 0;
+    return left ? left : nearest_image(fitting, shape, taken);
 }
 
 static CuStatus copy_constants(const Placed *placed, const CuLaunch *launch)
@@ -160,10 +206,12 @@ static CuStatus go(const CuLaunch *launch);
 static CuStatus applied(const CuLaunch *launch)
 {
     Function *function = function_of(launch->function);
-    const Winner *winner = function ? winner_for(function) : NULL;
+    uint64_t fitting = function ? winners_for(function) : 0;
     CuLaunch other = *launch;
+    int taken = 0;
+    const Winner *winner = fitting ? chosen(fitting, &other.shape, &taken) : NULL;
     if (!winner) return go(launch);
-    int fits = launch->kind != 2 && !attributes_refused(&launch->shape) && shape_for(winner, &other.shape) && !into_graph(launch);
+    int fits = launch->kind != 2 && !attributes_refused(&launch->shape) && taken && !into_graph(launch);
     Placed *placed = fits ? placed_of(function, launch->function, winner) : NULL;
     if (placed && placed->function) {
         other.function = placed->function;

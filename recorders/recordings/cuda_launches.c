@@ -71,7 +71,8 @@ EXPORT CuStatus cuGraphAddKernelNode_v2(void **a, void *b, const void **c, size_
     memcpy(&handle, e, sizeof handle);
     Function *function = function_of(handle);
     if (mode_apply) {
-        if (function && winner_for(function)) count_launch(function->winner, 1);
+        uint64_t fitting = function ? winners_for(function) : 0;
+        if (fitting) count_launch(&winners[__builtin_ctzll(fitting)], 1);
         return status;
     }
     if (function) display_name(function, name, sizeof name);

@@ -24,6 +24,7 @@ typedef struct {
 /* What stands beside a kernel in one context: the winner's, and constants that it gets before each launch. */
 typedef struct { CuPointer from, to; size_t size; } Constant;
 typedef struct Placed {
+    const Winner *winner;
     void *context, *function; /* NULL where it cannot be put there */
     unsigned shared;          /* dynamic shared memory that it was allowed */
     Constant *constants;
@@ -35,8 +36,8 @@ typedef struct {
     Module *module;
     char *symbol;
     int kernel;
-    int looked;               /* whether it is known which winner is for it */
-    const Winner *winner;
+    int looked;               /* whether it is known which winners are for it */
+    uint64_t fitting;         /* those, one bit for each */
     Placed *placed;
 } Function;
 

@@ -117,14 +117,17 @@ typedef struct {
  * held: the memory object, which the application may give back while the kernel still has it */
 typedef struct { int set, svm; size_t size; unsigned char *value; Handle held; } Argument;
 
+/* A kernel that stands beside the application's own, with the same arguments; NULL where it cannot. */
+typedef struct { Winner *winner; Handle kernel; } Beside;
+
 typedef struct {
     Program *program;
     Argument *arguments;
     Count count;
     int followed;    /* whether its launches may be looked at, so that memory is held for it */
     int indirect;    /* clSetKernelExecInfo was called */
-    Handle other;    /* the kernel put in its place, with the same arguments */
-    Winner *winner;  /* whose kernel that is, or would be */
+    Beside *beside;  /* one for each winner that may take its place */
+    int beside_count;
 } Kernel;
 
 enum { BUFFER = 1, IMAGE, PIPE, SAMPLER, QUEUE };

@@ -59,10 +59,91 @@ static void put_beside(Kernel *kernel, const Program *program, const char *name)
     for (int i = 0; program && i < winner_count; i++) {
         Status status = SUCCESS;
         if (strcmp(name, winners[i].kernel) || !is_replaced(program, &winners[i])) continue;
-        kernel->winner = &winners[i];
-        if (!program->others || !program->others[i]) return;
-        kernel->other = real.clCreateKernel(program->others[i], name, &status);
-        if (!kernel->other) say("problem\t%s\tthe winner has no such kernel (OpenCL error %d)", name, status);
-        return;
+        if (!kernel->beside) kernel->beside = calloc(MOST_WINNERS, sizeof *kernel->beside);
+        if (!kernel->beside) return;
+        Beside *place = &kernel->beside[kernel->beside_count++];
+        place->winner = &winners[i];
+        if (!program->others || !program->others[i]) continue;
+        place->kernel = real.clCreateKernel(program->others[i], name, &status);
+        if (!place->kernel) say("problem\t%s\tthe winner has no such kernel (OpenCL error %d)", name, status);
     }
 }
+
+/* Whether a winner's work-groups divide the launch's grid. */
+static int divides(const Winner *winner, Count axes, const size_t *global)
+{
+    for (Count i = 0; winner->local[0] && i < 3; i++)
+        if (i < axes ? global[i] % winner->local[i] : winner->local[i] != 1) return 0;
+    return 1;
+}
+
+static double number_of(const Argument *argument, int is_signed)
+{
+    uint64_t bits = 0;
+    if (!argument->set || argument->svm || !argument->value || !argument->size || argument->size > sizeof bits) return 0;
+    memcpy(&bits, argument->value, argument->size);
+    unsigned unused = 64 - 8 * (unsigned)argument->size;
+    return is_signed ? (double)((int64_t)(bits << unused) >> unused) : (double)bits;
+}
+
+static double bytes_of(const Argument *argument)
+{
+    Handle memory = NULL;
+    size_t size = 0;
+    if (argument->set && !argument->svm && argument->value && argument->size == sizeof memory) memcpy(&memory, argument->value, sizeof memory);
+    if (memory) real.clGetMemObjectInfo(memory, MEM_SIZE, sizeof size, &size, NULL);
+    return (double)size;
+}
+
+static double launch_number(const Kernel *kernel, Key key, Count axes, const size_t *global)
+{
+    if (key.kind == AXIS) return key.at < axes ? (double)global[key.at] : 1;
+    if (key.at >= kernel->count) return 0;
+    const Argument *argument = &kernel->arguments[key.at];
+    return key.kind == BYTES ? bytes_of(argument) : number_of(argument, key.kind == SIGNED);
+}
+
+/* The name of the device where one of the winners asks for it; spaces around it do not count. */
+static void name_device(const Kernel *kernel, Handle queue, char *name, size_t room)
+{
+    Handle device = NULL;
+    int asked = 0;
+    for (int i = 0; i < kernel->beside_count; i++) asked |= kernel->beside[i].winner->device && kernel->beside[i].winner->device[0];
+    if (!asked || real.clGetCommandQueueInfo(queue, QUEUE_DEVICE, sizeof device, &device, NULL) != SUCCESS ||
+        real.clGetDeviceInfo(device, DEVICE_NAME, room, name, NULL) != SUCCESS) name[0] = 0;
+    size_t start = 0, length = strlen(name);
+    while (name[start] == ' ') start++;
+    while (length > start && name[length - 1] == ' ') length--;
+    for (size_t i = start; i < length; i++) name[i - start] = name[i];
+    name[length - start] = 0;
+}
+
+/* The winner that was timed nearest to a launch, among those that can take it unless `any`; and in `taken` whether it
+ * was faster there. Of equally near ones the first that was.
+ */
+static Beside *nearest(const Kernel *kernel, Handle queue, Count axes, const size_t *global, int any, int *taken)
+{
+    Beside *found = NULL;
+    char device[512] = "";
+    if (!any) name_device(kernel, queue, device, sizeof device);
+    Distance best = {2 * FAR, 0};
+    double here[MOST_KEYS];
+    for (int wanted = 1; wanted >= 0; wanted--)
+        for (int i = 0; i < kernel->beside_count; i++) {
+            Beside *place = &kernel->beside[i];
+            const Winner *winner = place->winner;
+            if (!any && winner->device && winner->device[0] && strcmp(winner->device, device)) continue;
+            if (wanted && !any && !(place->kernel && divides(winner, axes, global))) continue;
+            for (size_t k = 0; k < winner->key_count; k++) here[k] = launch_number(kernel, winner->keys[k], axes, global);
+            for (size_t p = 0; p < winner->point_count; p++) {
+                const double *point = winner->points + p * (winner->key_count + 1);
+                if ((point[0] != 0) != wanted || !nearer(&best, here, point + 1, winner->key_count)) continue;
+                found = place;
+                *taken = wanted;
+            }
+        }
+    return found;
+}
+
+/* One call on each kernel that stands beside; where it fails that one takes no launch from then on. */
+#define FOR_BESIDE(own, place) for (Beside *place = (own)->beside; place && place < (own)->beside + (own)->beside_count; place++)

@@ -29,7 +29,8 @@ static Status set_pointer(const char *name, Handle a, Count b, const void *c)
     Kernel *kernel = inside || status != SUCCESS ? NULL : adopted_kernel(a);
     if (!kernel) return status;
     set_argument(kernel, b, sizeof c, &c, 2);
-    if (kernel->other && own(kernel->other, b, c) != SUCCESS) kernel->other = NULL;
+    FOR_BESIDE(kernel, place)
+        if (place->kernel && own(place->kernel, b, c) != SUCCESS) place->kernel = NULL;
     return status;
 }
 
@@ -60,7 +61,9 @@ static Status launch_in_buffer(
     char name[NAME_BYTES] = "?";
     if (!kernel) return status;
     real.clGetKernelInfo(d, KERNEL_NAME, sizeof name, name, NULL);
-    if (mode_apply && kernel->winner) count_launch(kernel->winner, 1);
+    int taken;
+    Beside *place = mode_apply && g ? nearest(kernel, NULL, e, g, 1, &taken) : NULL;
+    if (place) count_launch(place->winner, 1);
     if (mode_list || (mode_record && names_wanted(name)))
         say("launch\t%s\t%016lx\t0\t0.0\ta command buffer (clCommandNDRangeKernelKHR)", name,
             (unsigned long)program_hash(kernel->program));

@@ -349,25 +349,24 @@ static Status watched(const Launch *launch, Count waits, const Handle *events, H
     return status;
 }
 
-/* The winner where its work-groups divide the grid; else the application's own kernel. */
+/* The nearest winner whose work-groups divide the grid; else the application's own kernel. */
 static Status replaced(const Launch *launch, Count waits, const Handle *events, Handle *event)
 {
     Kernel *kernel = get(&kernels, launch->kernel);
-    const Winner *winner = kernel ? kernel->winner : NULL;
-    int fits = winner && kernel->other;
-    for (Count i = 0; fits && winner->local[0] && i < 3; i++)
-        fits = i < launch->axes ? launch->global[i] % winner->local[i] == 0 : winner->local[i] == 1;
-    if (fits) {
-        const size_t *local = winner->local[0] ? winner->local : launch->local;
+    int taken = 0;
+    Beside *place = kernel ? nearest(kernel, launch->queue, launch->axes, launch->global, 0, &taken) : NULL;
+    if (place && taken) {
+        const size_t *own = place->winner->local, *local = own[0] ? own : launch->local;
         Status status = real.clEnqueueNDRangeKernel(
-            launch->queue, kernel->other, launch->axes, launch->offset, launch->global, local, waits, events, event);
+            launch->queue, place->kernel, launch->axes, launch->offset, launch->global, local, waits, events, event);
         if (status == SUCCESS) {
-            count_launch(winner, 0);
+            count_launch(place->winner, 0);
             return status;
         }
-        say("problem\t%s\tthe winner cannot be launched (OpenCL error %d)", winner->kernel, status);
+        say("problem\t%s\tthe winner cannot be launched (OpenCL error %d)", place->winner->kernel, status);
     }
-    if (winner) count_launch(winner, 1);
+    if (!place && kernel) place = nearest(kernel, launch->queue, launch->axes, launch->global, 1, &taken);
+    if (place) count_launch(place->winner, 1);
     return real.clEnqueueNDRangeKernel(
         launch->queue, launch->kernel, launch->axes, launch->offset, launch->global, launch->local, waits, events, event);
 }

@@ -268,7 +268,8 @@ EXPORT Handle clCloneKernel(Handle a, Status *b)
         if (from->arguments[i].set) {
             Argument *given = &from->arguments[i];
             set_argument(to, i, given->size, given->value, given->svm);
-            if (to->other && !given->svm) real.clSetKernelArg(to->other, i, given->size, given->value);
+            FOR_BESIDE(to, place)
+                if (place->kernel && !given->svm) real.clSetKernelArg(place->kernel, i, given->size, given->value);
         }
     if (to) to->indirect = from->indirect;
     return handle;
@@ -282,7 +283,8 @@ EXPORT Status clReleaseKernel(Handle a)
     if (kernel && real.clGetKernelInfo(a, KERNEL_REFERENCES, sizeof references, &references, NULL) == SUCCESS &&
         references == 1) {
         put(&kernels, a, NULL);
-        if (kernel->other) real.clReleaseKernel(kernel->other);
+        FOR_BESIDE(kernel, place) if (place->kernel) real.clReleaseKernel(place->kernel);
+        free(kernel->beside);
         for (Count i = 0; i < kernel->count; i++) {
             free(kernel->arguments[i].value);
             if (kernel->arguments[i].held) let_go(kernel->arguments[i].held);
@@ -358,11 +360,11 @@ EXPORT Status clSetKernelArg(Handle a, Count b, size_t c, const void *d)
     if (!kernel) return status;
     adopt_object(a, c, d);
     set_argument(kernel, b, c, d, 0);
-    if (kernel->other) {
-        Status other = real.clSetKernelArg(kernel->other, b, c, d);
+    FOR_BESIDE(kernel, place) {
+        Status other = place->kernel ? real.clSetKernelArg(place->kernel, b, c, d) : SUCCESS;
         if (other != SUCCESS) {
-            say("problem\t%s\tthe winner does not take argument %u (OpenCL error %d)", kernel->winner->kernel, b, other);
-            kernel->other = NULL;
+            say("problem\t%s\tthe winner does not take argument %u (OpenCL error %d)", place->winner->kernel, b, other);
+            place->kernel = NULL;
         }
     }
     return status;
@@ -374,7 +376,8 @@ EXPORT Status clSetKernelArgSVMPointer(Handle a, Count b, const void *c)
     Kernel *kernel = inside || status != SUCCESS ? NULL : get(&kernels, a);
     if (!kernel) return status;
     set_argument(kernel, b, sizeof c, &c, 1);
-    if (kernel->other && real.clSetKernelArgSVMPointer(kernel->other, b, c) != SUCCESS) kernel->other = NULL;
+    FOR_BESIDE(kernel, place)
+        if (place->kernel && real.clSetKernelArgSVMPointer(place->kernel, b, c) != SUCCESS) place->kernel = NULL;
     return status;
 }
 
@@ -384,7 +387,8 @@ EXPORT Status clSetKernelExecInfo(Handle a, Count b, size_t c, const void *d)
     Kernel *kernel = inside || status != SUCCESS ? NULL : get(&kernels, a);
     if (!kernel) return status;
     kernel->indirect = 1;
-    if (kernel->other && real.clSetKernelExecInfo(kernel->other, b, c, d) != SUCCESS) kernel->other = NULL;
+    FOR_BESIDE(kernel, place)
+        if (place->kernel && real.clSetKernelExecInfo(place->kernel, b, c, d) != SUCCESS) place->kernel = NULL;
     return status;
 }
 

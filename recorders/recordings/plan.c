@@ -4,7 +4,11 @@
  * many were left as they were is counted in a file of its own, which outlives a process that is killed. Follows common.c.
  */
 
-enum { MOST_WINNERS = 64, MOST_SHAPES = 1024 };
+enum { MOST_WINNERS = 64, MOST_SHAPES = 1024, MOST_KEYS = 64, MOST_POINTS = 1024 };
+
+/* A number of a launch: kind (AXIS and so on), and which axis or argument. */
+typedef struct { size_t kind, at; } Key;
+enum { AXIS, SIGNED, UNSIGNED, BYTES };
 
 /* Grid, block and dynamic shared memory of a launch, what the winner's is for it, and whether it takes it at all. */
 typedef struct { unsigned own[7], other[7], taken; } Shape;
@@ -17,9 +21,13 @@ typedef struct {
     char *new_form;                 /* OpenCL: as form; NULL for source */
     size_t new_size;
     size_t local[3];                /* OpenCL: work-group; 0 where it stays as it is */
+    char *device;                   /* OpenCL: it takes launches on this one alone; NULL or empty for all */
     char *symbol, *variables;       /* CUDA: of the kernel in the image; names of constants, one a line */
     Shape *shapes;
     int shape_count, any_shape;
+    Key keys[MOST_KEYS];            /* OpenCL: what tells the sizes that it was timed at from others' */
+    double *points;                 /* of each: whether it is taken there, and as many numbers as there are keys */
+    size_t key_count, point_count;
     uint64_t *counters;             /* replaced, left as they were */
 } Winner;
 
@@ -83,6 +91,30 @@ static void read_shapes(Winner *winner, const char *folder)
     free(text);
 }
 
+/* How many keys there are, two numbers for each, then the points. */
+static void read_points(Winner *winner, const char *folder)
+{
+    char *text = read_file(folder, "winner.points", NULL), *at = text, *end;
+    winner->points = calloc(MOST_POINTS * (MOST_KEYS + 1), sizeof *winner->points);
+    size_t keys = text ? strtoul(at, &at, 10) : 0;
+    winner->key_count = keys <= MOST_KEYS && winner->points ? keys : 0;
+    for (size_t i = 0; text && i < winner->key_count; i++) {
+        winner->keys[i].kind = strtoul(at, &at, 10);
+        winner->keys[i].at = strtoul(at, &at, 10);
+    }
+    while (text && winner->points && winner->point_count < MOST_POINTS) {
+        double *point = winner->points + winner->point_count * (winner->key_count + 1);
+        size_t read = 0;
+        for (; read <= winner->key_count; read++, at = end) {
+            point[read] = (double)(long)strtoul(at, &end, 10);
+            if (end == at) break;
+        }
+        if (read <= winner->key_count) break;
+        winner->point_count++;
+    }
+    free(text);
+}
+
 static int read_winner(Winner *winner, const char *folder)
 {
     winner->kernel = read_file(folder, "kernel", NULL);
@@ -94,12 +126,14 @@ static int read_winner(Winner *winner, const char *folder)
     winner->new_text = read_file(folder, "winner", &winner->new_size);
     winner->new_form = read_file(folder, "winner.form", NULL);
     winner->new_options = read_file(folder, "winner.options", NULL);
+    winner->device = read_file(folder, "winner.device", NULL);
     winner->symbol = read_file(folder, "winner.symbol", NULL);
     winner->variables = read_file(folder, "winner.variables", NULL);
     char *local = read_file(folder, "winner.local", NULL);
     numbers(local, winner->local, 3);
     free(local);
     read_shapes(winner, folder);
+    read_points(winner, folder);
     return winner->api && winner->form && winner->old_text && winner->old_options && winner->new_text && winner->new_options;
 }
 

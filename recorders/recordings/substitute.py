@@ -1,7 +1,7 @@
-"""C text of a library that calls another function in the place of one, where that one's calls are known to be right.
+"""C text of a library that calls others in the place of one function, where those are known to be right.
 
-A call that the winner was not verified on (its sizes, arrays that share memory, null pointers) goes to the
-application's own function. May not compile anything.
+A call that no winner was verified on (its sizes, arrays that share memory, null pointers) goes to the application's own
+function; of several winners the one that was timed at the nearest sizes gets it. May not compile anything.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from tuner.core.expressions import Expression
 from tuner.core.types import Argument, ArgumentRole, Problem
 from tuner.recorders.recordings.c_text import bound_sizes, c_condition
 from tuner.recorders.recordings.function import Interposed
+from tuner.recorders.recordings.points import SIGNED, Point, rows, telling
 
-__all__ = ["Verified", "substituting_library"]
+__all__ = ["Standing", "Verified", "points_of", "substituting_library"]
 
 _HINT = "pass the size as an argument, or tune each size by itself"
 
@@ -36,28 +37,82 @@ class Verified:
     slower: tuple[Problem, ...] = ()
 
 
-def substituting_library(
-    function: Interposed, verified: Verified, *, winner: str, libraries: Sequence[str]
-) -> str:
-    """The text that follows ``common.c``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A winner and the function that it stands for.
+
+    Attributes:
+        function: the application's own, as the winner's run describes it.
+        verified: the calls that the winner takes.
+        points: the sizes that it was timed at; see :func:`points_of`.
+        file: name, in the folder TUNER_RECORD_PLAN, of the library that exports the winner as ``entry``; also of its
+            counters.
+        libraries: that the winner may need and the application may not have loaded.
+    """
+
+    function: Interposed
+    verified: Verified
+    points: Sequence[Point]
+    file: str
+    libraries: Sequence[str] = ()
+
+
+def points_of(
+    arguments: Sequence[Argument], timed: Sequence[Problem], slower: Sequence[Problem]
+) -> tuple[Point, ...]:
+    """The problems of a run by the arguments that carry their sizes.
 
     Args:
-        function: the application's own.
-        verified: the calls that the winner takes.
-        winner: file name, in the folder TUNER_RECORD_PLAN, of the library that exports the winner as ``entry``.
-        libraries: that the winner may need and the application may not have loaded.
+        arguments: in call order.
+        timed: the run's problems.
+        slower: those that the application's own function is faster on.
+    """
+    bound = bound_sizes(arguments)
+    return tuple(
+        Point(
+            sizes={(SIGNED, number): one.sizes[name] for name, number in bound.items() if name in one.sizes},
+            taken=one not in slower,
+        )
+        for one in (*timed, *(other for other in slower if other not in timed))
+    )
+
+
+def substituting_library(standing: Sequence[Standing]) -> str:
+    """The text that follows ``common.c``, for winners that stand for one function.
 
     Raises:
         SpecError: an extent or a bound that cannot be computed from the arguments.
-        UsageError: sizes that differ and that no argument tells.
+        UsageError: sizes that differ and that no argument tells, or specs that describe the function differently.
     """
+    function = standing[0].function
+    for one in standing:
+        if (one.function.parameters, one.function.result) != (function.parameters, function.result):
+            raise UsageError(
+                f"the specs of two runs give {function.entry} different arguments or another returned value",
+                "name runs whose specs agree",
+            )
+    keys = telling([point for one in standing for point in one.points])
+    known = [(winner, row) for winner, one in enumerate(standing) for row in rows(one.points, keys)]
+    # Among equally near points those come first at which a winner was faster.
+    known.sort(key=lambda pair: -pair[1][0])
     return function.head() + _TEMPLATE.format(
-        winner=json.dumps(winner),
-        libraries="".join(f"{json.dumps(name)}, " for name in libraries),
+        winners=len(standing),
+        files=", ".join(json.dumps(one.file) for one in standing),
+        libraries="".join(
+            f"{json.dumps(n)}, " for n in dict.fromkeys(n for one in standing for n in one.libraries)
+        ),
+        keys=len(keys),
+        points=len(known),
+        known=", ".join(
+            f"{{{winner}, {row[0]}, {{{', '.join(map(str, row[1:])) or '0'}}}}}" for winner, row in known
+        ),
+        here=", ".join(f"(double)a{number}" for _, number in keys) or "0",
         definition=function.definition,
-        guard=" && ".join(_guard(function, verified)) or "1",
-        taken=f"return winner({function.passed});",
-        left=f"return function({function.passed});",
+        able=", ".join(
+            f"winners[{i}] && {' && '.join(_guard(one.function, one.verified)) or '1'}"
+            for i, one in enumerate(standing)
+        ),
+        passed=function.passed,
     )
 
 
@@ -110,8 +165,14 @@ def _bounds(function: Interposed, verified: Verified) -> list[str]:
 
 
 _TEMPLATE = """
-static Function winner;
-static uint64_t *counters; /* replaced, left as they were */
+enum {{ WINNERS = {winners}, KEYS = {keys}, POINTS = {points} }};
+
+static const char *const winner_files[] = {{{files}}};
+static Function winners[WINNERS];
+static uint64_t *counters[WINNERS]; /* replaced, left as they were */
+
+/* What was timed: with which winner, whether that was faster than the function as given, and at which sizes. */
+static const struct {{ int winner, taken; double sizes[KEYS + 1]; }} points[] = {{{known}}};
 
 __attribute__((unused)) static int apart(const void *one, long size, const void *other, long length)
 {{
@@ -121,34 +182,50 @@ __attribute__((unused)) static int apart(const void *one, long size, const void 
 
 static void begin_more(const char *mode)
 {{
-    const char *folder = getenv("TUNER_RECORD_PLAN"), *libraries[] = {{{libraries} NULL}};
+    const char *folder = getenv("TUNER_RECORD_PLAN"), *libraries[] = {{{libraries}NULL}};
     char path[4096];
     if (strcmp(mode, "apply") || !folder) return;
-    snprintf(path, sizeof path, "%s/%s", folder, {winner});
-    void *loaded = dlopen(path, 0x2);
-    for (int i = 0; !loaded && libraries[i]; i++) {{
-        dlopen(libraries[i], 0x2 | 0x100);
-        loaded = dlopen(path, 0x2);
+    for (int w = 0; w < WINNERS; w++) {{
+        snprintf(path, sizeof path, "%s/%s", folder, winner_files[w]);
+        void *loaded = dlopen(path, 0x2);
+        for (int i = 0; !loaded && libraries[i]; i++) {{
+            dlopen(libraries[i], 0x2 | 0x100);
+            loaded = dlopen(path, 0x2);
+        }}
+        *(void **)&winners[w] = loaded ? real_dlsym(loaded, ENTRY) : NULL;
+        if (!winners[w]) say("problem\\t%s\\tthe winner cannot be loaded: %s", ENTRY, dlerror());
+        counters[w] = open_counters(winner_files[w]);
     }}
-    *(void **)&winner = loaded ? real_dlsym(loaded, ENTRY) : NULL;
-    if (!winner) say("problem\\t%s\\tthe winner cannot be loaded: %s", ENTRY, dlerror());
-    counters = open_counters({winner});
 }}
 
-static void count(int which)
+static void count(int winner, int left)
 {{
-    if (counters) __atomic_add_fetch(&counters[which], 1, __ATOMIC_RELAXED);
+    if (counters[winner]) __atomic_add_fetch(&counters[winner][left], 1, __ATOMIC_RELAXED);
+}}
+
+/* The nearest point whose winner is able to take the call, or at which none is faster; -1 where there is none. */
+static int nearest(const double *here, const int *able)
+{{
+    int found = -1;
+    Distance best = {{2 * FAR, 0}};
+    for (int i = 0; i < POINTS; i++)
+        if (!able || !points[i].taken || able[points[i].winner])
+            if (nearer(&best, here, points[i].sizes, KEYS)) found = i;
+    return found;
 }}
 
 {definition}
 {{
     begin();
     Function function = (Function)original(__builtin_return_address(0));
-    if (winner && is_meant((void *)function) && {guard}) {{
-        count(0);
-        {taken}
+    const double here[] = {{{here}}};
+    const int able[] = {{{able}}};
+    int point = is_meant((void *)function) ? nearest(here, able) : -1;
+    if (point >= 0 && points[point].taken) {{
+        count(points[point].winner, 0);
+        return winners[points[point].winner]({passed});
     }}
-    count(1);
-    {left}
+    count(points[point >= 0 ? point : nearest(here, NULL)].winner, 1);
+    return function({passed});
 }}
 """

@@ -49,6 +49,7 @@ ELSEWHERE = {
     ("docs/llm.md", "TUNER_TEST_LLM_URL"): "test_docs_commands.py",
     ("docs/opencl.md", "apt install pocl-opencl-icd"): "test_docs_commands.py",
     ("docs/putting-back.md", "tuner ab work.run"): "test_docs_applications.py",
+    ("docs/putting-back.md", "--out sizes"): "test_putback_sizes.py",
     ("docs/recording.md", "tuner record --list"): "test_docs_applications.py",
     ("docs/report.md", "tuner serve tuner-runs"): "test_docs_pages.py",
     ("docs/scaling.md", "pip install"): "test_docs_cluster.py",

@@ -109,3 +109,14 @@ def test_a_folder_whose_name_is_not_utf8_is_one_line(scale_spec: SpecWriter, tmp
     assert done.returncode == 2
     assert "a name that is not UTF-8 in this locale; rename it, or set LC_ALL=C.UTF-8" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("words", "usage"), [([], 2), (["--nope"], 2), (["--help"], 0)])
+def test_the_short_command_is_called_by_its_own_name(words: list[str], usage: int) -> None:
+    program = [sys.executable, "-c", "from tuner.cli.main import main_tune; main_tune()", *words]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == usage
+    shown = (done.stdout + done.stderr).replace("[OPTIONS]", "OPTIONS")
+    assert "Usage: tune OPTIONS" in shown
+    assert "tuner tune" not in shown
+    assert "Usage: tuner tune" in run_tuner("tune", *words).stderr + run_tuner("tune", *words).stdout

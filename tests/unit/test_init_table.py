@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tuner.cli.main import main
 from tuner.core.errors import MachineError, UsageError
 from tuner.driver.check import check_spec
 from tuner.spec.init import init_spec
 from tuner.spec.load import load_spec
-from tuner.spec.macros import macros_of
+from tuner.spec.macros import choices, macros_of
 from tuner.spec.models import schema
 
 KERNELS = {
@@ -376,3 +377,81 @@ def test_what_is_divided_by_is_not_near_zero(name: str, tmp_path: Path) -> None:
     assert all("init: {uniform: [0.5, 2]}" in first[n] for n in "abc")
     assert "init: normal" in first["d"]
     assert "init: {randint: [1, " in first["k"]
+
+
+MACROS = """
+#ifndef FAST
+#define FAST 0
+#endif
+#ifndef TERMS
+#define TERMS 0
+#endif
+#ifndef PAD
+#define PAD 0
+#endif
+#ifndef WAY
+#define WAY 0 /* of three */
+#endif
+#ifndef EXACT
+#define EXACT 1
+#endif
+#ifndef STRIDE
+#define STRIDE 1
+#endif
+#ifndef UNROLL
+#define UNROLL 1
+#endif
+KERNEL void work(GLOBAL const float *in, GLOBAL float *out, int n)
+{
+    float held[8 + PAD];
+    INDEX
+#if FAST
+    held[0] = in[i];
+#elif WAY == 1 || 2 == WAY
+    held[0] = in[i] + 1;
+#else
+    held[0] = in[i] + 2;
+#endif
+#pragma unroll UNROLL
+    for (int k = 0; k < TERMS; k++) held[0] += k;
+    for (int k = 0; k < 4; k += STRIDE) held[k % 8] = held[0];
+    if (EXACT) held[0] += 1;
+    if (PAD > 0) held[0] += 0;
+    if (i < n) out[i] = held[0];
+    REST
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["k.c", "k.cl", "k.cu"])
+def test_a_macro_of_zero_or_one_gets_values_of_its_kind(name: str, tmp_path: Path) -> None:
+    words = {
+        "k.c": ("", "", "for (int i = 0; i < n; i++) {", "}"),
+        "k.cl": ("__kernel", "__global", "int i = get_global_id(0);", ""),
+        "k.cu": ("__global__", "", "int i = blockIdx.x * blockDim.x + threadIdx.x;", ""),
+    }[name]
+    text = MACROS
+    for word, given in zip(("KERNEL", "GLOBAL", "INDEX", "REST"), words, strict=True):
+        text = text.replace(word, given)
+    (tmp_path / name).write_text(text)
+    (tmp_path / "k.yaml").write_text(init_spec(tmp_path / name))
+    parameters = yaml.safe_load((tmp_path / "k.yaml").read_text())["space"]["parameters"]
+    found = {name: values for name, values in parameters.items() if name in text}
+    # What TERMS is decides the result; every other one is right at all of its values.
+    assert found == {
+        "FAST": [0, 1],
+        "PAD": [0, 1, 2, 4],
+        "WAY": [0, 1, 2],
+        "EXACT": [1, 0],
+        "STRIDE": [1, 2, 4, 8],
+        "UNROLL": [1, 2, 4, 8],
+    }
+
+
+def test_a_macro_of_zero_that_nothing_builds_with_is_a_switch() -> None:
+    text = "#ifndef LOUD\n#define LOUD 0\n#endif\nint f(int a) { return LOUD ? g(a) : h(a, LOUD); }"
+    assert macros_of(text).values == {"LOUD": [0, 1]}
+    assert choices("N", 0, "for (int i = N; i < 8; i++)") == []
+    assert choices("N", 1, "for (int i = 0; i <= N; i++)") == [1, 2, 4, 8]
+    assert choices("N", 0, "x << N") == [0, 1, 2, 4]
+    assert choices("N", 0, "p->N; q<N>(); if (N != 3) f();") == [0, 1, 3]

@@ -24,6 +24,7 @@ from tuner.core.protocols import LoadedImage
 from tuner.core.types import Resolved, Task
 from tuner.driver.applications import winners as winners_module
 from tuner.driver.applications.applying import Applied, check_applied, compare, run_with
+from tuner.driver.applications.by_size import by_size
 from tuner.driver.applications.in_place import ImageWinner, LaunchPlan
 from tuner.driver.applications.recording import record_kernel, record_kernels
 from tuner.driver.applications.winners import winner_of, winners_of
@@ -401,6 +402,36 @@ def test_several_winners_stand_in_their_places_at_once(
     assert [one["kernel"] for one in comparison.to_json()["winners"]] == ["axpy", "fill"]
 
 
+def test_winners_for_several_launches_of_one_kernel_each_take_theirs(
+    applications: Any, recording: Recording, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    codes = []
+    for mark in (10, 20):
+        (tmp_path / str(mark)).mkdir()
+        codes.append(code_of(tmp_path / str(mark), WINNER.replace("z[3] = 100", f"z[3] = {mark}")))
+    wide = (16, 1, 1, 128, 1, 1, 96)
+    small = made(recording, codes[0])
+    large = made(recording, codes[1], launches=(LaunchPlan(own=wide, other=wide),), any_launch=True)
+
+    def shown(grid: int, *winners: ImageWinner) -> tuple[str, list[tuple[int, int]]]:
+        body = LAUNCH.replace(CALL, CALL.replace("8, 1, 1, 128", f"{grid}, 1, 1, 128")) + SHOW
+        given = [(Path(f"{number}.run"), winner) for number, winner in enumerate(winners)]
+        _, placed = run_with(by_size(given, note=print), applications.command(body))
+        return capfd.readouterr().out.strip(), [(one.replaced, one.left) for one in placed]
+
+    assert shown(8, small, large) == ("4 256 1024 10", [(1, 0), (0, 0)])
+    assert shown(16, small, large) == ("16 128 96 20", [(0, 0), (1, 0)])
+    # One that neither was verified on goes to the one that takes any, else to the nearest of those that do.
+    assert shown(9, small, large) == ("9 128 96 20", [(0, 0), (1, 0)])
+    loose = replace(small, any_launch=True)
+    assert shown(9, large, loose) == ("9 128 96 10", [(0, 0), (1, 0)])
+    assert shown(15, loose, large) == ("15 128 96 20", [(0, 0), (1, 0)])
+    slower = replace(large, launches=(LaunchPlan(own=wide, other=wide, taken=False),))
+    assert shown(16, loose, slower) == (PLAIN, [(0, 0), (0, 1)])
+    with pytest.raises(UsageError, match="timed at the same sizes"):
+        shown(8, small, loose)
+
+
 # ---- from a recording to a winner in place, through a run ----
 
 SLOW = KERNEL.replace("usleep(500)", "usleep(WAIT)").replace(
@@ -461,7 +492,9 @@ def test_from_an_application_to_its_winner_in_place(
     result = CliRunner().invoke(app, ["ab", str(run), "--pairs", "4", "--json", "--", *command])
     assert result.exit_code == 0, result.output
     data = json.loads(result.stdout)
-    assert data["winners"] == [{"kernel": "axpy", "replaced": 1, "left": 0, "why": ""}]
+    assert data["winners"] == [
+        {"kernel": "axpy", "device": "", "sizes": {}, "replaced": 1, "left": 0, "why": ""}
+    ]
 
 
 # ---- what the real compiler's images say; needs no GPU ----

@@ -20,7 +20,7 @@ from tuner.driver.applications.winners import function_winner
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.recorders.recordings.format import RecordingFile
-from tuner.recorders.recordings.substitute import Verified, substituting_library
+from tuner.recorders.recordings.substitute import Standing, Verified, substituting_library
 from tuner.spec.load import LoadedSpec, load_spec
 
 KERNEL = """
@@ -190,7 +190,9 @@ def test_sizes_that_no_argument_tells_are_refused_where_they_differ(shop: Shop) 
 
     function = replace(function_of(spec.task, "axpy"), sizes={"n": 64, "m": 1})
     with pytest.raises(UsageError, match="no argument of axpy tells the size 'm'"):
-        substituting_library(function, Verified(sizes=sizes), winner="w.so", libraries=())
+        substituting_library(
+            [Standing(function=function, verified=Verified(sizes=sizes), points=(), file="w.so")]
+        )
 
 
 def test_a_winner_that_cannot_be_loaded_leaves_the_application_as_it_is(

@@ -299,10 +299,19 @@ def test_a_wisdom_file_stands_for_its_run(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "tuner-runs").mkdir()
     (tmp_path / "tuner-runs" / "a.run").touch()
     assert chosen_runs([written("a.run", "a.run")], note=print) == [Path("tuner-runs/a.run")]
-    with pytest.raises(UsageError, match=r"holds no code, and its configurations come from a\.run, b\.run"):
+    with pytest.raises(UsageError, match=r"the run that it comes from, b\.run, is not in"):
         chosen_runs([written("a.run", "b.run")], note=print)
     with pytest.raises(UsageError, match="are all the default's"):
         chosen_runs([written()], note=print)
+    # One that gained nothing may be gone.
+    entries = (
+        *Wisdom.load(written("a.run")).entries,
+        Entry(device="d", problem={"n": 9}, configuration={}, run="z.run"),
+    )
+    Wisdom(kernel="work", backend="host", source="s", default={"A": 0}, entries=entries).save(file)
+    notes: list[str] = []
+    assert chosen_runs([file], note=notes.append) == [Path("tuner-runs/a.run")]
+    assert notes == ["z.run is not there, so nothing says where the kernel had better stay as it is"]
 
 
 @pytest.mark.slow

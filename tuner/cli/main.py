@@ -346,12 +346,18 @@ def schema() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command ``tuner``."""
-    # OpenBLAS and OpenMP threads would disturb timing and make proposals depend on the machine's core count.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
-    run_and_exit(app, arguments)
+    _run(app, arguments, "tuner")
 
 
 def main_tune() -> None:
-    """The command ``tune``: short for ``tuner tune``."""
-    main(["tune", *sys.argv[1:]])
+    """The command ``tune``: short for ``tuner tune``, and called so where it says how it is used."""
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command()(tune)
+    _run(alone, None, "tune")
+
+
+def _run(program: typer.Typer, arguments: Sequence[str] | None, called: str) -> None:
+    # OpenBLAS and OpenMP threads would disturb timing and make proposals depend on the machine's core count.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    run_and_exit(program, arguments, name=called)

@@ -39,14 +39,14 @@ def _end_at_once(number: int, frame: FrameType | None) -> None:
     os._exit(EXIT_INTERRUPTED)
 
 
-def run_and_exit(app: typer.Typer, arguments: Sequence[str] | None) -> NoReturn:
+def run_and_exit(app: typer.Typer, arguments: Sequence[str] | None, *, name: str) -> NoReturn:
     """Runs a command line, the process's own where none is given, and ends the process with its status.
 
     What a user can cause is one line on stderr; what is our own fault keeps its traceback.
     """
     try:
         given = None if arguments is None else list(arguments)
-        status = app(args=given, prog_name="tuner", standalone_mode=False)
+        status = app(args=given, prog_name=name, standalone_mode=False)
         if sys.stdout is not None:
             # What cannot be written is said here; at the interpreter's end it would be a traceback.
             sys.stdout.flush()

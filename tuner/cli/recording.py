@@ -119,7 +119,7 @@ def apply(ctx: typer.Context, runs: Runs) -> None:
     from tuner.driver.applications.winners import winners_of
 
     named, command = _parted(ctx, runs)
-    winners = winners_of(chosen_runs(named, note=_note))
+    winners = winners_of(chosen_runs(named, note=_note), note=_note)
     ran, placed = run_with(winners, command)
     check_applied(placed)
     for kernel, problem in ran.problems:
@@ -142,7 +142,7 @@ def ab(
     from tuner.driver.applications.winners import winners_of
 
     named, command = _parted(ctx, runs)
-    winners = winners_of(chosen_runs(named, note=_note))
+    winners = winners_of(chosen_runs(named, note=_note), note=_note)
     found = compare(winners, command, pairs=pairs, note=lambda line: print(line, file=sys.stderr))
     if as_json:
         print(json.dumps(found.to_json()))
@@ -157,9 +157,9 @@ def _note(text: str) -> None:
 def _print_placed(placed: Sequence[Applied]) -> None:
     for one in placed:
         if not one.replaced:
-            _note(f"{one.kernel} was not put in place: {one.why}")
+            _note(f"{one.name} was not put in place: {one.why}")
             continue
-        name = f" of {one.kernel}" if len(placed) > 1 else ""
+        name = f" of {one.name}" if len(placed) > 1 else ""
         left = f", {one.left} left as they were" if one.left else ""
         print(f"tuner: {one.replaced} calls{name} with the winner in place{left}", file=sys.stderr)
 
@@ -215,4 +215,4 @@ def _print_comparison(found: Comparison) -> None:
     print(f"  {way} {applied[middle]:.3f} s ({found.replaced} calls replaced, {found.left} left)")
     for one in found.winners if several else ():
         why = f" ({one.why})" if one.why else ""
-        print(f"    {one.kernel}: {one.replaced} calls replaced, {one.left} left{why}")
+        print(f"    {one.name}: {one.replaced} calls replaced, {one.left} left{why}")

@@ -14,7 +14,7 @@ from tuner.spec.cuda_kernels import NOISE, CudaKernel, Parameter, kernels_of
 from tuner.spec.device_shapes import array_extents, axis_sizes, one_block_each
 from tuner.spec.divisions import divided_by, initial_values
 from tuner.spec.init_device import LOOPED_ALONE, loops_over, reads_next
-from tuner.spec.macros import of_problem
+from tuner.spec.macros import choices, of_problem
 from tuner.spec.signature import first_value
 from tuner.spec.yaml_places import closest
 
@@ -98,7 +98,7 @@ class _Writer:
         self._dimensions = 3 if "threadIdx.z" in kernel.body else 2 if "threadIdx.y" in kernel.body else 1
         plain = NOISE.sub(" ", text)
         # `#ifndef NAME`, `#define NAME value`: a default that -DNAME=… replaces.
-        self._defaults = dict(_DEFAULT.findall(plain))
+        self._defaults = {name: choices(name, int(value), plain) for name, value in _DEFAULT.findall(plain)}
         own = set(_DEFINED.findall(plain)) | set(_DECLARED.findall(plain))
         self._macros = [
             m
@@ -292,12 +292,8 @@ class _Writer:
             fitting = [n for n in (128, 32, 64, 256, 512) if n <= self._most] or [self._most]
             values = [f"[{', '.join(map(str, fitting))}]"]
         found = {name: text for name, text in zip(self._block, values, strict=True) if not name.isdigit()}
-        for name, value in self._defaults.items():
-            number = int(value)
-            others = [n for n in (number // 2, number * 2, number * 4) if n] or [1]
-            found[name] = (
-                f"[{', '.join(map(str, [number, *others]))}]   # check: the values; the source's first"
-            )
+        for name, given in self._defaults.items():
+            found[name] = f"[{', '.join(map(str, given))}]   # check: the values; the source's first"
         for name in (*self._macros, *self._template.values()):
             found.setdefault(name, "[1, 2, 4, 8]   # check: the values")
-        return found
+        return {name: text for name, text in found.items() if self._defaults.get(name) != []}

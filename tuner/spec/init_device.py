@@ -47,6 +47,7 @@ class _Guess:
     blocks: tuple[str, ...]
     defined: dict[str, int]
     required: bool
+    values: dict[str, list[int]]
 
 
 def device_spec(file: str, function: Function, text: str, *, missing: Sequence[str] = ()) -> str:
@@ -116,17 +117,39 @@ def _guess(function: Function, text: str, missing: Sequence[str]) -> _Guess:
         written = [part.strip() for part in required[1].split(",")]
         numbers = [part if part in macros else defined.get(part, part) for part in written]
         blocks = tuple(numbers[: max(axes, 1 + max(i for i, n in enumerate(numbers) if n != "1" or i == 0))])
-        return _Guess(axes=axes, sizes=sizes, macros=macros, blocks=blocks, defined={}, required=True)
+        return _Guess(
+            axes=axes,
+            sizes=sizes,
+            macros=macros,
+            blocks=blocks,
+            defined={},
+            required=True,
+            values=known.values,
+        )
     side = _side(body, {**known.fixed, **macros})
     if side is not None:
         # `TS * get_group_id(0)`: the source itself says how large a work-group is.
         block = side if side in macros else str(known.fixed[side])
         return _Guess(
-            axes=axes, sizes=sizes, macros=macros, blocks=(block,) * axes, defined={}, required=True
+            axes=axes,
+            sizes=sizes,
+            macros=macros,
+            blocks=(block,) * axes,
+            defined={},
+            required=True,
+            values=known.values,
         )
     names = ["BLOCK"] if axes == 1 else [f"BLOCK_{_NAMES[i]}" for i in range(axes)]
     made = {n: v for n, v in zip(names, _BLOCKS[axes], strict=True) if n not in macros}
-    return _Guess(axes=axes, sizes=sizes, macros=macros, blocks=tuple(names), defined=made, required=False)
+    return _Guess(
+        axes=axes,
+        sizes=sizes,
+        macros=macros,
+        blocks=tuple(names),
+        defined=made,
+        required=False,
+        values=known.values,
+    )
 
 
 def _side(body: str, macros: Mapping[str, int]) -> str | None:
@@ -162,7 +185,8 @@ def _space(guess: _Guess) -> list[str]:
         )
     for name, value in guess.macros.items():
         note = "check: values that the source can take, the first is the baseline's"
-        lines.append(_noted(f"    {name}: [{', '.join(map(str, spread(value)))}]", note))
+        values = guess.values.get(name) or spread(value)
+        lines.append(_noted(f"    {name}: [{', '.join(map(str, values))}]", note))
     if not guess.defined and not guess.macros:
         lines[-1] = (
             "  # parameters: {TILE: [8, 16, 32]}    # macros of the source, each -DNAME=value at the build"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tuner.spec.accesses import Findings, Use
 from tuner.spec.divisions import initial_values
-from tuner.spec.macros import Macros, of_problem, spread
+from tuner.spec.macros import Macros, of_problem
 from tuner.spec.signature import CType, Function, first_value, floating_scalars
 
 __all__ = ["host_spec"]
@@ -113,8 +113,8 @@ class _Writer:
         guarded = {n: v for n, v in self._macros.guarded.items() if not of_problem(n)}
         if guarded or self._macros.missing:
             lines.append(_Line("  parameters:", "macros of the source, each -DNAME=value at the build"))
-            for name, value in guarded.items():
-                values = ", ".join(map(str, spread(value)))
+            for name in guarded:
+                values = ", ".join(map(str, self._macros.values[name]))
                 lines.append(
                     _Line(f"    {name}: [{values}]", "check: the values; the first is the baseline's")
                 )
@@ -126,8 +126,8 @@ class _Writer:
                     "  # parameters: {TILE: [8, 16, 32]}    # macros of the source, each -DNAME=value at the build"
                 )
             )
-        for name, value in self._macros.fixed.items():
-            values = ", ".join(map(str, spread(value)))
+        for name in self._macros.fixed:
+            values = ", ".join(map(str, self._macros.values[name]))
             note = f"to tune {name}, put #ifndef {name} and #endif around its #define, and then here:"
             lines += [_Line(f"  # {note}"), _Line(f"  # parameters: {{{name}: [{values}]}}")]
         return lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["Macros", "macros_of", "of_problem", "spread"]
+__all__ = ["Macros", "choices", "macros_of", "of_problem", "spread"]
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _VALUE = r"\(?[ \t]*(\d+)[uUlL]*[ \t]*\)?[ \t]*$"
@@ -23,6 +23,8 @@ _PROBLEM = re.compile(
     r"(?:_?[XYZ0-9])?"
 )
 _LARGEST = 1 << 20
+_ARITHMETIC = r"(?:[-+*/%]|<<|>>)"
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|elif|ifdef|ifndef)\b[^\n]*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +34,13 @@ class Macros:
     Attributes:
         guarded: under ``#ifndef``, so that ``-DNAME=value`` takes the place of the value.
         fixed: without, and named like a tunable: nothing outside the source can change them.
+        values: what those may be worth trying at, the source's own first.
         missing: what the source uses and nothing defines.
     """
 
     guarded: dict[str, int]
     fixed: dict[str, int]
+    values: dict[str, list[int]]
     missing: tuple[str, ...] = ()
 
 
@@ -54,8 +58,40 @@ def macros_of(text: str) -> Macros:
         for name, value in defined.items()
         if name not in guarded and _TUNABLE.fullmatch(name) and _used(name, plain)
     }
-    small = {name: value for name, value in guarded.items() if value <= _LARGEST}
-    return Macros(guarded=small, fixed=fixed)
+    values = {name: choices(name, value, plain) for name, value in (guarded | fixed).items()}
+    small = {name: value for name, value in guarded.items() if value <= _LARGEST and values[name]}
+    fixed = {name: value for name, value in fixed.items() if values[name]}
+    return Macros(guarded=small, fixed=fixed, values=values)
+
+
+def choices(name: str, value: int, text: str) -> list[int]:
+    """Values for a macro, by what the source does with it; the default comes first, and none says to leave it alone.
+
+    With 0 or 1 it may be a switch, one of several ways, or a number. A loop that 0 leaves out is another problem where
+    it runs, and what is stepped by or divided by 1 cannot be 0.
+
+    >>> choices("PAD", 0, "float tile[16][16 + PAD];"), choices("FAST", 0, "#if FAST")
+    ([0, 1, 2, 4], [0, 1])
+    >>> choices("WAY", 0, "#if WAY == 2"), choices("TERMS", 0, "for (int i = 0; i < TERMS; i++)")
+    ([0, 1, 2], [])
+    """
+    if value > 1:
+        return spread(value)
+    without = _CONDITION.sub("", text)
+    word = rf"\(?\s*\b{name}\b\s*\)?"
+    bound = re.search(
+        rf"(?<![<-])[<>]=?\s*{word}(?!\s*[<>])|{word}\s*[<>]=?\s*[A-Za-z_]|for\s*\([^;]*=\s*{word}\s*;",
+        without,
+    )
+    number = re.search(rf"{_ARITHMETIC}=?\s*{word}|{word}\s*{_ARITHMETIC}|\[\s*{word}\s*\]", without)
+    number = number or re.search(rf"^[ \t]*#[ \t]*pragma\b[^\n]*\b{name}\b", without, re.MULTILINE)
+    if value == 0 and bound:
+        return []
+    if number or bound:
+        return [0, 1, 2, 4] if value == 0 else [1, 2, 4, 8]
+    ways = re.findall(rf"\b{name}\s*[!=]=\s*(\d+)\b|\b(\d+)\s*[!=]=\s*{name}\b", text)
+    others = {0, 1, *(int(one or other) for one, other in ways)} - {value}
+    return [value, *sorted(others)]
 
 
 def of_problem(name: str) -> bool:
@@ -68,13 +104,11 @@ def of_problem(name: str) -> bool:
 
 
 def spread(value: int) -> list[int]:
-    """Values around a default, which comes first: half, twice and four times of it; both ways of a switch.
+    """Values around a default of 2 or more, which comes first: half, twice and four times of it.
 
     >>> spread(32)
     [32, 16, 64, 128]
     """
-    if value in (0, 1):
-        return [value, 1 - value]
     return list(dict.fromkeys([value, value // 2, value * 2, value * 4]))
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tuner.core.errors import MachineError, UsageError
 from tuner.driver.applications.in_place import WinnerInPlace
 from tuner.evaluators.lane import TimingLane
 from tuner.recorders.recordings.capture import Application, InPlace, Ran
+from tuner.recorders.recordings.points import Point
 
 __all__ = ["Applied", "Comparison", "check_applied", "compare", "run_with"]
 
@@ -32,16 +33,33 @@ class Applied:
         kernel: its name.
         replaced, left: launches with the winner in place, and those left as they were.
         why: why there are none with it; empty where there are some.
+        sizes, device: of several winners for one kernel: by what it is told from the others.
     """
 
     kernel: str
     replaced: int
     left: int
     why: str = ""
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    device: str = ""
+
+    @property
+    def name(self) -> str:
+        """The kernel, with what tells the winner from others for it."""
+        told = [f"{name} = {', '.join(map(str, sizes))}" for name, sizes in self.sizes.items()]
+        told += [self.device] if self.device else []
+        return f"{self.kernel} ({'; '.join(told)})" if told else self.kernel
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {"kernel": self.kernel, "replaced": self.replaced, "left": self.left, "why": self.why}
+        return {
+            "kernel": self.kernel,
+            "device": self.device,
+            "sizes": {name: list(sizes) for name, sizes in self.sizes.items()},
+            "replaced": self.replaced,
+            "left": self.left,
+            "why": self.why,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +136,17 @@ def _applied(winner: WinnerInPlace, ran: Ran, counters: str) -> Applied:
     if not counted.replaced:
         said = [text for kernel, text in ran.problems if kernel == winner.kernel]
         unknown = f"all {counted.left} calls of {winner.kernel} are such as it was not verified on"
+        if not any(point.taken for point in winner.points or (Point(sizes={}),)):
+            said, unknown = [], f"the run claims no gain there, and {counted.left} calls stay as they are"
         why = said[0] if said else unknown if counted.left else winner.absent
-    return Applied(kernel=winner.kernel, replaced=counted.replaced, left=counted.left, why=why)
+    return Applied(
+        kernel=winner.kernel,
+        replaced=counted.replaced,
+        left=counted.left,
+        why=why,
+        sizes=winner.sizes,
+        device=winner.device,
+    )
 
 
 def compare(
@@ -191,4 +218,4 @@ def check_applied(placed: Sequence[Applied]) -> None:
 def _nothing(placed: Sequence[Applied]) -> str:
     if len(placed) == 1:
         return f"the winner was not put in place: {placed[0].why}"
-    return "no winner was put in place: " + "; ".join(f"{one.kernel}: {one.why}" for one in placed)
+    return "no winner was put in place: " + "; ".join(f"{one.name}: {one.why}" for one in placed)

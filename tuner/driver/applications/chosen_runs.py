@@ -6,17 +6,20 @@ Reads the index that several recorded kernels get, wisdom files, and the summari
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.core.errors import RecordError, UsageError
 from tuner.driver.applications.recorded_specs import INDEX_FILE
 from tuner.driver.opening import open_state
 from tuner.driver.outcome.outcome import outcome
+from tuner.driver.outcome.wise import told
 from tuner.driver.records import SUFFIX
 from tuner.recorders.record import RunRecord
 from tuner.recorders.wisdom import Wisdom
 from tuner.spec.load import LoadedSpec
+from tuner.spec.workload import DERIVED, from_text
 
 __all__ = ["chosen_runs"]
 
@@ -28,9 +31,10 @@ def chosen_runs(named: Sequence[Path], *, note: Callable[[str], None]) -> list[P
     """Records of runs, with what stands for some replaced by them.
 
     A recorded application's folder, or its index, stands for the newest run of each of its kernels in ``tuner-runs``
-    here and beside it and in the other folders named; a folder of runs for the newest run of each kernel in it; a
-    wisdom file for the run that its configurations come from. A kernel that has no run with a gain is left out, and a
-    note says so; so is one of several runs that claims no gain.
+    here and beside it and in the other folders named; a folder of runs for the newest run of each kernel in it, of each
+    of the sizes that it was tuned for; a wisdom file for the runs that its configurations come from. A kernel that has
+    no run with a gain is left out, and a note says so; so is one of several runs that claims no gain, unless another of
+    its kernel claims one at other sizes.
 
     Args:
         named: records, folders, indices and wisdom files.
@@ -49,7 +53,7 @@ def chosen_runs(named: Sequence[Path], *, note: Callable[[str], None]) -> list[P
             # Beside an index it says where the runs of that one's kernels are.
             found += [] if indices else _of_folder(path, note)
         else:
-            found.append(_of_wisdom(path) if path.suffix == ".json" else path)
+            found += _of_wisdom(path, note) if path.suffix == ".json" else [path]
     return found if len(named) == 1 else _gaining(found, note)
 
 
@@ -59,65 +63,109 @@ def _is_index(path: Path) -> bool:
     return path.suffix == ".json" and not path.name.endswith(_WISDOM)
 
 
-def _gaining(runs: Sequence[Path], note: Callable[[str], None]) -> list[Path]:
-    """Of several runs those that claim a gain; one that cannot be read is left for who opens it to say."""
-    without = [path for path in runs if path.exists() and not _claims(path)]
-    if without and len(without) == len(runs):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A run, with what tells it from others.
+
+    Attributes:
+        path: of the record.
+        spec: that was tuned.
+        improved: whether it claims a gain.
+    """
+
+    path: Path
+    spec: LoadedSpec
+    improved: bool
+
+    @property
+    def kernel(self) -> tuple[str, str]:
+        """Of which backend, and its name."""
+        return self.spec.task.backend, self.spec.task.kernel.entry
+
+    @property
+    def places(self) -> frozenset[Hashable]:
+        """What it was timed on: sizes, and of a recorded OpenCL kernel the device."""
+        device = ""
+        if DERIVED in self.spec.files:
+            first = from_text(self.spec.files[DERIVED], origin=str(self.path)).recordings[0]
+            device = first.device if first.api == "opencl" else ""
+        sizes = [told(self.spec, problem)[0] for problem in self.spec.task.problems]
+        return frozenset((device, tuple(sorted(one.items()))) for one in sizes)
+
+    def helps(self, others: Iterable[_Run]) -> bool:
+        """Whether it claims a gain, or says where there is none for a kernel that another does for other sizes."""
+        same = [other for other in others if other.improved and other.kernel == self.kernel]
+        return self.improved or (bool(same) and not any(self.places <= other.places for other in same))
+
+
+def _gaining(paths: Sequence[Path], note: Callable[[str], None]) -> list[Path]:
+    """Of several runs those that help; one that cannot be read is left for who opens it to say."""
+    runs = {path: _run(path) for path in paths if path.exists()}
+    if runs.keys() >= set(paths) and not any(run.improved for run in runs.values()):
         raise UsageError(
-            f"none of the {len(runs)} runs claims anything better than the kernel as given",
+            f"none of the {len(paths)} runs claims anything better than the kernel as given",
             "there is nothing to put in place",
         )
+    without = [path for path, run in runs.items() if not run.helps(runs.values())]
     for path in without:
         note(f"the kernel of {path} stays as it is: the run claims no gain")
-    return [path for path in runs if path not in without]
+    return [path for path in paths if path not in without]
 
 
-def _claims(path: Path) -> bool:
+def _run(path: Path) -> _Run:
     with RunRecord.read(path) as record:
-        return outcome(path, open_state(record)[0]).summary.improved
+        state, spec, _ = open_state(record)
+        return _Run(path=path, spec=spec, improved=outcome(path, state).summary.improved)
 
 
 def _of_folder(folder: Path, note: Callable[[str], None]) -> list[Path]:
-    """The newest run of each kernel, by its name, where that claims a gain."""
-    newest: dict[str, tuple[Path, bool]] = {}
-    for path, spec, improved in _runs_in([folder]):
-        newest.setdefault(spec.name, (path, improved))
-    if not newest:
+    """The newest run of each kernel, by its name, and of each of its sizes, where that helps."""
+    newest: dict[Hashable, _Run] = {}
+    for run in _runs_in([folder]):
+        newest.setdefault((run.spec.name, run.places), run)
+    runs = list(newest.values())
+    if not runs:
         raise UsageError(
             f"there are no runs in {folder}, and no {INDEX_FILE}",
             "name a run, a folder of runs, or the folder of tuner record -o",
         )
-    if not any(improved for _, improved in newest.values()):
+    if not any(run.improved for run in runs):
         raise UsageError(
             f"no kernel's newest run in {folder} claims a gain", "tune again, or name an older run"
         )
-    for name, (path, improved) in newest.items():
-        if not improved:
-            note(f"{name} stays as it is: its newest run, {path}, claims no gain")
-    return [path for path, improved in newest.values() if improved]
+    for name in dict.fromkeys(run.spec.name for run in runs):
+        own = [run for run in runs if run.spec.name == name]
+        if not any(run.improved for run in own):
+            note(f"{name} stays as it is: its newest run, {own[0].path}, claims no gain")
+    return [run.path for run in runs if run.helps(runs)]
 
 
-def _of_wisdom(path: Path) -> Path:
-    """The run that a wisdom file's configurations come from: the file holds no code."""
+def _of_wisdom(path: Path, note: Callable[[str], None]) -> list[Path]:
+    """The runs that a wisdom file's configurations come from: the file holds no code."""
     wisdom = Wisdom.load(path)
-    names = sorted({entry.run for entry in wisdom.entries if entry.run and entry.speedup[0] > 1})
-    if len(names) != 1:
-        said = f"come from {', '.join(names)}" if names else "are all the default's"
+    gaining = {entry.run for entry in wisdom.entries if entry.run and entry.speedup[0] > 1}
+    if not gaining:
         raise UsageError(
-            f"{path} holds no code, and its configurations {said}",
-            "name one of those runs" if names else "there is nothing to put in place",
+            f"{path} holds no code, and its configurations are all the default's",
+            "there is nothing to put in place",
         )
     # Beside the file, above it, which is where it was exported from, and here.
     homes = (Path(), path.parent, path.parent.parent)
     places = list(dict.fromkeys(place for home in homes for place in (home / _FOLDER, home)))
-    for place in places:
-        if (place / names[0]).is_file():
-            return place / names[0]
-    raise UsageError(
-        f"{path} holds no code, and the run that it comes from, {names[0]}, is not in "
-        + " or ".join(str(place) for place in places),
-        "name the run itself",
-    )
+    found = []
+    for name in sorted({entry.run for entry in wisdom.entries if entry.run}):
+        there = next((place / name for place in places if (place / name).is_file()), None)
+        if there is None and name not in gaining:
+            note(f"{name} is not there, so nothing says where the kernel had better stay as it is")
+            continue
+        if there is None:
+            raise UsageError(
+                f"{path} holds no code, and the run that it comes from, {name}, is not in "
+                + " or ".join(str(place) for place in places),
+                "name the run itself",
+            )
+        found.append(there)
+    return found
 
 
 def _of_index(index: Path, folders: Sequence[Path], note: Callable[[str], None]) -> list[Path]:
@@ -150,21 +198,21 @@ def _kernels(index: Path) -> list[tuple[str, str]]:
 def _newest(spec: Path, folders: Sequence[Path]) -> tuple[Path | None, str]:
     """The newest run of a spec that claims a gain; without one the reason."""
     places = list(dict.fromkeys(p.resolve() for p in (Path(_FOLDER), spec.parent / _FOLDER, *folders)))
-    for path, own, improved in _runs_in(places):
-        # The source of a recorded kernel is named as its spec is.
-        if Path(own.task.kernel.variant.files[0].name).stem == spec.stem:
-            return (path, "") if improved else (None, f"its newest run, {path}, claims no gain")
+    # The source of a recorded kernel is named as its spec is.
+    runs = [r for r in _runs_in(places) if Path(r.spec.task.kernel.variant.files[0].name).stem == spec.stem]
+    # One kernel may have been recorded into several folders, each at a size of its own.
+    beside = [run for run in runs if Path(run.spec.path).parent.resolve() == spec.parent.resolve()]
+    for run in beside or runs:
+        return (run.path, "") if run.improved else (None, f"its newest run, {run.path}, claims no gain")
     return None, f"no run of {spec.name} in " + " or ".join(str(place) for place in places)
 
 
-def _runs_in(places: Sequence[Path]) -> Iterator[tuple[Path, LoadedSpec, bool]]:
-    """Runs, the newest first, with their spec and whether they claim a gain."""
+def _runs_in(places: Sequence[Path]) -> Iterator[_Run]:
+    """Runs, the newest first."""
     runs = [path for place in places for path in place.glob(f"*{SUFFIX}")]
     for path in sorted(runs, key=lambda path: path.stat().st_mtime_ns, reverse=True):
         try:
-            with RunRecord.read(path) as record:
-                state, own, _ = open_state(record)
-                yield path, own, outcome(path, state).summary.improved
+            yield _run(path)
         except RecordError:
             # One that is damaged or still without a trial is no run of anything.
             continue

@@ -5,8 +5,8 @@ May not open a run's record or run the application.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -15,8 +15,11 @@ from tuner.core.types import Task
 from tuner.driver.applications.functions import function_library, function_of
 from tuner.driver.applications.recording import interposer
 from tuner.evaluators.host.shared import link_object
+from tuner.recorders.recordings.c_text import bound_sizes
 from tuner.recorders.recordings.format import Recording
-from tuner.recorders.recordings.substitute import Verified, substituting_library
+from tuner.recorders.recordings.points import AXIS, SIGNED, Key, Point, rows
+from tuner.recorders.recordings.substitute import Standing, Verified, points_of, substituting_library
+from tuner.spec.workload import AXES
 
 __all__ = ["FunctionWinner", "ImageWinner", "LaunchPlan", "Winner", "WinnerInPlace", "program_files"]
 
@@ -37,6 +40,26 @@ class WinnerInPlace(Protocol):
     @property
     def absent(self) -> str:
         """Why it may never have been called, where nothing else is known."""
+        ...
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """The sizes that it was timed at."""
+        ...
+
+    @property
+    def names(self) -> Mapping[Key, str]:
+        """What the points' numbers are called."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """Of several winners for one kernel, for different devices: its own; else empty."""
+        ...
+
+    @property
+    def sizes(self) -> Mapping[str, tuple[int, ...]]:
+        """Of several winners for one kernel: what tells its sizes from those of the others; else empty."""
         ...
 
     def library(self, command: Sequence[str]) -> Path:
@@ -63,6 +86,11 @@ class Winner:
         source, options: of the winner.
         il: what its program is made of in the place of the source, where it is not empty.
         local: its work-group along each axis; empty where it stays as the application has it.
+        points: see :class:`WinnerInPlace`.
+        device: it takes launches on this one alone; empty for all.
+        names: see :class:`WinnerInPlace`.
+        keys: by which of the points' numbers the nearest is looked for.
+        sizes: see :class:`WinnerInPlace`.
     """
 
     kernel: str
@@ -72,6 +100,11 @@ class Winner:
     local: tuple[int, ...]
     il: bytes = b""
     absent: str = "the application launches no kernel of the recorded program"
+    points: tuple[Point, ...] = ()
+    device: str = ""
+    names: Mapping[Key, str] = field(default_factory=dict)
+    keys: tuple[Key, ...] = ()
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def replaces(self) -> Hashable:
@@ -91,6 +124,8 @@ class Winner:
             "winner.form": b"il" if self.il else b"source",
             "winner.options": self.options.encode(),
             "winner.local": local.encode(),
+            "winner.points": point_lines(self.points, self.keys),
+            "winner.device": self.device.encode(),
         }
         return _write(folder, number, files)
 
@@ -120,6 +155,8 @@ class ImageWinner:
         image: the winner's.
         launches: those that it was verified on.
         any_launch: whether it takes all others, too, as they are.
+        keys: by which of their numbers the nearest is looked for, where several take any.
+        sizes: see :class:`WinnerInPlace`.
     """
 
     kernel: str
@@ -127,7 +164,23 @@ class ImageWinner:
     image: LoadedImage
     launches: tuple[LaunchPlan, ...]
     any_launch: bool = False
+    device: str = ""
     absent: str = "the application launches no kernel of the recorded module"
+    keys: tuple[Key, ...] = ()
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """The work-items of its launches."""
+        return tuple(
+            Point(sizes={(AXIS, i): one.own[i] * one.own[3 + i] for i in range(3)}, taken=one.taken)
+            for one in self.launches
+        )
+
+    @property
+    def names(self) -> Mapping[Key, str]:
+        """Of the axes."""
+        return {(AXIS, i): name for i, name in enumerate(AXES)}
 
     @property
     def replaces(self) -> Hashable:
@@ -140,15 +193,15 @@ class ImageWinner:
 
     def write(self, folder: Path, number: int) -> str:
         """Writes what the library reads."""
-        rows = [(*one.own, *one.other, int(one.taken)) for one in self.launches]
-        numbers = "\n".join(" ".join(map(str, row)) for row in ((int(self.any_launch),), *rows))
+        launches = [(*one.own, *one.other, int(one.taken)) for one in self.launches]
         files = {
             **program_files(self.recording, self.kernel),
             "winner": self.image.code,
             "winner.options": b"",
             "winner.symbol": self.image.symbol.encode(),
             "winner.variables": "".join(f"{name}\n" for name in self.image.constants).encode(),
-            "winner.launches": numbers.encode(),
+            "winner.launches": _numbers([(int(self.any_launch),), *launches]),
+            "winner.points": point_lines(self.points, self.keys),
         }
         return _write(folder, number, files)
 
@@ -161,11 +214,18 @@ class FunctionWinner:
         task: that was tuned.
         verified: the calls that the winner takes.
         found: the winner.
+        number: its place among the winners for this function.
+        beside: all of those, where there are several: they share one library.
+        sizes: see :class:`WinnerInPlace`.
     """
 
     task: Task
     verified: Verified
     found: Substitute
+    number: int = 0
+    beside: tuple[FunctionWinner, ...] = ()
+    device: str = ""
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def kernel(self) -> str:
@@ -180,19 +240,39 @@ class FunctionWinner:
     @property
     def file(self) -> str:
         """What the library loads."""
-        return f"winner-{self.task.kernel.name}.so"
+        return f"winner-{self.task.kernel.name}{f'-{self.number}' if self.number else ''}.so"
 
     @property
     def absent(self) -> str:
         """Why it was never called."""
-        return f"the application never called {self.kernel}"
+        nearest = ", with sizes nearest to these" if self.sizes else ""
+        return f"the application never called {self.kernel}{nearest}"
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """The sizes that it was timed at."""
+        return points_of(self.task.arguments, self.task.problems, self.verified.slower)
+
+    @property
+    def names(self) -> Mapping[Key, str]:
+        """Of the sizes, as the spec names them."""
+        return {(SIGNED, number): name for name, number in bound_sizes(self.task.arguments).items()}
 
     def library(self, command: Sequence[str]) -> Path:
-        """The library that stands before the function."""
-        function = function_of(self.task, self.found.symbol, command)
-        libraries = self.found.libraries
-        text = substituting_library(function, self.verified, winner=self.file, libraries=libraries)
-        return function_library(text, f"apply-{self.kernel}")
+        """The library that stands before the function, for all winners for it."""
+        symbol = self.found.symbol
+        standing = [
+            Standing(
+                # The executable's own is looked for once: the first says how the function is stood before.
+                function=function_of(one.task, symbol, () if number else command),
+                verified=one.verified,
+                points=one.points,
+                file=one.file,
+                libraries=one.found.libraries,
+            )
+            for number, one in enumerate(self.beside or (self,))
+        ]
+        return function_library(substituting_library(standing), f"apply-{self.kernel}")
 
     def write(self, folder: Path, number: int) -> str:
         """Writes the winner as a library."""
@@ -214,6 +294,15 @@ def program_files(recording: Recording, kernel: str) -> dict[str, bytes]:
 
 def _recorded(recording: Recording) -> Hashable:
     return recording.api, recording.entry, recording.text, recording.options
+
+
+def point_lines(points: Sequence[Point], keys: Sequence[Key]) -> bytes:
+    """For the device's library: how many keys there are, the keys, and the points."""
+    return _numbers([(len(keys), *(number for key in keys for number in key)), *rows(points, keys)])
+
+
+def _numbers(lines: Sequence[Sequence[int]]) -> bytes:
+    return "\n".join(" ".join(map(str, line)) for line in lines).encode()
 
 
 def _write(folder: Path, number: int, files: dict[str, bytes]) -> str:

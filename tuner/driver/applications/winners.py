@@ -5,36 +5,46 @@ May not run the application.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from tuner.core.errors import UsageError
 from tuner.core.protocols import LoadedImage, Replacement, Replaces, Substitute
-from tuner.core.types import BASELINE, Problem
+from tuner.core.types import BASELINE, Argument, Problem
+from tuner.driver.applications.by_size import by_size
 from tuner.driver.applications.in_place import FunctionWinner, ImageWinner, LaunchPlan, Winner, WinnerInPlace
 from tuner.driver.opening import open_lineup
 from tuner.driver.outcome.by_problem import gains
 from tuner.driver.outcome.export import best_object
 from tuner.driver.outcome.outcome import outcome
-from tuner.driver.state.run import RunState
 from tuner.driver.work.lineup import Lineup
 from tuner.evaluators import registry as backends
 from tuner.recorders.record import RunRecord
 from tuner.recorders.recordings.format import Recording
+from tuner.recorders.recordings.points import AXIS, BYTES, SIGNED, UNSIGNED, Key, Point
 from tuner.recorders.recordings.substitute import Verified
 from tuner.spec.load import LoadedSpec
 from tuner.spec.machine import unsaid_return
-from tuner.spec.workload import DERIVED, INDEX, from_text
+from tuner.spec.workload import AXES, DERIVED, INDEX, from_text
 
 __all__ = ["MOST_WINNERS", "function_winner", "winner_of", "winners_of"]
 
+_WHOLE = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 MOST_WINNERS = 64
 """What the library that stands before a device's driver has room for."""
 
 
-def winners_of(paths: Sequence[Path]) -> tuple[WinnerInPlace, ...]:
-    """What several runs' records put in place at once.
+def winners_of(
+    paths: Sequence[Path], *, note: Callable[[str], None] = lambda _: None
+) -> tuple[WinnerInPlace, ...]:
+    """What several runs' records put in place at once; those of one kernel part its calls by their sizes.
+
+    Args:
+        paths: of the records. Of several, those without a gain mark the sizes at which the kernel stays as it is.
+        note: told of runs that are left out.
 
     Raises:
         UsageError: no run, too many, two that want the same place, or one that has nothing to put in place.
@@ -45,17 +55,21 @@ def winners_of(paths: Sequence[Path]) -> tuple[WinnerInPlace, ...]:
         raise UsageError("no run is named", "name one or several before --")
     if len(paths) > MOST_WINNERS:
         raise UsageError(f"{len(paths)} runs are too many at once", f"at most {MOST_WINNERS}")
-    winners = tuple(winner_of(path) for path in paths)
-    known: dict[Hashable, Path] = {}
-    for path, winner in zip(paths, winners, strict=True):
-        other = known.setdefault(winner.replaces, path)
-        if other is not path:
-            raise UsageError(f"{other} and {path} both replace {winner.kernel}", "name one of them")
+    alone = len(paths) == 1
+    winners = by_size([(path, winner_of(path, alone=alone)) for path in paths], note=note)
+    if not winners:
+        raise UsageError(
+            "no run claims anything better than the kernel as given", "there is nothing to put in place"
+        )
     return winners
 
 
-def winner_of(path: Path) -> WinnerInPlace:
+def winner_of(path: Path, *, alone: bool = True) -> WinnerInPlace:
     """What a run's record puts in place.
+
+    Args:
+        path: of the record.
+        alone: whether it has to claim a gain; else it may mark the sizes at which there is none.
 
     Raises:
         UsageError: nothing better was found, or what won cannot be put in place.
@@ -64,7 +78,7 @@ def winner_of(path: Path) -> WinnerInPlace:
     with RunRecord.read(path) as record:
         state, spec, lineup = open_lineup(record)
         result = outcome(path, state)
-        if not result.summary.improved:
+        if alone and not result.summary.improved:
             raise UsageError(
                 f"{path} claims nothing better than the kernel as given", "there is nothing to apply"
             )
@@ -77,23 +91,67 @@ def winner_of(path: Path) -> WinnerInPlace:
             f"winners of the {backend.name} backend cannot be put in place yet", "use tuner export"
         )
     found = backend.replacement(spec.task, code, resolved)
+    problems = spec.task.problems
+    faster = [gain.faster for gain in gains(state)] or [True] * len(problems)
+    if not result.summary.improved:
+        faster = [False] * len(problems)
     if isinstance(found, Substitute):
-        slower = [p for p, gain in zip(spec.task.problems, gains(state), strict=False) if not gain.faster]
+        slower = [p for p, gained in zip(problems, faster, strict=True) if not gained]
         return function_winner(found, spec, slower=slower)
     recordings = _recordings(spec, path)
     if isinstance(found, LoadedImage):
-        return _image(found, state, spec, recordings, path, as_given=_as_given(lineup, best))
+        return _image(found, faster, spec, recordings, path, as_given=_as_given(lineup, best))
     if _launch_alone(lineup, best):
         # The application's own program will do, and takes no time to build.
         found = _as_recorded(found, recordings[0])
+    return _program(found, faster, spec, recordings, path)
+
+
+def _program(
+    found: Replacement, faster: Sequence[bool], spec: LoadedSpec, recordings: Sequence[Recording], path: Path
+) -> Winner:
+    problems = spec.task.problems
     return Winner(
         kernel=spec.task.kernel.entry,
         recording=recordings[0],
         source=found.source,
         il=found.il,
         options=found.options,
-        local=_local(found, spec.task.problems, recordings, path),
+        local=_local(found, problems, recordings, path),
+        points=tuple(
+            Point(sizes=_numbers(recordings[problem.sizes[INDEX] - 1], spec), taken=gained)
+            for problem, gained in zip(problems, faster, strict=True)
+        ),
+        names=_names(recordings[0], spec),
     )
+
+
+def _numbers(recording: Recording, spec: LoadedSpec) -> dict[Key, int]:
+    """What a launch shows of its sizes: work-items, whole numbers among its arguments, and bytes of buffers."""
+    found: dict[Key, int] = {(AXIS, axis): size for axis, size in enumerate(recording.global_size)}
+    for number, argument in _arguments(recording, spec):
+        given = recording.arguments[number]
+        if given.kind == "buffer":
+            found[BYTES, number] = given.size_bytes
+        elif given.kind == "scalar" and argument.dtype in _WHOLE:
+            signed = np.dtype(argument.dtype).kind == "i"
+            key = (SIGNED if signed else UNSIGNED, number)
+            found[key] = int.from_bytes(given.value, "little", signed=signed)
+    return found
+
+
+def _names(recording: Recording, spec: LoadedSpec) -> dict[Key, str]:
+    names: dict[Key, str] = {(AXIS, axis): name for axis, name in enumerate(AXES)}
+    for number, argument in _arguments(recording, spec):
+        names |= {(SIGNED, number): argument.name, (UNSIGNED, number): argument.name}
+        names[BYTES, number] = f"{argument.name}_bytes"
+    return names
+
+
+def _arguments(recording: Recording, spec: LoadedSpec) -> list[tuple[int, Argument]]:
+    """The spec's arguments, which are the kernel's without those in local memory, by the kernel's numbers."""
+    numbers = [n for n, given in enumerate(recording.arguments) if given.kind != "local"]
+    return list(zip(numbers, spec.task.arguments, strict=False))
 
 
 def function_winner(found: Substitute, spec: LoadedSpec, *, slower: Sequence[Problem] = ()) -> FunctionWinner:
@@ -154,7 +212,7 @@ def _as_recorded(found: Replacement, recording: Recording) -> Replacement:
 
 def _image(
     found: LoadedImage,
-    state: RunState,
+    faster: Sequence[bool],
     spec: LoadedSpec,
     recordings: Sequence[Recording],
     path: Path,
@@ -162,7 +220,6 @@ def _image(
     as_given: bool,
 ) -> ImageWinner:
     problems = spec.task.problems
-    faster = [gain.faster for gain in gains(state)] or [True] * len(problems)
     plans: dict[tuple[int, ...], LaunchPlan] = {}
     for geometry, problem, gained in zip(found.geometries, problems, faster, strict=True):
         recording = recordings[problem.sizes[INDEX] - 1]

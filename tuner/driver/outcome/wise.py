@@ -18,7 +18,7 @@ from tuner.spaces.launch import geometry
 from tuner.spec.load import LoadedSpec
 from tuner.spec.workload import AXES, INDEX
 
-__all__ = ["merged_file", "wisdom_of"]
+__all__ = ["merged_file", "told", "wisdom_of"]
 
 
 def wisdom_of(state: RunState, spec: LoadedSpec, lineup: Lineup, result: Outcome) -> Wisdom:
@@ -34,10 +34,10 @@ def wisdom_of(state: RunState, spec: LoadedSpec, lineup: Lineup, result: Outcome
         gain = found[number] if found else None
         trial = summary.best if gain is not None and gain.faster else summary.baseline
         _, resolved = lineup.of_trial(trial.number)
-        told, untold = _told(spec, problem)
+        sizes, untold = told(spec, problem)
         entry = Entry(
             device=result.device,
-            problem=told,
+            problem=sizes,
             untold=untold,
             configuration=dict(trial.proposal.configuration),
             speedup=gain.speedup if gain is not None and gain.faster else (1.0, 1.0, 1.0),
@@ -71,7 +71,7 @@ def merged_file(path: Path, new: Wisdom) -> Wisdom:
     return old.merged(new) if same else new
 
 
-def _told(spec: LoadedSpec, problem: Problem) -> tuple[dict[str, int], tuple[str, ...]]:
+def told(spec: LoadedSpec, problem: Problem) -> tuple[dict[str, int], tuple[str, ...]]:
     """What tells a problem from others, and the arguments that may carry a size and are not told.
 
     The sizes of a recorded kernel are its work-items alone; how much each of them does follows from its arguments. So
