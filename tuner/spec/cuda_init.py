@@ -14,16 +14,7 @@ from tuner.spec.cuda_kernels import NOISE, CudaKernel, Parameter, kernels_of
 from tuner.spec.device_shapes import array_extents, axis_sizes, one_block_each
 from tuner.spec.divisions import divided_by, initial_values
 from tuner.spec.init_device import LOOPED_ALONE, loops_over, reads_next
-<<<<<<< HEAD
-<<<<<<< HEAD
-from tuner.spec.macros import of_problem
-=======
-from tuner.spec.init_template import namespaces
-from tuner.spec.macros import choices
->>>>>>> h-sizes
-=======
 from tuner.spec.macros import choices, of_problem
->>>>>>> main
 from tuner.spec.signature import first_value
 from tuner.spec.yaml_places import closest
 
@@ -297,30 +288,12 @@ class _Writer:
     def _parameters(self) -> dict[str, str]:
         usual = {1: ["[128, 32, 64, 256, 512]"], 2: ["[16, 8, 32, 64]", "[16, 4, 8, 32]"]}
         values = usual.get(self._dimensions, ["[8, 16, 32]", "[8, 4, 16]", "[4, 1, 2, 8]"])
-<<<<<<< HEAD
-<<<<<<< HEAD
-=======
->>>>>>> main
         if self._dimensions == 1 and self._most < _MOST:
             fitting = [n for n in (128, 32, 64, 256, 512) if n <= self._most] or [self._most]
             values = [f"[{', '.join(map(str, fitting))}]"]
         found = {name: text for name, text in zip(self._block, values, strict=True) if not name.isdigit()}
-<<<<<<< HEAD
-        for name, value in self._defaults.items():
-            number = int(value)
-            others = [n for n in (number // 2, number * 2, number * 4) if n] or [1]
-            found[name] = (
-                f"[{', '.join(map(str, [number, *others]))}]   # check: the values; the source's first"
-            )
-=======
-        found = dict(zip(self._block, values, strict=True))
         for name, given in self._defaults.items():
             found[name] = f"[{', '.join(map(str, given))}]   # check: the values; the source's first"
->>>>>>> h-sizes
-=======
-        for name, given in self._defaults.items():
-            found[name] = f"[{', '.join(map(str, given))}]   # check: the values; the source's first"
->>>>>>> main
         for name in (*self._macros, *self._template.values()):
             found.setdefault(name, "[1, 2, 4, 8]   # check: the values")
         return {name: text for name, text in found.items() if self._defaults.get(name) != []}
