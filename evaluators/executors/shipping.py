@@ -5,8 +5,10 @@ Sources are in the task itself; this is about recordings, data files, Python fun
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -50,11 +52,22 @@ def place(task: Task, files: dict[str, bytes]) -> Task:
     name = hashlib.sha256()
     for key in sorted(files):
         name.update(key.encode() + b"\0" + hashlib.sha256(files[key]).digest())
-    copy = Path(tempfile.gettempdir()) / f"remix-tuner-{os.getuid()}" / name.hexdigest()[:32]
+    copy = _own_folder() / name.hexdigest()[:32]
     for key, data in files.items():
         if not _same(copy / key, data):
             write_atomically(copy / key, data)
     return replace(task, kernel=replace(task.kernel, folder=str(copy)))
+
+
+def _own_folder() -> Path:
+    """This user's folder for copies; a new one where somebody else could write into that, who may have come first."""
+    folder = Path(tempfile.gettempdir()) / f"remix-tuner-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022:
+        return folder
+    return Path(tempfile.mkdtemp(prefix="remix-tuner-files-"))
 
 
 def _names(task: Task, folder: Path) -> Iterator[str]:
