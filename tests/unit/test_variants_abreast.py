@@ -84,24 +84,26 @@ def test_one_worker_has_one_variant_at_a_time(spec: LoadedSpec, tmp_path: Path) 
     assert [v for k, v in ours.items() if k is not None] == [v for k, v in theirs.items() if k is not None]
 
 
-@pytest.mark.parametrize("kill_at", range(60, 330, 30))
-def test_what_was_gathered_when_a_run_ended_is_all_that_is_gathered(
-    spec: LoadedSpec, tmp_path: Path, kill_at: int
-) -> None:
+def test_what_was_gathered_when_a_run_ended_is_all_that_is_gathered(spec: LoadedSpec, tmp_path: Path) -> None:
     """A trial that was cut short waits for its build again; that makes no room for another one beside it."""
     whole = begin(spec, tmp_path / "whole.run", options(), backend=backend())
-    interruption = Interruption()
 
     class Stop:
-        count = 0
+        def __init__(self, at: int) -> None:
+            self.interruption, self.left = Interruption(), at
 
         def event(self, kind: str, body: Mapping[str, Any]) -> None:
-            self.count += 1
-            if self.count == kill_at:
-                interruption.set()
+            self.left -= 1
+            if not self.left:
+                self.interruption.set()
 
     path = tmp_path / "cut.run"
-    begin(spec, path, options(), backend=backend(), observers=[Stop()], interruption=interruption)
+    # Cut short again and again, within searches and between them.
+    stop = Stop(60)
+    begin(spec, path, options(), backend=backend(), observers=[stop], interruption=stop.interruption)
+    for events_more in (31, 30, 29, 28, 27, 26):
+        stop = Stop(events_more)
+        resume(path, backend=backend(), observers=[stop], interruption=stop.interruption)
     resume(path, backend=backend())
     assert decided(path) == decided(whole.path)
 
