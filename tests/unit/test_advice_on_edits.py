@@ -318,6 +318,17 @@ def test_what_leads_comes_in_when_the_run_knows_some_of_its_own(library: Path, t
     assert len(own) >= OWN
 
 
+def test_what_leads_came_in_sooner_when_each_variant_had_four_trials(library: Path, tmp_path: Path) -> None:
+    """Records of such runs are replayed by their own rule."""
+    older = replace(EVOLVING, first=4, growth=3, rungs=3, abreast=False, least=0)
+    outcome = tuned(tmp_path, library, settings={"evolution": older})
+    with RunRecord.read(outcome.path) as record:
+        state, _, _ = open_state(record)
+    best = min((v for v in state.variants.values() if v.origin == "library"), key=lambda v: v.score or 0.0)
+    before = {state.trials[n].variant for n in state.finished[: state.finished.index(best.finished[1])]}
+    assert len([n for n in before if state.variants[n].origin != "library"]) == older.growth < OWN
+
+
 def test_what_leads_comes_in_where_nothing_else_can_be_made(library: Path, tmp_path: Path) -> None:
     """Nobody is waited for."""
     evolution = replace(EVOLVING, barren=0)

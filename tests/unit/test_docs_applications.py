@@ -5,16 +5,13 @@ What a command would take long for is said beside it: a run gets a budget of a f
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
+from opencl_machine import need_pocl
 from pages import block, run
-
-from tuner.core.errors import MachineError, SpecError
-from tuner.evaluators.opencl.backend import OpenClBackend
 
 APPLICATION = """#!{python}
 import numpy as np
@@ -48,12 +45,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for an application, on a machine that has PoCL."""
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
-    if Path("/etc/OpenCL/vendors").is_dir() and "OCL_ICD_VENDORS" not in os.environ:
-        monkeypatch.setenv("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
+    need_pocl(monkeypatch)
     return tmp_path
 
 

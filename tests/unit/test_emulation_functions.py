@@ -122,13 +122,9 @@ FLOAT = {
 }
 
 
-@pytest.mark.parametrize(("functions", "rtol"), [(EXACT, 1e-15), (CLOSE, 1e-9), (FLOAT, 2e-3)])
-def test_functions_are_as_python_has_them(tmp_path: Path, functions: dict[str, str], rtol: float) -> None:
-    lines = "\n".join(f"    y[{row} * n + at] = {text};" for row, text in enumerate(functions))
-    (tmp_path / "k.cu").write_text(KERNEL.format(lines=lines))
-    (tmp_path / "ref.py").write_text(REFERENCE.format(values=", ".join(f"({v})" for v in functions.values())))
-    (tmp_path / "k.yaml").write_text(SPEC.format(count=len(functions), rtol=rtol))
-    (loaded,) = load_spec(tmp_path / "k.yaml")
+def emulated(path: Path) -> None:
+    """The spec's baseline passes under emulation."""
+    (loaded,) = load_spec(path)
     space = loaded.space(None)
     emulator = Emulator(loaded.task)
     try:
@@ -136,6 +132,15 @@ def test_functions_are_as_python_has_them(tmp_path: Path, functions: dict[str, s
     finally:
         emulator.close()
     assert report.status is Status.OK, report.message
+
+
+@pytest.mark.parametrize(("functions", "rtol"), [(EXACT, 1e-15), (CLOSE, 1e-9), (FLOAT, 2e-3)])
+def test_functions_are_as_python_has_them(tmp_path: Path, functions: dict[str, str], rtol: float) -> None:
+    lines = "\n".join(f"    y[{row} * n + at] = {text};" for row, text in enumerate(functions))
+    (tmp_path / "k.cu").write_text(KERNEL.format(lines=lines))
+    (tmp_path / "ref.py").write_text(REFERENCE.format(values=", ".join(f"({v})" for v in functions.values())))
+    (tmp_path / "k.yaml").write_text(SPEC.format(count=len(functions), rtol=rtol))
+    emulated(tmp_path / "k.yaml")
 
 
 def test_atomics_on_halves_and_matches_of_a_warp(tmp_path: Path) -> None:
@@ -158,11 +163,4 @@ __global__ void k(const double *x, const long *w, double *y, int n) {
     reference = 'import numpy as np\ndef expected(x, w, n):\n    return {"y": np.full((1, n), 6433.0)}\n'
     (tmp_path / "ref.py").write_text(reference)
     (tmp_path / "k.yaml").write_text(SPEC.format(count=1, rtol=1e-15))
-    (loaded,) = load_spec(tmp_path / "k.yaml")
-    space = loaded.space(None)
-    emulator = Emulator(loaded.task)
-    try:
-        report = emulator.set_baseline(space.resolve(space.default()), loaded.task.kernel.variant)
-    finally:
-        emulator.close()
-    assert report.status is Status.OK, report.message
+    emulated(tmp_path / "k.yaml")

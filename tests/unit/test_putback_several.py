@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,12 +11,13 @@ from pathlib import Path
 import made_runs as made
 import pytest
 import typer
+from opencl_machine import need_pocl
 from typer.testing import CliRunner
 
 from tuner.api import tune_spec
 from tuner.cli.main import app
 from tuner.cli.recording import add_commands
-from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.errors import UsageError
 from tuner.core.types import BuildRequest, Status
 from tuner.driver.applications.applying import run_with
 from tuner.driver.applications.chosen_runs import chosen_runs
@@ -26,7 +26,6 @@ from tuner.driver.applications.recording import record_kernels
 from tuner.driver.options import Options
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.toolchain import find_toolchain
-from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import Recording, RecordingFile
 from tuner.recorders.recordings.substitute import Verified
 from tuner.recorders.wisdom import Entry, Wisdom
@@ -56,20 +55,10 @@ print(host[63], flush=True)
 """
 
 
-def pocl(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skips where the applications have no device."""
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
-    if Path("/etc/OpenCL/vendors").is_dir() and "OCL_ICD_VENDORS" not in os.environ:
-        monkeypatch.setenv("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
-
-
 @pytest.fixture
 def launching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """An application with two kernels in one program."""
-    pocl(monkeypatch)
+    need_pocl(monkeypatch)
     (tmp_path / "launching.py").write_text(OPENCL)
     return [sys.executable, str(tmp_path / "launching.py")]
 

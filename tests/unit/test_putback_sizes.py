@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -13,13 +12,14 @@ from random import Random
 
 import product_runs as products
 import pytest
+from opencl_machine import need_pocl
 from pages import block, run
 from typer.testing import CliRunner
 
 import tuner
 from tuner.api import tune_spec
 from tuner.cli.main import app
-from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.errors import UsageError
 from tuner.core.types import BuildRequest, Problem, Resolved, Status
 from tuner.driver.applications.applying import run_with
 from tuner.driver.applications.by_size import by_size
@@ -30,7 +30,6 @@ from tuner.driver.applications.winners import winners_of
 from tuner.driver.options import Options
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.toolchain import find_toolchain
-from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.recorders.recordings.points import AXIS, SIGNED, Point
 from tuner.recorders.recordings.substitute import Verified
@@ -64,12 +63,7 @@ print(*shown, flush=True)
 @pytest.fixture
 def launching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """An application that launches one kernel at the sizes it is given: work-items and elements."""
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
-    if Path("/etc/OpenCL/vendors").is_dir() and "OCL_ICD_VENDORS" not in os.environ:
-        monkeypatch.setenv("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
+    need_pocl(monkeypatch)
     (tmp_path / "launching.py").write_text(OPENCL)
     return [sys.executable, str(tmp_path / "launching.py")]
 

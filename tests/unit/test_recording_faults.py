@@ -20,9 +20,10 @@ from typing import Any
 import cuda_applications as shop
 import numpy as np
 import pytest
+from opencl_machine import need_pocl
 
 from tuner.api import tune_spec
-from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status
 from tuner.driver.applications.recording import RecordReport, record_kernel, record_spec
 from tuner.driver.options import Options
@@ -30,7 +31,6 @@ from tuner.evaluators.cuda.backend import CudaEvaluation
 from tuner.evaluators.cuda.device import DeviceWorker
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.toolchain import find_toolchain
-from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordingFile
 from tuner.spec.load import load_spec
 
@@ -371,12 +371,7 @@ queue.finish()
 def test_a_kernel_that_crashes_the_application_leaves_no_recording(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    try:
-        OpenClBackend().device("pocl")
-    except (MachineError, SpecError) as error:
-        pytest.skip(f"no PoCL: {error}")
-    if Path("/etc/OpenCL/vendors").is_dir() and "OCL_ICD_VENDORS" not in os.environ:
-        monkeypatch.setenv("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
+    need_pocl(monkeypatch)
     (tmp_path / "crashing.py").write_text(CRASHING)
     with pytest.raises(UsageError, match="ended in the launch that was being recorded"):
         record_kernel([sys.executable, str(tmp_path / "crashing.py")], "bad", tmp_path / "out", instances=1)

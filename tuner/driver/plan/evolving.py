@@ -166,7 +166,9 @@ def _admission(state: RunState, *, early: bool) -> Decide | None:
     if leading is None:
         return None
     known = sum(bool(v.reached) for v in state.variants.values())
-    if early and known < OWN and consulting.breeding_action(state) is not None:
+    # Records from before variants had one trial each waited for as many as decide on a promotion.
+    own = OWN if evolution.abreast else evolution.growth
+    if early and known < own and consulting.breeding_action(state) is not None:
         return None
     return Decide(kind="promote", body={"variant": leading.number, "rung": 0, "target": evolution.rung(0)})
 
