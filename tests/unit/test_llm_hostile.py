@@ -100,10 +100,23 @@ def test_hostile_variants_gain_nothing_and_leave_nothing(tmp_path: Path) -> None
     assert not value["improved"]
     assert not target.exists()
     assert "root:x:0" not in prompts
-    assert "the object calls or reads environ" in prompts
+    assert "This change was tried and failed (" in prompts
     assert "Compiler, loops: line 6: " in prompts
     assert {"refused", "wrong_result", "crashed", "timed_out"} <= {k for k, n in value["trials"].items() if n}
     assert audit(tmp_path / "runs" / "scale-1.run").differences == []
+
+
+def test_a_model_is_told_why_a_variant_was_refused(tmp_path: Path) -> None:
+    """Every reply reads the environment, so whichever tries a prompt has room for, they say that."""
+
+    def script(number: int, body: Any) -> Any:
+        return Reply(edit(HOSTILE["reads a key"].replace("4.0f", f"{number}.5f")))
+
+    with server.serving(script) as running:
+        done = tune(tmp_path, running.url, calls=8)
+        prompts = json.dumps(running.requests)
+    assert done.returncode == 0, done.stderr
+    assert "the object calls or reads environ" in prompts
 
 
 def test_a_key_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
