@@ -1,0 +1,155 @@
+"""What a winner changes, as text for people: what is worth something first, the rest in short; ``--json`` has all."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tuner.core.types import Status
+
+if TYPE_CHECKING:
+    from tuner.driver.outcome.result import Lineage, Summary
+    from tuner.driver.plan.ablation import Worth
+
+__all__ = ["print_winner"]
+
+PIPELINE_SHOWN = 160
+WIDTH = 118
+"""Of lines that name several things."""
+INDENT = " " * 13
+NAMED = 24
+"""Settings in a list at most; the others are counted."""
+FEW = 3
+"""As many settings of a kind have a line each."""
+SURE = 0.01
+"""A call that takes longer or shorter by less than this is as long."""
+
+
+def print_winner(summary: Summary) -> None:
+    """Edits of the source and settings."""
+    if summary.evolution is not None and summary.evolution.edits:
+        _print_edits(summary.evolution)
+    _print_changes(summary)
+    found = summary.simplest
+    if found is not None:
+        less, more = found["changes"]["best"], found["changes"]["fastest"]
+        print(
+            f"  simplest   {less} changed where trial {found['trial']} has {more}; the two cannot be told apart "
+            f"(it took {found['ratio']:.3f} times as long)"
+        )
+
+
+def _print_edits(lineage: Lineage) -> None:
+    nothing = (None,) * len(lineage.edits)
+    gains, intervals = lineage.gains or nothing, lineage.intervals or nothing
+    rows = list(zip(lineage.edits, gains, intervals, strict=True))
+    weighed = [(edit, gain, interval) for edit, gain, interval in rows if gain is not None]
+    # What nothing works without is infinite.
+    weighed.sort(key=lambda row: -row[1])
+    others = ", ".join(_edit(edit) for edit, gain, _ in rows if gain is None)
+    taken = f"; {lineage.left_out} that did not pay were left out" if lineage.left_out else ""
+    begun = f"  source     variant {lineage.variant}: "
+    if not weighed:
+        print(_wrapped(f"{begun}{others}{taken}"))
+        return
+    print(f"{begun}{len(rows)} edits{taken}" if len(rows) > 1 else f"{begun}1 edit{taken}")
+    for edit, gain, interval in weighed:
+        print(f"{INDENT}{_edit(edit)}{_gain(gain, interval)}")
+    if others:
+        print(_wrapped(f"{INDENT}not weighed: {others}"))
+
+
+def _gain(gain: float, interval: tuple[float, float] | None) -> str:
+    """What an edit of the winner is worth: how many times as long a call takes without it."""
+    if math.isinf(gain):
+        return " (needed)"
+    within = "" if interval is None else f" [{interval[0]:.2f}, {interval[1]:.2f}]"
+    return f" (without it {gain:.2f} times as long{within})"
+
+
+def _edit(edit: Mapping[str, Any]) -> str:
+    loops = ", ".join([edit["loop"]] if "loop" in edit else edit.get("loops", ()))
+    return f"{edit['op']}({loops})" if loops else str(edit["op"])
+
+
+def _print_changes(summary: Summary) -> None:
+    """Settings: those with a worth of their own, those of which none is known, and those that are worth nothing."""
+    worths = {w.item["name"]: w for w in summary.ablation if w.item["kind"] != "pass"}
+    changes = summary.changes
+    given = summary.baseline.proposal.configuration
+    known = sorted((n for n in changes if _matters(worths.get(n))), key=lambda n: -_height(worths[n]))
+    vain = [n for n in changes if n not in known and _weighed(worths.get(n))]
+    unknown = [n for n in changes if n not in known and n not in vain]
+    # Sizes that the winner's edits brought: the spec does not know them, and there may be dozens.
+    sizes = [n for n in unknown if n not in given]
+    if len(sizes) <= FEW:
+        sizes = []
+    if len(vain) <= FEW:
+        known, vain = known + vain, []
+    for name in (*known, *(n for n in unknown if n not in sizes)):
+        print(f"  {name:10} {_shown(changes[name])}{_without(worths.get(name))}")
+    if sizes:
+        print(_wrapped(f"  sizes      {_listed(sizes, changes)}"))
+    if vain:
+        print(
+            _wrapped(
+                f"  no gain    from {len(vain)} others, each taken back: {_range([worths[n] for n in vain])}"
+            )
+        )
+        print(_wrapped(f"{INDENT}{_listed(vain, changes)}"))
+
+
+def _weighed(worth: Worth | None) -> bool:
+    return worth is not None and worth.status is not Status.PRUNED
+
+
+def _matters(worth: Worth | None) -> bool:
+    """Whether a call surely takes another time without it, or fails."""
+    if worth is None or not _weighed(worth):
+        return False
+    if worth.ratio is None:
+        return True
+    value, low, high = worth.ratio
+    return (low > 1 or high < 1) and abs(math.log(value)) > SURE
+
+
+def _height(worth: Worth) -> float:
+    return math.inf if worth.ratio is None else worth.ratio[0]
+
+
+def _range(worths: Sequence[Worth]) -> str:
+    timed = [w.ratio[0] for w in worths if w.ratio is not None and not w.same_code]
+    same = sum(w.same_code for w in worths)
+    parts = [f"{min(timed):.2f} to {max(timed):.2f} times as long, none surely over 1%"] if timed else []
+    parts += [f"{same} {'changes' if same == 1 else 'change'} no code"] if same else []
+    return "; ".join(parts)
+
+
+def _listed(names: Sequence[str], values: Mapping[str, Any]) -> str:
+    shown = ", ".join(f"{name} {_shown(values[name])}" for name in names[:NAMED])
+    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more; --json has all of them"
+
+
+def _shown(value: object) -> str:
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= PIPELINE_SHOWN else f"{len(text)} characters; tuner export writes it out"
+
+
+def _without(worth: Worth | None) -> str:
+    """How many times as long a call takes with this alone as it was before."""
+    if worth is None or not _weighed(worth):
+        return ""
+    if worth.ratio is None:
+        return f"  (without it {worth.status.value})"
+    if worth.same_code:
+        return "  (the same code without it)"
+    value, low, high = worth.ratio
+    return f"  (without it {value:.2f} times as long [{low:.2f}, {high:.2f}])"
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(
+        text, WIDTH, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False
+    )
