@@ -115,8 +115,8 @@ def test_edits_come_by_what_they_are_worth(capsys: pytest.CaptureFixture[str]) -
     lineage = evolved().evolution
     assert lineage is not None
     edits = tuple({"op": f"op{n}", "loop": "i"} for n in range(12))
-    gains: tuple[float | None, ...] = (None, 1.2, float("inf"), 3.4, *(None,) * 8)
-    intervals = (None, (1.1, 1.3), None, (3.0, 3.9), *(None,) * 8)
+    gains: tuple[float | None, ...] = (None, 1.2, float("inf"), 3.4, 1.3, *(None,) * 7)
+    intervals = (None, (1.1, 1.3), None, (3.0, 3.9), (0.9, 1.9), *(None,) * 7)
     found = replace(lineage, variant=7, edits=edits, gains=gains, intervals=intervals, left_out=2)
     summary = replace(with_sizes({}), evolution=found)
     assert printed(summary, capsys) == [
@@ -124,7 +124,8 @@ def test_edits_come_by_what_they_are_worth(capsys: pytest.CaptureFixture[str]) -
         "             op2(i) (needed)",
         "             op3(i) (without it 3.40 times as long [3.00, 3.90])",
         "             op1(i) (without it 1.20 times as long [1.10, 1.30])",
-        "             not weighed: op0(i), op4(i), op5(i), op6(i), op7(i), op8(i), op9(i), op10(i), op11(i)",
+        "             op4(i) (without it 1.30 times as long [0.90, 1.90])",
+        "             not weighed: op0(i), op5(i), op6(i), op7(i), op8(i), op9(i), op10(i), op11(i)",
     ]
     plain = replace(found, gains=(None,) * 12, intervals=(None,) * 12)
     (line,) = printed(

@@ -46,8 +46,8 @@ def _print_edits(lineage: Lineage) -> None:
     gains, intervals = lineage.gains or nothing, lineage.intervals or nothing
     rows = list(zip(lineage.edits, gains, intervals, strict=True))
     weighed = [(edit, gain, interval) for edit, gain, interval in rows if gain is not None]
-    # What nothing works without is infinite.
-    weighed.sort(key=lambda row: -row[1])
+    # What nothing works without is infinite; what may be worth nothing comes last.
+    weighed.sort(key=lambda row: (row[2] is not None and row[2][0] <= 1, -row[1]))
     others = ", ".join(_edit(edit) for edit, gain, _ in rows if gain is None)
     taken = f"; {lineage.left_out} that did not pay were left out" if lineage.left_out else ""
     begun = f"  source     variant {lineage.variant}: "

@@ -69,7 +69,8 @@ const editsCard = (data) => {
   const evolution = data.result.evolution || {}, gains = evolution.gains || [];
   if (data.variants.winner !== evolution.variant || !gains.some((g) => g)) return leftOutCard(data.variants);
   const winner = data.variants.rows.find((r) => r.number === evolution.variant);
-  const height = (g) => (!g ? 0 : g.needed ? Infinity : g.ratio);
+  // What may be worth nothing comes after what surely is worth something, and what was not tried last.
+  const height = (g) => (!g ? 0 : g.needed ? Infinity : g.ci95 && g.ci95[0] <= 1 ? 1e-9 * g.ratio : g.ratio);
   const rows = gains.map((g, i) => [winner.edits[i], g]).sort(([, x], [, y]) => height(y) - height(x) || 0);
   return card("What each edit is worth", soft("How many times as long a call takes with this edit left out of the winner, by what the search timed; what is worth most comes first."),
     table("Edits of the winner", [{ label: "Left out" }, { label: "Worth", number: true }, { label: "95% interval", number: true }],
