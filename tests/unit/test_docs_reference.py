@@ -36,7 +36,7 @@ from tuner.driver.state.settings import Evolution, Llm, RunSettings, Shared
 from tuner.search.recipes import recipes_for
 from tuner.search.registry import BUILT_IN
 from tuner.spaces.source.operators import OPERATORS
-from tuner.spec.models import schema, titled
+from tuner.spec.json_schema import schema, titled
 
 PAGE = (ROOT / "docs" / "run-record.md").read_text()
 
