@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
 from tuner.core.errors import MachineError, UsageError
@@ -15,6 +16,8 @@ __all__ = ["create", "given", "names"]
 GROUP = "tuner.backends"
 
 _RETURNS = {
+    "environment": Returns(kind=Mapping),
+    "pass_catalogue": Returns(kind=Mapping, none=True),
     "build": Returns(kind=Build, many=True, each=True),
     "build_with": Returns(kind=Build),
     "set_baseline": Returns(kind=BaselineReport),

@@ -250,6 +250,7 @@ def test_what_cannot_be_made_is_one_line(
 
 
 RETURNED: dict[str, tuple[Any, str]] = {
+    "environment": (None, "environment returned a NoneType in the place of a Mapping"),
     "build": ([], "build returned 0 results for 1"),
     "verify": (None, "verify returned a NoneType in the place of a Verdict"),
     "measure": (1.0, "measure returned a float in the place of a Measurement"),
@@ -294,6 +295,7 @@ def test_a_guarded_object_can_do_what_it_could(package: Any) -> None:
     assert not isinstance(beside, Replaces)
     assert beside.works_apart("native")
     assert pickle.loads(pickle.dumps(beside)).name == beside.name
+    assert str(pickle.loads(pickle.dumps(PluginError("what", "cure")))) == "what; cure"
     own = SimulatedBackend(seconds=lambda _: 1.0)
     assert backends.given(own, "") is own
     assert type(backends.create("host")).__name__ == "HostBackend"
