@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from product_runs import KERNEL, SPEC, backend
 from tuner.cli.winner_text import NAMED, WIDTH, print_winner
 from tuner.core.types import Status
 from tuner.driver.options import Options
+from tuner.driver.outcome.card import result_card
+from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.outcome.result import Summary
 from tuner.driver.plan.ablation import Worth
 from tuner.driver.runs import begin
@@ -136,3 +139,19 @@ def test_edits_come_by_what_they_are_worth(capsys: pytest.CaptureFixture[str]) -
 
 def test_a_real_winner_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(evolved(), capsys)[0].startswith("  source     variant ")
+
+
+def test_a_notebook_s_card_folds_alike() -> None:
+    sizes = {f"ROWS_{n}": n for n in range(5)}
+    tiles = {f"TILE_{n}": n for n in range(5)}
+    worths = [worth(name, (1.0, 0.9, 1.1)) for name in sizes]
+    summary = with_sizes({**sizes, **tiles, "WIDTH": 4}, *worths, worth("WIDTH", (2.0, 1.9, 2.1)))
+    outcome = Outcome(
+        path=None, kernel="k", backend="b", device="d", summary=summary, failed=False, interrupted=False
+    )
+    shown = re.findall(r"<code>(.*?)</code>", result_card(outcome, []))
+    assert shown == [
+        *("WIDTH", "4"),
+        *("sizes", ", ".join(f"TILE_{n} {n}" for n in range(5))),
+        *("no gain of their own", ", ".join(f"ROWS_{n} {n}" for n in range(5))),
+    ]

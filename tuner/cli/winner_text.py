@@ -7,8 +7,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tuner.core.types import Status
-
 if TYPE_CHECKING:
     from tuner.driver.outcome.result import Lineage, Summary
     from tuner.driver.plan.ablation import Worth
@@ -21,10 +19,6 @@ WIDTH = 118
 INDENT = " " * 13
 NAMED = 24
 """Settings in a list at most; the others are counted."""
-FEW = 3
-"""As many settings of a kind have a line each."""
-SURE = 0.01
-"""A call that takes longer or shorter by less than this is as long."""
 
 
 def print_winner(summary: Summary) -> None:
@@ -75,48 +69,18 @@ def _edit(edit: Mapping[str, Any]) -> str:
 
 
 def _print_changes(summary: Summary) -> None:
-    """Settings: those with a worth of their own, those of which none is known, and those that are worth nothing."""
-    worths = {w.item["name"]: w for w in summary.ablation if w.item["kind"] != "pass"}
-    changes = summary.changes
-    given = summary.baseline.proposal.configuration
-    known = sorted((n for n in changes if _matters(worths.get(n))), key=lambda n: -_height(worths[n]))
-    vain = [n for n in changes if n not in known and _weighed(worths.get(n))]
-    unknown = [n for n in changes if n not in known and n not in vain]
-    # Sizes that the winner's edits brought: the spec does not know them, and there may be dozens.
-    sizes = [n for n in unknown if n not in given]
-    if len(sizes) <= FEW:
-        sizes = []
-    if len(vain) <= FEW:
-        known, vain = known + vain, []
-    for name in (*known, *(n for n in unknown if n not in sizes)):
-        print(f"  {name:10} {_shown(changes[name])}{_without(worths.get(name))}")
-    if sizes:
-        print(_wrapped(f"  sizes      {_listed(sizes, changes)}"))
-    if vain:
-        print(
-            _wrapped(
-                f"  no gain    from {len(vain)} others, each taken back: {_range([worths[n] for n in vain])}"
-            )
-        )
-        print(_wrapped(f"{INDENT}{_listed(vain, changes)}"))
+    """Settings: what is worth something, what is not known to be, and what is worth nothing by itself."""
+    from tuner.driver.outcome.changes import changes_of, settings_worth
 
-
-def _weighed(worth: Worth | None) -> bool:
-    return worth is not None and worth.status is not Status.PRUNED
-
-
-def _matters(worth: Worth | None) -> bool:
-    """Whether a call surely takes another time without it, or fails."""
-    if worth is None or not _weighed(worth):
-        return False
-    if worth.ratio is None:
-        return True
-    value, low, high = worth.ratio
-    return (low > 1 or high < 1) and abs(math.log(value)) > SURE
-
-
-def _height(worth: Worth) -> float:
-    return math.inf if worth.ratio is None else worth.ratio[0]
+    values, worths, found = summary.changes, settings_worth(summary), changes_of(summary)
+    for name in found.first:
+        print(f"  {name:10} {_shown(values[name])}{_without(worths.get(name))}")
+    if found.sizes:
+        print(_wrapped(f"  sizes      {_listed(found.sizes, values)}"))
+    if found.vain:
+        said = _range([worths[n] for n in found.vain])
+        print(_wrapped(f"  no gain    from {len(found.vain)} others, each taken back: {said}"))
+        print(_wrapped(f"{INDENT}{_listed(found.vain, values)}"))
 
 
 def _range(worths: Sequence[Worth]) -> str:
@@ -139,7 +103,7 @@ def _shown(value: object) -> str:
 
 def _without(worth: Worth | None) -> str:
     """How many times as long a call takes with this alone as it was before."""
-    if worth is None or not _weighed(worth):
+    if worth is None:
         return ""
     if worth.ratio is None:
         return f"  (without it {worth.status.value})"
