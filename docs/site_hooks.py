@@ -8,7 +8,7 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
-from tuner.spec.models import schema
+from tuner.spec.json_schema import schema
 
 
 def on_config(config: Any) -> Any:

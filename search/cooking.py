@@ -16,7 +16,8 @@ from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.operators.base import Operator
 from tuner.spaces.source.regions import Program
-from tuner.spaces.source.syntax import Binary, For, Function, statements
+from tuner.spaces.source.syntax import Binary, For, Function
+from tuner.spaces.source.walks import statements
 
 __all__ = [
     "Attempt",

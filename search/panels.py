@@ -11,7 +11,8 @@ from typing import Any
 from tuner.search.cooking import Refine
 from tuner.search.sites import over_tiles
 from tuner.spaces.source.affine import polynomial
-from tuner.spaces.source.syntax import For, Function, Index, Name, index_chain, names_in, statements, subtrees
+from tuner.spaces.source.syntax import For, Function, Index, Name
+from tuner.spaces.source.walks import index_chain, names_in, statements, subtrees
 
 __all__ = ["panel_read", "rows_inwards", "sized", "sums_in_tiles", "untiled", "whole_blocks"]
 

@@ -12,13 +12,16 @@ from importlib.metadata import entry_points
 from types import MappingProxyType
 
 from tuner.core.errors import MachineError, UsageError
+from tuner.core.plugins import Returns, guarded, loading
 from tuner.core.types import Kernel, Launch
-from tuner.search.remix import Proposer, RemixProposer
+from tuner.search.remix import Offspring, Proposer, RemixProposer
 from tuner.spaces.source.operators import MOVES
 
 __all__ = ["GROUP", "create", "names"]
 
 GROUP = "tuner.proposers"
+
+_RETURNS = dict.fromkeys(("propose", "propose_informed"), Returns(kind=Offspring, none=True))
 
 
 def names() -> tuple[str, ...]:
@@ -49,6 +52,7 @@ def create(
         UsageError: there is no such proposer, or it is none.
         MachineError: a library that it needs is not installed.
         SpecError: the kernel's regions are wrong.
+        PluginError: it is a third party's, and loading or making it raises an exception.
     """
     if name == RemixProposer.name:
         return RemixProposer(kernel, numerics, launch=launch, moves=moves, tunables=tunables)
@@ -58,7 +62,8 @@ def create(
         hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names())}"
         raise UsageError(f"unknown proposer {name!r}", hint)
     try:
-        made = entry.load()(kernel, numerics)
+        with loading(f"proposer {name}", entry.value):
+            made = entry.load()(kernel, numerics)
     except ImportError as error:
         missing = (error.name or str(error)).split(".")[0]
         raise MachineError(f"the proposer {name!r} needs {missing}", f"install {missing}") from error
@@ -66,4 +71,4 @@ def create(
         raise UsageError(
             f"the proposer {name!r} is none", f"{entry.value} has to make a tuner.search.remix.Proposer"
         )
-    return made
+    return guarded(made, f"proposer {name}", _RETURNS)

@@ -13,7 +13,9 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from tuner.core.errors import MachineError, UsageError
+from tuner.core.plugins import Returns, guarded, loading
 from tuner.core.protocols import Searcher
+from tuner.core.types import Proposal
 from tuner.spaces.space import Space
 
 __all__ = ["BUILT_IN", "GROUP", "Factory", "create", "names"]
@@ -59,16 +61,16 @@ def create(name: str, space: Space) -> Searcher:
         space: what is searched.
 
     Raises:
-        UsageError: there is no such searcher, or it cannot search this space.
+        UsageError: there is no such searcher, it is none, or it cannot search this space.
         MachineError: a library that it needs is not installed.
+        PluginError: it is a third party's, and loading or making it raises an exception.
     """
     target = BUILT_IN.get(name)
     try:
-        if target is not None:
-            module, attribute = target.split(":")
-            factory = cast("Factory", getattr(import_module(module), attribute))
-        else:
-            factory = _third_party(name)
+        if target is None:
+            return _third_party(name, space)
+        module, attribute = target.split(":")
+        factory = cast("Factory", getattr(import_module(module), attribute))
         return factory(space)
     except ImportError as error:
         missing = (error.name or str(error)).split(".")[0]
@@ -78,19 +80,26 @@ def create(name: str, space: Space) -> Searcher:
         ) from error
 
 
-def _third_party(name: str) -> Factory:
+def _third_party(name: str, space: Space) -> Searcher:
     entry = _installed().get(name)
     if entry is None:
         close = difflib.get_close_matches(name, names(), n=1)
         listed = ", ".join(names())
         hint = f"did you mean {close[0]!r}? There are: {listed}" if close else f"there are: {listed}"
         raise UsageError(f"unknown searcher {name!r}", hint)
-    loaded = entry.load()
-    if not callable(loaded):
+    label = f"searcher {name}"
+    with loading(label, entry.value):
+        loaded = entry.load()
+        if not callable(loaded):
+            raise UsageError(
+                f"the searcher {name!r} is no factory", f"entry point {entry.value} must take a space"
+            )
+        made = loaded(space)
+    if not isinstance(made, Searcher):
         raise UsageError(
-            f"the searcher {name!r} is no factory", f"entry point {entry.value} must take a space"
+            f"the searcher {name!r} is none", f"{entry.value} has to make a tuner.core.protocols.Searcher"
         )
-    return cast("Factory", loaded)
+    return guarded(made, label, {"ask": Returns(kind=Proposal, many=True)})
 
 
 def _installed() -> dict[str, EntryPoint]:

@@ -11,17 +11,8 @@ from typing import Any
 from tuner.search.cooking import Filter, sites_of
 from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.operators.base import sibling_after
-from tuner.spaces.source.syntax import (
-    Assign,
-    Block,
-    For,
-    Function,
-    Index,
-    Name,
-    names_in,
-    statements,
-    subtrees,
-)
+from tuner.spaces.source.syntax import Assign, Block, For, Function, Index, Name
+from tuner.spaces.source.walks import names_in, statements, subtrees
 
 __all__ = [
     "all_axes",

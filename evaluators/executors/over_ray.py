@@ -16,7 +16,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.core.errors import MachineError
+from tuner.core.errors import MachineError, PluginError
 from tuner.core.executors import (
     BuildJob,
     Executor,
@@ -80,7 +80,7 @@ class _Remote:
             return None
         try:
             return _pickled(self._worker.perform(given, self._baseline))
-        except MachineError as error:
+        except (MachineError, PluginError) as error:
             return _pickled(error)
 
 
@@ -331,7 +331,7 @@ class RayExecutor(Executor):
         if not actor.ready:
             actor.ready = True
             self._joined(actor, *result)
-        elif isinstance(result, MachineError):
+        elif isinstance(result, MachineError | PluginError):
             self._drop(actor, str(result))
         else:
             actor.tries = self._losses[actor.node.name] = 0

@@ -9,7 +9,7 @@ import queue
 import threading
 from collections.abc import Callable
 
-from tuner.core.errors import MachineError
+from tuner.core.errors import MachineError, TunerError
 from tuner.core.executors import (
     BuildJob,
     Executor,
@@ -31,8 +31,14 @@ __all__ = ["ThreadExecutor"]
 class _Thread:
     """One worker in its thread."""
 
-    def __init__(self, make: Callable[[], Evaluation], report: Callable[[Job, object], None]) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Evaluation],
+        report: Callable[[Job, object], None],
+        fail: Callable[[TunerError], None],
+    ) -> None:
         self._make = make
+        self._fail = fail
         self._report = report
         self._jobs: queue.SimpleQueue[tuple[Job, tuple[Build, Resolved] | None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -48,6 +54,13 @@ class _Thread:
         self._thread.join()
 
     def _work(self) -> None:
+        # An error that no job is lost by ends the run: who waits for a thread that is gone waits for ever.
+        try:
+            self._serve()
+        except TunerError as error:
+            self._fail(error)
+
+    def _serve(self) -> None:
         worker = Worker(self._make())
         try:
             while (given := self._jobs.get()) is not None:
@@ -79,12 +92,12 @@ class ThreadExecutor(Executor):
         kind: str | None = None,
     ) -> None:
         self._make = make
-        self._happened: queue.SimpleQueue[Happening] = queue.SimpleQueue()
+        self._happened: queue.SimpleQueue[Happening | TunerError] = queue.SimpleQueue()
         self._lanes: dict[int, _Thread] = {}
         self._busy: dict[int, list[Job]] = {}
         self._next = 0
         self._baseline: tuple[Build, Resolved] | None = None
-        self._builders = [_Thread(make, self._done) for _ in range(builders)]
+        self._builders = [_Thread(make, self._done, self._happened.put) for _ in range(builders)]
         self._turn = 0
         for device in devices:
             if kind in (None, device):
@@ -93,7 +106,7 @@ class ThreadExecutor(Executor):
     def join(self, device: str, node: str = "here") -> int:
         """Another device; gives its lane."""
         lane, self._next = self._next, self._next + 1
-        self._lanes[lane] = _Thread(self._make, self._done)
+        self._lanes[lane] = _Thread(self._make, self._done, self._happened.put)
         self._happened.put(LaneJoined(lane=lane, device=device, node=node))
         return lane
 
@@ -121,15 +134,22 @@ class ThreadExecutor(Executor):
             thread.put(job, self._baseline)
 
     def wait(self, timeout_s: float) -> list[Happening]:
-        """What has happened, at least one thing unless the time is over."""
-        found: list[Happening] = []
+        """What has happened, at least one thing unless the time is over.
+
+        Raises:
+            TunerError: what ended a thread.
+        """
+        found: list[Happening | TunerError] = []
         try:
             found.append(self._happened.get(timeout=timeout_s))
             while True:
                 found.append(self._happened.get_nowait())
         except queue.Empty:
             pass
-        return [h for h in found if not self._stale(h)]
+        for one in found:
+            if isinstance(one, TunerError):
+                raise one
+        return [h for h in found if not isinstance(h, TunerError) and not self._stale(h)]
 
     def close(self) -> None:
         """Ends the threads when they have done what they do."""

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from tuner.spaces.source.printer import expression_text
-from tuner.spaces.source.syntax import Binary, Cast, Expr, Name, Number, Ternary, Unary, names_in, subtrees
+from tuner.spaces.source.syntax import Binary, Cast, Expr, Name, Number, Ternary, Unary
+from tuner.spaces.source.walks import names_in, subtrees
 
 __all__ = ["Monomial", "Poly", "constant", "minus", "polynomial", "split_by_strides", "strides_of"]
 

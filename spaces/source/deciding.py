@@ -29,12 +29,8 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Ternary,
     Unary,
-    index_chain,
-    map_expressions,
-    names_in,
-    statements,
-    subtrees,
 )
+from tuner.spaces.source.walks import index_chain, map_expressions, names_in, statements, subtrees
 
 __all__ = ["decided", "known_in", "within"]
 

@@ -7,19 +7,8 @@ from collections.abc import Mapping
 
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.regions import Program
-from tuner.spaces.source.syntax import (
-    Assign,
-    Binary,
-    Call,
-    Decl,
-    For,
-    Function,
-    Index,
-    Number,
-    OpaqueStmt,
-    index_chain,
-    subtrees,
-)
+from tuner.spaces.source.syntax import Assign, Binary, Call, Decl, For, Function, Index, Number, OpaqueStmt
+from tuner.spaces.source.walks import index_chain, subtrees
 
 __all__ = ["AXES", "describe"]
 

@@ -24,8 +24,9 @@ from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.scan import scan
-from tuner.spaces.source.syntax import For, subtrees
+from tuner.spaces.source.syntax import For
 from tuner.spaces.source.textual import TEXTUAL
+from tuner.spaces.source.walks import subtrees
 
 __all__ = [
     "Applied",

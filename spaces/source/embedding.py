@@ -23,9 +23,8 @@ from tuner.spaces.source.syntax import (
     Number,
     OpaqueStmt,
     Stmt,
-    names_in,
-    subtrees,
 )
+from tuner.spaces.source.walks import names_in, subtrees
 
 __all__ = ["Embedding", "distance", "embed"]
 

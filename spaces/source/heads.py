@@ -26,11 +26,8 @@ from tuner.spaces.source.syntax import (
     Opaque,
     OpaqueStmt,
     Stmt,
-    names_in,
-    statements,
-    subtrees,
-    written_names,
 )
+from tuner.spaces.source.walks import names_in, statements, subtrees, written_names
 
 __all__ = ["with_begins", "with_counters"]
 

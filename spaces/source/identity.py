@@ -11,17 +11,8 @@ from tuner.core.canonical import digest_json
 from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.regions import Program
-from tuner.spaces.source.syntax import (
-    Comment,
-    Decl,
-    For,
-    Function,
-    Name,
-    Opaque,
-    OpaqueStmt,
-    subtrees,
-    transform,
-)
+from tuner.spaces.source.syntax import Comment, Decl, For, Function, Name, Opaque, OpaqueStmt
+from tuner.spaces.source.walks import subtrees, transform
 
 __all__ = ["structure_digest"]
 

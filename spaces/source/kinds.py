@@ -9,18 +9,8 @@ import re
 from collections.abc import Iterator
 
 from tuner.spaces.source.parse import ADDRESS_SPACE
-from tuner.spaces.source.syntax import (
-    Assign,
-    Call,
-    Decl,
-    Expr,
-    For,
-    Function,
-    Opaque,
-    Unary,
-    statements,
-    subtrees,
-)
+from tuner.spaces.source.syntax import Assign, Call, Decl, Expr, For, Function, Opaque, Unary
+from tuner.spaces.source.walks import statements, subtrees
 
 __all__ = [
     "Refused",

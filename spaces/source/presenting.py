@@ -12,7 +12,8 @@ from typing import Any
 
 from tuner.spaces.source.kinds import is_integer
 from tuner.spaces.source.printer import WIDTH, function_text, param_text, preamble_text
-from tuner.spaces.source.syntax import Binary, Expr, For, Function, Number, map_expressions, transform
+from tuner.spaces.source.syntax import Binary, Expr, For, Function, Number
+from tuner.spaces.source.walks import map_expressions, transform
 
 __all__ = ["ABOVE", "presented"]
 

@@ -10,18 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tuner.spaces.source.affine import polynomial
-from tuner.spaces.source.syntax import (
-    Assign,
-    Block,
-    For,
-    Function,
-    If,
-    Index,
-    Name,
-    index_chain,
-    names_in,
-    subtrees,
-)
+from tuner.spaces.source.syntax import Assign, Block, For, Function, If, Index, Name
+from tuner.spaces.source.walks import index_chain, names_in, subtrees
 
 __all__ = ["apart", "role"]
 

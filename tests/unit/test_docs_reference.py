@@ -15,8 +15,9 @@ import tuner
 from tuner.cli.library_reference import reference as library_reference
 from tuner.cli.reference import reference
 from tuner.core.types import Status
-from tuner.driver.applications.applying import Applied
+from tuner.driver.applications.applying import Applied, applied_json
 from tuner.driver.applications.applying import Comparison as ApplicationComparison
+from tuner.driver.applications.in_place import Origin
 from tuner.driver.applications.recorded_specs import RecordReport
 from tuner.driver.applications.recording import Listing
 from tuner.driver.audit import AuditReport
@@ -24,7 +25,8 @@ from tuner.driver.check import CheckReport
 from tuner.driver.doctor import Finding
 from tuner.driver.faults import FaultReport
 from tuner.driver.outcome.devices import DeviceShare
-from tuner.driver.outcome.result import CLAIMS, Correspondence, Lineage, Summary
+from tuner.driver.outcome.export import Exported, ExportedFile
+from tuner.driver.outcome.result import CLAIMS, STOPS, Correspondence, Lineage, Summary
 from tuner.driver.outcome.savings import Savings
 from tuner.driver.plan.ablation import Worth
 from tuner.driver.plan.comparison import Comparison
@@ -34,7 +36,7 @@ from tuner.driver.state.settings import Evolution, Llm, RunSettings, Shared
 from tuner.search.recipes import recipes_for
 from tuner.search.registry import BUILT_IN
 from tuner.spaces.source.operators import OPERATORS
-from tuner.spec.models import schema, titled
+from tuner.spec.json_schema import schema, titled
 
 PAGE = (ROOT / "docs" / "run-record.md").read_text()
 
@@ -78,18 +80,23 @@ def test_fields_of_results_are_on_their_page(kind: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [CheckReport, FaultReport, AuditReport, Finding, Listing, RecordReport, ApplicationComparison, Applied],
+    "written_by",
+    [
+        *(CheckReport.to_json, FaultReport.to_json, AuditReport.to_json, Finding.to_json, Listing.to_json),
+        *(RecordReport.to_json, ApplicationComparison.to_json, Applied.to_json, Origin.to_json, applied_json),
+        *(Exported.to_json, ExportedFile.to_json),
+    ],
 )
-def test_fields_of_other_commands_are_on_the_page(kind: Any) -> None:
+def test_fields_of_other_commands_are_on_the_page(written_by: Callable[..., Any]) -> None:
     said = named(section("What other commands print")) | {"schema_version", "value", "ci95"}
-    assert keys(kind.to_json) - said == set()
+    assert keys(written_by) - said == set()
 
 
 def test_only_fields_that_results_have_are_on_their_page() -> None:
     inside_others = {"variant", "trial", "configuration", "value", "ci95", "tried"}
     assert first_column(section("The result")) == keys(Summary.to_json) - inside_others
     assert set(CLAIMS) <= named(section("The result"))
+    assert first_column(section("Why a search ends")) == {"stopped_by", *STOPS}
 
 
 def test_operators_and_recipes_are_on_their_page() -> None:

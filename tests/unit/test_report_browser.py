@@ -326,6 +326,44 @@ def test_narrow_windows_do_not_scroll_sideways(browser: Any, report: str, width:
             assert opened.page.evaluate("document.documentElement.scrollWidth") <= width, name
 
 
+def test_settings_without_a_gain_of_their_own_are_folded(browser: Any, run: Path, tmp_path: Path) -> None:
+    """What is worth something first, failures before all; one of which nothing is known keeps its line."""
+    follower = Follower(run)
+    follower.update()
+    data = collect(follower)
+    data["answer"] |= {
+        "improved": True,
+        "changes": [{"name": f"ROWS_{n}", "from": 1, "to": n} for n in range(8)],
+    }
+    ratios = {0: [1.0, 0.9, 1.1], 1: [1.2, 1.1, 1.3], 2: [3.0, 2.9, 3.1], 3: [1.01, 0.9, 1.1]}
+    ratios |= {4: [0.99, 0.9, 1.1], 5: [1.0, 1.0, 1.0]}
+    data["result"]["ablation"] = [
+        {
+            "kind": "parameter",
+            "name": f"ROWS_{n}",
+            **dict.fromkeys(("change", "also", "message"), ""),
+            "at": None,
+            "value": n,
+            "back": 1,
+            "status": "ok" if n in ratios else "wrong_result",
+            "same_code": n == 5,
+            "ratio": {"value": ratios[n][0], "ci95": ratios[n][1:]} if n in ratios else None,
+        }
+        for n in range(7)
+    ]
+    target = tmp_path / "folded.html"
+    target.write_text(page_of(data))
+    tables = "[...document.querySelectorAll('table')].filter(t => /^Settings/.test(t.caption.textContent))"
+    with tab(browser) as opened:
+        opened.open(target.as_uri())
+        assert "4 others gain nothing that can be told by itself" in opened.text()
+        shown = opened.page.evaluate(
+            f"{tables}.map(t => [...t.tBodies[0].rows].map(r => r.cells[0].textContent))"
+        )
+        assert shown[0] == ["ROWS_6", "ROWS_2", "ROWS_1", "ROWS_7"]
+        assert shown[1:] == [["ROWS_0", "ROWS_3", "ROWS_4", "ROWS_5"]]
+
+
 def test_long_names_and_passes_stay_inside(browser: Any, run: Path, tmp_path: Path) -> None:
     """Names without a place to break, and passes with options for lines: no tab scrolls sideways, long lists fold."""
     follower = Follower(run)

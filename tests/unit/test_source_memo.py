@@ -9,7 +9,7 @@ from tuner.spaces.source.edits import apply_edit
 from tuner.spaces.source.memo import Kept, kept_by_identity
 from tuner.spaces.source.operators import Refused
 from tuner.spaces.source.regions import read_program
-from tuner.spaces.source.syntax import names_in, subtrees, written_names
+from tuner.spaces.source.walks import names_in, subtrees, written_names
 
 TEXT = """void f(float *a, const float *b, int n)
 {

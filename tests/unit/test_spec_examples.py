@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tuner.spec.json_schema import schema
 from tuner.spec.load import load_recorded, load_spec
 from tuner.spec.messages import known_keys
-from tuner.spec.models import SpecModel, schema
+from tuner.spec.models import SpecModel
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SPECS = sorted(EXAMPLES.glob("*/*.yaml"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli import building, looking, recording
+from tuner.cli.as_json import Json, print_json
 from tuner.cli.process import EXIT_INTERRUPTED, run_and_exit, stop_cleanly
 from tuner.core.errors import TunerError, UsageError
 
@@ -33,7 +33,6 @@ app = typer.Typer(
 Specs = Annotated[list[Path], typer.Argument(help="YAML specs.", show_default=False)]
 Spec = Annotated[Path, typer.Argument(help="The YAML spec.", show_default=False)]
 Run = Annotated[Path, typer.Argument(help="A run record.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder for run records.")]
 
 
@@ -148,7 +147,7 @@ def tune(
     )
     if as_json:
         objects = [r.to_json() for r in results]
-        print(json.dumps(objects[0] if len(objects) == 1 == len(loaded) else {"runs": objects}))
+        print_json(objects[0] if len(objects) == 1 == len(loaded) else {"runs": objects})
     if any(r.outcome.interrupted for r in results):
         raise typer.Exit(EXIT_INTERRUPTED)
     if any(r.outcome.failed for r in results):
@@ -181,7 +180,7 @@ def check(
             reports.append(check_spec(loaded, faults=faults, stage=stages.begin))
     if as_json:
         objects = [r.to_json() for r in reports]
-        print(json.dumps(objects[0] if len(objects) == 1 else {"checks": objects}))
+        print_json(objects[0] if len(objects) == 1 else {"checks": objects})
     else:
         for report in reports:
             text.print_check(report)
@@ -254,7 +253,7 @@ def replay(
 
     report = audit(run, rebuild=rebuild, remeasure=remeasure, sign=sign)
     if as_json:
-        print(json.dumps(report.to_json()))
+        print_json(report.to_json())
     else:
         text.print_audit(report)
     if not report.clean:
@@ -282,7 +281,7 @@ def show(
         if not as_json:
             return
     if as_json:
-        print(json.dumps(result.to_json()))
+        print_json(result.to_json())
     else:
         text.print_result(result)
 
@@ -302,20 +301,26 @@ def list_runs(out: Out = RUNS, as_json: Json = False) -> None:
         except TunerError as error:
             print(f"note: {path} is left out: {error}", file=sys.stderr)
     if as_json:
-        print(json.dumps({"runs": [r.to_json() for r in results]}))
+        print_json({"runs": [r.to_json() for r in results]})
     else:
         text.print_list(results, out)
 
 
 @app.command()
 def export(
-    run: Run, output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")]
+    run: Run,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")],
+    as_json: Json = False,
 ) -> None:
     """Write a run's best candidate for a build: source, object, pipeline, result."""
-    from tuner.api import load
+    from tuner.driver.outcome.export import export_run
 
-    for path in load(run).export(output):
-        print(path)
+    exported = export_run(run, output)
+    if as_json:
+        print_json(exported.to_json())
+        return
+    for file in exported.files:
+        print(file.path)
 
 
 building.add_commands(app)
@@ -331,7 +336,7 @@ def doctor(as_json: Json = False) -> None:
 
     findings = examine()
     if as_json:
-        print(json.dumps({"schema_version": 1, "findings": [f.to_json() for f in findings]}))
+        print_json({"findings": [f.to_json() for f in findings]})
     else:
         text.print_doctor(findings)
 

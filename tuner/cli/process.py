@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
@@ -14,6 +15,7 @@ from typing import Any, NoReturn
 import typer
 
 from tuner.core.errors import TunerError
+from tuner.core.plugins import TRACEBACK
 
 __all__ = ["EXIT_INTERRUPTED", "run_and_exit", "stop_cleanly"]
 
@@ -51,6 +53,8 @@ def run_and_exit(app: typer.Typer, arguments: Sequence[str] | None, *, name: str
             # What cannot be written is said here; at the interpreter's end it would be a traceback.
             sys.stdout.flush()
     except TunerError as error:
+        if os.environ.get(TRACEBACK):
+            traceback.print_exception(error)
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
     except typer.Exit as ended:

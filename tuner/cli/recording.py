@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperCommand
+
+from tuner.cli.as_json import Json, print_json
 
 if TYPE_CHECKING:
     from tuner.driver.applications.applying import Applied, Comparison
@@ -25,7 +26,6 @@ Runs = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else.")]
 
 _NAME_SHOWN = 64
 _COMMAND = "tuner.command"
@@ -112,19 +112,22 @@ def record(
     _print_report(record_spec(words[1:], specs[0], instances=instances, aside=as_json), as_json)
 
 
-def apply(ctx: typer.Context, runs: Runs) -> None:
+def apply(ctx: typer.Context, runs: Runs, as_json: Json = False) -> None:
     """Run an unmodified application with runs' winners in place."""
-    from tuner.driver.applications.applying import check_applied, run_with
+    from tuner.driver.applications.applying import applied_json, check_applied, run_with
     from tuner.driver.applications.chosen_runs import chosen_runs
     from tuner.driver.applications.winners import winners_of
 
     named, command = _parted(ctx, runs)
     winners = winners_of(chosen_runs(named, note=_note), note=_note)
-    ran, placed = run_with(winners, command)
+    ran, placed = run_with(winners, command, aside=as_json)
     check_applied(placed)
     for kernel, problem in ran.problems:
         _note(f"{kernel}: {problem}")
-    _print_placed(placed)
+    if as_json:
+        print_json(applied_json(ran, placed))
+    else:
+        _print_placed(placed)
     raise typer.Exit(ran.status if ran.status >= 0 else 128 - ran.status)
 
 
@@ -145,7 +148,7 @@ def ab(
     winners = winners_of(chosen_runs(named, note=_note), note=_note)
     found = compare(winners, command, pairs=pairs, note=lambda line: print(line, file=sys.stderr))
     if as_json:
-        print(json.dumps(found.to_json()))
+        print_json(found.to_json())
     else:
         _print_comparison(found)
 
@@ -166,7 +169,7 @@ def _print_placed(placed: Sequence[Applied]) -> None:
 
 def _print_listing(listing: Listing, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(listing.to_json()))
+        print_json(listing.to_json())
         return
     data = listing.to_json()
     names = [f"{entry['name']} ({entry['program'][:8]})" for entry in data["kernels"]]
@@ -186,7 +189,7 @@ def _print_listing(listing: Listing, as_json: bool) -> None:
 
 def _print_report(report: RecordReport, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(report.to_json()))
+        print_json(report.to_json())
         return
     for note in (*report.notes, *([report.saving] if report.saving else [])):
         print(f"note: {note}", file=sys.stderr)

@@ -20,8 +20,9 @@ _HEAD = """\
 Made from the commands by `python -m tuner.cli.reference`; do not edit. `tune` is short for `tuner tune`. What `--json`
 prints, and what a record holds: [run record](run-record.md).
 
-Exit status: 0 done, also when nothing better was found; 2 a mistake in a spec or on the command line, or a machine that
-cannot do it; 3 the baseline does not build or verify; 4 an audit found a difference; 130 interrupted.
+Exit status: 0 done, also when nothing better was found; 2 a mistake in a spec or on the command line, a machine that
+cannot do it, or a third party's part that fails; 3 the baseline does not build or verify; 4 an audit found a
+difference; 130 interrupted.
 """
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tuner.cli.winner_text import print_winner
 
 if TYPE_CHECKING:
     from tuner.api import Result
@@ -16,13 +18,11 @@ if TYPE_CHECKING:
     from tuner.driver.outcome.failures import Failure
     from tuner.driver.outcome.result import Correspondence, Lineage
     from tuner.driver.outcome.savings import Savings
-    from tuner.driver.plan.ablation import Worth
     from tuner.driver.plan.comparison import Comparison
     from tuner.driver.state.objectives import FrontPoint
 
 __all__ = ["print_audit", "print_check", "print_doctor", "print_list", "print_result"]
 
-PIPELINE_SHOWN = 160
 LIGHT_SHOWN = 20.0
 """A bound farther away says nothing: the kernel is bound by something else."""
 LONGEST_LINE = 160
@@ -40,9 +40,7 @@ def print_result(result: Result) -> None:
         print(f"  baseline   {_time(summary.baseline_s, unit, scale)}")
     if summary.improved:
         print(f"  best       {_time(summary.best_s, unit, scale)}  (trial {summary.best.number})")
-        _print_edits(result)
-        _print_changes(result)
-        _print_simplest(result)
+        print_winner(summary)
     elif summary.candidate is not None and summary.measured is not None:
         value, low, high = summary.measured
         print(
@@ -205,63 +203,6 @@ def _models(llm: Correspondence) -> str:
     tokens = f"{llm.prompt_tokens} + {llm.completion_tokens} tokens, {llm.usd:.4g} dollars"
     failed = f"; {llm.failed} failed ({llm.message})" if llm.failed else ""
     return f"{llm.calls} calls{' from a cassette' if llm.cassette else ''}, {tokens}{failed}"
-
-
-def _print_edits(result: Result) -> None:
-    lineage = result.outcome.summary.evolution
-    if lineage is None or not lineage.edits:
-        return
-    taken = f"; {lineage.left_out} that did not pay were left out" if lineage.left_out else ""
-    nothing = (None,) * len(lineage.edits)
-    worth = zip(lineage.edits, lineage.gains or nothing, lineage.intervals or nothing, strict=True)
-    # With what each is worth one line would be too long to be read.
-    apart = ", " if not any(lineage.gains) else f",\n{'':13}"
-    ops = apart.join(f"{_edit(e)}{_worth(g, i)}" for e, g, i in worth)
-    print(f"  source     variant {lineage.variant}: {ops}{taken}")
-
-
-def _worth(gain: float | None, interval: tuple[float, float] | None) -> str:
-    """What an edit of the winner is worth: how many times as long a call takes without it."""
-    if gain is None:
-        return ""
-    if math.isinf(gain):
-        return " (needed)"
-    within = "" if interval is None else f" [{interval[0]:.2f}, {interval[1]:.2f}]"
-    return f" (without it {gain:.2f} times as long{within})"
-
-
-def _edit(edit: Mapping[str, Any]) -> str:
-    loops = ", ".join([edit["loop"]] if "loop" in edit else edit.get("loops", ()))
-    return f"{edit['op']}({loops})" if loops else str(edit["op"])
-
-
-def _print_changes(result: Result) -> None:
-    worths = {w.item["name"]: w for w in result.outcome.summary.ablation if w.item["kind"] != "pass"}
-    for name, value in result.outcome.summary.changes.items():
-        shown = repr(value) if isinstance(value, str) else str(value)
-        if len(shown) > PIPELINE_SHOWN:
-            shown = f"{len(shown)} characters; tuner export writes it out"
-        print(f"  {name:10} {shown}{_without(worths.get(name))}")
-
-
-def _print_simplest(result: Result) -> None:
-    found = result.outcome.summary.simplest
-    if found is not None:
-        less, more = found["changes"]["best"], found["changes"]["fastest"]
-        print(
-            f"  simplest   {less} changed where trial {found['trial']} has {more}; the two cannot be told apart "
-            f"(it took {found['ratio']:.3f} times as long)"
-        )
-
-
-def _without(worth: Worth | None) -> str:
-    """How many times as long a call takes with this alone as it was before."""
-    if worth is None or worth.ratio is None:
-        return ""
-    if worth.same_code:
-        return "  (the same code without it)"
-    value, low, high = worth.ratio
-    return f"  (without it {value:.2f} times as long [{low:.2f}, {high:.2f}])"
 
 
 def _unit(seconds: float) -> tuple[str, float]:

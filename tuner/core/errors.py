@@ -9,7 +9,8 @@ are for the user's mistakes, the machine's faults and our own::
     ├── BaselineError      the kernel as given does not build or verify: exit status 3
     ├── AuditError         a record does not say what it should: exit status 4
     ├── RecordError        a run record cannot be read, written or locked: exit status 2
-    └── MachineError       a tool, a device or a permission is missing on this machine: exit status 2
+    ├── MachineError       a tool, a device or a permission is missing on this machine: exit status 2
+    └── PluginError        a backend, searcher or proposer of a third party failed: exit status 2
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ __all__ = [
     "BaselineError",
     "MachineError",
     "Place",
+    "PluginError",
     "RecordError",
     "SpecError",
     "TunerError",
@@ -110,3 +112,9 @@ class MachineError(TunerError, OSError):
 
     def __str__(self) -> str:
         return TunerError.__str__(self)
+
+
+class PluginError(TunerError):
+    """A backend, searcher or proposer of a third party raised an exception, or returned what it may not."""
+
+    exit_status = 2

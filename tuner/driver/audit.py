@@ -189,7 +189,7 @@ def _with_compiler(
 ) -> None:
     start = state.start
     assert start is not None
-    backend = backend or backends.create(start["backend"])
+    backend = backends.given(backend, start["backend"])
     here = from_json(canonical_json(toolchain(backend, spec.task.target)))
     if here["backend"] != start["environment"]["backend"]:
         report.notes.append(

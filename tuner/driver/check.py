@@ -16,7 +16,9 @@ from tuner.driver.state.bounds import disproves, light_of
 from tuner.driver.work.environment import check_flags
 from tuner.driver.work.models import models_of
 from tuner.evaluators import registry as backends
+from tuner.search import proposers
 from tuner.search import registry as searchers
+from tuner.search.remix import RemixProposer
 from tuner.spaces.source.regions import read_program
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
@@ -75,8 +77,9 @@ def check_spec(
 
     Raises:
         SpecError: the spec cannot be run as it is.
+        PluginError: a backend, searcher or proposer of a third party cannot be made, or raises an exception.
     """
-    backend = backend or backends.create(spec.task.backend)
+    backend = backends.given(backend, spec.task.backend)
     report = CheckReport(name=spec.name, warnings=list(spec.notices))
     space = spec.space(backend.pass_catalogue(spec.task.target) if spec.wants_passes else None)
     check_flags(backend, space)
@@ -101,9 +104,12 @@ def check_spec(
 
 def _proposers(spec: LoadedSpec) -> str:
     llm, _ = models_of(spec, None)
-    if llm is None:
+    for name in spec.search.proposers:
+        proposers.create(name, spec.task.kernel, spec.task.verify.numerics, launch=spec.task.launch)
+    if llm is None and set(spec.search.proposers) <= {RemixProposer.name}:
         return "remix operators (no LLM)"
-    return ", ".join([*spec.search.proposers, *(f"the model {m.name}" for m in llm.models)])
+    models = () if llm is None else (f"the model {m.name}" for m in llm.models)
+    return ", ".join([*spec.search.proposers, *models])
 
 
 def _describe_space(report: CheckReport, space: Space) -> None:

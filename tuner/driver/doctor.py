@@ -74,15 +74,16 @@ def _backend(name: str) -> Finding:
     try:
         backend = backends.create(name)
         environment = backend.environment("native")
+        list_devices = getattr(backend, "devices", None)
+        devices = [] if list_devices is None else list(list_devices())
     except TunerError as error:
         return Finding(part=f"backend {name}", ok=False, text=error.message, cure=error.hint)
     llvm = environment.get("llvm", {})
     version = llvm.get("version", "") if isinstance(llvm, dict) else str(llvm)
     text = f"{environment.get('device', '')}" + (f", LLVM {version}" if version else "")
-    list_devices = getattr(backend, "devices", None)
     if list_devices is not None:
         # Those that `target` can name, by their numbers.
-        text += "; devices " + ", ".join(f"{i}: {device.text}" for i, device in enumerate(list_devices()))
+        text += "; devices " + ", ".join(f"{i}: {device.text}" for i, device in enumerate(devices))
     return Finding(part=f"backend {name}", ok=True, text=text)
 
 

@@ -38,7 +38,7 @@ def ensure(
         UsageError: ``offline`` is set and no finished run for this key is there.
         BaselineError: the kernel as given does not build or verify.
     """
-    backend = backend or backends.create(spec.task.backend)
+    backend = backends.given(backend, spec.task.backend)
     key = digest_json({"spec": spec.digest, "environment": toolchain(backend, spec.task.target)})
     record, note = Path(f"{out}.run"), Path(f"{out}.json")
     out.parent.mkdir(parents=True, exist_ok=True)

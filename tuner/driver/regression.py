@@ -92,7 +92,7 @@ def compare_with_run(
         raise UsageError(f"than is {than!r}", "one of " + ", ".join(THAN))
     if isinstance(processes, bool) or processes < statistics.MIN_PROCESSES:
         raise UsageError(f"processes is {processes!r}", f"give at least {statistics.MIN_PROCESSES}")
-    backend = backend or backends.create(spec.task.backend)
+    backend = backends.given(backend, spec.task.backend)
     recorded, present, configured = _candidates(spec, run, than, backend)
     evaluation = backend.prepare(spec.task_with(seed=spec.search.seed), workers=1)
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.canonical import canonical_json, from_json
-from tuner.core.errors import MachineError, UsageError
+from tuner.core.errors import MachineError, PluginError, UsageError
 from tuner.core.executors import Executor, MakeExecutor
 from tuner.core.protocols import Backend, Evaluation, Observer
 from tuner.core.types import Task
@@ -146,6 +146,7 @@ class Running:
 
         Raises:
             MachineError: a fault of the machine; the run can be resumed.
+        PluginError: a fault of a third party's part; the run can be resumed.
         """
         if self.engine is None or self.state.end is not None:
             return
@@ -187,7 +188,7 @@ def beginning(
     Args:
         shared: of a budget that other runs share.
     """
-    backend = backend or backends.create(spec.task.backend)
+    backend = backends.given(backend, spec.task.backend)
     if options.require_sandbox:
         require_sandbox(backend, spec.task.target)
     llm, cassette = models_of(spec, options.llm)
@@ -260,7 +261,7 @@ def resuming(
                 f"{path} shares its budget with {', '.join(shared.members)}",
                 "resume all of them in this order",
             )
-        backend = backend or backends.create(start["backend"])
+        backend = backends.given(backend, start["backend"])
         if sandboxed:
             require_sandbox(backend, spec.task.target)
         now = _environment(path, start, backend, spec, force=force)
@@ -341,12 +342,13 @@ def _engine(executor: Executor | None, **more: Any) -> Engine:
 
 @contextmanager
 def _resumable() -> Iterator[None]:
-    """A machine's fault in the middle of a run, such as a device that is gone, says that nothing is lost."""
+    """A fault of the machine, or of a third party's part, in the middle of a run says that nothing is lost."""
     try:
         yield
-    except MachineError as error:
+    except (MachineError, PluginError) as error:
         kept = "what is committed is kept, and --resume goes on from there"
-        raise MachineError(error.message, f"{error.hint}; {kept}" if error.hint else kept) from None
+        hint = f"{error.hint}; {kept}" if error.hint else kept
+        raise type(error)(error.message, hint) from error.__cause__
 
 
 def _require_times(evaluation: Evaluation, backend: Backend) -> None:

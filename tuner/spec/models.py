@@ -1,4 +1,4 @@
-"""The spec's keys, types and bounds as pydantic models, and their JSON Schema.
+"""The spec's keys, types and bounds as pydantic models.
 
 Says what each key may hold by itself; what keys mean together is checked when they are loaded. May not read
 files nor know places: errors carry the path of keys.
@@ -6,10 +6,6 @@ files nor know places: errors carry the path of keys.
 
 from __future__ import annotations
 
-import ast
-import inspect
-import sys
-from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
@@ -50,8 +46,6 @@ __all__ = [
     "SpaceModel",
     "SpecModel",
     "VerifyModel",
-    "schema",
-    "titled",
 ]
 
 Language = Literal["c", "c++", "opencl", "spirv", "cuda", "recorded"]
@@ -378,68 +372,3 @@ class SpecModel(_Model):
         tuple[str, ...], PlainValidator(read_objectives), WithJsonSchema(OBJECTIVE_SCHEMA)
     ] = ("time",)
     """What is made small: time; or a list that begins with it, as `[time, energy]`, for a front beside the winner."""
-
-
-def schema() -> dict[str, Any]:
-    """The JSON Schema of a spec (draft 2020-12): one kernel, or a list `kernels` with common keys beside it."""
-    one = SpecModel.model_json_schema()
-    definitions = one.pop("$defs", {})
-    texts = _attribute_docstrings()
-    # Mappings that have a short form stand where they are used, by their title.
-    written = {f"{title}Model": part for title, part in titled({**definitions, "": one}).items()}
-    for name, described in texts.items():
-        model = one if name == SpecModel.__name__ else definitions.get(name) or written.get(name, {})
-        keys = model.get("properties", {})
-        for key in described.keys() & keys.keys():
-            keys[key].setdefault("description", described[key])
-    one.pop("title", None)
-    keys = one["properties"]
-    common = {name: {"$ref": f"#/$defs/Kernel/properties/{name}"} for name in keys}
-    several = {
-        "type": "object",
-        "description": "Several kernels; keys beside the list hold for each that does not give them itself.",
-        "required": ["kernels"],
-        "additionalProperties": False,
-        "properties": {
-            "kernels": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Entry"}},
-            **common,
-        },
-    }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "remix-tuner spec",
-        "anyOf": [{"$ref": "#/$defs/Kernel"}, several],
-        "$defs": {**definitions, "Kernel": one, "Entry": {**one, "required": []}},
-    }
-
-
-def titled(value: Any) -> dict[str, dict[str, Any]]:
-    """The mappings with a title of their own inside a schema, by title, outermost first."""
-    found: dict[str, dict[str, Any]] = {}
-    if isinstance(value, dict):
-        title = value.get("title", "")
-        if value.get("type") == "object" and "properties" in value and title and not title.endswith("Model"):
-            found[title] = value
-        for part in value.values():
-            found |= titled(part)
-    elif isinstance(value, list):
-        for part in value:
-            found |= titled(part)
-    return found
-
-
-def _attribute_docstrings() -> dict[str, dict[str, str]]:
-    """The text below each key of each model of this file, by class and key."""
-    found: dict[str, dict[str, str]] = {}
-    for model in ast.parse(inspect.getsource(sys.modules[__name__])).body:
-        if isinstance(model, ast.ClassDef):
-            found[model.name] = {
-                key.target.id: inspect.cleandoc(text.value.value)
-                for key, text in pairwise(model.body)
-                if isinstance(key, ast.AnnAssign)
-                and isinstance(key.target, ast.Name)
-                and isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
-                and isinstance(text.value.value, str)
-            }
-    return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tuner.spec.models import schema, titled
+from tuner.spec.json_schema import schema, titled
 
 __all__ = ["reference"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tuner.spec.models import schema
+from tuner.spec.json_schema import schema
 
 __all__ = ["SCHEMA_FILE", "SCHEMA_LINE", "schema_text"]
 

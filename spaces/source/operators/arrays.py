@@ -39,6 +39,8 @@ from tuner.spaces.source.syntax import (
     Index,
     Name,
     Unary,
+)
+from tuner.spaces.source.walks import (
     index_chain,
     map_expressions,
     names_in,

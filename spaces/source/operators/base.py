@@ -27,12 +27,8 @@ from tuner.spaces.source.syntax import (
     Opaque,
     OpaqueStmt,
     Stmt,
-    names_in,
-    statements,
-    subtrees,
-    transform,
-    written_names,
 )
+from tuner.spaces.source.walks import names_in, statements, subtrees, transform, written_names
 
 __all__ = [
     "DEVICE",

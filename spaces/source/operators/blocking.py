@@ -45,10 +45,8 @@ from tuner.spaces.source.syntax import (
     Number,
     Stmt,
     Ternary,
-    index_chain,
-    map_expressions,
-    subtrees,
 )
+from tuner.spaces.source.walks import index_chain, map_expressions, subtrees
 
 __all__ = ["OPERATORS"]
 

@@ -12,19 +12,8 @@ from functools import reduce
 from tuner.spaces.source.affine import minus, polynomial
 from tuner.spaces.source.kinds import is_integer, is_pure
 from tuner.spaces.source.operators.base import loops_of
-from tuner.spaces.source.syntax import (
-    Binary,
-    Block,
-    Decl,
-    Expr,
-    For,
-    Number,
-    Stmt,
-    Ternary,
-    names_in,
-    substitute,
-    written_names,
-)
+from tuner.spaces.source.syntax import Binary, Block, Decl, Expr, For, Number, Stmt, Ternary
+from tuner.spaces.source.walks import names_in, substitute, written_names
 
 __all__ = [
     "add",

@@ -22,9 +22,8 @@ from tuner.spaces.source.syntax import (
     Index,
     Stmt,
     Ternary,
-    expressions,
-    statements,
 )
+from tuner.spaces.source.walks import expressions, statements
 
 __all__ = ["OPERATORS"]
 

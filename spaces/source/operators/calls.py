@@ -48,6 +48,8 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Ternary,
     Unary,
+)
+from tuner.spaces.source.walks import (
     map_expressions,
     names_in,
     statements,

@@ -52,12 +52,8 @@ from tuner.spaces.source.syntax import (
     Name,
     Number,
     Stmt,
-    map_expressions,
-    names_in,
-    statements,
-    subtrees,
-    written_names,
 )
+from tuner.spaces.source.walks import map_expressions, names_in, statements, subtrees, written_names
 
 __all__ = ["OPERATORS"]
 

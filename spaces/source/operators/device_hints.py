@@ -46,12 +46,8 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Ternary,
     Unary,
-    map_expressions,
-    names_in,
-    substitute,
-    subtrees,
-    written_names,
 )
+from tuner.spaces.source.walks import map_expressions, names_in, substitute, subtrees, written_names
 
 __all__ = ["OPERATORS"]
 

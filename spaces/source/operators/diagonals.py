@@ -52,11 +52,8 @@ from tuner.spaces.source.syntax import (
     Number,
     Stmt,
     Ternary,
-    index_chain,
-    map_expressions,
-    names_in,
-    subtrees,
 )
+from tuner.spaces.source.walks import index_chain, map_expressions, names_in, subtrees
 
 __all__ = ["OPERATORS"]
 

@@ -7,20 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.spaces.source.syntax import (
-    Assign,
-    Block,
-    Decl,
-    For,
-    If,
-    Index,
-    Name,
-    Stmt,
-    Unary,
-    index_chain,
-    names_in,
-    subtrees,
-)
+from tuner.spaces.source.syntax import Assign, Block, Decl, For, If, Index, Name, Stmt, Unary
+from tuner.spaces.source.walks import index_chain, names_in, subtrees
 
 __all__ = ["assigned", "differing", "reads_memory"]
 

@@ -28,18 +28,8 @@ from tuner.spaces.source.operators.threads import (
     read_threads,
     with_launch,
 )
-from tuner.spaces.source.syntax import (
-    Binary,
-    Decl,
-    For,
-    Function,
-    If,
-    Name,
-    Number,
-    Stmt,
-    names_in,
-    subtrees,
-)
+from tuner.spaces.source.syntax import Binary, Decl, For, Function, If, Name, Number, Stmt
+from tuner.spaces.source.walks import names_in, subtrees
 
 __all__ = ["OPERATORS"]
 

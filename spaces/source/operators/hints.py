@@ -27,21 +27,8 @@ from tuner.spaces.source.operators.base import (
 )
 from tuner.spaces.source.operators.bounds import add, left_over, upper_end
 from tuner.spaces.source.operators.threads import is_return
-from tuner.spaces.source.syntax import (
-    Block,
-    Call,
-    Decl,
-    Function,
-    Name,
-    Number,
-    OpaqueStmt,
-    Param,
-    Stmt,
-    statements,
-    substitute,
-    subtrees,
-    written_names,
-)
+from tuner.spaces.source.syntax import Block, Call, Decl, Function, Name, Number, OpaqueStmt, Param, Stmt
+from tuner.spaces.source.walks import statements, substitute, subtrees, written_names
 
 __all__ = ["OPERATORS"]
 

@@ -51,12 +51,8 @@ from tuner.spaces.source.syntax import (
     Number,
     OpaqueStmt,
     Stmt,
-    map_expressions,
-    names_in,
-    statements,
-    subtrees,
-    written_names,
 )
+from tuner.spaces.source.walks import map_expressions, names_in, statements, subtrees, written_names
 
 __all__ = ["OPERATORS"]
 

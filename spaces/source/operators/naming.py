@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tuner.spaces.source.syntax import (
-    Decl,
-    For,
-    Function,
-    Opaque,
-    OpaqueStmt,
-    Stmt,
-    names_in,
-    statements,
-    subtrees,
-    written_names,
-)
+from tuner.spaces.source.syntax import Decl, For, Function, Opaque, OpaqueStmt, Stmt
+from tuner.spaces.source.walks import names_in, statements, subtrees, written_names
 
 __all__ = ["declared", "is_array", "names_known"]
 

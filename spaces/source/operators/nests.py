@@ -31,16 +31,8 @@ from tuner.spaces.source.operators.base import (
 )
 from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
 from tuner.spaces.source.scan import Leaf
-from tuner.spaces.source.syntax import (
-    Decl,
-    For,
-    Function,
-    Name,
-    Number,
-    names_in,
-    substitute,
-    written_names,
-)
+from tuner.spaces.source.syntax import Decl, For, Function, Name, Number
+from tuner.spaces.source.walks import names_in, substitute, written_names
 
 __all__ = ["OPERATORS", "TILE_SIZES"]
 

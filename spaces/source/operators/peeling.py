@@ -30,18 +30,8 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, maximum, minimum, subtract, upper_end
-from tuner.spaces.source.syntax import (
-    Binary,
-    Expr,
-    For,
-    Function,
-    Name,
-    Number,
-    Stmt,
-    Ternary,
-    subtrees,
-    written_names,
-)
+from tuner.spaces.source.syntax import Binary, Expr, For, Function, Name, Number, Stmt, Ternary
+from tuner.spaces.source.walks import subtrees, written_names
 
 __all__ = ["OPERATORS"]
 

@@ -28,10 +28,8 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
     Unary,
-    map_expressions,
-    statements,
-    subtrees,
 )
+from tuner.spaces.source.walks import map_expressions, statements, subtrees
 
 __all__ = ["OPERATORS"]
 

@@ -13,20 +13,8 @@ from tuner.spaces.source.kinds import writable
 from tuner.spaces.source.operators.base import Refused
 from tuner.spaces.source.operators.bounds import subtract
 from tuner.spaces.source.scan import Leaf
-from tuner.spaces.source.syntax import (
-    Assign,
-    Decl,
-    Expr,
-    ExprStmt,
-    For,
-    Index,
-    Name,
-    Number,
-    Stmt,
-    map_expressions,
-    names_in,
-    subtrees,
-)
+from tuner.spaces.source.syntax import Assign, Decl, Expr, ExprStmt, For, Index, Name, Number, Stmt
+from tuner.spaces.source.walks import map_expressions, names_in, subtrees
 
 __all__ = ["Inner", "Piece", "Point", "Run", "expand", "order_of", "pieces"]
 

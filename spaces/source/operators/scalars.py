@@ -51,12 +51,8 @@ from tuner.spaces.source.syntax import (
     Opaque,
     Stmt,
     Unary,
-    index_chain,
-    map_expressions,
-    names_in,
-    subtrees,
-    written_names,
 )
+from tuner.spaces.source.walks import index_chain, map_expressions, names_in, subtrees, written_names
 
 __all__ = ["OPERATORS", "references"]
 

@@ -55,11 +55,8 @@ from tuner.spaces.source.syntax import (
     Number,
     Stmt,
     Ternary,
-    index_chain,
-    names_in,
-    subtrees,
-    written_names,
 )
+from tuner.spaces.source.walks import index_chain, names_in, subtrees, written_names
 
 __all__ = ["OPERATORS"]
 

@@ -52,6 +52,8 @@ from tuner.spaces.source.syntax import (
     Number,
     Stmt,
     Ternary,
+)
+from tuner.spaces.source.walks import (
     index_chain,
     map_expressions,
     names_in,

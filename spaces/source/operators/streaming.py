@@ -62,12 +62,8 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
     Unary,
-    index_chain,
-    names_in,
-    statements,
-    substitute,
-    subtrees,
 )
+from tuner.spaces.source.walks import index_chain, names_in, statements, substitute, subtrees
 
 __all__ = ["OPERATORS"]
 

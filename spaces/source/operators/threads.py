@@ -31,10 +31,8 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
     Unary,
-    statements,
-    subtrees,
-    written_names,
 )
+from tuner.spaces.source.walks import statements, subtrees, written_names
 
 __all__ = [
     "Threads",

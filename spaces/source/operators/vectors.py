@@ -28,10 +28,8 @@ from tuner.spaces.source.syntax import (
     Opaque,
     Stmt,
     Unary,
-    index_chain,
-    names_in,
-    subtrees,
 )
+from tuner.spaces.source.walks import index_chain, names_in, subtrees
 
 __all__ = ["LANES", "Lanes", "element_size", "element_type", "vector_statement", "vector_type", "with_lanes"]
 

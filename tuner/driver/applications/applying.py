@@ -14,12 +14,12 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.errors import MachineError, UsageError
-from tuner.driver.applications.in_place import WinnerInPlace
+from tuner.driver.applications.in_place import Origin, WinnerInPlace
 from tuner.evaluators.lane import TimingLane
 from tuner.recorders.recordings.capture import Application, InPlace, Ran
 from tuner.recorders.recordings.points import Point
 
-__all__ = ["Applied", "Comparison", "check_applied", "compare", "run_with"]
+__all__ = ["Applied", "Comparison", "applied_json", "check_applied", "compare", "run_with"]
 
 LEAST_PAIRS = statistics.MIN_PROCESSES
 _HINT = "record the application as it is now, and tune that"
@@ -34,6 +34,7 @@ class Applied:
         replaced, left: launches with the winner in place, and those left as they were.
         why: why there are none with it; empty where there are some.
         sizes, device: of several winners for one kernel: by what it is told from the others.
+        origin: the run that it comes from.
     """
 
     kernel: str
@@ -42,6 +43,7 @@ class Applied:
     why: str = ""
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     device: str = ""
+    origin: Origin | None = None
 
     @property
     def name(self) -> str:
@@ -59,6 +61,7 @@ class Applied:
             "replaced": self.replaced,
             "left": self.left,
             "why": self.why,
+            **({} if self.origin is None else self.origin.to_json()),
         }
 
 
@@ -103,9 +106,15 @@ class Comparison:
 
 
 def run_with(
-    winners: Sequence[WinnerInPlace], command: Sequence[str], *, silent: bool = False
+    winners: Sequence[WinnerInPlace], command: Sequence[str], *, silent: bool = False, aside: bool = False
 ) -> tuple[Ran, tuple[Applied, ...]]:
     """Runs a command with winners in place; also what became of each.
+
+    Args:
+        winners: what is put in place.
+        command: the application.
+        silent: whether its standard output is thrown away.
+        aside: whether its standard output goes to standard error.
 
     Raises:
         UsageError: there is no such command.
@@ -124,7 +133,7 @@ def run_with(
             # Those that one library holds are numbered from 0 without a gap.
             number += counters[-1] == str(number)
         application = Application(
-            command=tuple(command), libraries=tuple(dict.fromkeys(libraries)), silent=silent
+            command=tuple(command), libraries=tuple(dict.fromkeys(libraries)), silent=silent, aside=aside
         )
         ran = application.run(out, {"TUNER_RECORD_MODE": "apply", "TUNER_RECORD_PLAN": str(plan)})
     return ran, tuple(_applied(w, ran, name) for w, name in zip(winners, counters, strict=True))
@@ -146,6 +155,7 @@ def _applied(winner: WinnerInPlace, ran: Ran, counters: str) -> Applied:
         why=why,
         sizes=winner.sizes,
         device=winner.device,
+        origin=winner.origin,
     )
 
 
@@ -207,6 +217,19 @@ def _speedup(ratios: Sequence[float]) -> tuple[float, float, float]:
     """The geometric mean of the pairs' ratios with its t interval: what slows a pair as a whole cancels."""
     interval = statistics.mean_interval(ratios)
     return interval.value, interval.low, interval.high
+
+
+def applied_json(ran: Ran, placed: Sequence[Applied]) -> dict[str, Any]:
+    """The object behind ``tuner apply --json``."""
+    return {
+        "schema_version": 1,
+        "status": ran.status,
+        "wall_s": ran.wall_s,
+        "replaced": sum(one.replaced for one in placed),
+        "left": sum(one.left for one in placed),
+        "winners": [one.to_json() for one in placed],
+        "problems": [{"kernel": kernel, "message": text} for kernel, text in ran.problems],
+    }
 
 
 def check_applied(placed: Sequence[Applied]) -> None:

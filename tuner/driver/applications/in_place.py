@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from tuner.core.protocols import LoadedImage, Substitute
 from tuner.core.types import Task
@@ -21,7 +21,39 @@ from tuner.recorders.recordings.points import AXIS, SIGNED, Key, Point, rows
 from tuner.recorders.recordings.substitute import Standing, Verified, points_of, substituting_library
 from tuner.spec.workload import AXES
 
-__all__ = ["FunctionWinner", "ImageWinner", "LaunchPlan", "Winner", "WinnerInPlace", "program_files"]
+__all__ = [
+    "FunctionWinner",
+    "ImageWinner",
+    "LaunchPlan",
+    "Origin",
+    "Winner",
+    "WinnerInPlace",
+    "program_files",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The run that a winner comes from.
+
+    Attributes:
+        run: its record.
+        claim: what the run claims, as its result has it.
+        speedup: over the kernel as given, with its 95% interval; 1 where nothing is claimed.
+    """
+
+    run: Path
+    claim: str
+    speedup: tuple[float, float, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        value, low, high = self.speedup
+        return {
+            "run": str(self.run),
+            "claim": self.claim,
+            "speedup": {"value": value, "ci95": [low, high]},
+        }
 
 
 class WinnerInPlace(Protocol):
@@ -62,6 +94,11 @@ class WinnerInPlace(Protocol):
         """Of several winners for one kernel: what tells its sizes from those of the others; else empty."""
         ...
 
+    @property
+    def origin(self) -> Origin | None:
+        """The run that it comes from; ``None`` where it was made without one."""
+        ...
+
     def library(self, command: Sequence[str]) -> Path:
         """What is loaded before the application's own libraries.
 
@@ -91,6 +128,7 @@ class Winner:
         names: see :class:`WinnerInPlace`.
         keys: by which of the points' numbers the nearest is looked for.
         sizes: see :class:`WinnerInPlace`.
+        origin: see :class:`WinnerInPlace`.
     """
 
     kernel: str
@@ -105,6 +143,7 @@ class Winner:
     names: Mapping[Key, str] = field(default_factory=dict)
     keys: tuple[Key, ...] = ()
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    origin: Origin | None = None
 
     @property
     def replaces(self) -> Hashable:
@@ -157,6 +196,7 @@ class ImageWinner:
         any_launch: whether it takes all others, too, as they are.
         keys: by which of their numbers the nearest is looked for, where several take any.
         sizes: see :class:`WinnerInPlace`.
+        origin: see :class:`WinnerInPlace`.
     """
 
     kernel: str
@@ -168,6 +208,7 @@ class ImageWinner:
     absent: str = "the application launches no kernel of the recorded module"
     keys: tuple[Key, ...] = ()
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    origin: Origin | None = None
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -217,6 +258,7 @@ class FunctionWinner:
         number: its place among the winners for this function.
         beside: all of those, where there are several: they share one library.
         sizes: see :class:`WinnerInPlace`.
+        origin: see :class:`WinnerInPlace`.
     """
 
     task: Task
@@ -226,6 +268,7 @@ class FunctionWinner:
     beside: tuple[FunctionWinner, ...] = ()
     device: str = ""
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    origin: Origin | None = None
 
     @property
     def kernel(self) -> str:

@@ -13,9 +13,16 @@ import numpy as np
 
 from tuner.core.errors import UsageError
 from tuner.core.protocols import LoadedImage, Replacement, Replaces, Substitute
-from tuner.core.types import BASELINE, Argument, Problem
+from tuner.core.types import BASELINE, Argument, Problem, Resolved
 from tuner.driver.applications.by_size import by_size
-from tuner.driver.applications.in_place import FunctionWinner, ImageWinner, LaunchPlan, Winner, WinnerInPlace
+from tuner.driver.applications.in_place import (
+    FunctionWinner,
+    ImageWinner,
+    LaunchPlan,
+    Origin,
+    Winner,
+    WinnerInPlace,
+)
 from tuner.driver.opening import open_lineup
 from tuner.driver.outcome.by_problem import gains
 from tuner.driver.outcome.export import best_object
@@ -85,19 +92,37 @@ def winner_of(path: Path, *, alone: bool = True) -> WinnerInPlace:
         code = best_object(record, state, result)
         best = result.summary.best.number
         _, resolved = lineup.of_trial(best)
+    found = _replacement(spec, code, resolved)
+    summary = result.summary
+    faster = [gain.faster for gain in gains(state)] or [True] * len(spec.task.problems)
+    if not summary.improved:
+        faster = [False] * len(spec.task.problems)
+    made: Winner | ImageWinner | FunctionWinner
+    if isinstance(found, Substitute):
+        slower = [p for p, gained in zip(spec.task.problems, faster, strict=True) if not gained]
+        made = function_winner(found, spec, slower=slower)
+    else:
+        made = _of_program(found, faster, spec, lineup, path, best)
+    return replace(made, origin=Origin(run=path, claim=summary.claim, speedup=summary.speedup))
+
+
+def _replacement(spec: LoadedSpec, code: bytes, resolved: Resolved) -> Replacement | LoadedImage | Substitute:
     backend = backends.create(spec.task.backend)
     if not isinstance(backend, Replaces):
         raise UsageError(
             f"winners of the {backend.name} backend cannot be put in place yet", "use tuner export"
         )
-    found = backend.replacement(spec.task, code, resolved)
-    problems = spec.task.problems
-    faster = [gain.faster for gain in gains(state)] or [True] * len(problems)
-    if not result.summary.improved:
-        faster = [False] * len(problems)
-    if isinstance(found, Substitute):
-        slower = [p for p, gained in zip(problems, faster, strict=True) if not gained]
-        return function_winner(found, spec, slower=slower)
+    return backend.replacement(spec.task, code, resolved)
+
+
+def _of_program(
+    found: Replacement | LoadedImage,
+    faster: Sequence[bool],
+    spec: LoadedSpec,
+    lineup: Lineup,
+    path: Path,
+    best: int,
+) -> Winner | ImageWinner:
     recordings = _recordings(spec, path)
     if isinstance(found, LoadedImage):
         return _image(found, faster, spec, recordings, path, as_given=_as_given(lineup, best))

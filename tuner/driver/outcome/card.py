@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tuner.core.types import Status
+from tuner.driver.outcome.changes import changes_of
 from tuner.driver.outcome.outcome import Outcome
+from tuner.driver.outcome.result import Summary
 
 __all__ = ["result_card"]
 
@@ -25,12 +27,7 @@ def result_card(outcome: Outcome, rows: Sequence[Mapping[str, Any]]) -> str:
     """
     summary = outcome.summary
     figure, words = _answer(outcome)
-    changes = "".join(
-        f"<tr><td style='text-align:left;vertical-align:top'><code>{html.escape(name)}</code></td>"
-        f"<td style='text-align:left'><code>{html.escape(_short(value))}</code></td></tr>"
-        for name, value in summary.changes.items()
-    )
-    table = f"<table style='margin:.4em 0'>{changes}</table>" if changes else ""
+    table = _table(summary)
     counts = ", ".join(f"{n} {status}" for status, n in summary.trials.items() if status != "total" and n)
     counts = f" ({counts})" if counts else ""
     return (
@@ -41,6 +38,21 @@ def result_card(outcome: Outcome, rows: Sequence[Mapping[str, Any]]) -> str:
         f"<div style='opacity:.7'>{summary.trials['total']} trials{html.escape(counts)} in {summary.wall_s:.0f} s; "
         f"{html.escape(str(outcome.path))}</div></div>"
     )
+
+
+def _table(summary: Summary) -> str:
+    """What changed; of many sizes, and of what gains nothing by itself, the names."""
+    found, values = changes_of(summary), summary.changes
+    rows = [(name, _short(values[name])) for name in found.first]
+    for label, names in (("sizes", found.sizes), ("no gain of their own", found.vain)):
+        if names:
+            rows.append((label, ", ".join(f"{name} {_short(values[name])}" for name in names)))
+    shown = "".join(
+        f"<tr><td style='text-align:left;vertical-align:top'><code>{html.escape(name)}</code></td>"
+        f"<td style='text-align:left'><code>{html.escape(value)}</code></td></tr>"
+        for name, value in rows
+    )
+    return f"<table style='margin:.4em 0'>{shown}</table>" if shown else ""
 
 
 def _answer(outcome: Outcome) -> tuple[str, str]:

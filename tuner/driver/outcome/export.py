@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tuner.core.files import write_atomically
 from tuner.core.types import BASELINE, Resolved, Task, Value, Variant
 from tuner.driver.opening import open_lineup
 from tuner.driver.outcome.outcome import Outcome, outcome
+from tuner.driver.outcome.result import SCHEMA_VERSION
 from tuner.driver.outcome.wise import merged_file, wisdom_of
 from tuner.driver.state.run import RunState
 from tuner.evaluators.opencl.module import SPIRV, module_bytes
@@ -26,7 +27,55 @@ from tuner.spaces.source.leftovers import without_leftovers
 from tuner.spaces.source.regions import read_program
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["best_object", "export", "unified_patch"]
+__all__ = ["Exported", "ExportedFile", "best_object", "export", "export_run", "unified_patch"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedFile:
+    """A file that was written.
+
+    Attributes:
+        kind: what it holds: ``object`` (host), ``code`` (devices), ``source``, ``patch``, ``wisdom``, ``result``,
+            ``launch``, ``pipeline`` or ``script``.
+        path: where.
+    """
+
+    kind: str
+    path: Path
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"kind": self.kind, "path": str(self.path)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What of a run was written for a build.
+
+    Attributes:
+        result: of the run.
+        files: in the order in which they were written.
+    """
+
+    result: Outcome
+    files: tuple[ExportedFile, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The object behind ``tuner export --json``."""
+        summary = self.result.summary
+        value, low, high = summary.speedup
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "run": str(self.result.path),
+            "kernel": self.result.kernel,
+            "backend": self.result.backend,
+            "device": self.result.device,
+            "improved": summary.improved,
+            "claim": summary.claim,
+            "speedup": {"value": value, "ci95": [low, high]},
+            "trial": summary.best.number,
+            "files": [file.to_json() for file in self.files],
+        }
 
 
 def check_writable(path: Path) -> None:
@@ -55,6 +104,11 @@ def best_object(record: RunRecord, state: RunState, result: Outcome) -> bytes:
 
 
 def export(path: Path, folder: Path) -> list[Path]:
+    """What :func:`export_run` does; the files written."""
+    return [file.path for file in export_run(path, folder).files]
+
+
+def export_run(path: Path, folder: Path) -> Exported:
     """Writes source, object code and the result of a run's best candidate; where LLVM made it, pipeline and script.
 
     For a kernel with a launch: source, code, build options with the geometry (``launch.json``), and the result.
@@ -69,7 +123,7 @@ def export(path: Path, folder: Path) -> list[Path]:
         folder: made where it is missing; files in it are replaced.
 
     Returns:
-        The files written.
+        What was written, with the run's result.
     """
     with RunRecord.read(path) as record:
         state, spec, lineup = open_lineup(record)
@@ -81,29 +135,36 @@ def export(path: Path, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
 
-    def put(name: str, data: bytes, mode: int = 0o644) -> None:
+    def put(kind: str, name: str, data: bytes, mode: int = 0o644) -> None:
         write_atomically(folder / name, data, mode=mode)
-        written.append(folder / name)
+        written.append(ExportedFile(kind=kind, path=folder / name))
 
-    put(f"{spec.name}.o" if spec.task.launch is None else f"{spec.name}.code", code)
+    if spec.task.launch is None:
+        put("object", f"{spec.name}.o", code)
+    else:
+        put("code", f"{spec.name}.code", code)
     for source in variant.files:
         is_module = spec.task.kernel.language == SPIRV
-        put(source.name, module_bytes(source.text) if is_module else source.text.encode())
+        put("source", source.name, module_bytes(source.text) if is_module else source.text.encode())
     patch = unified_patch(spec.task.kernel.variant, variant)
     if patch:
-        put(f"{spec.name}.patch", patch.encode())
+        put("patch", f"{spec.name}.patch", patch.encode())
     known = folder / f"{spec.name}.wisdom.json"
     merged_file(known, wisdom).save(known)
-    written.append(known)
-    put("result.json", (json.dumps(result.to_json(), indent=2) + "\n").encode())
+    written.append(ExportedFile(kind="wisdom", path=known))
+    put("result", "result.json", (json.dumps(result.to_json(), indent=2) + "\n").encode())
     if spec.task.launch is not None:
-        put("launch.json", (json.dumps(_launch(spec, resolved), indent=2) + "\n").encode())
-    if state.start is None or "llvm" not in state.start["environment"]["backend"]:
-        # Not made by clang and its tools, so there is no such script to write.
-        return written
-    put("pipeline.txt", ((resolved.pipeline or "default<O3>") + "\n").encode())
-    put("build.sh", _script(spec, state, resolved, result, record_name=path.name).encode(), 0o755)
-    return written
+        put("launch", "launch.json", (json.dumps(_launch(spec, resolved), indent=2) + "\n").encode())
+    # What was not made by clang and its tools has no such script.
+    if state.start is not None and "llvm" in state.start["environment"]["backend"]:
+        put("pipeline", "pipeline.txt", ((resolved.pipeline or "default<O3>") + "\n").encode())
+        put(
+            "script",
+            "build.sh",
+            _script(spec, state, resolved, result, record_name=path.name).encode(),
+            0o755,
+        )
+    return Exported(result=result, files=tuple(written))
 
 
 def _launch(spec: LoadedSpec, resolved: Resolved) -> dict[str, Any]:

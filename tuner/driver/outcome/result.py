@@ -32,6 +32,12 @@ SCHEMA_VERSION = 1
 
 CLAIMS = ("improved", "negligible", "none", "not_confirmed")
 
+STOPS = (
+    *("evaluations", "minutes", "usd", "tokens", "calls"),
+    *("exhausted", "speed_of_light", "baseline", "interrupted"),
+)
+"""Why a search ends."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:

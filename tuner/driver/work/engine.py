@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.core.canonical import digest
 from tuner.core.errors import BaselineError
 from tuner.core.protocols import Evaluation, Observer, Session
 from tuner.core.types import BASELINE, Build, Measurement, Resolved, Status
@@ -41,15 +40,14 @@ from tuner.driver.plan.actions import (
 from tuner.driver.plan.upcoming import next_action
 from tuner.driver.state.fold import apply
 from tuner.driver.state.lineage import ORIGINAL
-from tuner.driver.state.observations import untold
 from tuner.driver.state.run import RunState
-from tuner.driver.state.trials import proposal_to_json
 from tuner.driver.work import bodies
 from tuner.driver.work.builds import Builds
 from tuner.driver.work.correspondence import Correspondent
 from tuner.driver.work.desk import Desk
 from tuner.driver.work.lineup import Lineup
-from tuner.driver.work.remembering import Memory, Recalled
+from tuner.driver.work.remembering import Memory
+from tuner.driver.work.thinking import Thinking
 from tuner.driver.work.weighing import Lesser
 from tuner.evaluators.executors.worker import fresh_process, measure_problems
 from tuner.recorders.record import Event, Recorded, RunRecord
@@ -93,7 +91,6 @@ class Engine:
         memory: Memory | None = None,
         correspondent: Correspondent | None = None,
     ) -> None:
-        self._memory = memory
         self._record = record
         self.state = state
         self._evaluation = evaluation
@@ -107,6 +104,7 @@ class Engine:
         self._builds = Builds(state, lineup, evaluation)
         self._lesser = Lesser(state, lineup, evaluation)
         self._open: _Open | None = None
+        self._thinking = Thinking(state, lineup, memory, clock=clock, now_s=self._now_s)
         self._desk = Desk(state, lineup, correspondent, self._now_s, lambda: self._interruption.wanted)
 
     def run(self) -> None:
@@ -188,15 +186,15 @@ class Engine:
                     self._builds.forget()
                 return [Event(kind=action.kind, body=action.body, trial=action.trial)], {}
             case Ask():
-                return self._ask(action)
+                return self._thinking.ask(action)
             case Propose() | Receive() | Reduce():
-                return self._breed(action)
+                return self._thinking.breed(action)
             case Recall():
-                return self._recall(action)
+                return self._thinking.recall(action)
             case Simplify():
-                return self._simplify(action)
+                return self._thinking.simplify(action)
             case Judge():
-                return self._judge(action), {}
+                return self._thinking.judge(action), {}
             case Consult():
                 return self._desk.consult(action)
             case Await():
@@ -229,34 +227,6 @@ class Engine:
             case Finished() | Share():
                 return [], {}
 
-    def _ask(self, action: Ask) -> tuple[list[Event], dict[str, bytes]]:
-        searcher = self._lineup.searcher(action.variant)
-        searcher.tell(untold(self.state, action.variant))
-        rng = self.state.chance(action.first, action.variant)
-        started = self._clock()
-        proposals = searcher.ask(action.count, rng)
-        ask_s = self._clock() - started
-        blobs: dict[str, bytes] = {}
-        body = {
-            "first": action.first,
-            "count": action.count,
-            "seen": self.state.seq,
-            "searcher": searcher.name,
-            "proposals": [proposal_to_json(p, blobs, digest) for p in proposals],
-            "ask_s": ask_s,
-            "clock_s": self._now_s(),
-        }
-        if self.state.settings.evolution is not None:
-            body["variant"] = action.variant
-        return [Event(kind="ask", body=body)], blobs
-
-    def _breed(self, action: Propose | Receive | Reduce) -> tuple[list[Event], dict[str, bytes]]:
-        started = self._clock()
-        blobs: dict[str, bytes] = {}
-        body = {"number": action.number, "seen": self.state.seq, **self._lineup.bred(action, blobs)}
-        body |= {"ask_s": self._clock() - started, "clock_s": self._now_s()}
-        return [Event(kind="variant", body=body)], blobs if body["made"] is not None else {}
-
     def _examine(self, action: Examine) -> list[Event]:
         best = self.state.variants[action.variant].best
         if action.variant == ORIGINAL:
@@ -269,38 +239,6 @@ class Engine:
         if action.variant != ORIGINAL:
             body |= {"variant": action.variant, "of": best}
         return [Event(kind="remarks", body=body)]
-
-    def _recall(self, action: Recall) -> tuple[list[Event], dict[str, bytes]]:
-        recalled = Recalled() if self._memory is None else self._memory.recall(self.state)
-        blobs: dict[str, bytes] = {}
-        body = {
-            "first": action.first,
-            "sources": recalled.sources,
-            "proposals": [],
-            "firsts": [proposal_to_json(p, blobs, digest) for p in recalled.firsts],
-            **({"advice": [a.to_json(blobs, digest) for a in recalled.advice]} if recalled.advice else {}),
-            **({"expected": dict(recalled.expected)} if recalled.expected else {}),
-            "clock_s": self._now_s(),
-        }
-        return [Event(kind="recall", body=body)], blobs
-
-    def _simplify(self, action: Simplify) -> tuple[list[Event], dict[str, bytes]]:
-        blobs: dict[str, bytes] = {}
-        body = {
-            "first": action.first,
-            "count": action.count,
-            "reason": action.reason,
-            "seen": self.state.seq,
-            "proposals": [proposal_to_json(p, blobs, digest) for p in self._lineup.simpler(action.count)],
-            "clock_s": self._now_s(),
-        }
-        return [Event(kind="simplify", body=body)], blobs
-
-    def _judge(self, action: Judge) -> list[Event]:
-        started = self._clock()
-        body = self._lineup.judge(action)
-        body |= {"cost_s": self._clock() - started, "clock_s": self._now_s()}
-        return [Event(kind="judge", body=body)]
 
     def _build(self, action: BuildTrials) -> tuple[list[Event], dict[str, bytes]]:
         builds = self._builds.compile(action.trials)

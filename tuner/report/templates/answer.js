@@ -48,19 +48,29 @@ const hero = (data) => {
 
 const worthCell = (w) => (!w ? "–" : w.ratio ? (w.same_code ? "same code" : sure(w) ? factor(w.ratio.value) : `${factor(w.ratio.value)} (unsure)`) : w.status === "pruned" ? "not timed" : said(w.status));
 
+// As many settings without a gain of their own stand with the others.
+const FEW = 3;
+
 const changedCard = (data) => {
   const a = data.answer;
   const title = a.improved ? "What changed" : a.trial ? `What trial ${a.trial} changes (not claimed)` : "What changed";
   if (!a.changes.length && !a.edits.length) return card(title, soft(data.ended ? "Nothing: the baseline is the best." : "Nothing so far."));
-  const worths = a.improved ? new Map((data.result.ablation || []).filter((w) => w.kind !== "pass" && w.ratio).map((w) => [w.name, w])) : new Map();
+  const worths = a.improved ? new Map((data.result.ablation || []).filter((w) => w.kind !== "pass").map((w) => [w.name, w])) : new Map();
+  // What is worth something first; what is worth nothing that can be told is folded, of which there may be dozens.
+  const worth = (c) => worths.get(c.name), vain = (c) => worth(c) && worth(c).ratio && !sure(worth(c));
+  const height = (c) => { const w = worth(c); return !w || w.status === "pruned" ? 0 : w.ratio ? (sure(w) ? Math.abs(Math.log(w.ratio.value)) : 0) : Infinity; };
+  const few = a.changes.filter(vain).length <= FEW, changes = a.changes.filter((c) => few || !vain(c)).sort((x, y) => height(y) - height(x) || 0);
+  const folded = few ? [] : a.changes.filter(vain);
   const long = (value) => typeof value === "string" && value.length > 120
     ? el("details", {}, el("summary", {}, `${value.length.toLocaleString("en")} characters; the tab Passes takes it apart`), code(value)) : code(shown(value));
+  const settings = (caption, rows) => table(caption,
+    [{ label: "Setting" }, { label: "Baseline" }, { label: a.improved ? "Best" : "Candidate" }, ...(worths.size ? [{ label: "Without it", number: true }] : [])],
+    rows.map((c) => [c.name, long(c.from), long(c.to), ...(worths.size ? [worthCell(worth(c))] : [])]));
   return card(title,
     a.edits.length > 0 && [soft(`Source: variant ${a.variant}, ${count(a.edits.length, "edit")}; the tab Source shows the difference.`),
       el("ol", { class: "list" }, a.edits.map((e) => el("li", {}, code(e.op || "edit"), " ", [].concat(e.loops || e.loop || []).join(", "))))],
-    a.changes.length > 0 && table("Settings that differ from the baseline's",
-      [{ label: "Setting" }, { label: "Baseline" }, { label: a.improved ? "Best" : "Candidate" }, ...(worths.size ? [{ label: "Without it", number: true }] : [])],
-      a.changes.map((c) => [c.name, long(c.from), long(c.to), ...(worths.size ? [worthCell(worths.get(c.name))] : [])])),
+    changes.length > 0 && settings("Settings that differ from the baseline's", changes),
+    folded.length > 0 && el("details", {}, el("summary", {}, `${folded.length} others gain nothing that can be told by itself`), settings("Settings without a gain of their own", folded)),
     worths.size > 0 && soft("Without it: how many times as long a call takes with that setting alone back at the baseline's value, in fresh processes; the tabs Parameters and Passes have the intervals."));
 };
 

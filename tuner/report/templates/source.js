@@ -69,9 +69,12 @@ const editsCard = (data) => {
   const evolution = data.result.evolution || {}, gains = evolution.gains || [];
   if (data.variants.winner !== evolution.variant || !gains.some((g) => g)) return leftOutCard(data.variants);
   const winner = data.variants.rows.find((r) => r.number === evolution.variant);
-  return card("What each edit is worth", soft("How many times as long a call takes with this edit left out of the winner, by what the search timed."),
+  // What may be worth nothing comes after what surely is worth something, and what was not tried last.
+  const height = (g) => (!g ? 0 : g.needed ? Infinity : g.ci95 && g.ci95[0] <= 1 ? 1e-9 * g.ratio : g.ratio);
+  const rows = gains.map((g, i) => [winner.edits[i], g]).sort(([, x], [, y]) => height(y) - height(x) || 0);
+  return card("What each edit is worth", soft("How many times as long a call takes with this edit left out of the winner, by what the search timed; what is worth most comes first."),
     table("Edits of the winner", [{ label: "Left out" }, { label: "Worth", number: true }, { label: "95% interval", number: true }],
-      gains.map((g, i) => [code(winner.edits[i]), !g ? "not tried" : g.needed ? "nothing works without it" : factor(g.ratio), g && g.ci95 ? g.ci95.map(factor).join(" to ") : "–"])));
+      rows.map(([edit, g]) => [code(edit), !g ? "not tried" : g.needed ? "nothing works without it" : factor(g.ratio), g && g.ci95 ? g.ci95.map(factor).join(" to ") : "–"])));
 };
 
 const leftOutCard = (found) => {

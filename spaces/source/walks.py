@@ -1,0 +1,203 @@
+"""Goes through trees of source: what is in them, what they name and write, and the same tree with something changed.
+
+May not parse, print or judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from operator import attrgetter
+from typing import Any, cast
+
+from tuner.spaces.source.memo import kept_by_identity
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Cast,
+    Comment,
+    Decl,
+    Define,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    If,
+    Index,
+    Name,
+    Number,
+    Opaque,
+    OpaqueStmt,
+    Param,
+    Stmt,
+    Ternary,
+    Unary,
+)
+
+__all__ = [
+    "expressions",
+    "index_chain",
+    "map_expressions",
+    "names_in",
+    "statements",
+    "substitute",
+    "subtrees",
+    "transform",
+    "written_names",
+]
+
+Node = Any
+
+_PLAIN = ("str", "bool", "int", "tuple[str, ...]", "Launch | None", "Settled | None")
+
+_PARTS: dict[type, tuple[str, ...]] = {
+    cls: tuple(f.name for f in fields(cls) if f.type not in _PLAIN)
+    for cls in (
+        *(Name, Number, Unary, Binary, Ternary, Index, Call, Cast, Assign, Opaque, ExprStmt, Decl, For),
+        *(If, Block, Comment, OpaqueStmt, Param, Define, Function),
+    )
+}
+"""Fields of each kind of node that can hold nodes."""
+
+_ONE = {cls: attrgetter(*names) for cls, names in _PARTS.items() if len(names) == 1}
+_SEVERAL = {cls: attrgetter(*reversed(names)) for cls, names in _PARTS.items() if len(names) > 1}
+
+
+def subtrees(node: Node) -> Iterator[Node]:
+    """A node and all nodes below it, parents first, in the order of the source."""
+    # Most of the time of an evolving search is spent here.
+    stack = [node]
+    pop, push, extend = stack.pop, stack.append, stack.extend
+    while stack:
+        current = pop()
+        kind = type(current)
+        if kind is tuple:
+            extend(reversed(current))
+        elif kind in _SEVERAL:
+            yield current
+            extend(_SEVERAL[kind](current))
+        elif kind in _ONE:
+            yield current
+            push(_ONE[kind](current))
+        elif kind in _PARTS:
+            yield current
+
+
+def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """All statements, nested ones included, parents first."""
+    for stmt in body:
+        yield stmt
+        if isinstance(stmt, For | Block):
+            yield from statements(stmt.body)
+        elif isinstance(stmt, If):
+            yield from statements(stmt.then)
+            yield from statements(stmt.other)
+
+
+def expressions(node: Node) -> Iterator[Expr]:
+    """All expressions in a node, parents first."""
+    for found in subtrees(node):
+        if isinstance(found, Expr):
+            yield found
+
+
+def names_in(node: Node) -> set[str]:
+    """All identifiers that a node uses (not those that it declares)."""
+    return _union(node, _names_below)
+
+
+def written_names(node: Node) -> set[str]:
+    """Variables and arrays that are assigned or declared in a node, loop variables included."""
+    return _union(node, _written_below)
+
+
+def _union(node: Node, below: Callable[[Node], frozenset[str]]) -> set[str]:
+    found: set[str] = set()
+    if type(node) is tuple:
+        for part in node:
+            found |= _union(part, below)
+    elif node is not None:
+        found |= below(node)
+    return found
+
+
+@kept_by_identity(1 << 14)
+def _names_below(node: Node) -> frozenset[str]:
+    """Of a statement with others in it from those of its parts, which other trees share."""
+    found: set[str] = set()
+    match node:
+        case For():
+            return frozenset(names_in((node.start, node.limit, node.step, node.body)))
+        case If():
+            return frozenset(names_in((node.condition, node.then, node.other)))
+        case Block():
+            return frozenset(names_in(node.body))
+    for item in subtrees(node):
+        kind = type(item)
+        if kind is Name:
+            found.add(item.id)
+        elif kind is Call:
+            found.add(item.function)
+    return frozenset(found)
+
+
+@kept_by_identity(1 << 14)
+def _written_below(node: Node) -> frozenset[str]:
+    match node:
+        case For():
+            parts = (node.start, node.limit, node.step, node.body)
+            return frozenset({node.var} | written_names(parts))
+        case If():
+            return frozenset(written_names((node.condition, node.then, node.other)))
+        case Block():
+            return frozenset(written_names(node.body))
+    found: set[str] = set()
+    for item in subtrees(node):
+        kind = type(item)
+        if kind is Assign:
+            base, _ = index_chain(item.target)
+            if isinstance(base, Name):
+                found.add(base.id)
+        elif kind is For:
+            found.add(item.var)
+        elif kind is Decl:
+            found.add(item.name)
+    return frozenset(found)
+
+
+def index_chain(expr: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+    """``a[i][j]`` as ``a`` and ``(i, j)``; anything else has no subscripts."""
+    found: list[Expr] = []
+    while isinstance(expr, Index):
+        found.append(expr.index)
+        expr = expr.base
+    return expr, tuple(reversed(found))
+
+
+def transform(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The tree with ``change`` applied to every node, children first. Shares what stays as it is."""
+    if type(node) is tuple:
+        parts = tuple(transform(n, change) for n in node)
+        return node if all(a is b for a, b in zip(parts, node, strict=True)) else parts
+    names = _PARTS.get(type(node))
+    if names is None:
+        return node
+    updates: dict[str, Any] = {}
+    for name in names:
+        value = getattr(node, name)
+        made = transform(value, change)
+        if made is not value:
+            updates[name] = made
+    return change(replace(cast("Any", node), **updates) if updates else node)
+
+
+def map_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
+    """:func:`transform` for expressions only."""
+    return transform(node, lambda n: change(n) if isinstance(n, Expr) else n)
+
+
+def substitute(node: Node, name: str, value: Expr) -> Node:
+    """A node with an identifier replaced by an expression."""
+    return map_expressions(node, lambda e: value if e == Name(name) else e)

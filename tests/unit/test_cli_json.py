@@ -1,0 +1,162 @@
+"""What commands print for programs: one object with its version, whose files and runs are those that are there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from commands import run_tuner
+
+from tuner.cli.main import app
+from tuner.evaluators.host.toolchain import find_toolchain
+
+KERNEL = """
+#ifndef ROUNDS
+#define ROUNDS 1
+#endif
+void scale(int n, float *y) {
+    volatile int rounds = ROUNDS;
+    for (int k = 0; k < rounds; k++) __asm__ volatile("" ::: "memory");
+    for (int i = 0; i < n; i++) y[i] += 1;
+}
+"""
+
+SPEC = """\
+kernel: {source: scale.c, entry: scale}
+problem: {n: 64}
+arguments:
+  - {name: n, dtype: int32, value: n}
+  - {name: y, dtype: float32, shape: [n], role: inout}
+space: {parameters: {ROUNDS: [300000, 1]}, passes: off}
+search: {strategy: exhaustive, budget: {evaluations: 2}}
+"""
+
+MAIN = """
+void scale(int, float *);
+int printf(const char *, ...);
+float y[64];
+int main(int count, char **words) {
+    scale(64, y);
+    printf("%g\\n", (double)y[0]);
+    return count - 1;
+}
+"""
+
+TRIED = {"tune", "check", "replay", "show", "list", "export", "doctor", "record", "apply", "ab"}
+
+
+def printed(*words: object, status: int = 0) -> dict[str, Any]:
+    """The object that a command prints, and nothing else."""
+    done = run_tuner(*words)
+    assert done.returncode == status, done.stderr
+    (line,) = done.stdout.splitlines()
+    value = json.loads(line)
+    assert value["schema_version"] == 1
+    assert isinstance(value, dict)
+    return value
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A kernel, its spec, an application that calls it, and a run that gains."""
+    made = tmp_path_factory.mktemp("json")
+    (made / "scale.c").write_text(KERNEL)
+    (made / "scale.yaml").write_text(SPEC)
+    (made / "main.c").write_text(MAIN)
+    clang = [find_toolchain().clang, "-w", "-O1", "-fno-builtin"]
+    library, rpath = str(made / "libscale.so"), f"-Wl,-rpath,{made}"
+    for words in (
+        ["-shared", "-fPIC", "-o", library, str(made / "scale.c")],
+        ["-o", str(made / "app"), str(made / "main.c"), rpath, library],
+    ):
+        if subprocess.run([*clang, *words], capture_output=True, check=False).returncode:
+            pytest.skip("no C library to link an application with")
+    result = printed("tune", made / "scale.yaml", "--out", made / "runs", "--no-library", "--json")
+    assert result["improved"], result
+    return made
+
+
+@pytest.fixture
+def run(folder: Path) -> Path:
+    """Its record."""
+    (path,) = (folder / "runs").glob("*.run")
+    return path
+
+
+def test_every_command_that_prints_json_is_tried_here() -> None:
+    group = typer.main.get_command(app)
+    commands: dict[str, Any] = group.commands  # type: ignore[attr-defined]
+    assert {name for name, one in commands.items() if any("--json" in p.opts for p in one.params)} == TRIED
+
+
+def test_lists_have_a_version_at_their_top(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
+    first = scale_spec(few=True)
+    second = tmp_path / "again.yaml"
+    second.write_text(first.read_text())
+    runs = printed(
+        "tune", first, second, "--evaluations", 2, "--no-library", "--out", tmp_path / "runs", "--json"
+    )
+    assert [one["schema_version"] for one in runs["runs"]] == [1, 1]
+    listed = printed("list", "--out", tmp_path / "runs", "--json")
+    assert {one["run"] for one in listed["runs"]} == {one["run"] for one in runs["runs"]}
+    body = "{ for (int i = 0; i < n; i++) b[i] = A * a[i] / A; }\n"
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.c").write_text(f"void {name}(const float *a, float *b, int n) {body}")
+    both = tmp_path / "both.yaml"
+    both.write_text(
+        "kernels:\n" + "".join(f"- {{{NAMED.format(entry=entry)}}}\n" for entry in ("one", "two"))
+    )
+    checks = printed("check", both, "--no-faults", "--json")["checks"]
+    assert [(one["schema_version"], one["kernel"]) for one in checks] == [(1, "one"), (1, "two")]
+
+
+NAMED = (
+    "kernel: {{source: {entry}.c, entry: {entry}}}, problem: {{n: 64}}, "
+    "space: {{parameters: {{A: [1, 2]}}, passes: off}}, arguments: [{{name: a, dtype: float32, shape: [n]}}, "
+    "{{name: b, dtype: float32, shape: [n], role: output}}, {{name: n, dtype: int32, value: n}}]"
+)
+
+
+def test_objects_of_single_commands_have_it_too(folder: Path, run: Path) -> None:
+    assert printed("check", folder / "scale.yaml", "--no-faults", "--json")["ok"]
+    assert printed("show", run, "--json")["run"] == str(run)
+    assert printed("replay", run, "--json")["clean"]
+    assert printed("doctor", "--json")["findings"]
+    assert printed("record", "--json", folder / "scale.yaml", "--", folder / "app")["recordings"]
+
+
+def test_an_export_says_what_it_wrote_of_which_run(run: Path, tmp_path: Path) -> None:
+    value = printed("export", run, "-o", tmp_path / "build", "--json")
+    assert (value["run"], value["kernel"], value["claim"]) == (str(run), "scale", "improved")
+    assert value["speedup"]["ci95"][0] > 1
+    assert value["trial"] == 1
+    files = {one["kind"]: Path(one["path"]) for one in value["files"]}
+    assert set(files) == {"object", "source", "wisdom", "result", "pipeline", "script"}
+    assert set(files.values()) == set((tmp_path / "build").iterdir())
+    assert files["object"].read_bytes()[:4] == b"\x7fELF"
+
+
+def test_apply_says_what_became_of_each_winner_and_of_the_application(folder: Path, run: Path) -> None:
+    """Its status is the application's, and what that prints goes elsewhere."""
+    value = printed("apply", run, "--json", "--", folder / "app", "x", "y", status=2)
+    assert (value["status"], value["replaced"], value["left"], value["problems"]) == (2, 1, 0, [])
+    (winner,) = value["winners"]
+    assert (winner["kernel"], winner["replaced"], winner["why"]) == ("scale", 1, "")
+    assert (winner["run"], winner["claim"]) == (str(run), "improved")
+    assert winner["speedup"]["ci95"][0] > 1
+    compared = printed("ab", run, "--pairs", 4, "--json", "--", folder / "app")
+    assert compared["winners"][0]["run"] == str(run)
+
+
+def test_apply_without_json_leaves_the_output_to_the_application(folder: Path, run: Path) -> None:
+    done = run_tuner("apply", run, "--", folder / "app")
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert "1 calls with the winner in place" in done.stderr
+    refused = run_tuner("apply", run, "--json", "--", "true")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "never called scale" in refused.stderr

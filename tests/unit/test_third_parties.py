@@ -1,0 +1,318 @@
+"""Backends, searchers and proposers of others that raise: one line says whose fault it is, and the run can go on."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.cli.main import main
+from tuner.core.errors import MachineError, PluginError
+from tuner.core.protocols import Replaces, WorksApart
+from tuner.driver.audit import audit
+from tuner.driver.check import check_spec
+from tuner.driver.options import Options
+from tuner.driver.runs import begin, resume
+from tuner.evaluators import registry as backends
+from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
+
+PACKAGE = '''
+from tuner.search.base import SearcherBase
+from tuner.search.random_search import make as random
+from tuner.search.remix import RemixProposer
+from tuner.testing import SimulatedBackend
+
+FAILING = None  # the method that raises
+LEFT = 1        # at its call of this number, and at every later one
+
+
+class Odd(Exception):
+    pass
+
+
+def raising(method, made):
+    inner = getattr(made, method)
+
+    def call(*arguments, **named):
+        global LEFT
+        if FAILING == method:
+            LEFT -= 1
+            if LEFT <= 0:
+                raise Odd("no such\\nthing")
+        found = inner(*arguments, **named)
+        return Part(found) if method in ("prepare", "open") else found
+
+    return call
+
+
+class Part:
+    def __init__(self, made):
+        self._made = made
+    def __getattr__(self, name):
+        value = getattr(self._made, name)
+        return raising(name, self._made) if callable(value) else value
+
+
+def seconds(resolved):
+    return 1e-3 / (1 + int(resolved.macros.get("A", 0)))
+
+
+class Backend(Part):
+    def __init__(self):
+        super().__init__(SimulatedBackend(seconds=seconds))
+    name = "mine"
+
+
+class Beside(SimulatedBackend):
+    """One whose device works beside the processor."""
+    def works_apart(self, target):
+        return True
+    def prepare(self, task, *, workers):
+        found = super().prepare(task, workers=workers)
+        return Part(found)
+
+
+class Searcher(Part):
+    pass
+
+
+def make(space):
+    return Searcher(random(space))
+
+
+class Proposer(Part):
+    def __init__(self, kernel, numerics):
+        super().__init__(RemixProposer(kernel, numerics))
+
+
+def none():
+    return {}
+
+
+def broken(*arguments):
+    return {}["nothing"]
+'''
+
+ENTRIES = """\
+[tuner.backends]
+mine = mine_package:Backend
+none = mine_package:none
+broken = mine_package:broken
+[tuner.searchers]
+mine = mine_package:make
+broken = mine_package:broken
+none = mine_package:Odd
+[tuner.proposers]
+mine = mine_package:Proposer
+broken = mine_package:broken
+"""
+
+SPEC = """\
+kernel: {source: product.c, entry: product, language: c}
+backend: BACKEND
+problem: {n: 64}
+arguments:
+  - {name: x, dtype: float32, shape: [n]}
+  - {name: y, dtype: float32, shape: [n], role: output}
+  - {name: n, dtype: int32, value: n}
+space: {parameters: {A: [0, 1, 2, 3, 4, 5, 6, 7]}, passes: off SOURCE}
+search: {strategy: STRATEGY, budget: {evaluations: 12} PROPOSERS}
+"""
+
+KERNEL = """
+void product(const float *restrict x, float *restrict y, int n) {
+    for (int i = 0; i < n; i++) y[i] = A * x[i];
+}
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """An installed package with one of each; its module."""
+    folder = tmp_path / "site"
+    entries = folder / "mine-1.0.dist-info" / "entry_points.txt"
+    entries.parent.mkdir(parents=True)
+    entries.write_text(ENTRIES)
+    (entries.parent / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (folder / "mine_package.py").write_text(PACKAGE)
+    monkeypatch.syspath_prepend(folder)
+    yield importlib.import_module("mine_package")
+    del sys.modules["mine_package"]
+
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a spec."""
+
+    def written(backend: str = "mine", strategy: str = "random", proposers: str = "") -> Path:
+        (tmp_path / "product.c").write_text(KERNEL)
+        text = SPEC.replace("BACKEND", backend).replace("STRATEGY", strategy)
+        text = text.replace("PROPOSERS", f", proposers: [{proposers}]" if proposers else "")
+        text = text.replace("SOURCE", ", source: {evolve: true}" if proposers else "")
+        (tmp_path / "product.yaml").write_text(text)
+        return tmp_path / "product.yaml"
+
+    return written
+
+
+def said(words: list[object], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line that a command which fails prints."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    printed = capsys.readouterr()
+    assert ended.value.code == 2, printed
+    assert printed.out == ""
+    (line,) = [one for one in printed.err.splitlines() if one.startswith("error: ")]
+    assert "Traceback" not in printed.err
+    return line
+
+
+LATE = {"build": 2, "set_baseline": 1, "open": 3, "verify": 3, "measure": 9, "close": 3, "ask": 2, "tell": 2}
+LATE |= {"propose_informed": 1}
+"""The call that raises, of methods that are called once a run has begun."""
+
+METHODS = {
+    "backend mine": (
+        *("environment", "check_flags", "pass_catalogue", "prepare"),
+        *("build", "set_baseline", "open", "verify", "measure", "close"),
+    ),
+    "searcher mine": ("ask", "tell"),
+    "proposer mine": ("propose_informed", "tell"),
+}
+
+
+@pytest.mark.parametrize(
+    ("label", "method"), [(label, method) for label, methods in METHODS.items() for method in methods]
+)
+def test_whatever_raises_is_one_line_and_the_run_goes_on(
+    label: str, method: str, package: Any, write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = write(
+        strategy="mine" if label.startswith("searcher") else "random",
+        proposers="mine, remix" if label.startswith("proposer") else "",
+    )
+    if method in ("check_flags", "pass_catalogue"):
+        text = spec.read_text().replace("passes: off", "flags: {f: ['', '-x']}")
+        spec.write_text(text)
+    # Late enough that something is known of the run.
+    package.LEFT = LATE.get(method, 1)
+    package.FAILING = method
+    line = said(["tune", spec, "--out", tmp_path / "runs", "--no-library"], capsys)
+    assert line.startswith(f"error: {label}: {method} raised Odd: no such thing (mine_package.py, line ")
+    assert "TUNER_TRACEBACK=1 prints the traceback" in line
+    begun = list((tmp_path / "runs").glob("*.run"))
+    assert bool(begun) is (method in LATE)
+    package.FAILING = None
+    for path in begun:
+        # What was found is kept: the same run goes on once the package is mended.
+        assert "--resume goes on from there" in line or method == "close"
+        assert not resume(path).interrupted
+        assert audit(path).differences == []
+
+
+def test_a_traceback_is_printed_where_it_is_asked_for(
+    package: Any,
+    write: Write,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    package.FAILING = "prepare"
+    monkeypatch.setenv("TUNER_TRACEBACK", "1")
+    with pytest.raises(SystemExit):
+        main(["tune", str(write()), "--out", str(tmp_path / "runs"), "--no-library"])
+    printed = capsys.readouterr().err
+    assert 'raise Odd("no such\\nthing")' in printed
+    assert "error: backend mine: prepare raised Odd" in printed
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [("backend", ("broken", "none")), ("strategy", ("broken", "none")), ("proposers", ("broken",))],
+)
+def test_what_cannot_be_made_is_one_line(
+    kind: str, names: tuple[str, ...], package: Any, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in names:
+        spec = write(**{kind: name})
+        line = said(["check", spec, "--no-faults"], capsys)
+        assert name in line
+        assert ("raised KeyError: 'nothing'" if name == "broken" else "is none") in line
+
+
+RETURNED: dict[str, tuple[Any, str]] = {
+    "environment": (None, "environment returned a NoneType in the place of a Mapping"),
+    "build": ([], "build returned 0 results for 1"),
+    "verify": (None, "verify returned a NoneType in the place of a Verdict"),
+    "measure": (1.0, "measure returned a float in the place of a Measurement"),
+    "set_baseline": ({}, "set_baseline returned a dict in the place of a BaselineReport"),
+    "ask": ([{"A": 1}], "ask returned a dict in the place of a Proposal"),
+}
+
+
+@pytest.mark.parametrize("method", RETURNED)
+def test_what_may_not_be_returned_is_one_line(
+    method: str, package: Any, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, says = RETURNED[method]
+    real = package.raising
+    monkeypatch.setattr(
+        package, "raising", lambda m, made: (lambda *a, **k: found) if m == method else real(m, made)
+    )
+    (spec,) = load_spec(write(strategy="mine"))
+    with pytest.raises(PluginError, match=says):
+        begin(spec, tmp_path / "a.run", Options())
+
+
+def test_a_device_beside_the_processor_does_not_leave_the_run_waiting(
+    package: Any, write: Write, tmp_path: Path
+) -> None:
+    """Its builds and timings are in threads, whose end nobody would see."""
+    (spec,) = load_spec(write())
+    for number, (method, call) in enumerate({"build": 3, "verify": 2, "set_baseline": 1}.items()):
+        backend = package.Beside(seconds=package.seconds)
+        package.FAILING, package.LEFT = method, call
+        with pytest.raises(PluginError, match=f"backend {backend.name}: {method} raised Odd"):
+            begin(spec, tmp_path / f"{number}.run", Options(), backend=backend)
+        package.FAILING = None
+        assert not resume(tmp_path / f"{number}.run", backend=backend).interrupted
+        assert audit(tmp_path / f"{number}.run").differences == []
+
+
+def test_a_guarded_object_can_do_what_it_could(package: Any) -> None:
+    """What it has beside the protocol is found, it travels to other processes; the project's own has no guard."""
+    beside = backends.given(package.Beside(seconds=package.seconds), "")
+    assert isinstance(beside, WorksApart)
+    assert not isinstance(beside, Replaces)
+    assert beside.works_apart("native")
+    assert pickle.loads(pickle.dumps(beside)).name == beside.name
+    assert str(pickle.loads(pickle.dumps(PluginError("what", "cure")))) == "what; cure"
+    own = SimulatedBackend(seconds=lambda _: 1.0)
+    assert backends.given(own, "") is own
+    assert type(backends.create("host")).__name__ == "HostBackend"
+    with pytest.raises(AttributeError):
+        _ = beside.nothing  # type: ignore[attr-defined]
+
+
+def test_a_check_says_whose_proposers_are_asked(package: Any, write: Write) -> None:
+    (spec,) = load_spec(write(proposers="mine"))
+    assert dict(check_spec(spec, faults=False).lines)["source"].endswith("; by mine")
+    (spec,) = load_spec(write(proposers="remix"))
+    assert dict(check_spec(spec, faults=False).lines)["source"].endswith("; by remix operators (no LLM)")
+
+
+def test_errors_of_the_project_are_passed_on(package: Any, write: Write, tmp_path: Path) -> None:
+    """They say more than one made here could."""
+    package.FAILING, package.Odd = "prepare", lambda text: MachineError("no card", "plug it in")
+    (spec,) = load_spec(write())
+    with pytest.raises(MachineError, match="no card; plug it in"):
+        begin(spec, tmp_path / "a.run", Options())

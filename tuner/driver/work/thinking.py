@@ -1,0 +1,105 @@
+"""What the search has to say, as events: proposals, variants, advice, judgements. May not build or time anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tuner.core.canonical import digest
+from tuner.driver.plan.actions import Ask, Judge, Propose, Recall, Receive, Reduce, Simplify
+from tuner.driver.state.observations import untold
+from tuner.driver.state.run import RunState
+from tuner.driver.state.trials import proposal_to_json
+from tuner.driver.work.lineup import Lineup
+from tuner.driver.work.remembering import Memory, Recalled
+from tuner.recorders.record import Event
+
+__all__ = ["Thinking"]
+
+
+class Thinking:
+    """The part of a run that costs no device's time.
+
+    Args:
+        state: follows the record.
+        lineup: searchers, proposers and the cost model as the events have left them.
+        memory: the library, where one is learnt from.
+        clock: seconds, monotonic.
+        now_s: active seconds of the run.
+    """
+
+    def __init__(
+        self,
+        state: RunState,
+        lineup: Lineup,
+        memory: Memory | None,
+        *,
+        clock: Callable[[], float],
+        now_s: Callable[[], float],
+    ) -> None:
+        self._state, self._lineup, self._memory = state, lineup, memory
+        self._clock, self._now_s = clock, now_s
+
+    def ask(self, action: Ask) -> tuple[list[Event], dict[str, bytes]]:
+        """What a searcher proposes."""
+        searcher = self._lineup.searcher(action.variant)
+        searcher.tell(untold(self._state, action.variant))
+        rng = self._state.chance(action.first, action.variant)
+        started = self._clock()
+        proposals = searcher.ask(action.count, rng)
+        ask_s = self._clock() - started
+        blobs: dict[str, bytes] = {}
+        body = {
+            "first": action.first,
+            "count": action.count,
+            "seen": self._state.seq,
+            "searcher": searcher.name,
+            "proposals": [proposal_to_json(p, blobs, digest) for p in proposals],
+            "ask_s": ask_s,
+            "clock_s": self._now_s(),
+        }
+        if self._state.settings.evolution is not None:
+            body["variant"] = action.variant
+        return [Event(kind="ask", body=body)], blobs
+
+    def breed(self, action: Propose | Receive | Reduce) -> tuple[list[Event], dict[str, bytes]]:
+        """A variant, where one could be made."""
+        started = self._clock()
+        blobs: dict[str, bytes] = {}
+        body = {"number": action.number, "seen": self._state.seq, **self._lineup.bred(action, blobs)}
+        body |= {"ask_s": self._clock() - started, "clock_s": self._now_s()}
+        return [Event(kind="variant", body=body)], blobs if body["made"] is not None else {}
+
+    def recall(self, action: Recall) -> tuple[list[Event], dict[str, bytes]]:
+        """What earlier runs of similar kernels say."""
+        recalled = Recalled() if self._memory is None else self._memory.recall(self._state)
+        blobs: dict[str, bytes] = {}
+        body = {
+            "first": action.first,
+            "sources": recalled.sources,
+            "proposals": [],
+            "firsts": [proposal_to_json(p, blobs, digest) for p in recalled.firsts],
+            **({"advice": [a.to_json(blobs, digest) for a in recalled.advice]} if recalled.advice else {}),
+            **({"expected": dict(recalled.expected)} if recalled.expected else {}),
+            "clock_s": self._now_s(),
+        }
+        return [Event(kind="recall", body=body)], blobs
+
+    def simplify(self, action: Simplify) -> tuple[list[Event], dict[str, bytes]]:
+        """The best with less changed."""
+        blobs: dict[str, bytes] = {}
+        body = {
+            "first": action.first,
+            "count": action.count,
+            "reason": action.reason,
+            "seen": self._state.seq,
+            "proposals": [proposal_to_json(p, blobs, digest) for p in self._lineup.simpler(action.count)],
+            "clock_s": self._now_s(),
+        }
+        return [Event(kind="simplify", body=body)], blobs
+
+    def judge(self, action: Judge) -> list[Event]:
+        """What the cost model thinks of trials."""
+        started = self._clock()
+        body = self._lineup.judge(action)
+        body |= {"cost_s": self._clock() - started, "clock_s": self._now_s()}
+        return [Event(kind="judge", body=body)]
