@@ -183,9 +183,7 @@ def _harmless(
     return [fault for fault, _ in left]
 
 
-def _distinct(
-    chosen: Sequence[Fault], builds: Sequence[Build], seen: set[str]
-) -> list[tuple[Fault, Build]]:
+def _distinct(chosen: Sequence[Fault], builds: Sequence[Build], seen: set[str]) -> list[tuple[Fault, Build]]:
     """Those with code of their own; adds it to what was ``seen``."""
     worth = []
     for fault, build in zip(chosen, builds, strict=True):
