@@ -50,7 +50,7 @@ _SANITIZERS = "thread,signed-integer-overflow,shift-exponent,array-bounds,alignm
 _DEVICE_TEXT = (
     "-x cuda -fcuda-is-device -fdeclspec -ffreestanding -ffp-contract=off -O3 -disable-llvm-passes "
     f"-fno-optimize-sibling-calls -fsanitize={_SANITIZERS} -debug-info-kind=line-tables-only "
-    "-Wno-unknown-pragmas -Wno-unused-value -emit-llvm"
+    "-Wno-unknown-pragmas -Wno-unused-value -Wno-c++11-narrowing -emit-llvm"
 )
 _INSTRUMENT_TEXT = (
     "-x ir -O1 -fsanitize=thread -fno-optimize-sibling-calls -mllvm -tsan-instrument-read-before-write "
