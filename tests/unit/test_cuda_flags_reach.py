@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tuner.core.types import BuildRequest, Status, Variant
 from tuner.driver.check import check_spec
+from tuner.evaluators.cuda.compiler import CudaCompiler
 from tuner.evaluators.cuda.device_passes import missing_parts
 from tuner.evaluators.cuda.nvrtc import find_library
+from tuner.evaluators.emulation import Emulator
 from tuner.spec.load import load_spec
 
 pytestmark = pytest.mark.skipif(
@@ -96,6 +100,33 @@ def test_an_absolute_path_to_include_may_be_read(folder: Path, tmp_path: Path) -
 def test_a_file_of_the_kernels_own_is_included_as_the_candidate_has_it(folder: Path) -> None:
     (folder / "own.h").write_text("static __device__ float pre(float v) { return v + 4; }\n")
     checked(folder, "-Ibelow -include own.h -DFACTOR=3", sources="sources: [own.h]")
+
+
+def test_a_candidates_own_file_comes_before_the_one_on_the_disk(folder: Path) -> None:
+    (folder / "own.h").write_text("static __device__ float pre(float v) { return v + 99; }\n")
+    flags = "-Ibelow -include own.h -DFACTOR=3"
+    text = SPEC.replace("SOURCES", "sources: [own.h]").replace("FLAGS", f'"{flags}"')
+    (folder / "k.yaml").write_text(text.replace("passes: {}", "passes: off"))
+    (spec,) = load_spec(folder / "k.yaml")
+    task, space = spec.task_with(seed=0), spec.space(None)
+    first, header = task.kernel.variant.files
+    edited = replace(header, text=header.text.replace("99", "4"))
+    request = BuildRequest(
+        trial=0, variant=Variant(files=(first, edited)), resolved=space.resolve(space.default())
+    )
+    with CudaCompiler("sm_90") as compiler:
+        (by_nvrtc,) = compiler.build(task, [request])
+        by_llvm = compiler.build_by_llvm(task, request)
+    for build in (by_nvrtc, by_llvm):
+        assert build.status is Status.OK, build.message
+        # 99 + 1 as a float.
+        assert "42C80000" not in build.artifacts["ptx"].upper()
+    emulator = Emulator(task)
+    try:
+        report = emulator.set_baseline(request.resolved, request.variant)
+    finally:
+        emulator.close()
+    assert report.status is Status.OK, report.message
 
 
 def test_a_file_that_is_not_there_is_said_in_one_line(folder: Path) -> None:
