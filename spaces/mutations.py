@@ -54,7 +54,8 @@ ADVICE = {
     "constant": "a smaller verify.rtol and verify.atol",
     "comparison": "inputs that take both branches under arguments[].init",
     "index": "sizes that differ from dimension to dimension under verify.problems, and inputs with spread",
-    "order": "a look for races: `CUDA_VISIBLE_DEVICES= tuner check` (CUDA), Oclgrind installed (OpenCL)",
+    "order": "sizes of several tiles under verify.problems, and a look for races: Oclgrind (OpenCL), emulation (CUDA, "
+    "`CUDA_VISIBLE_DEVICES= tuner check`)",
 }
 """What would catch the faults of a kind."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.cli.main import main
-from tuner.core.types import Source, Variant
+from tuner.core.protocols import Evaluation
+from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Variant, Verdict
 from tuner.driver.check import check_spec
+from tuner.driver.faults import plant_faults
 from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spaces.mutations import ADVICE, find_faults, planted, sample
 from tuner.spec.load import load_spec
@@ -209,6 +213,42 @@ def test_backend_whose_builds_are_all_alike_plants_none(scale_spec: Callable[...
     assert report.faults is not None
     assert report.faults.counted == 0
     assert ("faults", "none could be planted") in report.lines
+
+
+class _Lenient:
+    """An evaluation that finds nothing, in the place of the parts that planting needs.
+
+    Args:
+        times: whether there is a device.
+    """
+
+    def __init__(self, times: bool) -> None:
+        self.times = times
+
+    def build(self, requests: list[BuildRequest]) -> list[Build]:
+        """Each has code of its own."""
+        return [Build(status=Status.OK, key=str(r.trial)) for r in requests]
+
+    def open(self, *_: object, **__: object) -> Any:
+        """A session in which everything is right."""
+        right = Verdict(status=Status.OK, detail={"worst": 0.0})
+        return SimpleNamespace(verify=lambda: right, close=lambda: None)
+
+
+@pytest.mark.parametrize("times", [True, False])
+def test_a_barrier_that_a_device_does_not_miss_is_not_called_harmless(times: bool) -> None:
+    text = "void k() { f(); barrier(CLK_LOCAL_MEM_FENCE); x = y * 2; }"
+    found = plant_faults(
+        cast("Evaluation", _Lenient(times)),
+        Build(status=Status.OK, key="baseline"),
+        Variant(files=(Source(name="k.cl", text=text),)),
+        Resolved(macros={}, scalars={}, flags=(), pipeline=None),
+        entry="k",
+        seed=0,
+        sizes_vary=True,
+    )
+    assert [f.kind for f in found.missed] == (["order"] if times else [])
+    assert len(found.harmless) >= 3
 
 
 CUDA_SPEC = """\
