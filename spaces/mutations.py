@@ -14,17 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tuner.core.types import Source, Variant
+from tuner.spaces.c_tokens import KEYWORDS, Token, closing, operand_after, operand_before, scan
 
 __all__ = ["ADVICE", "Fault", "faults_of", "find_faults", "planted", "sample"]
 
-_TOKEN = re.compile(
-    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*)
-    |(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
-    |(?P<number>(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFlLuU]*)
-    |(?P<name>[A-Za-z_]\w*)
-    |(?P<mark><<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.)""",
-    re.VERBOSE | re.MULTILINE | re.DOTALL,
-)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(?P<digits>[\d.]+(?:[eE][+-]?\d+)?)(?P<suffix>[fFlLuU]*)$")
@@ -41,9 +34,15 @@ _FUNCTION = {
     "cos": "sin",
     "floor": "ceil",
 }
-_OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
-_BEFORE_BODY = {")", "const", "noexcept", "override", "final"}
-_KEYWORDS = {"return", "sizeof", "case", "else", "do", "goto"}
+_BARRIERS = {
+    *("__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or", "__syncwarp"),
+    *("barrier", "work_group_barrier", "sub_group_barrier"),
+}
+_ADDED = {"atomicAdd": "+=", "atomicSub": "-=", "atomic_add": "+=", "atomic_sub": "-="}
+_PLACES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
+_PLACE_CALLS = re.compile(r"get_(global|local|group)_(id|size)$|get_num_groups$")
+_AXES = {"x": "y", "y": "x", "z": "x"}
+_OTHER_AXIS = {"0": "1", "1": "0", "2": "0"}
 _TYPES = {"int", "float", "double", "char", "long", "short", "unsigned", "signed", "void", "half", "bool"}
 
 ADVICE = {
@@ -54,18 +53,11 @@ ADVICE = {
     "term": "a smaller verify.rtol and verify.atol, or inputs in which every term counts",
     "constant": "a smaller verify.rtol and verify.atol",
     "comparison": "inputs that take both branches under arguments[].init",
+    "index": "sizes that differ from dimension to dimension under verify.problems, and inputs with spread",
+    "order": "sizes of several tiles under verify.problems, and a look for races: Oclgrind (OpenCL), emulation (CUDA, "
+    "`CUDA_VISIBLE_DEVICES= tuner check`)",
 }
 """What would catch the faults of a kind."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Token:
-    kind: str
-    text: str
-    start: int
-    end: int
-    body: bool = False
-    place: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +87,13 @@ class Fault:
 
 def find_faults(source: Source) -> list[Fault]:
     """All faults that can be planted in one file, in the order of their places."""
-    tokens = _scan(source.text)
+    tokens = scan(source.text)
+    indices = _index_names(tokens)
     edits: Iterable[tuple[str, int, int, str]] = (
-        edit for i, token in enumerate(tokens) if token.body for edit in _edits(tokens, i, source.text)
+        edit
+        for i, token in enumerate(tokens)
+        if token.body and token.place != "extent"
+        for edit in _edits(tokens, i, source.text, indices)
     )
     found = []
     for kind, start, end, after in edits:
@@ -156,7 +152,7 @@ class _Body:
 
 def _functions(file: Source) -> list[_Body]:
     """Outermost bodies with the name before their parameters; what stands in no body is in none of them."""
-    tokens = _scan(file.text)
+    tokens = scan(file.text)
     found = []
     for i, token in enumerate(tokens):
         if token.text != "{" or token.body or i + 1 >= len(tokens) or not tokens[i + 1].body:
@@ -175,7 +171,7 @@ def _functions(file: Source) -> list[_Body]:
     return found
 
 
-def _named(tokens: Sequence[_Token], brace: int) -> str:
+def _named(tokens: Sequence[Token], brace: int) -> str:
     """The name before the last parameter list that stands before a body."""
     depth = 0
     for j in range(brace - 1, 0, -1):
@@ -211,54 +207,18 @@ def sample(faults: Sequence[Fault], count: int, rng: np.random.Generator) -> lis
     return sorted(chosen, key=lambda f: (f.file, f.start, f.after))
 
 
-def _scan(text: str) -> list[_Token]:
-    raw = [
-        _Token(kind=m.lastgroup or "", text=m[0], start=m.start(), end=m.end())
-        for m in _TOKEN.finditer(text)
-        if m.lastgroup != "skip"
-    ]
-    return _place(_mark_bodies(raw))
-
-
-def _mark_bodies(tokens: list[_Token]) -> list[_Token]:
-    stack: list[bool] = []
-    marked = []
-    for i, token in enumerate(tokens):
-        inside = any(stack)
-        marked.append(replace(token, body=inside))
-        if token.text == "{":
-            stack.append(inside or (i > 0 and tokens[i - 1].text in _BEFORE_BODY))
-        elif token.text == "}" and stack:
-            stack.pop()
-    return marked
-
-
-def _place(tokens: list[_Token]) -> list[_Token]:
-    """Says of each token whether it stands in a loop's ``start``, ``bound`` or ``step``."""
-    placed = list(tokens)
-    for i, token in enumerate(tokens[:-1]):
-        if token.text not in ("for", "while") or tokens[i + 1].text != "(":
-            continue
-        parts = ["start", "bound", "step"] if token.text == "for" else ["bound"]
-        depth, part = 0, 0
-        for j in range(i + 1, len(tokens)):
-            text = tokens[j].text
-            depth += (text in _OPEN) - (text in _CLOSE)
-            if depth == 0:
-                break
-            if text == ";" and depth == 1:
-                part += 1
-            elif part < len(parts):
-                placed[j] = replace(placed[j], place=parts[part])
-    return placed
-
-
-def _edits(tokens: Sequence[_Token], i: int, text: str) -> Iterator[tuple[str, int, int, str]]:
+def _edits(
+    tokens: Sequence[Token], i: int, text: str, indices: frozenset[str]
+) -> Iterator[tuple[str, int, int, str]]:
     token = tokens[i]
     if token.kind == "number":
         yield from _constant(tokens, i)
     elif token.kind == "name":
         yield from _function(tokens, i)
+        yield from _axis(tokens, i)
+        yield from _order(tokens, i, text)
+    elif token.text == "[":
+        yield from _subscript(tokens, i, text)
     elif token.kind == "mark":
         if token.text in _ASSIGNED:
             kinds = ("operator", "term")
@@ -267,12 +227,95 @@ def _edits(tokens: Sequence[_Token], i: int, text: str) -> Iterator[tuple[str, i
                     yield kind, token.start, token.end, after
         elif _is_binary(tokens, i):
             yield from _binary(tokens, i, text)
+            if _guards(tokens, i, indices):
+                yield from _guard(tokens, i, text)
 
 
-def _binary(tokens: Sequence[_Token], i: int, text: str) -> Iterator[tuple[str, int, int, str]]:
+def _index_names(tokens: Sequence[Token]) -> frozenset[str]:
+    """Names that stand between the brackets of a subscript, which a guard is likely to be about."""
+    names: set[str] = set()
+    for i, token in enumerate(tokens):
+        if token.text == "[" and token.body and i + 1 < len(tokens) and tokens[i + 1].place != "extent":
+            end = closing(tokens, i)
+            names |= {t.text for t in tokens[i:end] if t.kind == "name"}
+    return frozenset(names)
+
+
+def _guards(tokens: Sequence[Token], i: int, indices: frozenset[str]) -> bool:
+    """Whether a comparison outside of a loop's head is of an index, not of values."""
+    left, right = operand_before(tokens, i), operand_after(tokens, i)
+    if tokens[i].text not in _REVERSED or tokens[i].place == "bound" or left is None or right is None:
+        return False
+    sides = [*tokens[left:i], *tokens[i + 1 : right + 1]]
+    if any(t.text == "[" or (t.kind == "number" and not t.text.isdigit()) for t in sides):
+        return False
+    return any(t.text in indices | _PLACES or _PLACE_CALLS.match(t.text) for t in sides)
+
+
+def _guard(tokens: Sequence[Token], i: int, text: str) -> Iterator[tuple[str, int, int, str]]:
+    """Off by one: an element more is let through, or the last one is left out."""
+    token, last = tokens[i], operand_after(tokens, i)
+    yield "bound", token.start, token.end, _BOUND[token.text]
+    if last is not None and tokens[last].kind != "number":
+        end = tokens[last].end
+        yield "edge", token.end, end, f" ({text[token.end : end].strip()}) - 1"
+
+
+def _subscript(tokens: Sequence[Token], i: int, text: str) -> Iterator[tuple[str, int, int, str]]:
+    """The element beside the one that is meant; a number alone is changed as any constant is."""
+    end = closing(tokens, i)
+    if end is None or i == 0 or tokens[i - 1].text in ("[", ",", "=", "("):
+        return
+    inside = tokens[i + 1 : end]
+    if not inside or inside[0].place == "extent" or (len(inside) == 1 and inside[0].kind != "name"):
+        return
+    start, stop = inside[0].start, inside[-1].end
+    index = text[start:stop]
+    yield "index", start, stop, f"{index} + 1" if len(inside) == 1 else f"({index}) + 1"
+
+
+def _axis(tokens: Sequence[Token], i: int) -> Iterator[tuple[str, int, int, str]]:
+    """Another dimension of a thread's place."""
+    token = tokens[i]
+    if token.text in _AXES and i >= 2 and tokens[i - 1].text == "." and tokens[i - 2].text in _PLACES:
+        yield "index", token.start, token.end, _AXES[token.text]
+
+
+def _order(tokens: Sequence[Token], i: int, text: str) -> Iterator[tuple[str, int, int, str]]:
+    """What orders threads: a barrier left out, an atomic addition made a plain one."""
+    token = tokens[i]
+    if i + 1 >= len(tokens) or tokens[i + 1].text != "(":
+        return
+    end = closing(tokens, i + 1)
+    if end is None or end + 1 >= len(tokens) or tokens[end + 1].text != ";":
+        return
+    if token.text in _BARRIERS:
+        yield "order", token.start, tokens[end].end, ""
+    elif token.text in _ADDED:
+        comma = _only_comma(tokens, i + 2, end)
+        if comma is not None:
+            target = text[tokens[i + 2].start : tokens[comma].start].strip()
+            value = text[tokens[comma].end : tokens[end].start].strip()
+            yield "order", token.start, tokens[end].end, f"*({target}) {_ADDED[token.text]} {value}"
+    elif token.text == "sync" and end == i + 2 and tokens[i - 1].text in (".", "->") and i >= 2:
+        yield "order", tokens[i - 2].start, tokens[end].end, ""
+
+
+def _only_comma(tokens: Sequence[Token], start: int, end: int) -> int | None:
+    """Where two arguments part; ``None`` where there are more or fewer."""
+    found: list[int] = []
+    depth = 0
+    for j in range(start, end):
+        depth += (tokens[j].text in ("(", "[", "{")) - (tokens[j].text in (")", "]", "}"))
+        if tokens[j].text == "," and depth == 0:
+            found.append(j)
+    return found[0] if len(found) == 1 else None
+
+
+def _binary(tokens: Sequence[Token], i: int, text: str) -> Iterator[tuple[str, int, int, str]]:
     token = tokens[i]
     operator = token.text
-    left, right = _before(tokens, i), _after(tokens, i)
+    left, right = operand_before(tokens, i), operand_after(tokens, i)
     if operator in _REVERSED and token.place == "bound":
         yield "bound", token.start, token.end, _BOUND[operator]
         if right is not None:
@@ -293,12 +336,13 @@ def _binary(tokens: Sequence[_Token], i: int, text: str) -> Iterator[tuple[str, 
         yield "term", token.start, last, ""
 
 
-def _constant(tokens: Sequence[_Token], i: int) -> Iterator[tuple[str, int, int, str]]:
+def _constant(tokens: Sequence[Token], i: int) -> Iterator[tuple[str, int, int, str]]:
     token = tokens[i]
     found = _NUMBER.match(token.text)
-    if found is None or (
-        i and tokens[i - 1].text == "[" and tokens[i - 2].kind == "name" and _declares(tokens, i)
-    ):
+    if found is None:
+        return
+    if _PLACE_CALLS.match(tokens[i - 2].text) and tokens[i - 1].text == "(" and token.text in _OTHER_AXIS:
+        yield "index", token.start, token.end, _OTHER_AXIS[token.text]
         return
     digits, suffix = found["digits"], found["suffix"]
     kind = "edge" if token.place == "start" else "constant"
@@ -311,12 +355,7 @@ def _constant(tokens: Sequence[_Token], i: int) -> Iterator[tuple[str, int, int,
         yield kind, token.start, token.end, f"{int(digits) + 1}{suffix}"
 
 
-def _declares(tokens: Sequence[_Token], i: int) -> bool:
-    """Whether a number stands for the extent of an array that is declared: another one only costs memory."""
-    return i >= 3 and tokens[i - 3].kind == "name" and tokens[i - 3].text not in _KEYWORDS
-
-
-def _function(tokens: Sequence[_Token], i: int) -> Iterator[tuple[str, int, int, str]]:
+def _function(tokens: Sequence[Token], i: int) -> Iterator[tuple[str, int, int, str]]:
     token = tokens[i]
     if i + 1 < len(tokens) and tokens[i + 1].text == "(":
         name = token.text
@@ -327,76 +366,10 @@ def _function(tokens: Sequence[_Token], i: int) -> Iterator[tuple[str, int, int,
                 return
 
 
-def _is_binary(tokens: Sequence[_Token], i: int) -> bool:
+def _is_binary(tokens: Sequence[Token], i: int) -> bool:
     if i == 0 or i + 1 >= len(tokens):
         return False
     before = tokens[i - 1]
     if before.kind == "name":
-        return before.text not in _KEYWORDS | _TYPES
+        return before.text not in KEYWORDS | _TYPES
     return before.kind == "number" or before.text in (")", "]")
-
-
-def _after(tokens: Sequence[_Token], i: int) -> int | None:
-    """Index of the last token of the operand that follows."""
-    j = i + 1
-    while j < len(tokens) and tokens[j].text in ("-", "+", "!", "~", "*", "&"):
-        j += 1
-    if j >= len(tokens):
-        return None
-    if tokens[j].text == "(":
-        end = _closing(tokens, j)
-    elif tokens[j].kind in ("name", "number"):
-        end = j
-    else:
-        return None
-    while end is not None and end + 1 < len(tokens):
-        following = tokens[end + 1].text
-        if following in ("(", "["):
-            end = _closing(tokens, end + 1)
-        elif following in (".", "->") and end + 2 < len(tokens):
-            end += 2
-        else:
-            break
-    return end
-
-
-def _before(tokens: Sequence[_Token], i: int) -> int | None:
-    """Index of the first token of the operand that ends before ``i``."""
-    j = i - 1
-    while j >= 0:
-        if tokens[j].text in (")", "]"):
-            opening = _opening(tokens, j)
-            if opening is None:
-                return None
-            j = opening
-            if j > 0 and (tokens[j - 1].kind == "name" or tokens[j - 1].text in (")", "]")):
-                if tokens[j - 1].text in _KEYWORDS | {"if", "for", "while", "switch"}:
-                    return j
-                j -= 1
-                continue
-            return j
-        if tokens[j].kind not in ("name", "number"):
-            return None
-        if j >= 2 and tokens[j - 1].text in (".", "->"):
-            j -= 2
-            continue
-        return j
-    return None
-
-
-def _closing(tokens: Sequence[_Token], i: int) -> int | None:
-    return _match(tokens, range(i, len(tokens)), _OPEN, _CLOSE)
-
-
-def _opening(tokens: Sequence[_Token], i: int) -> int | None:
-    return _match(tokens, range(i, -1, -1), _CLOSE, _OPEN)
-
-
-def _match(tokens: Sequence[_Token], where: range, more: Iterable[str], less: Iterable[str]) -> int | None:
-    more, less = set(more), set(less)
-    depth = 0
-    for j in where:
-        depth += (tokens[j].text in more) - (tokens[j].text in less)
-        if depth == 0:
-            return j
-    return None

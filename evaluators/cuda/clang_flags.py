@@ -6,11 +6,12 @@ ignored. May not decide what NVRTC takes: :mod:`tuner.evaluators.cuda.flags` doe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tuner.core.errors import SpecError
-from tuner.evaluators.cuda.flags import split_words
+from tuner.evaluators.cuda.flags import pre_included, split_words
 
 __all__ = ["ClangFlags", "clang_flags"]
 
@@ -41,18 +42,20 @@ class ClangFlags:
     reflection: Mapping[str, int] = field(default_factory=dict)
 
 
-def clang_flags(flags: Sequence[str], *, folder: str = "") -> ClangFlags:
+def clang_flags(flags: Sequence[str], *, folder: str = "", files: Collection[str] = ()) -> ClangFlags:
     """Sorts flags that NVRTC would take.
 
     Args:
         flags: words as on a command line.
-        folder: what relative folders of ``-I`` are relative to.
+        folder: what relative folders of ``-I`` are relative to, and where files of ``-include`` are looked for first.
+        files: names of the candidate's own files.
 
     Raises:
         SpecError: for a flag that clang cannot honour.
     """
     clang: list[str] = []
     prelude: list[str] = []
+    included: list[str] = []
     assembler: list[str] = []
     standard = _STANDARD
     for flag, argument in split_words(flags):
@@ -66,7 +69,11 @@ def clang_flags(flags: Sequence[str], *, folder: str = "") -> ClangFlags:
         elif name in ("U", "undefine-macro"):
             prelude.append(f"#undef {value}")
         elif name in ("include", "pre-include"):
-            prelude.append(f'#include "{value}"')
+            value = pre_included(value, folder=folder, files=files)
+            included.append(f'#include "{value}"')
+            if value.startswith("/"):
+                # Searched last: what counts is that the folder may be read.
+                clang += ["-idirafter", str(Path(value).parent)]
         elif name == "std":
             standard = value
         elif name == "maxrregcount":
@@ -77,7 +84,8 @@ def clang_flags(flags: Sequence[str], *, folder: str = "") -> ClangFlags:
             clang += _arithmetic(flag, name, value)
     return ClangFlags(
         clang=(f"-std={standard}", *clang),
-        prelude=tuple(prelude),
+        # A file that is included sees all macros, wherever they stand on the line.
+        prelude=(*prelude, *included),
         assembler=tuple(assembler),
         reflection={"__CUDA_FTZ": int(_FLUSH[0] in clang), "__CUDA_PREC_SQRT": int(_FAST[1] not in clang)},
     )

@@ -268,7 +268,7 @@ class CudaCompiler:
                 f"-arch={self.arch}",
                 "--ptxas-options=-v",
                 *macro_flags(resolved.macros),
-                *nvrtc_options(resolved.flags, folder=task.kernel.folder),
+                *nvrtc_options(resolved.flags, folder=task.kernel.folder, files=names),
                 *(f"-I{Path(task.kernel.folder, folder)}" for folder in task.kernel.include),
                 *(f"-I{folder}" for folder in self._headers),
             ]

@@ -59,6 +59,8 @@ class DeviceFrontEnd(front.FrontEnd):
         words += ["-fomit-frame-pointer", "-Xclang", "-target-feature", "-Xclang", _FEATURES]
         # Linked by clang, libdevice's functions get the target's attributes; without those nothing inlines them.
         words += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", self._libdevice]
+        # CUDA's own half is a class that braces convert to from anything; here it is a number.
+        words += ["-Wno-c++11-narrowing"]
         words += ["-fno-color-diagnostics", "-fno-caret-diagnostics", *flags.frontend]
         for folder in source.folders:
             words += ["-I", folder]

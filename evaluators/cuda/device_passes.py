@@ -123,7 +123,9 @@ class DevicePasses:
     def _plan(self, task: Task, request: BuildRequest) -> Plan | Outcome:
         resolved = request.resolved
         try:
-            flags = clang_flags(resolved.flags, folder=task.kernel.folder)
+            flags = clang_flags(
+                resolved.flags, folder=task.kernel.folder, files=[f.name for f in request.variant.files]
+            )
         except SpecError as error:
             return Outcome(status=Status.BUILD_ERROR, message=error.message)
         constants = [a.name for a in task.arguments if a.constant]

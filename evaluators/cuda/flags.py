@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 
 from tuner.core.errors import SpecError
 
 __all__ = [
+    "PRE_INCLUDES",
     "VALUE_CHANGING",
     "check_flags",
     "include_folders",
     "nvrtc_options",
+    "pre_included",
     "short_names",
     "split_words",
 ]
@@ -80,12 +83,13 @@ def check_flags(flags: Sequence[str]) -> None:
         _check(flag, argument)
 
 
-def nvrtc_options(flags: Sequence[str], *, folder: str = "") -> tuple[str, ...]:
+def nvrtc_options(flags: Sequence[str], *, folder: str = "", files: Collection[str] = ()) -> tuple[str, ...]:
     """The flags as NVRTC takes them, one option for each.
 
     Args:
         flags: words as on a command line.
-        folder: what relative folders of ``-I`` are relative to.
+        folder: what relative folders of ``-I`` are relative to, and where files of ``-include`` are looked for first.
+        files: names of the candidate's own files, which it may include before anything else.
 
     Raises:
         SpecError: as :func:`check_flags`.
@@ -95,6 +99,8 @@ def nvrtc_options(flags: Sequence[str], *, folder: str = "") -> tuple[str, ...]:
         _check(flag, argument)
         if argument is not None and flag in ("-I", "--include-path") and folder and argument[:1] != "/":
             argument = f"{folder}/{argument}"
+        if argument is not None and flag in PRE_INCLUDES:
+            argument = pre_included(argument, folder=folder, files=files)
         if flag in _PTXAS:
             options.append(f"--ptxas-options={argument}")
         elif argument is None:
@@ -106,7 +112,23 @@ def nvrtc_options(flags: Sequence[str], *, folder: str = "") -> tuple[str, ...]:
 
 def include_folders(flags: Sequence[str], *, folder: str = "") -> tuple[str, ...]:
     """The folders of headers that flags name, for those who let a compiler read them; raises as :func:`check_flags`."""
-    return tuple(o[2:] for o in nvrtc_options(flags, folder=folder) if o.startswith("-I"))
+    options = nvrtc_options(flags, folder=folder)
+    named = (o.removeprefix("-include=") for o in options if o.startswith("-include=/"))
+    return (*(o[2:] for o in options if o.startswith("-I")), *(str(Path(file).parent) for file in named))
+
+
+def pre_included(name: str, *, folder: str, files: Collection[str] = ()) -> str:
+    """What ``-include NAME`` means: a file of the candidate, one below the kernel's folder, else one below ``-I``.
+
+    Args:
+        name: as the flag has it.
+        folder: the kernel's.
+        files: names of the candidate's own files.
+    """
+    if name in files or not (folder or name.startswith("/")):
+        return name
+    path = Path(folder, name)
+    return str(path.absolute()) if path.is_file() else name
 
 
 def short_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -114,6 +136,7 @@ def short_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(n for n in names if len(n) <= _SHORT)
 
 
+PRE_INCLUDES = ("-include", "--pre-include")
 _PTXAS = ("-Xptxas", "--ptxas-options", "-ptxas-options")
 _JOINED = {
     "-I": "-I",

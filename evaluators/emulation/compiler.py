@@ -12,7 +12,7 @@ import resource
 import subprocess
 import tempfile
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePath
@@ -20,6 +20,7 @@ from pathlib import Path, PurePath
 from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status, Task, Variant
+from tuner.evaluators.cuda.flags import PRE_INCLUDES, pre_included, split_words
 from tuner.evaluators.emulation.launch import ENTRY, MOST_STATICS, SharedVariable, emulated_source
 from tuner.evaluators.emulation.limits import architecture_macro
 from tuner.evaluators.emulation.rewriting import (
@@ -49,7 +50,7 @@ _SANITIZERS = "thread,signed-integer-overflow,shift-exponent,array-bounds,alignm
 _DEVICE_TEXT = (
     "-x cuda -fcuda-is-device -fdeclspec -ffreestanding -ffp-contract=off -O3 -disable-llvm-passes "
     f"-fno-optimize-sibling-calls -fsanitize={_SANITIZERS} -debug-info-kind=line-tables-only "
-    "-Wno-unknown-pragmas -Wno-unused-value -emit-llvm"
+    "-Wno-unknown-pragmas -Wno-unused-value -Wno-c++11-narrowing -emit-llvm"
 )
 _INSTRUMENT_TEXT = (
     "-x ir -O1 -fsanitize=thread -fno-optimize-sibling-calls -mllvm -tsan-instrument-read-before-write "
@@ -147,7 +148,7 @@ class EmulationCompiler:
                 Path(scratch, PurePath(file.name).name).write_text(file.text, encoding="utf-8")
             Path(scratch, name).write_text(source.text, encoding="utf-8")
             try:
-                code = self._steps(task, resolved, name, scratch)
+                code = self._steps(task, variant, resolved, name, scratch)
                 statics = shared_variables(Object(code))
             except _Failed as failed:
                 return Emulated(status=failed.status, message=failed.message)
@@ -159,17 +160,23 @@ class EmulationCompiler:
             return Emulated(status=Status.REFUSED, message=reason)
         return Emulated(status=Status.OK, code=code, statics=statics)
 
-    def _steps(self, task: Task, resolved: Resolved, name: str, scratch: str) -> bytes:
+    def _steps(self, task: Task, variant: Variant, resolved: Resolved, name: str, scratch: str) -> bytes:
         folder = Path(scratch)
-        kept = _kept_flags([*resolved.flags, *macro_flags(resolved.macros)], folder=task.kernel.folder)
+        kept = _kept_flags(
+            [*macro_flags(resolved.macros), *resolved.flags],
+            folder=task.kernel.folder,
+            files=[PurePath(f.name).name for f in variant.files],
+        )
         # Behind the headers, which a macro named T would otherwise reach.
-        folder.joinpath(_MACROS).write_text(_macro_text(kept), encoding="utf-8")
+        folder.joinpath(_MACROS).write_text(kept.macros, encoding="utf-8")
         words = [
             *_DEVICE,
             architecture_macro(task.target),
-            *(w for w in kept if not w.startswith(("-D", "-U"))),
+            *kept.words,
+            *("-include", "tuner_emulation.h", "-include", _MACROS),
+            *kept.files,
+            *self._includes(task),
         ]
-        words += ["-include", "tuner_emulation.h", "-include", _MACROS, *self._includes(task)]
         _run(self._clang, [*words, name, "-o", "device.ll"], scratch)
         text = folder.joinpath("device.ll").read_text(encoding="utf-8")
         text = make_fillable(text, [a.name for a in task.arguments if a.constant])
@@ -278,38 +285,36 @@ def _plain(name: str) -> str:
     return found[2][: int(found[1])] if found else name.split(".")[-1]
 
 
-def _kept_flags(flags: Sequence[str], *, folder: str) -> list[str]:
-    """Flags that say what the source means; NVRTC's ``--define-macro=`` and the like in their short form.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """What flags say of the source: words for clang, macros as lines of text, and files to include behind those."""
 
-    Folders of headers are relative to the kernel's.
+    words: tuple[str, ...]
+    macros: str
+    files: tuple[str, ...]
+
+
+def _kept_flags(flags: Sequence[str], *, folder: str, files: Collection[str]) -> _Kept:
+    """Flags that say what the source means, of those that NVRTC takes.
+
+    Folders of headers are relative to the kernel's, as the compiler is started in a folder of its own.
     """
-    kept: list[str] = []
-    standard = "-std=c++17"
-    long = {"--define-macro": "-D", "--undefine-macro": "-U", "--include-path": "-I"}
-    words = iter(flags)
-    for word in words:
-        name, given, value = word.partition("=")
-        if name in long:
-            kept += [long[name] + (value if given else next(words, ""))]
-        elif word in ("-D", "-U", "-I"):
-            kept += [word + next(words, "")]
-        elif word.startswith(("-D", "-U", "-I")):
-            kept.append(word)
-        elif name in ("-std", "--std"):
+    standard, words, lines, included = "-std=c++17", list[str](), list[str](), list[str]()
+    for flag, argument in split_words(flags):
+        value = argument or ""
+        name = flag.lstrip("-")
+        if name in ("D", "define-macro"):
+            macro, given, text = value.partition("=")
+            lines.append(f"#define {macro} {text if given else 1}")
+        elif name in ("U", "undefine-macro"):
+            lines.append(f"#undef {value}")
+        elif name in ("I", "include-path"):
+            words.append(f"-I{Path(folder, value)}")
+        elif flag in PRE_INCLUDES:
+            included += ["-include", pre_included(value, folder=folder, files=files)]
+        elif name == "std":
             standard = f"-std={value}"
-    # The compiler is started in a folder of its own.
-    return [standard, *(f"-I{Path(folder, w[2:])}" if w.startswith("-I") else w for w in kept)]
-
-
-def _macro_text(flags: Sequence[str]) -> str:
-    lines = []
-    for word in flags:
-        name, given, value = word[2:].partition("=")
-        if word.startswith("-D"):
-            lines.append(f"#define {name} {value if given else 1}")
-        elif word.startswith("-U"):
-            lines.append(f"#undef {name}")
-    return "\n".join([*lines, ""])
+    return _Kept(words=(standard, *words), macros="\n".join([*lines, ""]), files=tuple(included))
 
 
 def _first_error(output: str) -> str:

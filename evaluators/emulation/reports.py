@@ -38,6 +38,7 @@ class Finding(IntEnum):
     ASSERTION = 14
     NO_MEMORY = 15
     STOPPED = 16
+    BAD_WIDTH = 17
 
 
 _FINDING, _LINE, _BLOCK, _THREAD, _REGION, _OFFSET, _SIZE, _ACCESS = 0, 1, 2, 5, 8, 9, 10, 11
@@ -183,6 +184,13 @@ def _not_in_mask(c: _Context) -> str:
     return f"{c.who(_BLOCK, _THREAD)} calls a warp operation whose mask {mask:#010x} leaves it out"
 
 
+def _width(c: _Context) -> str:
+    return (
+        f"{c.who(_BLOCK, _THREAD)} calls a shuffle with the width {_signed(c.words[_VALUE])}: "
+        "only 1, 2, 4, 8, 16 and 32 are defined"
+    )
+
+
 def _masks(c: _Context) -> str:
     own, other = (int(c.words[at]) & 0xFFFFFFFF for at in (_VALUE, _MORE))
     return (
@@ -222,6 +230,7 @@ _TEXTS = {
     Finding.ASSERTION: _plain("assertion failed"),
     Finding.NO_MEMORY: lambda c: "no memory for the emulation",
     Finding.STOPPED: _plain("__trap()"),
+    Finding.BAD_WIDTH: _width,
 }
 
 

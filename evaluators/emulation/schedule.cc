@@ -357,6 +357,12 @@ u32 emu_active() {
     return (u32)self().result;
 }
 
+void emu_bad_width(int width) {
+    settle();
+    world.report[R_VALUE] = (u64)(i64)width;
+    stop(BAD_WIDTH, emu_line);
+}
+
 void emu_pause() {
     settle();
     yield();

@@ -21,6 +21,7 @@ from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.device_passes import SpirvPasses
 from tuner.evaluators.opencl.launches import launches_of, refusing
 from tuner.evaluators.opencl.limits import Refusal, features, inspect
+from tuner.evaluators.opencl.local_memory import declared_local_bytes
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.evaluators.opencl.process import OpenClZygote
 from tuner.evaluators.opencl.program import Program, canonical_text
@@ -122,7 +123,7 @@ class Builder:
         if compiled.status is not Status.OK or "float16" in {a.dtype for a in self._task.arguments}:
             return None
         try:
-            self._inspect(resolved, compiled, wide=True)
+            self._inspect(resolved, program, compiled)
         except Refusal:
             return None
         return program
@@ -134,11 +135,21 @@ class Builder:
         except MachineError:
             return None
 
-    def _inspect(self, resolved: Resolved, compiled: Compiled, *, wide: bool = False) -> Mapping[str, object]:
-        shape = refusing(launches_of(self._task, resolved, wide=wide))
+    def _inspect(self, resolved: Resolved, program: Program, compiled: Compiled) -> Mapping[str, object]:
+        shape = refusing(launches_of(self._task, resolved, wide=program.wide))
         geometries = [shape(problem.sizes) for problem in self._task.problems]
         entry = self._task.kernel.entry
-        return inspect(compiled.kernels, entry, self._task.arguments, self._device, geometries)
+        # PoCL says zero of what another kernel that this one calls declares, and of what its compiler left out.
+        silent = not compiled.kernels.get(entry, {}).get("local_bytes", 1)
+        declared = declared_local_bytes(program, self._clang) if silent else None
+        return inspect(
+            compiled.kernels,
+            entry,
+            self._task.arguments,
+            self._device,
+            geometries,
+            declared_bytes=declared or 0,
+        )
 
     def _build(
         self, resolved: Resolved, program: Program, compiled: Compiled, outcome: Outcome | None
@@ -150,7 +161,7 @@ class Builder:
         if compiled.status is not Status.OK:
             return Build(status=compiled.status, message=compiled.message, seconds=seconds, artifacts=log)
         try:
-            found = self._inspect(resolved, compiled)
+            found = self._inspect(resolved, program, compiled)
         except Refusal as refusal:
             return Build(status=refusal.status, message=refusal.message, seconds=seconds, artifacts=log)
         shape = launches_of(self._task, resolved)

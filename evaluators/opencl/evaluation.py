@@ -29,7 +29,7 @@ from tuner.evaluators.opencl.oclgrind import oclgrind_version
 from tuner.evaluators.opencl.program import Program
 from tuner.evaluators.opencl.runner import Load, OpenClRunner
 from tuner.evaluators.opencl.session import OpenClSession
-from tuner.evaluators.opencl.simulation import Simulation
+from tuner.evaluators.opencl.simulation import Simulation, has_barrier
 
 __all__ = ["ALIGNMENT", "OpenClEvaluation"]
 
@@ -94,6 +94,11 @@ class OpenClEvaluation:
         """Runs the baseline and the reference on everything that the search will use."""
         if build.status is not Status.OK:
             return BaselineReport(status=build.status, message=build.message)
+        diverged = self._simulation.divergence_of_baseline(build, resolved) if self._device.cpu else ""
+        if diverged:
+            # GPUs may make do with it; where a processor runs work-items in turns it hangs or writes anywhere.
+            text = f"under Oclgrind: {diverged}: not every work-item of a group comes to this barrier"
+            return BaselineReport(status=Status.WRONG_RESULT, message=text)
         wide = self._wide(resolved)
         oracle = Oracle(
             self._task,
@@ -103,12 +108,17 @@ class OpenClEvaluation:
             has_double=wide is not None,
             align=ALIGNMENT,
         )
-        return self._baseline.establish(
+        report = self._baseline.establish(
             build,
             resolved,
             oracle,
             look=lambda workloads: self._simulation.examine_baseline(build, resolved, workloads),
         )
+        blind = oclgrind_version() is None and has_barrier(self._program(build))
+        if report.status is Status.TIMED_OUT and blind:
+            cure = "does every work-item of a group come to its barriers? pip install 'remix-tuner[oclgrind]' tells"
+            return replace(report, message=f"{report.message}; {cure}")
+        return report
 
     def remarks(self, build: Build, resolved: Resolved, variant: Variant | None = None) -> Mapping[str, str]:
         """What the driver says of the kernel, and of the baseline whether pass orders can be tuned for the device."""
@@ -150,6 +160,7 @@ class OpenClEvaluation:
             start=lambda: self._start(self._program(build), resolved, seed=seed),
             rng=self._baseline.rng(build, purpose=purpose, number=number),
             examine=lambda: self._simulation.examine(build, resolved, purpose),
+            divergence=lambda: self._simulation.divergence(build, resolved, purpose),
         )
 
     def close(self) -> None:

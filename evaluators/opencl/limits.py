@@ -29,6 +29,8 @@ def inspect(
     arguments: Sequence[Argument],
     device: Device,
     geometries: Sequence[Geometry],
+    *,
+    declared_bytes: int = 0,
 ) -> Mapping[str, Any]:
     """What is known of the entry, which can be launched.
 
@@ -38,6 +40,7 @@ def inspect(
         arguments: of the spec, without those in local memory.
         device: that it is launched on.
         geometries: of all problems.
+        declared_bytes: local memory that the source declares, where the driver says of none.
 
     Raises:
         Refusal: no such kernel, other arguments, or over a limit.
@@ -57,6 +60,10 @@ def inspect(
         )
     for found in geometries:
         _check(kernel, bool(local), device, found)
+        used = (kernel["local_bytes"] or declared_bytes) + found.shared_bytes
+        if used > device.local_bytes:
+            text = f"a work-group uses {used} bytes of local memory, the device has {device.local_bytes}"
+            raise Refusal(Status.OUT_OF_RESOURCES, text)
     return kernel
 
 
@@ -86,9 +93,6 @@ def _check(kernel: Mapping[str, Any], local: bool, device: Device, found: Geomet
         raise refuse("a parameter is in local memory, but launch.shared_bytes is missing", Status.BUILD_ERROR)
     if found.shared_bytes and not local:
         raise refuse("launch.shared_bytes is given, but no parameter is in local memory", Status.BUILD_ERROR)
-    used = (kernel["local_bytes"] or 0) + found.shared_bytes
-    if used > device.local_bytes:
-        raise refuse(f"a work-group uses {used} bytes of local memory, the device has {device.local_bytes}")
     if any(g * b > _LARGEST_GLOBAL for g, b in zip(found.grid, found.block, strict=True)):
         raise refuse("the global size is too large")
 

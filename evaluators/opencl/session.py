@@ -45,22 +45,34 @@ class OpenClSession(HostSession):
     Attributes:
         device: whose clock is read.
         examine: a finding of the simulator on this candidate; empty for none, or where it is not asked.
+        divergence: the same before the device runs it, of what could hang there.
     """
 
     device: Device
     examine: Callable[[], str]
+    divergence: Callable[[], str]
 
     def verify(self) -> Verdict:
         """As on the host; what gives right results is looked at by the simulator, too."""
         if self._verdict is not None:
             return self._verdict
-        verdict = HostSession.verify(self)
-        finding = self.examine() if verdict.status is Status.OK else ""
+        self._open()
+        begin = time.perf_counter()
+        finding = self.divergence()
+        if finding:
+            verdict = Verdict(status=Status.OK)
+        else:
+            verdict = HostSession.verify(self)
+            finding = self.examine() if verdict.status is Status.OK else ""
         if finding:
             message = f"under Oclgrind: {finding}"
             self._fail(CandidateFailed(Status.WRONG_RESULT, message))
             verdict = replace(
-                verdict, status=Status.WRONG_RESULT, message=message, detail={"simulator": finding}
+                verdict,
+                status=Status.WRONG_RESULT,
+                message=message,
+                detail={"simulator": finding},
+                wall_s=time.perf_counter() - begin,
             )
             self._verdict = verdict
         return verdict

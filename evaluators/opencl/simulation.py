@@ -1,10 +1,12 @@
-"""Which candidates are looked at by Oclgrind, and what it finds: races, accesses out of bounds.
+"""Which candidates are looked at by Oclgrind, and what it finds: races, accesses out of bounds, divergent barriers.
 
-Says nothing of times. A finding on the baseline is a warning, and then candidates are not looked at.
+Says nothing of times. A finding on the baseline is a warning, and then candidates are not looked at. What a driver
+makes of a barrier in divergent code may hang, or write anywhere: that is looked for before a device has to run it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,18 +14,40 @@ from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError
 from tuner.core.types import Build, Resolved, Task
 from tuner.evaluators.host.bundles import Bundle, make_bundle
+from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.supply import runtime_of
 from tuner.evaluators.opencl.device import Device
 from tuner.evaluators.opencl.launches import failing, launches_of
 from tuner.evaluators.opencl.module import SPIRV
-from tuner.evaluators.opencl.oclgrind import Report, Simulator, oclgrind_version
+from tuner.evaluators.opencl.oclgrind import (
+    MOST_ITEMS,
+    Report,
+    Simulator,
+    is_divergence,
+    oclgrind_version,
+)
 from tuner.evaluators.opencl.program import Program
-from tuner.evaluators.workloads import Workload
+from tuner.evaluators.workloads import Workload, check_problem, make_planned, plan_workloads
 
-__all__ = ["Simulation"]
+__all__ = ["Simulation", "has_barrier"]
 
 _CHEAP_S = 1.0
 _ALWAYS, _AT_THE_END = ("search", "confirm"), ("confirm",)
+_BARRIER = re.compile(r"\bbarrier\b|_barrier\b")
+
+
+def has_barrier(program: Program) -> bool:
+    """Whether a program's text has a barrier of a work-group anywhere; what a module has is not looked at."""
+    if program.is_module:
+        return False
+    job = program.source.job()
+    texts = [
+        job["source"],
+        *(h[-1] for h in job["headers"]),
+        *(h[-1] for h in job["included"]),
+        *job["options"],
+    ]
+    return any(_BARRIER.search(text) for text in texts)
 
 
 class Simulation:
@@ -60,21 +84,43 @@ class Simulation:
         if self._task.kernel.language == SPIRV:
             return (), {"oclgrind": "not simulated: it takes source only"}
         smallest = min(workloads, key=lambda w: sum(a.nbytes for a in w.arrays.values()))
-        if self._small is not None:
-            self._small.close()
-        self._small = make_bundle(self._task, [smallest], ["start"], key="oclgrind", align=self._align)
-        try:
-            if self._simulator is None:
-                self._simulator = Simulator()
-            report = self._run(self._simulator, self._small, build, resolved)
-        except MachineError as error:
-            report = Report(ran=False, note=error.message)
+        report = self._look(smallest, build, resolved)
         if report.finding:
             return [f"the kernel as given, under Oclgrind: {report.finding}"], {"oclgrind": report.finding}
         if not report.ran:
             return (), {"oclgrind": f"not simulated: {report.note}"}
         self._judged = frozenset(_ALWAYS if report.seconds < _CHEAP_S else _AT_THE_END)
         return (), {"oclgrind": "clean"}
+
+    def divergence_of_baseline(self, build: Build, resolved: Resolved) -> str:
+        """A barrier in the baseline that not all work-items of a group come to; empty for none that is seen.
+
+        On the smallest size that the spec asks for, as on others the baseline may fail.
+
+        Raises:
+            SpecError: that workload cannot be made.
+        """
+        if oclgrind_version() is None or self._device.simulated or not has_barrier(self._program(build)):
+            return ""
+        runtime = runtime_of(self._task, resolved)
+        plans = [p for p in plan_workloads(self._task, runtime, purpose="search", number=0) if p.as_specified]
+        plan = min(plans, key=lambda p: check_problem(self._task, p.problem, runtime))
+        try:
+            shape = failing(launches_of(self._task, resolved))(plan.problem.sizes)
+        except CandidateFailed:
+            return ""
+        # Before the inputs are made, which of a large problem takes time.
+        if shape.threads * shape.grid[0] * shape.grid[1] * shape.grid[2] > MOST_ITEMS:
+            return ""
+        report = self._look(make_planned(self._task, plan, runtime), build, resolved)
+        return f"{report.finding} in {plan.name}" if is_divergence(report.finding) else ""
+
+    def divergence(self, build: Build, resolved: Resolved, purpose: str) -> str:
+        """The same of a candidate, where candidates are looked at."""
+        if purpose not in self._judged or not has_barrier(self._program(build)):
+            return ""
+        finding = self.examine(build, resolved, purpose)
+        return finding if is_divergence(finding) else ""
 
     def examine(self, build: Build, resolved: Resolved, purpose: str) -> str:
         """What is wrong with a candidate; empty for nothing, or where it is not looked at.
@@ -97,7 +143,21 @@ class Simulation:
             self._small.close()
             self._small = None
 
+    def _look(self, workload: Workload, build: Build, resolved: Resolved) -> Report:
+        """Runs the baseline on a workload, which becomes the one that candidates are run on."""
+        if self._small is not None:
+            self._small.close()
+        self._small = make_bundle(self._task, [workload], ["start"], key="oclgrind", align=self._align)
+        try:
+            if self._simulator is None:
+                self._simulator = Simulator()
+            return self._run(self._simulator, self._small, build, resolved)
+        except MachineError as error:
+            return Report(ran=False, note=error.message)
+
+    def _program(self, build: Build) -> Program:
+        return Program.from_code(build.code, folder=self._task.kernel.folder).source
+
     def _run(self, simulator: Simulator, small: Bundle, build: Build, resolved: Resolved) -> Report:
-        program = Program.from_code(build.code, folder=self._task.kernel.folder).source
         shape = failing(launches_of(self._task, resolved))
-        return simulator.examine(program, small, shape, build.digest)
+        return simulator.examine(self._program(build), small, shape, build.digest)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,8 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.cli.main import main
-from tuner.core.types import Source, Variant
+from tuner.core.protocols import Evaluation
+from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Variant, Verdict
 from tuner.driver.check import check_spec
+from tuner.driver.faults import plant_faults
+from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.spaces.mutations import ADVICE, find_faults, planted, sample
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
@@ -45,7 +50,7 @@ def mutants(text: str) -> set[str]:
 
 def test_faults_of_every_kind_are_found() -> None:
     faults = find_faults(Source(name="k.c", text=KERNEL))
-    assert {f.kind for f in faults} == set(ADVICE)
+    assert {f.kind for f in faults} == set(ADVICE) - {"order"}
     assert min(f.line for f in faults) > 7
     lines = KERNEL.splitlines()
     assert all(f.before.strip() in lines[f.line - 1] for f in faults)
@@ -72,6 +77,43 @@ def test_faults_of_every_kind_are_found() -> None:
         ("x *= y;", {"x += y;", "x = y;"}),
         ("x = c ? a : b;", set()),
         ("x = '+';", set()),
+        ("y[i] = x;", {"y[i + 1] = x;"}),
+        ("y[i][k] = x;", {"y[i + 1][k] = x;", "y[i][k + 1] = x;"}),
+        ("float y[M][M + 1];", set()),
+        ("__shared__ float y[16][17], z;", set()),
+        ("x = threadIdx.x;", {"x = threadIdx.y;"}),
+        ("x = get_group_id(1);", {"x = get_group_id(0);"}),
+        ("if (v) __syncthreads();", {"if (v) ;"}),
+        ("barrier(CLK_LOCAL_MEM_FENCE);", {";"}),
+        ("block.sync();", {";"}),
+        ("atomicAdd(&t, f(s, 1));", {"*(&t) += f(s, 1);", "atomicAdd(&t, f(s, 2));"}),
+        (
+            "if (i < n) y[i] = 0;",
+            {
+                "if (i > n) y[i] = 0;",
+                "if (i <= n) y[i] = 0;",
+                "if (i < (n) - 1) y[i] = 0;",
+                "if (i < n) y[i + 1] = 0;",
+                "if (i < n) y[i] = 1;",
+            },
+        ),
+        (
+            "if (threadIdx.x >= n) return;",
+            {
+                "if (threadIdx.y >= n) return;",
+                "if (threadIdx.x <= n) return;",
+                "if (threadIdx.x > n) return;",
+                "if (threadIdx.x >= (n) - 1) return;",
+            },
+        ),
+        (
+            "if (v < 2.0f) x = 0;",
+            {
+                "if (v > 2.0f) x = 0;",
+                "if (v < 2.02f) x = 0;",
+                "if (v < 2.0f) x = 1;",
+            },
+        ),
     ],
 )
 def test_edits_by_example(body: str, expected: set[str]) -> None:
@@ -171,3 +213,82 @@ def test_backend_whose_builds_are_all_alike_plants_none(scale_spec: Callable[...
     assert report.faults is not None
     assert report.faults.counted == 0
     assert ("faults", "none could be planted") in report.lines
+
+
+class _Lenient:
+    """An evaluation that finds nothing, in the place of the parts that planting needs.
+
+    Args:
+        times: whether there is a device.
+    """
+
+    def __init__(self, times: bool) -> None:
+        self.times = times
+
+    def build(self, requests: list[BuildRequest]) -> list[Build]:
+        """Each has code of its own."""
+        return [Build(status=Status.OK, key=str(r.trial)) for r in requests]
+
+    def open(self, *_: object, **__: object) -> Any:
+        """A session in which everything is right."""
+        right = Verdict(status=Status.OK, detail={"worst": 0.0})
+        return SimpleNamespace(verify=lambda: right, close=lambda: None)
+
+
+@pytest.mark.parametrize("times", [True, False])
+def test_a_barrier_that_a_device_does_not_miss_is_not_called_harmless(times: bool) -> None:
+    text = "void k() { f(); barrier(CLK_LOCAL_MEM_FENCE); x = y * 2; }"
+    found = plant_faults(
+        cast("Evaluation", _Lenient(times)),
+        Build(status=Status.OK, key="baseline"),
+        Variant(files=(Source(name="k.cl", text=text),)),
+        Resolved(macros={}, scalars={}, flags=(), pipeline=None),
+        entry="k",
+        seed=0,
+        sizes_vary=True,
+    )
+    assert [f.kind for f in found.missed] == (["order"] if times else [])
+    assert len(found.harmless) >= 3
+
+
+CUDA_SPEC = """\
+kernel: {source: turn.cu, entry: turn}
+target: sm_90
+problem: {n: 100}
+arguments:
+  - {name: x, dtype: float32, shape: [n]}
+  - {name: y, dtype: float32, shape: [n], role: output}
+  - {name: n, dtype: int32, value: n}
+launch: {grid: ["ceil(n / 32)"], block: [32]}
+space: {passes: off, flags: {ftz: ["", "--ftz=true"]}}
+verify: {assume: ["n >= 1"], problems: [{n: 32}, {n: 7}]}
+"""
+
+TURN = """
+extern "C" __global__ void turn(const float *x, float *y, int n) {
+    __shared__ float part[32];
+    const int i = blockIdx.x * 32 + threadIdx.x;
+    part[threadIdx.x] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    if (i < n) y[i] = part[31 - threadIdx.x];
+}
+"""
+
+
+@pytest.mark.skipif(not find_library(), reason="the extra cuda is not installed")
+def test_faults_are_planted_in_cuda_kernels_under_emulation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.driver.faults.BUDGET_S", 60.0)
+    (tmp_path / "turn.cu").write_text(TURN)
+    (tmp_path / "turn.yaml").write_text(CUDA_SPEC)
+    (spec,) = load_spec(tmp_path / "turn.yaml")
+    planned = {f.kind for f in find_faults(spec.task.kernel.variant.files[0])}
+    assert planned >= {"order", "index", "bound", "edge"}
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(tmp_path / "turn.yaml"), "--json"])
+    assert ended.value.code == 0
+    faults = json.loads(capsys.readouterr().out)["faults"]
+    assert faults["untried"] == 0
+    assert faults["planted"] >= 10
+    assert faults["caught"] == faults["planted"], faults["missed"]

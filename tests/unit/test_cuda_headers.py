@@ -47,7 +47,7 @@ def checked(folder: Path, text: str, *, passes: str = "passes: off") -> CheckRep
     (folder / "k.cu").write_text(text)
     (folder / "k.yaml").write_text(SPEC.replace("PASSES", passes))
     (spec,) = load_spec(folder / "k.yaml")
-    return check_spec(spec)
+    return check_spec(spec, faults=False)
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +150,7 @@ def test_the_report_says_which_sizes_were_emulated_and_what_is_left_alone(tmp_pa
     spec = SPEC.replace("n: 300", "n: 8000000").replace("PASSES", "passes: off")
     (tmp_path / "k.yaml").write_text(spec + 'verify: {problems: [{n: 67}], assume: ["n >= 60"]}\n')
     (loaded,) = load_spec(tmp_path / "k.yaml")
-    lines = check_spec(loaded).lines
+    lines = check_spec(loaded, faults=False).lines
     sizes = dict(lines)["emulated"].split("; ")
     assert "n=67" in sizes
     assert len(sizes) > 1
@@ -167,7 +167,7 @@ def test_every_size_that_is_too_large_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         SpecError, match=r"n=8000000, given: its arrays .*n=500000, .*: the baseline has \d+ threads"
     ):
-        check_spec(loaded)
+        check_spec(loaded, faults=False)
 
 
 def test_an_architecture_that_the_compiler_does_not_know_has_its_place_in_the_spec(tmp_path: Path) -> None:
@@ -176,4 +176,4 @@ def test_an_architecture_that_the_compiler_does_not_know_has_its_place_in_the_sp
     (tmp_path / "k.yaml").write_text(spec)
     (loaded,) = load_spec(tmp_path / "k.yaml")
     with pytest.raises(SpecError, match=r"k\.yaml:2:9: target sm_42 is not known to NVRTC"):
-        check_spec(loaded)
+        check_spec(loaded, faults=False)

@@ -392,6 +392,38 @@ WRONG = {
         " if (I < n) y[I] = v * x[I]; }",
         r"waits in a warp operation with the mask 0xffffffff for thread \(31, 0, 0\)",
     ),
+    "a shuffle of no defined width": (
+        HEAD + "{ float v = __shfl_sync(~0u, x[I % n], (int)threadIdx.x, 24); if (I < n) y[I] = v; }",
+        r"k\.cu:2: thread \(0, 0, 0\) .* calls a shuffle with the width 24: only 1, 2, 4",
+    ),
+    "a shuffle down of a width that is computed": (
+        HEAD + "{ float v = __shfl_down_sync(~0u, x[I % n], 0, n / 100); if (I < n) y[I] = v; }",
+        r"with the width 3: only",
+    ),
+    "a shuffle up of more than a warp": (
+        HEAD + "{ float v = __shfl_up_sync(~0u, x[I % n], 0, 64); if (I < n) y[I] = v; }",
+        r"with the width 64: only",
+    ),
+    "a shuffle across no lanes": (
+        HEAD + "{ float v = __shfl_xor_sync(~0u, x[I % n], 0, n - 300); if (I < n) y[I] = v; }",
+        r"with the width 0: only",
+    ),
+    "a sum over a mask that names nobody": (
+        HEAD + "{ int all = __reduce_add_sync(n - 300, 1); if (I < n) y[I] = x[I] + 0 * all; }",
+        r"warp operation whose mask 0x00000000 leaves it out",
+    ),
+    "a vote whose mask leaves a caller out": (
+        HEAD + "{ int any = __any_sync(0x7fffffff, 1); if (I < n) y[I] = x[I] + any - 1; }",
+        r"thread \(31, 0, 0\) .* mask 0x7fffffff leaves it out",
+    ),
+    "a warp's barrier whose mask leaves a caller out": (
+        HEAD + "{ __syncwarp(0xfffffffe); if (I < n) y[I] = x[I]; }",
+        r"thread \(0, 0, 0\) .* mask 0xfffffffe leaves it out",
+    ),
+    "a match whose mask leaves a caller out": (
+        HEAD + "{ unsigned m = __match_any_sync(0xffff, I); if (I < n) y[I] = x[I] + 0 * m; }",
+        r"thread \(16, 0, 0\) .* mask 0x0000ffff leaves it out",
+    ),
     "a null pointer": (HEAD + "{ if (I < n) *(float *)(size_t)(n - 300) = x[I]; }", r"null pointer|out of bounds"),
     "a trap": (HEAD + "{ if (I == 200) __trap(); if (I < n) y[I] = x[I]; }", r"__trap\(\) in thread \(72, 0, 0\)"),
     "an assertion": (

@@ -44,6 +44,11 @@ BEYOND = SHIFT.replace(
 )
 
 
+DIVERGENT = SHIFT.replace("    barrier", "    if (t % 3 == 0) barrier")
+RETURNED = SHIFT.replace("    part[t] = i < n ? x[i] : 0.0f;", "    if (i >= n) return;\n    part[t] = x[i];")
+UNIFORM = SHIFT.replace("    barrier", "    for (int k = 0; k < 3; k++) if (n > k) barrier")
+
+
 def request(text: str) -> BuildRequest:
     """A candidate."""
     variant = Variant(files=(Source(name="shift.cl", text=text),))
@@ -52,7 +57,7 @@ def request(text: str) -> BuildRequest:
     )
 
 
-def prepared(text: str) -> OpenClEvaluation:
+def prepared(text: str, *, limit_s: float = 120.0) -> OpenClEvaluation:
     """An evaluation of the kernel as given."""
     backend = OpenClBackend()
     try:
@@ -76,7 +81,7 @@ def prepared(text: str) -> OpenClEvaluation:
             ),
             problems=(Problem(sizes={"n": 1 << 16}),),
             verify=VerifyPolicy(problems=(Problem(sizes={"n": 200}),)),
-            measure=MeasurePolicy(),
+            measure=MeasurePolicy(limit_s=limit_s),
             launch=Launch(grid=(parse("ceil(n / 64)"),), block=(parse("64"),)),
             seed=3,
         ),
@@ -142,6 +147,58 @@ def test_a_baseline_with_a_race_is_a_warning_and_no_measure_for_others() -> None
         assert confirmed(evaluation, RACE).status is Status.OK
     finally:
         evaluation.close()
+
+
+@pytest.mark.parametrize("text", [DIVERGENT, RETURNED])
+def test_a_baseline_with_a_divergent_barrier_fails_before_the_device_runs_it(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluation = prepared(text)
+    # What the driver makes of it may hang for as long as a call may take.
+    monkeypatch.setattr(OpenClEvaluation, "_start", lambda *_, **__: pytest.fail("the device has run it"))
+    try:
+        found = report(evaluation, text)
+    finally:
+        evaluation.close()
+    assert found.status is Status.WRONG_RESULT
+    assert "divergence" in found.message
+    assert "shift.cl:" in found.message
+
+
+@pytest.mark.parametrize("text", [DIVERGENT, RETURNED])
+def test_a_candidate_with_a_divergent_barrier_never_runs_on_the_device(
+    clean: OpenClEvaluation, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OpenClEvaluation, "_start", lambda *_, **__: pytest.fail("the device has run it"))
+    verdict = confirmed(clean, text)
+    assert verdict.status is Status.WRONG_RESULT
+    assert verdict.message.startswith("under Oclgrind: Work-group divergence")
+
+
+def test_a_barrier_in_a_uniform_branch_is_left_alone(clean: OpenClEvaluation) -> None:
+    verdict = confirmed(clean, UNIFORM)
+    assert verdict.status is Status.OK, verdict.message
+    evaluation = prepared(UNIFORM)
+    try:
+        assert report(evaluation, UNIFORM).status is Status.OK
+    finally:
+        evaluation.close()
+
+
+def test_without_oclgrind_a_baseline_that_hangs_says_what_would_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    spinning = SHIFT.replace(
+        "    barrier", "    while (((volatile __global float *)y)[0] != 2.0f) ;\n    barrier"
+    )
+    evaluation = prepared(spinning, limit_s=1.0)
+    monkeypatch.setattr("tuner.evaluators.opencl.evaluation.oclgrind_version", lambda: None)
+    monkeypatch.setattr("tuner.evaluators.opencl.simulation.oclgrind_version", lambda: None)
+    monkeypatch.setattr("tuner.evaluators.opencl.runner._FIRST_LAUNCH_S", 1.0)
+    try:
+        found = report(evaluation, spinning)
+    finally:
+        evaluation.close()
+    assert found.status is Status.TIMED_OUT
+    assert "remix-tuner[oclgrind]" in found.message
 
 
 def test_the_lines_of_the_source_are_named() -> None:

@@ -131,6 +131,42 @@ def verdict(evaluation: OpenClEvaluation, candidate: BuildRequest) -> Verdict:
         session.close()
 
 
+HELPER = """__kernel void helper(__global float *y) {
+    __local float held[SIZE];
+    held[get_local_id(0)] = 2.0f;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    y[get_global_id(0)] = held[0];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            ADD.replace("    if", "    __local float u[SIZE]; u[t] = f; if").replace("f *", "u[t] *"),
+            id="own",
+        ),
+        pytest.param(
+            HELPER + ADD.replace("    if", "    if (n < 0) helper(y);\n    if", 1), id="of a kernel it calls"
+        ),
+    ],
+)
+def test_local_memory_that_the_driver_keeps_quiet_about_counts(
+    evaluation: OpenClEvaluation, text: str
+) -> None:
+    few, many = evaluation.build([request(text, SIZE=500), request(text, SIZE=1 << 22)])
+    assert few.status is Status.OK, few.message
+    assert many.status is Status.OUT_OF_RESOURCES
+    assert "bytes of local memory, the device has" in many.message
+
+
+def test_local_memory_that_no_code_uses_does_not_count(evaluation: OpenClEvaluation) -> None:
+    unused = ADD.replace("    if", "    __local float u[SIZE]; if (SIZE < 600) u[t] = f;\n    if", 1)
+    (many,) = evaluation.build([request(HELPER + unused, SIZE=1 << 22)])
+    assert many.status is Status.OK, many.message
+
+
 @pytest.mark.parametrize("block", [1, 16, 500])
 def test_right_candidates_of_several_sizes(evaluation: OpenClEvaluation, block: int) -> None:
     """Work-groups that divide no size; inout is restored before every call, or the counts were wrong."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.errors import SpecError
-from tuner.core.protocols import Backend, BaselineReport, Evaluation
+from tuner.core.protocols import Backend, BaselineReport, Evaluation, Session
 from tuner.core.types import BASELINE, BuildRequest, Resolved, Status
 from tuner.driver.faults import FaultReport, plant_faults
 from tuner.driver.state.bounds import disproves, light_of
@@ -163,22 +163,18 @@ def _check_baseline(
             return _fail(report, f"does not verify ({verdict.status}): {verdict.message}")
         report.lines.append(("verifies", f"in {verdict.wall_s * 1e3:.1f} ms{_one_size(spec)}"))
         _describe_baseline(report, baseline)
-        if not evaluation.times:
+        if evaluation.times:
+            medians = _time_baseline(report, spec, session)
+            if not report.ok:
+                return None
+        else:
             report.lines.append(
                 ("time", f"not measured: the {spec.task.backend} backend has no device in reach")
             )
-            return None
-        for number, problem in enumerate(spec.task.problems):
-            measurement = session.measure(problem=number, calls=TIMED_CALLS)
-            if measurement.status is not Status.OK:
-                return _fail(report, f"cannot be timed ({measurement.status}): {measurement.message}")
-            median = statistics.median(measurement.times_s)
-            medians.append(median)
-            sizes = ", ".join(f"{k}={v}" for k, v in problem.sizes.items())
-            report.lines.append(("time", f"{median * 1e3:.4g} ms a call at {sizes or 'fixed size'}"))
     finally:
         session.close()
-    _describe_light(report, spec, backend, medians)
+    if evaluation.times:
+        _describe_light(report, spec, backend, medians)
     if faults:
         stage("faults")
         found = plant_faults(
@@ -192,6 +188,21 @@ def _check_baseline(
         )
         _describe_faults(report, found)
     return None
+
+
+def _time_baseline(report: CheckReport, spec: LoadedSpec, session: Session) -> list[float]:
+    """Seconds on each problem; fails the report where one cannot be timed."""
+    medians = list[float]()
+    for number, problem in enumerate(spec.task.problems):
+        measurement = session.measure(problem=number, calls=TIMED_CALLS)
+        if measurement.status is not Status.OK:
+            _fail(report, f"cannot be timed ({measurement.status}): {measurement.message}")
+            break
+        median = statistics.median(measurement.times_s)
+        medians.append(median)
+        sizes = ", ".join(f"{k}={v}" for k, v in problem.sizes.items())
+        report.lines.append(("time", f"{median * 1e3:.4g} ms a call at {sizes or 'fixed size'}"))
+    return medians
 
 
 def _check_compare(report: CheckReport, spec: LoadedSpec, evaluation: Evaluation, resolved: Resolved) -> None:

@@ -1,4 +1,4 @@
-/* Constants of the CUDA header of this name. Source: CUDA Math API, the values themselves are IEEE 754's and mathematics'. */
+/* Constants of the CUDA header of this name. Source: CUDA Math API; the values are those of IEEE 754 and mathematics. */
 #pragma once
 #define CUDART_INF_F __builtin_inff()
 #define CUDART_NAN_F __builtin_nanf("")

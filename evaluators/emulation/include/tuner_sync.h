@@ -5,6 +5,7 @@ extern "C" {
 EMU_CONVERGENT __device__ int emu_barrier(int kind, int predicate);
 EMU_CONVERGENT __device__ unsigned long long emu_warp(unsigned mask, int kind, unsigned long long value, int source);
 EMU_CONVERGENT __device__ unsigned emu_active();
+__device__ void emu_bad_width(int width);
 __device__ void emu_fence(int fence);
 __device__ void emu_pause();
 __attribute__((noreturn)) __device__ void emu_assert(int line);
@@ -43,29 +44,35 @@ EMU_CONVERGENT static __device__ __forceinline__ T emu_shuffle(unsigned mask, T 
     __builtin_memcpy(&value, &bits, sizeof(T));
     return value;
 }
+/* The width of a section; CUDA defines nothing for one that is no power of two up to a warp's size. */
+static __device__ __forceinline__ int emu_width(int width) {
+    if (width < 1 || width > 32 || (width & (width - 1))) emu_bad_width(width);
+    return width;
+}
 /* Where a lane reads from: within its section of `width` lanes, else from itself. */
 template <class T>
 EMU_CONVERGENT static __device__ __forceinline__ T __shfl_sync(unsigned mask, T v, int lane, int width = 32) {
-    int own = (int)emu_lane();
-    return emu_shuffle(mask, v, (own & ~(width - 1)) | (lane & (width - 1)));
+    int own = (int)emu_lane(), in = emu_width(width) - 1;
+    return emu_shuffle(mask, v, (own & ~in) | (lane & in));
 }
 template <class T>
 EMU_CONVERGENT static __device__ __forceinline__ T __shfl_up_sync(unsigned mask, T v, unsigned by, int width = 32) {
-    int own = (int)emu_lane(), from = own - (int)by;
-    return emu_shuffle(mask, v, from < (own & ~(width - 1)) ? own : from);
+    int own = (int)emu_lane(), from = own - (int)by, in = emu_width(width) - 1;
+    return emu_shuffle(mask, v, from < (own & ~in) ? own : from);
 }
 template <class T>
 EMU_CONVERGENT static __device__ __forceinline__ T __shfl_down_sync(unsigned mask, T v, unsigned by, int width = 32) {
-    int own = (int)emu_lane(), from = own + (int)by;
-    return emu_shuffle(mask, v, from > (own | (width - 1)) ? own : from);
+    int own = (int)emu_lane(), from = own + (int)by, in = emu_width(width) - 1;
+    return emu_shuffle(mask, v, from > (own | in) ? own : from);
 }
 template <class T>
 EMU_CONVERGENT static __device__ __forceinline__ T __shfl_xor_sync(unsigned mask, T v, int with, int width = 32) {
-    int own = (int)emu_lane(), from = own ^ with;
-    return emu_shuffle(mask, v, from > (own | (width - 1)) ? own : from);
+    int own = (int)emu_lane(), from = own ^ with, in = emu_width(width) - 1;
+    return emu_shuffle(mask, v, from > (own | in) ? own : from);
 }
 template <class T> EMU_CONVERGENT static __device__ __forceinline__ unsigned __match_any_sync(unsigned mask, T v) {
     unsigned found = 0;
+    if (!mask) __syncwarp(mask);
     for (int lane = 0; lane < 32; lane++)
         if (mask >> lane & 1) {
             T other = emu_shuffle(mask, v, lane);
@@ -83,6 +90,7 @@ EMU_CONVERGENT static __device__ __forceinline__ unsigned __match_all_sync(unsig
     template <class T> EMU_CONVERGENT static __device__ __forceinline__ T name(unsigned mask, T v) {              \
         T a = v;                                                                                                  \
         bool first = true;                                                                                        \
+        if (!mask) __syncwarp(mask);                                                                              \
         for (int lane = 0; lane < 32; lane++)                                                                     \
             if (mask >> lane & 1) {                                                                               \
                 T b = emu_shuffle(mask, v, lane);                                                                 \

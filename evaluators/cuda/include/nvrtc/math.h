@@ -1,4 +1,4 @@
-/* NVRTC knows the functions itself, and no constants. */
+/* Constants; the functions are known to whoever includes this (NVRTC, the emulation, clang with its own header). */
 #pragma once
 #ifndef M_E
 #define M_E 2.7182818284590452354
