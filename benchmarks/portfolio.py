@@ -26,7 +26,6 @@ from _advice_figures import Tried, figures
 from _common import ROOT, altered, emit, machine, note, parser, table
 from _cost_edits import ALIKE, QUICK
 from _portfolio_pool import first_pool, grown
-from _portfolio_short import shortened
 from _portfolio_times import BASE, Times, read_times, samples_of, time_pipelines
 from _shared_times import SharedTimes, Table
 from advice import progress_of
@@ -58,7 +57,7 @@ def main() -> int:
         return 0
     times = read_times(file)
     if given.write:
-        _write(backend, given, times)
+        _write(given, times)
         return 0
     if given.compare:
         found = _compared(backend, given, times)
@@ -154,12 +153,10 @@ def left_out(times: Times) -> dict[str, Any]:
     }
 
 
-def _write(backend: HostBackend, given: Any, times: Times) -> None:
-    samples = samples_of(given.runs)
-    passes = _space(samples[0].record)
+def _write(given: Any, times: Times) -> None:
+    passes = _space(samples_of(given.runs)[0].record)
     chosen = [times.pipelines[i] for i in choose(times, range(len(times.samples)), SIZE)]
-    short = [shortened(backend, samples, text, passes) for text in chosen]
-    found = {"llvm": passes.catalogue.version, "pipelines": list(dict.fromkeys(short))}
+    found = {"llvm": passes.catalogue.version, "pipelines": chosen}
     given.write.write_text(json.dumps(found, indent=2) + "\n")
 
 
