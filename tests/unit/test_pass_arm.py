@@ -7,7 +7,6 @@ from pathlib import Path
 from tuner.core.protocols import Observation
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Proposal, Status
-from tuner.search.portfolio import first_pipelines, shipped
 from tuner.search.registry import create
 from tuner.spaces.passes import Catalogue, PassSpace
 from tuner.spaces.space import Space
@@ -15,14 +14,10 @@ from tuner.spaces.space import Space
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def passes(base: str = "default<O3>", max_edits: int = 40) -> PassSpace:
+def space() -> Space:
     listing = (GOLDEN / "llvm23_passes.txt").read_text()
     o3 = (GOLDEN / "llvm23_o3.txt").read_text().strip()
-    return PassSpace(Catalogue.from_listing(listing, o3, "23.1.4"), base=base, max_edits=max_edits)
-
-
-def space() -> Space:
-    return Space([], passes=passes())
+    return Space([], passes=PassSpace(Catalogue.from_listing(listing, o3, "23.1.4")))
 
 
 def run(changing: set[str], trials: int) -> list[Observation]:
@@ -40,33 +35,9 @@ def run(changing: set[str], trials: int) -> list[Observation]:
     return told
 
 
-def test_what_was_good_for_other_kernels_comes_first() -> None:
-    first = first_pipelines(passes())
-    told = run(set(), len(first) + 3)
-    assert [o.proposal.configuration["passes"] for o in told[: len(first)]] == list(first)
-    assert {o.proposal.note["operator"] for o in told[: len(first)]} == {"first"}
-    assert "first" not in {o.proposal.note["operator"] for o in told[len(first) :]}
-
-
-def test_all_that_is_shipped_can_be_tried_around_the_usual_base() -> None:
-    """And is short enough to be read: no optimisation level is spelt out."""
-    assert first_pipelines(passes()) == shipped()
-    assert 4 <= len(shipped()) == len(set(shipped())) <= 12
-    assert max(len(text) for text in shipped()) < 700
-
-
-def test_what_is_shipped_goes_around_another_base() -> None:
-    found = first_pipelines(passes("default<O2>"))
-    assert all("default<O3>" not in text for text in found)
-    assert "default<O2>" not in found
-    assert len(found) >= 4
-
-
-def test_what_is_shipped_keeps_to_the_edits_that_a_spec_allows() -> None:
-    few = passes(max_edits=1)
-    found = first_pipelines(few)
-    assert len(found) < len(shipped())
-    assert all(few.distance(text) <= 1 for text in found)
+def test_whole_pipelines_come_first() -> None:
+    texts = [o.proposal.configuration["passes"] for o in run(set(), 2)]
+    assert texts == ["default<O1>,default<O3>", "default<O3>,default<O3>"]
 
 
 def grouped(told: list[Observation]) -> list[tuple[str, ...]]:
