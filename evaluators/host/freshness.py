@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["FRESH_SETS", "LOOKS", "LOOKS_DISTURBED", "Freshness"]
+__all__ = ["FRESH_SETS", "LOOKS", "Freshness"]
 
 FRESH_SETS = 2
 """Sets of inputs for one look."""
@@ -20,9 +20,6 @@ FRESH_SETS = 2
 LOOKS = 6
 """Each at other sets, until one finds nothing: a call that other work on the machine has held up proves nothing, while
 a lookup finds nothing in any of them."""
-
-LOOKS_DISTURBED = 24
-"""Where others have the processor in between, which leave caches cold: then half of all looks may be slow."""
 
 _FACTOR = 1.5
 _TOGETHER = 4.0

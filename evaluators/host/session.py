@@ -18,7 +18,7 @@ from tuner.core.types import Measurement, Status, Task, Verdict
 from tuner.evaluators.disturbance import Watch, Watcher, undisturbed
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.counters import counted, ratios
-from tuner.evaluators.host.freshness import LOOKS, LOOKS_DISTURBED, Freshness
+from tuner.evaluators.host.freshness import LOOKS, Freshness
 from tuner.evaluators.host.outputs import Failure, check_entries
 from tuner.evaluators.host.reference import BaselineFailed
 from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, Runner
@@ -304,10 +304,7 @@ class HostSession:
             CandidateFailed: it takes clearly longer on them, look after look; or it is wrong.
         """
         least, why = math.inf, ""
-        watch, began_s = self._watch(), time.perf_counter()
-        for look in range(LOOKS_DISTURBED):
-            if look == LOOKS and not watch.disturbances(time.perf_counter() - began_s):
-                break
+        for look in range(LOOKS):
             try:
                 fresh = self._on_fresh(problem, look)
             except Unbelieved as unbelieved:

@@ -45,7 +45,6 @@ from tuner.driver.runs import begin
 from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.disturbance import undisturbed
 from tuner.evaluators.host.backend import HostBackend
-from tuner.evaluators.host.freshness import Freshness
 from tuner.evaluators.host.runner import Runner
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.record import RunRecord
@@ -212,31 +211,6 @@ def test_a_candidate_whose_processor_is_taken_away_is_waited_for(monkeypatch: py
 def test_moves_are_marked_and_measured_again() -> None:
     with session_of("c") as session, moved():
         assert_marked(session.measure(problem=0, calls=CALLS), "moved ")
-
-
-@pytest.mark.parametrize(("others", "status"), [(["waited"], Status.OK), ([], Status.REFUSED)])
-def test_caches_that_others_leave_cold_are_no_lookups(
-    monkeypatch: pytest.MonkeyPatch, others: list[str], status: Status
-) -> None:
-    """Nine looks at new inputs in a row that are slow prove something only where the machine is quiet."""
-    looks = 0
-
-    def judge(*_: object, **__: object) -> tuple[float, str]:
-        nonlocal looks
-        looks += 1
-        return (14.5, "it takes 14.5 times as long") if looks < 10 else (1.0, "")
-
-    with session_of("c") as session:
-        monkeypatch.setattr(Freshness, "judge", judge)
-        monkeypatch.setattr("tuner.evaluators.host.session.Watch", lambda *_, **__: Says(*[others] * 9))
-        session.inputs = replace(
-            session.inputs, trusted=False
-        )  # not the baseline, which only is looked at again
-        measured = session.measure(problem=0, calls=8)
-        while not looks:
-            measured = session.measure(problem=0, calls=8)
-    assert measured.status is status, measured.message
-    assert looks == (10 if others else 6)
 
 
 class Says:
