@@ -75,8 +75,12 @@ def pass_catalogue(compiler: HostCompiler, *, folder: Path | None = None) -> Cat
     if o3 and compiler.pool.run([_job(compiler, bitcode, o3)])[0].status is not Status.OK:
         o3 = ""  # Some versions print passes under names that they do not read.
     catalogue = Catalogue.from_listing(listing, o3, compiler.toolchain.version)
-    catalogue = replace(catalogue, broken=_broken(compiler, catalogue, bitcode))
-    write_fact(path, json.dumps(catalogue.to_json()))
+    outcomes = _probed(compiler, catalogue, bitcode)
+    broken = frozenset(name for name, status in outcomes.items() if status is not Status.OK)
+    catalogue = replace(catalogue, broken=broken)
+    # What others killed may be found to work the next time.
+    if Status.LOST not in outcomes.values():
+        write_fact(path, json.dumps(catalogue.to_json()))
     return catalogue
 
 
@@ -128,11 +132,11 @@ def _sample(compiler: HostCompiler) -> bytes:
     return unit.modules[0]
 
 
-def _broken(compiler: HostCompiler, catalogue: Catalogue, bitcode: bytes) -> frozenset[str]:
+def _probed(compiler: HostCompiler, catalogue: Catalogue, bitcode: bytes) -> dict[str, Status]:
     passes = catalogue.usable
     jobs = [_job(compiler, bitcode, f"{_PREFIX},{alone(p, catalogue)}") for p in passes]
     outcomes = compiler.pool.run(jobs, timeout_s=_PROBE_TIMEOUT_S)
-    return frozenset(p.name for p, o in zip(passes, outcomes, strict=True) if o.status is not Status.OK)
+    return {p.name: o.status for p, o in zip(passes, outcomes, strict=True)}
 
 
 def alone(info: PassInfo, catalogue: Catalogue) -> str:

@@ -26,6 +26,8 @@ __all__ = ["CompilePool", "Job", "Outcome", "with_debug_logging"]
 
 _LINE_LIMIT = 300
 _FAILURES_KEPT = 4096
+_PATIENCE = 4
+"""Times its limit that a job is waited for which the machine gives no processor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,21 @@ class _Worker:
     known: set[str] = field(default_factory=set)
     task: _Task | None = None
     deadline: float = 0.0
+    used_s: float = 0.0
+    patience: int = 0
+
+    def begin(self, task: _Task, limit_s: float) -> None:
+        """Its time for a task begins."""
+        self.task, self.patience = task, _PATIENCE
+        self.deadline, self.used_s = time.monotonic() + limit_s, self.process.cpu_s()
+
+    def waits(self, limit_s: float) -> bool:
+        """Whether it goes on after its limit: it was not given half of the processor time that it may take."""
+        self.patience -= 1
+        if self.patience <= 0 or self.process.cpu_s() - self.used_s > 0.5 * limit_s:
+            return False
+        self.deadline = time.monotonic() + limit_s
+        return True
 
     def tail(self) -> str:
         """The end of what it printed, as much as its job wants."""
@@ -88,7 +105,7 @@ class CompilePool:
     Args:
         library: path of libLLVM, or of what ``program`` loads.
         workers: how many processes compile at once.
-        timeout_s: wall time that one job may take.
+        timeout_s: wall time that one job may take; a few times as much where others had the processor meanwhile.
         memory_bytes: address space of one worker.
         program: the module that is started; it speaks as :mod:`~tuner.evaluators.host.compile_worker` does.
         read: further arguments of that module: folders that its workers may read.
@@ -207,8 +224,7 @@ class CompilePool:
             task = (self._again or waiting).popleft()
             task.tries += 1
             worker = self._idle(task.job.options)
-            worker.task = task
-            worker.deadline = time.monotonic() + limit_s
+            worker.begin(task, limit_s)
             selector.register(worker.process.connection, selectors.EVENT_READ, worker)
             self._send(worker, [d for d in task.digests if d not in worker.known])
             busy += 1
@@ -288,6 +304,8 @@ class CompilePool:
     ) -> None:
         now = time.monotonic()
         for worker in [w for w in self._workers if w.task is not None and w.deadline <= now]:
+            if worker.waits(limit_s):
+                continue
             task, log = worker.task, worker.tail()
             assert task is not None
             selector.unregister(worker.process.connection)

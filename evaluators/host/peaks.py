@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def host_peaks(backend: Backend, target: str, threads: int, *, measure: bool) ->
         measure: also where that takes seconds.
 
     Raises:
-        MachineError: the small kernels cannot be built or timed here.
+        MachineError: the small kernels cannot be built or timed here, or others disturb them.
     """
     environment = backend.environment(target)
     facts = {name: environment[name] for name in ("device", "cpu", "caches", "llvm", "target")}
@@ -191,6 +192,7 @@ def _times(
                 for number in range(len(problems)):
                     measured = session.measure(problem=number, calls=_CALLS)
                     _require(measured.status, measured.message)
+                    _require_quiet(measured.notes.get("disturbed"))
                     times.append(min(measured.times_s))
                 return times
             finally:
@@ -204,4 +206,13 @@ def _require(status: Status, message: str) -> None:
         raise MachineError(
             f"this machine's peaks cannot be measured ({status}: {message})",
             "the run goes on without the speed of light; tuner doctor says what this machine lacks",
+        )
+
+
+def _require_quiet(disturbed: Sequence[str] | None) -> None:
+    """Peaks are kept for good, and one that is too low refuses honest candidates."""
+    if disturbed:
+        raise MachineError(
+            f"this machine's peaks cannot be measured while it does other things ({disturbed[0]})",
+            "the run goes on without the speed of light; tuner check measures it on a quiet machine",
         )

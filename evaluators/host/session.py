@@ -224,15 +224,16 @@ class HostSession:
     def _undisturbed(self, attached: Attached, problem: int, calls: int, notes: dict[str, Any]) -> Batch:
         """A batch; measured once more where the machine got in its way, and marked either way."""
 
-        def measure() -> tuple[Batch, Mapping[str, Any]]:
+        def measure() -> tuple[Batch, Mapping[str, Any], dict[str, Any]]:
             assert self._runner is not None
-            batch = Batch()
+            batch, said = Batch(), dict[str, Any]()
             with counted(self._runner.child.pid) as counts:
-                self._time(attached, problem, calls, batch=batch, notes=notes)
-            return batch, counts
+                self._time(attached, problem, calls, batch=batch, notes=said)
+            return batch, counts, said
 
-        (best, counts), marks = undisturbed(measure, self._watch)
-        notes |= marks
+        # What was said of the one that does not count does not count either.
+        (best, counts, said), marks = undisturbed(measure, self._watch)
+        notes |= said | marks
         if counts:
             notes["counters"] = ratios(counts)
         return best

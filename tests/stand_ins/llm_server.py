@@ -130,7 +130,7 @@ def always(text: str, **more: Any) -> Script:
     return lambda number, body: Reply(text, **more)
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until, "it does not come to hold"

@@ -44,6 +44,7 @@ from tuner.driver.options import Options
 from tuner.driver.runs import begin
 from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.disturbance import undisturbed
+from tuner.evaluators.host import timing
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.runner import Runner
 from tuner.evaluators.opencl.backend import OpenClBackend
@@ -236,6 +237,27 @@ class Says:
 def test_the_less_disturbed_one_counts(looks: list[list[str]], kept: int, marks: dict[str, Any]) -> None:
     made, watcher = iter([1, 2]), Says(*looks)
     assert undisturbed(lambda: next(made), lambda: watcher) == (kept, marks)
+
+
+def test_what_the_one_that_does_not_count_says_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first counts; the second times more calls together, which its own times only are divided by."""
+    made = 1
+
+    def sizes_for(*arguments: Any, **more: Any) -> Any:
+        nonlocal made
+        made += 1
+        return replace(timing.sizes_for(*arguments, **more), per_segment=made)
+
+    with session_of("c") as session:
+        monkeypatch.setattr("tuner.evaluators.host.session.Watch", lambda *_, **__: watcher)
+        monkeypatch.setattr("tuner.evaluators.host.session.sizes_for", sizes_for)
+        watcher = Says(["moved"], ["moved", "waited"])
+        measured = session.measure(problem=0, calls=8)
+    assert measured.status is Status.OK, measured.message
+    assert measured.notes["disturbed"] == ["moved"]
+    assert made > 2
+    whole_s = sum(measured.times_s) * measured.notes["calls_per_time"]
+    assert whole_s == pytest.approx(measured.claimed_s, rel=0.05)
 
 
 needs_compiler = pytest.mark.skipif(stand_in.CC is None, reason="no C compiler for the stand-in driver")

@@ -108,7 +108,7 @@ def test_a_trial_is_timed_on_one_device_and_raced_against_who_was_best_then(
     spec: LoadedSpec, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.run"
-    begin(spec, path, Options(seed=3), backend=backend(), executor=devices(4))
+    begin(spec, path, Options(seed=3), backend=backend(), executor=devices(4, on_event=together(4)))
     placed: dict[int, int] = {}
     with RunRecord.read(path) as record:
         for event in record.events():

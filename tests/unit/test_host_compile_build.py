@@ -316,10 +316,14 @@ def test_a_pass_that_ends_the_process_is_named(compiler: HostCompiler, pipeline:
 def test_a_compiler_that_hangs_is_stopped() -> None:
     of = kernel(MATMUL, "mm")
     slow = request(of, "-mllvm -unroll-count=20000 -mllvm -unroll-threshold=100000000")
-    with HostCompiler(find_toolchain(), timeout_s=0.5) as hasty:
-        builds = hasty.build(of, [slow, request(of)])
-        assert builds[0].status in (Status.TIMED_OUT, Status.OUT_OF_RESOURCES)
-        assert builds[1].status is Status.OK
+    # On a busy machine the one that ends may need more than the shorter time.
+    for timeout_s in (0.5, 20.0):
+        with HostCompiler(find_toolchain(), timeout_s=timeout_s) as hasty:
+            stopped, good = hasty.build(of, [slow, request(of)])
+        if good.status is not Status.TIMED_OUT:
+            break
+    assert stopped.status in (Status.TIMED_OUT, Status.OUT_OF_RESOURCES)
+    assert good.status is Status.OK, good.message
 
 
 def test_a_compiler_that_eats_memory_is_stopped() -> None:

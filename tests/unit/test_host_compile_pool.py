@@ -71,6 +71,16 @@ def test_a_timeout_kills_the_worker(pool: CompilePool) -> None:
     assert pool.run([host_job(2)])[0].status is Status.OK
 
 
+def test_a_worker_that_is_given_no_processor_is_waited_for(pool: CompilePool) -> None:
+    """For longer than its job may take; it has used no time of its own."""
+    pool.run([host_job()])
+    (worker,) = _children(pool)
+    os.kill(worker, signal.SIGSTOP)
+    threading.Timer(1.3, os.kill, (worker, signal.SIGCONT)).start()
+    (late,) = pool.run([host_job(1)], timeout_s=1.0)
+    assert late.status is Status.OK, late.message
+
+
 def test_a_worker_killed_from_outside_blames_no_job(
     pool: CompilePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,12 +2,15 @@
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tuner.core.errors import MachineError
+from tuner.core.types import Status
 from tuner.evaluators.host.catalogue import pass_catalogue
+from tuner.evaluators.host.compile_pool import Job, Outcome
 from tuner.evaluators.host.compiler import HostCompiler
 from tuner.evaluators.host.toolchain import cache_folder, find_toolchain
 
@@ -71,3 +74,22 @@ def test_the_catalogue_is_read_probed_and_kept(tmp_path: Path) -> None:
         kept.write_text(text[: len(text) // 2])
         assert pass_catalogue(compiler, folder=tmp_path) == catalogue
         assert json.loads(kept.read_text()) == json.loads(text)
+
+
+def test_passes_whose_probe_others_killed_are_probed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A catalogue that is kept without them would do without them for good."""
+    with HostCompiler(find_toolchain(), workers=2) as compiler:
+        run = compiler.pool.run
+
+        def killed(jobs: Sequence[Job], *, timeout_s: float | None = None) -> list[Outcome]:
+            outcomes = run(jobs, timeout_s=timeout_s)
+            return outcomes if len(jobs) == 1 else [Outcome(status=Status.LOST), *outcomes[1:]]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(compiler.pool, "run", killed)
+            without = pass_catalogue(compiler, folder=tmp_path)
+        whole = pass_catalogue(compiler, folder=tmp_path)
+    assert len(without.broken - whole.broken) == 1
+    assert len(list(tmp_path.iterdir())) == 1

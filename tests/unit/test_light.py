@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.runs import begin
 from tuner.driver.state.bounds import bounds
+from tuner.evaluators import registry
+from tuner.evaluators.disturbance import Unwatched
 from tuner.evaluators.host.peaks import host_peaks
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
@@ -150,11 +153,26 @@ def test_the_larger_of_traffic_and_operations_counts(scale_spec: Callable[..., P
     assert found["bound_s"] == pytest.approx(1000 * 4096 / 64e9)
 
 
-def test_the_host_measures_itself_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tuner.evaluators import registry
+@pytest.fixture
+def small_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """The host with a cache folder of its own and caches that are walked fast; others disturb it as a test says."""
+
+    def made(*disturbances: str) -> Any:
+        class Watch(Unwatched):
+            def disturbances(self, wall_s: float) -> list[str]:
+                return list(disturbances)
+
+        monkeypatch.setattr("tuner.evaluators.host.session.Watch", lambda *_, **__: Watch())
+        return registry.create("host")
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    backend = registry.create("host")
+    sizes = SimpleNamespace(l1_bytes=1 << 15, l2_bytes=1 << 18, last_level_bytes=1 << 20)
+    monkeypatch.setattr("tuner.evaluators.host.peaks.cache_sizes", lambda: sizes)
+    return made
+
+
+def test_the_host_measures_itself_once(small_host: Callable[..., Any]) -> None:
+    backend = small_host()
     assert host_peaks(backend, "native", 1, measure=False) is None
     found = host_peaks(backend, "native", 1, measure=True)
     assert found is not None
@@ -165,6 +183,14 @@ def test_the_host_measures_itself_once(tmp_path: Path, monkeypatch: pytest.Monke
     again = host_peaks(backend, "native", 2, measure=False)
     assert again is not None
     assert again.operations["float32"] == pytest.approx(2 * found.operations["float32"])
+
+
+def test_peaks_of_a_busy_machine_are_not_kept(small_host: Callable[..., Any]) -> None:
+    """They would be too low for good, and honest candidates faster than they allow."""
+    backend = small_host("waited 0.050 s for a processor in 0.100 s")
+    with pytest.raises(MachineError, match=r"while it does other things \(waited 0.050 s"):
+        host_peaks(backend, "native", 1, measure=True)
+    assert host_peaks(backend, "native", 1, measure=False) is None
 
 
 def test_a_machine_that_cannot_be_measured_has_no_bound(scale_spec: Callable[..., Path]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from tuner.search.llm.client import Client
 from tuner.search.llm.exchange import Answer, Model, Request, bound_tokens
 
 KEY = "sk-this-is-a-secret-0123456789"
+WAIT_S = 120.0
+"""For what will come; the process that talks to servers begins in seconds, and in many on a busy machine."""
 
 
 Reply = server.Reply
@@ -27,42 +30,43 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "OPENAI_API_KEY": KEY, **more}
 
 
-@pytest.fixture
-def exchanged() -> Iterator[Any]:
-    """Answers to so many requests to a server with a script."""
-    opened: list[Any] = []
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """One for many tests: its process takes a second or more to begin. Each model has its own address."""
+    client = Client((Model(name="local", base_url="http://127.0.0.1:9/v1"),), environment())
+    yield client
+    client.close()
 
-    def exchange(script: Any, *, count: int = 1, **more: Any) -> list[Answer]:
+
+@pytest.fixture
+def exchanged(client: Client) -> Iterator[Any]:
+    """Answers to so many requests to a server with a script."""
+    opened: list[server.Server] = []
+
+    def exchange(script: Any, **more: Any) -> Answer:
         running = server.Server(script)
         opened.append(running)
-        model = Model(name="local", base_url=running.url)
-        client = Client((model,), environment())
-        opened.append(client)
         exchange.requests = running.requests  # type: ignore[attr-defined]
         exchange.headers = running.headers  # type: ignore[attr-defined]
-        for number in range(count):
-            client.send(request(model, number, **more))
-        found = []
-        for _ in range(count):
-            answer = client.take(60.0)
-            assert answer is not None
-            found.append(answer)
+        client.send(request(Model(name="local", base_url=running.url), **more))
+        answer = client.take(WAIT_S)
+        assert answer is not None
         assert client.take() is None
-        return found
+        return answer
 
     yield exchange
-    for thing in reversed(opened):
-        thing.close()
+    for running in reversed(opened):
+        running.close()
 
 
 def request(model: Model, number: int = 0, **more: Any) -> Request:
-    fields = {"max_tokens": 50, "timeout_s": 10.0, **more}
+    fields = {"max_tokens": 50, "timeout_s": 30.0, **more}
     return Request(number=number, model=model, messages=[{"role": "user", "content": "faster"}], **fields)
 
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_reply_with_its_counts(exchanged: Any, stream: bool) -> None:
-    (answer,) = exchanged(server.always("two\nlines ü", finish="length"), stream=stream)
+    answer = exchanged(server.always("two\nlines ü", finish="length"), stream=stream)
     assert (answer.status, answer.text, answer.finish) == ("ok", "two\nlines ü", "length")
     assert (answer.prompt_tokens, answer.completion_tokens, answer.tries) == (100, 20, 1)
     assert exchanged.requests[0]["max_tokens"] == 50
@@ -70,14 +74,30 @@ def test_a_reply_with_its_counts(exchanged: Any, stream: bool) -> None:
     assert exchanged.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
-def test_several_at_once_come_as_they_are_ready(exchanged: Any) -> None:
-    answers = exchanged(lambda n, body: Reply(str(n), delay_s=0.1 * (3 - n)), count=3)
-    assert sorted(a.number for a in answers) == [0, 1, 2]
+def test_several_at_once_come_as_they_are_ready(client: Client) -> None:
+    """Each is answered once the one that came after it has been taken."""
+    taken = [threading.Event() for _ in range(3)]
+
+    def script(number: int, body: Any) -> Any:
+        assert number == 2 or taken[number + 1].wait(WAIT_S)
+        return Reply(str(number))
+
+    with server.serving(script) as running:
+        model, answers = Model(name="local", base_url=running.url), []
+        for number in range(3):
+            client.send(request(model, number, timeout_s=WAIT_S))
+        for _ in range(3):
+            answer = client.take(WAIT_S)
+            assert answer is not None
+            assert answer.status == "ok", answer.message
+            answers.append(answer)
+            taken[int(answer.text)].set()
     assert [a.text for a in answers] == ["2", "1", "0"]
+    assert sorted(a.number for a in answers) == [0, 1, 2]
 
 
 def test_a_server_that_counts_nothing(exchanged: Any) -> None:
-    (answer,) = exchanged(server.always("text", usage=None))
+    answer = exchanged(server.always("text", usage=None))
     assert answer.status == "ok"
     assert answer.prompt_tokens is None
 
@@ -87,33 +107,33 @@ def test_busy_servers_are_asked_again_after_what_they_say(exchanged: Any) -> Non
         return Reply("", status=429, headers={"Retry-After": "1"}) if number == 0 else Reply("then")
 
     started = time.monotonic()
-    (answer,) = exchanged(script)
+    answer = exchanged(script)
     assert (answer.status, answer.text, answer.tries) == ("ok", "then", 2)
     assert time.monotonic() - started >= 1.0
 
 
 def test_a_server_that_wants_too_long_a_wait_is_left(exchanged: Any) -> None:
-    (answer,) = exchanged(server.always("later", status=429, headers={"Retry-After": "3600"}))
+    answer = exchanged(server.always("later", status=429, headers={"Retry-After": "3600"}))
     assert (answer.status, answer.tries) == ("busy", 1)
     assert answer.free
 
 
 @pytest.mark.parametrize("status", [500, 503])
 def test_failing_servers_are_asked_so_often_and_no_more(exchanged: Any, status: int) -> None:
-    (answer,) = exchanged(server.always("down", status=status), retries=1)
+    answer = exchanged(server.always("down", status=status), retries=1)
     assert (answer.status, answer.tries) == ("unavailable", 2)
     assert str(status) in answer.message
     assert len(exchanged.requests) == 2
 
 
 def test_a_refusal_is_final_and_hides_the_key(exchanged: Any) -> None:
-    (answer,) = exchanged(server.always(f"Incorrect API key: {KEY}", status=401))
+    answer = exchanged(server.always(f"Incorrect API key: {KEY}", status=401))
     assert (answer.status, answer.tries) == ("refused", 1)
     assert "Incorrect API key: [key]" in answer.message
 
 
 def test_a_key_in_a_reply_is_hidden(exchanged: Any) -> None:
-    (answer,) = exchanged(server.always(f"your key is {KEY}"), stream=False)
+    answer = exchanged(server.always(f"your key is {KEY}"), stream=False)
     assert answer.text == "your key is [key]"
 
 
@@ -124,7 +144,7 @@ def test_parameters_that_a_server_does_not_know_are_left_out(exchanged: Any) -> 
                 return Reply(f"unknown parameter {name} {other}", status=400)
         return Reply("fine")
 
-    (answer,) = exchanged(script)
+    answer = exchanged(script)
     assert (answer.status, answer.text) == ("ok", "fine")
     assert exchanged.requests[-1]["max_completion_tokens"] == 50
 
@@ -144,7 +164,9 @@ def test_parameters_that_a_server_does_not_know_are_left_out(exchanged: Any) -> 
     ],
 )
 def test_bad_replies_are_a_status(exchanged: Any, reply: dict[str, Any], status: str) -> None:
-    (answer,) = exchanged(lambda n, b: Reply(**reply), timeout_s=1.0)
+    # Only what never comes is waited for to the end.
+    timeout_s = 1.0 if status == "timed_out" else WAIT_S
+    answer = exchanged(lambda n, b: Reply(**reply), timeout_s=timeout_s)
     assert answer.status == status
     assert answer.message
     assert "\n" not in answer.message
@@ -152,18 +174,15 @@ def test_bad_replies_are_a_status(exchanged: Any, reply: dict[str, Any], status:
 
 
 def test_a_stream_that_ends_early_says_so(exchanged: Any) -> None:
-    (answer,) = exchanged(
+    answer = exchanged(
         lambda n, b: Reply(raw=b'data: {"choices": [{"delta": {"content": "half"}}]}\n\ndata: {"cho')
     )
     assert (answer.status, answer.text, answer.finish) == ("ok", "half", "cut")
 
 
-def test_no_server_is_unreachable() -> None:
-    model = Model(name="local", base_url="http://127.0.0.1:9/v1")
-    client = Client((model,), environment())
-    client.send(request(model, retries=1))
-    answer = client.take(30.0)
-    client.close()
+def test_no_server_is_unreachable(client: Client) -> None:
+    client.send(request(Model(name="local", base_url="http://127.0.0.1:9/v1"), retries=1))
+    answer = client.take(WAIT_S)
     assert answer is not None
     assert (answer.status, answer.tries) == ("unreachable", 2)
 
@@ -176,11 +195,11 @@ def test_a_killed_process_is_an_answer_and_the_next_request_starts_another() -> 
         server.wait_until(lambda: len(running.requests) == 1)
         assert client._process is not None
         os.kill(client._process.pid, signal.SIGKILL)
-        lost = client.take(20.0)
+        lost = client.take(WAIT_S)
         assert lost is not None
         assert lost.status == "broken"
         client.send(request(model, 1))
-        answer = client.take(20.0)
+        answer = client.take(WAIT_S)
         assert answer is not None
         assert answer.text == "again"
         client.close()

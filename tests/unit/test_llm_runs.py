@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,10 @@ from tuner.driver.audit import audit
 from tuner.driver.opening import open_lineup
 from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
+from tuner.driver.plan.actions import Decide
+from tuner.driver.plan.evolving import search_action
 from tuner.driver.runs import begin, resume
+from tuner.driver.state.fold import apply
 from tuner.driver.state.run import RunState
 from tuner.evaluators.executors.threads import ThreadExecutor
 from tuner.recorders.record import Event, RunRecord
@@ -54,6 +58,8 @@ BY: [2, 4, 8] = 4
 """
 NO_MATCH = "<<<<<<< SEARCH\nfloat nothing;\n=======\nfloat x;\n>>>>>>> REPLACE\n"
 
+WAIT_S = 120
+"""For what will come: a busy machine may take tens of seconds for ten trials."""
 
 Reply = server.Reply
 
@@ -62,7 +68,7 @@ def write(
     folder: Path, url: str, *, budget: str = "evaluations: 120", llm: str = "model: local"
 ) -> LoadedSpec:
     (folder / "product.c").write_text(KERNEL)
-    text = SPEC.replace("BUDGET", budget).replace("LLM", f'{llm}, base_url: "{url}", timeout_s: 20')
+    text = SPEC.replace("BUDGET", budget).replace("LLM", f'{llm}, base_url: "{url}", timeout_s: {WAIT_S}')
     (folder / "product.yaml").write_text(text)
     (loaded,) = load_spec(folder / "product.yaml")
     return loaded
@@ -254,7 +260,7 @@ def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
 
     def script(number: int, body: Any) -> Any:
         if number == 0:
-            assert all(trials.acquire(timeout=60) for _ in range(10))
+            assert all(trials.acquire(timeout=WAIT_S) for _ in range(10))
         return Reply(GOOD)
 
     with server.serving(script) as running:
@@ -264,6 +270,62 @@ def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
     asked, replied = kinds.index("consult"), kinds.index("reply")
     assert kinds[asked:replied].count("trial") >= 10
     assert next(e.body["status"] for e in events(result.path) if e.kind == "reply") == "ok"
+
+
+class Quiet:
+    """Tells when no trial has ended for a while."""
+
+    def __init__(self) -> None:
+        self.last_s = time.monotonic()
+
+    def event(self, kind: str, body: Mapping[str, Any]) -> None:
+        if kind == "trial":
+            self.last_s = time.monotonic()
+
+    def wait(self) -> None:
+        while time.monotonic() - self.last_s < 1.0:
+            time.sleep(0.05)
+
+
+def test_devices_wait_for_a_model_before_its_share_goes_elsewhere(tmp_path: Path) -> None:
+    """A model that is slower than the devices replies when they have nothing more to do; no call is in vain."""
+    quiet = Quiet()
+
+    def many(task: Task) -> Executor:
+        return ThreadExecutor(lambda: backend().prepare(task, workers=1), ["simulated"] * 3, builders=2)
+
+    def script(number: int, body: Any) -> Any:
+        quiet.wait()
+        return Reply(GOOD.replace("BY", f"BY{number}"))
+
+    with server.serving(script) as running:
+        spec = write(tmp_path, running.url, budget="evaluations: 60")
+        more = {"executor": many, "observers": [quiet]}
+        result = begin(spec, tmp_path / "a.run", options(), backend=backend(), **more)  # type: ignore[arg-type]
+        asked = len(running.requests)
+    kinds = [e.kind for e in events(result.path)]
+    assert kinds.count("consult") == kinds.count("reply") == asked >= 1
+    assert audit(result.path, backend=backend()).differences == []
+    changed = 0
+    with RunRecord.read(result.path) as record:
+        state = RunState(record.blob)
+        for event in record.events():
+            apply(state, event)
+            if (
+                event.kind == "trial"
+                and state.exchanges.waiting
+                and state.queue
+                and state.search_stop is None
+            ):
+                changed += _goes_on(state, awaits=False) > _goes_on(state, awaits=True)
+    assert changed
+
+
+def _goes_on(state: RunState, *, awaits: bool) -> bool:
+    """Whether a variant would get more trials beside those in the works."""
+    assert state.settings.evolution is not None
+    state.settings = replace(state.settings, evolution=replace(state.settings.evolution, awaits=awaits))
+    return isinstance(search_action(state), Decide)
 
 
 def test_a_cassette_gives_the_same_run_with_no_server(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_a_function_that_never_ends_is_ended_with_what_it_started(tmp_path: Path
         if (tmp_path / "pid").exists():
             break
     pid = int((tmp_path / "pid").read_text())
-    for _ in range(200):
+    for _ in range(3000):
         if not os.path.exists(f"/proc/{pid}") or " Z " in Path(f"/proc/{pid}/stat").read_text():
             return
         time.sleep(0.02)

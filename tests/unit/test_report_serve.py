@@ -23,6 +23,9 @@ from tuner.recorders.record import Event, RunRecord
 from tuner.report.gallery import Gallery
 from tuner.report.server import ReportServer
 
+WAIT_S = 300.0
+"""For an answer that will come: the first look at a run imports and reckons for seconds where nothing else runs."""
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -46,7 +49,7 @@ def serving(place: Path) -> Iterator[ReportServer]:
 def ask(
     server: ReportServer, path: str, *, method: str = "GET", host: str | None = None, **headers: str
 ) -> tuple[int, bytes, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT_S)
     try:
         connection.putrequest(method, path, skip_host=True)
         connection.putheader("Host", host or f"127.0.0.1:{server.port}")
@@ -82,7 +85,7 @@ def test_nothing_new_is_said_in_no_words(run: Path) -> None:
     """A reader that has the newest gets no data; when the audit is done there is something new."""
     with serving(run) as server:
         _, found = data(server, run.name)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + WAIT_S
         while found["audit"] is None and time.monotonic() < deadline:
             status, newer = data(server, run.name, found["stamp"])
             found = newer if status == 200 else found
@@ -248,12 +251,12 @@ def test_the_command_says_where_and_ends_when_told(run: Path, number: signal.Sig
             line = process.stderr.readline()
             assert "http://127.0.0.1:" in line
             port = int(line.split("http://127.0.0.1:")[1].split("/")[0])
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
             connection.request("GET", "/runs")
             assert json.loads(connection.getresponse().read()) == [run.name]
             connection.close()
             process.send_signal(number)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=WAIT_S)
             assert process.returncode == 0
             assert out == ""
             assert "Traceback" not in err

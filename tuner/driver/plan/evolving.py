@@ -91,11 +91,11 @@ def search_action(state: RunState) -> Action | None:
     for variant in state.variants.values():
         if not variant.settled and not _in_work(variant):
             return _ask(state, variant)
-    if not early and _in_time(state) and not state.queue:
+    if not early and _in_time(state) and (evolution.awaits or not state.queue):
         # What a model was asked for is waited for before its share of the evaluations goes elsewhere.
         waiting = consulting.waiting_action(state, _exploring_end_s(state))
         if waiting is not None:
-            return waiting
+            return None if state.queue else waiting
     promoted = _promotion(state, early=early and state.barren < evolution.barren)
     if promoted is None and consulting.spent(state):
         return None

@@ -57,6 +57,8 @@ class Evolution:
             or device; else each variant's rung is over before anything else begins.
         least: variants that have come to the end of the first rung before any goes on to the next, while new ones can
             be bred.
+        awaits: whether nothing goes on to more trials once the part for new variants is spent and a model has yet to
+            reply, also where several variants are in the works.
     """
 
     first: int = 4
@@ -84,6 +86,7 @@ class Evolution:
     probation: bool = False
     abreast: bool = False
     least: int = 0
+    awaits: bool = False
 
     def rung(self, number: int) -> int:
         """Trials of a variant up to the end of a rung."""
@@ -157,6 +160,7 @@ EVOLVING = Evolution(
     rungs=6,
     abreast=True,
     least=6,
+    awaits=True,
     given=0,
     near=0.25,
     moves=5,
