@@ -145,7 +145,7 @@ def test_killed_at_events_and_resumed_ends_the_same(spec: LoadedSpec, tmp_path: 
     kinds = [k for k, _, _ in events(whole.path)]
     assert {"variant", "promote", "minimise"} <= set(kinds)
     special = [i + 1 for i, k in enumerate(kinds) if k in ("variant", "promote", "minimise", "stop")]
-    for kill_at in sorted({*special[::6], *range(20, len(kinds) - 1, 97)}):
+    for kill_at in sorted({*special[::9], *range(20, len(kinds) - 1, 151)}):
         path = tmp_path / f"killed-{kill_at}.run"
         _run_and_kill(spec, path, options, kill_at)
         result = resume(path, backend=backend())
