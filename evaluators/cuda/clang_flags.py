@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tuner.core.errors import SpecError
-from tuner.evaluators.cuda.flags import pre_included, split_words
+from tuner.evaluators.cuda.flags import macro_line, pre_included, split_words
 
 __all__ = ["ClangFlags", "clang_flags"]
 
@@ -63,11 +63,8 @@ def clang_flags(flags: Sequence[str], *, folder: str = "", files: Collection[str
         value = argument or ""
         if name in ("I", "include-path"):
             clang += ["-I", value if value.startswith("/") or not folder else f"{folder}/{value}"]
-        elif name in ("D", "define-macro"):
-            macro, given, text = value.partition("=")
-            prelude.append(f"#define {macro} {text if given else 1}")
-        elif name in ("U", "undefine-macro"):
-            prelude.append(f"#undef {value}")
+        elif (line := macro_line(flag, value)) is not None:
+            prelude.append(line)
         elif name in ("include", "pre-include"):
             value = pre_included(value, folder=folder, files=files)
             included.append(f'#include "{value}"')

@@ -17,6 +17,7 @@ __all__ = [
     "VALUE_CHANGING",
     "check_flags",
     "include_folders",
+    "macro_line",
     "nvrtc_options",
     "pre_included",
     "short_names",
@@ -153,6 +154,15 @@ _JOINED = {
     "--std": "-std=",
     **{f"{dash}{name}": f"--{name}=" for name in _BOOLEAN for dash in ("-", "--")},
 }
+
+
+def macro_line(flag: str, value: str) -> str | None:
+    """What a flag of the preprocessor does, as a line of a source; ``None`` for any other flag."""
+    name = flag.lstrip("-")
+    if name in ("D", "define-macro"):
+        macro, given, text = value.partition("=")
+        return f"#define {macro} {text if given else 1}"
+    return f"#undef {value}" if name in ("U", "undefine-macro") else None
 
 
 def split_words(flags: Sequence[str]) -> Iterator[tuple[str, str | None]]:

@@ -20,7 +20,7 @@ from pathlib import Path, PurePath
 from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status, Task, Variant
-from tuner.evaluators.cuda.flags import PRE_INCLUDES, pre_included, split_words
+from tuner.evaluators.cuda.flags import PRE_INCLUDES, macro_line, pre_included, split_words
 from tuner.evaluators.emulation.launch import ENTRY, MOST_STATICS, SharedVariable, emulated_source
 from tuner.evaluators.emulation.limits import architecture_macro
 from tuner.evaluators.emulation.rewriting import (
@@ -303,11 +303,8 @@ def _kept_flags(flags: Sequence[str], *, folder: str, files: Collection[str]) ->
     for flag, argument in split_words(flags):
         value = argument or ""
         name = flag.lstrip("-")
-        if name in ("D", "define-macro"):
-            macro, given, text = value.partition("=")
-            lines.append(f"#define {macro} {text if given else 1}")
-        elif name in ("U", "undefine-macro"):
-            lines.append(f"#undef {value}")
+        if (line := macro_line(flag, value)) is not None:
+            lines.append(line)
         elif name in ("I", "include-path"):
             words.append(f"-I{Path(folder, value)}")
         elif flag in PRE_INCLUDES:
