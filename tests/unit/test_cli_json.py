@@ -157,6 +157,58 @@ def test_apply_without_json_leaves_the_output_to_the_application(folder: Path, r
     done = run_tuner("apply", run, "--", folder / "app")
     assert (done.returncode, done.stdout) == (0, "1\n")
     assert "1 calls with the winner in place" in done.stderr
+
+
+def test_apply_says_how_the_application_ended_also_where_nothing_was_put_in_place(
+    folder: Path, run: Path
+) -> None:
+    """The application has run, so its status is told; the command's own says that nothing was done."""
+    for command, status in (("true", 0), ("false", 1)):
+        value = printed("apply", run, "--json", "--", command, status=2)
+        assert (value["status"], value["replaced"], value["left"]) == (status, 0, 0)
+        (winner,) = value["winners"]
+        assert "never called scale" in winner["why"]
     refused = run_tuner("apply", run, "--json", "--", "true")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "never called scale" in refused.stderr
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith("error: the winner was not put in place")
+    assert run_tuner("apply", run, "--", "true").stdout == ""
+
+
+def test_a_kernel_that_does_not_compile_is_an_object_too(folder: Path, tmp_path: Path) -> None:
+    """Its spec cannot be read to the end, so there is no run; a program gets the same answer as of one that fails."""
+    (tmp_path / "scale.c").write_text(KERNEL + "this is not C\n")
+    spec = tmp_path / "scale.yaml"
+    spec.write_text(SPEC)
+    for words in (("tune", spec), ("tune", folder / "scale.yaml", spec)):
+        value = printed(*words, "--out", tmp_path / "runs", "--json", status=3)
+        assert (value["run"], value["improved"], value["stopped_by"]) == (None, False, "baseline")
+        assert value["baseline"] == {"time_s": None, "ci95": [None, None]}
+        assert "does not compile" in value["message"]
+    value = printed("check", spec, "--json", status=3)
+    assert (value["kernel"], value["ok"]) == (None, False)
+    assert "does not compile" in value["message"]
+    assert not (tmp_path / "runs").exists()
+    assert run_tuner("tune", spec, "--out", tmp_path / "runs").stdout == ""
+
+
+def test_what_cannot_be_done_is_one_line_and_no_object(folder: Path, tmp_path: Path) -> None:
+    """Of a file that is no record, one that is cut off, a folder without runs, and a run without a gain."""
+    (whole,) = (folder / "runs").glob("*.run")
+    (tmp_path / "text.run").write_text("hello")
+    (tmp_path / "cut.run").write_bytes(whole.read_bytes()[:9000])
+    (tmp_path / "none").mkdir()
+    for name in ("text.run", "cut.run", "none", "missing.run"):
+        record = tmp_path / name
+        for words in (
+            ("show", record, "--json"),
+            ("export", record, "-o", tmp_path / "build", "--json"),
+            ("apply", record, "--json", "--", folder / "app"),
+            ("ab", record, "--json", "--", folder / "app"),
+        ):
+            done = run_tuner(*words)
+            assert (done.returncode, done.stdout) == (2, ""), words
+            (line,) = done.stderr.splitlines()
+            assert line.startswith("error: "), words
+    assert printed("list", "--out", tmp_path / "none", "--json")["runs"] == []
+    assert printed("list", "--out", tmp_path, "--json")["runs"] == []
+    assert printed("replay", tmp_path / "cut.run", "--json", status=4)["clean"] is False

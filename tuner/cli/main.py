@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli import building, looking, recording
-from tuner.cli.as_json import Json, print_json
+from tuner.cli.as_json import Json, baseline_told, print_json
 from tuner.cli.process import EXIT_INTERRUPTED, run_and_exit, stop_cleanly
 from tuner.core.errors import TunerError, UsageError
 
@@ -19,6 +19,16 @@ __all__ = ["main", "main_tune"]
 
 EXIT_BASELINE = 3
 EXIT_DIFFERENCE = 4
+
+FAILED_RUN = {
+    "run": None,
+    "kernel": None,
+    "improved": False,
+    "claim": "none",
+    "baseline": {"time_s": None, "ci95": [None, None]},
+    "stopped_by": "baseline",
+}
+"""What ``tune --json`` says of a kernel that does not compile, beside the message."""
 
 RUNS = Path("tuner-runs")
 """Where runs are kept unless said otherwise."""
@@ -119,32 +129,34 @@ def tune(
         library=library_folder() if library else None,
         llm=llm,
     )
-    loaded = [spec for path in specs for spec in load_spec(path)]
-    if t4 is not None and len(loaded) != 1:
-        raise UsageError(f"--t4 names one file for {len(loaded)} kernels", "tune them one by one")
-    if t4 is not None:
-        check_writable(t4)
-    if go_on and (evaluations, minutes, seed, strategy, llm) != (None, None, None, None, None):
-        print(
-            "note: --resume goes on with the budget, seed, strategy and models of the record", file=sys.stderr
+    with baseline_told(as_json, **FAILED_RUN):
+        loaded = [spec for path in specs for spec in load_spec(path)]
+        if t4 is not None and len(loaded) != 1:
+            raise UsageError(f"--t4 names one file for {len(loaded)} kernels", "tune them one by one")
+        if t4 is not None:
+            check_writable(t4)
+        if go_on and (evaluations, minutes, seed, strategy, llm) != (None, None, None, None, None):
+            print(
+                "note: --resume goes on with the budget, seed, strategy and models of the record",
+                file=sys.stderr,
+            )
+        interruption = Interruption()
+        stop_cleanly(interruption)
+        results = tune_all(
+            loaded,
+            options,
+            out=out,
+            go_on=go_on,
+            force=force,
+            interruption=interruption,
+            warm_start=warm_start or (),
+            baselines=baselines,
+            executor=executor,
+            ray_address=ray_address,
+            share=share,
+            t4=t4,
+            quiet=as_json,
         )
-    interruption = Interruption()
-    stop_cleanly(interruption)
-    results = tune_all(
-        loaded,
-        options,
-        out=out,
-        go_on=go_on,
-        force=force,
-        interruption=interruption,
-        warm_start=warm_start or (),
-        baselines=baselines,
-        executor=executor,
-        ray_address=ray_address,
-        share=share,
-        t4=t4,
-        quiet=as_json,
-    )
     if as_json:
         objects = [r.to_json() for r in results]
         print_json(objects[0] if len(objects) == 1 == len(loaded) else {"runs": objects})
@@ -169,15 +181,16 @@ def check(
     from tuner.spec.load import load_spec
 
     reports = []
-    for loaded in load_spec(spec):
-        said = {
-            "build": "building",
-            "baseline": baseline_runs(loaded.task.measure.limit_s),
-            "time": "timing the kernel as given",
-            "faults": "planting faults (--no-faults leaves them out)",
-        }
-        with Stages(loaded.name, said) as stages:
-            reports.append(check_spec(loaded, faults=faults, stage=stages.begin))
+    with baseline_told(as_json, kernel=None, ok=False):
+        for loaded in load_spec(spec):
+            said = {
+                "build": "building",
+                "baseline": baseline_runs(loaded.task.measure.limit_s),
+                "time": "timing the kernel as given",
+                "faults": "planting faults (--no-faults leaves them out)",
+            }
+            with Stages(loaded.name, said) as stages:
+                reports.append(check_spec(loaded, faults=faults, stage=stages.begin))
     if as_json:
         objects = [r.to_json() for r in reports]
         print_json(objects[0] if len(objects) == 1 else {"checks": objects})

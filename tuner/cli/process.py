@@ -60,7 +60,8 @@ def run_and_exit(app: typer.Typer, arguments: Sequence[str] | None, *, name: str
     except typer.Exit as ended:
         sys.exit(ended.exit_code)
     except KeyboardInterrupt:
-        print("interrupted; --resume goes on from the last event", file=sys.stderr)
+        # A run that has begun ends by itself (`stop_cleanly`): there is nothing to go on from here.
+        print("interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         with suppress(OSError):

@@ -121,12 +121,13 @@ def apply(ctx: typer.Context, runs: Runs, as_json: Json = False) -> None:
     named, command = _parted(ctx, runs)
     winners = winners_of(chosen_runs(named, note=_note), note=_note)
     ran, placed = run_with(winners, command, aside=as_json)
+    if as_json:
+        # Before anything is refused: the application has run, and a script has to know how that ended.
+        print_json(applied_json(ran, placed))
     check_applied(placed)
     for kernel, problem in ran.problems:
         _note(f"{kernel}: {problem}")
-    if as_json:
-        print_json(applied_json(ran, placed))
-    else:
+    if not as_json:
         _print_placed(placed)
     raise typer.Exit(ran.status if ran.status >= 0 else 128 - ran.status)
 
