@@ -7,11 +7,13 @@ only when that searcher is asked for.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import cast
+from typing import Any, cast
 
+from tuner.core.canonical import canonical_json
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.plugins import Returns, guarded, loading
 from tuner.core.protocols import Searcher
@@ -99,7 +101,36 @@ def _third_party(name: str, space: Space) -> Searcher:
         raise UsageError(
             f"the searcher {name!r} is none", f"{entry.value} has to make a tuner.core.protocols.Searcher"
         )
-    return guarded(made, label, {"ask": Returns(kind=Proposal, many=True)})
+    returns = Returns(kind=Proposal, many=True, wrong=partial(_wrong, space))
+    return guarded(made, label, {"ask": returns})
+
+
+def _wrong(space: Space, proposals: Sequence[Proposal], arguments: Sequence[Any]) -> str:
+    """What of a third party's proposals a run could not go on with: said before they are in the record for good."""
+    if arguments and len(proposals) > arguments[0]:
+        return f"{len(proposals)} proposals where at most {arguments[0]} were asked for"
+    for proposal in proposals:
+        problem = _problem(space, proposal)
+        if problem:
+            return f"a proposal that cannot be tried: {problem}"
+    return ""
+
+
+def _problem(space: Space, proposal: Proposal) -> str:
+    configuration = proposal.configuration
+    if not isinstance(configuration, Mapping):
+        return f"its configuration is a {type(configuration).__name__}, no mapping"
+    for name, value in configuration.items():
+        if type(value) not in (bool, int, float, str):
+            return f"{name} = {value!r} is a {type(value).__name__}, no bool, int, float or str"
+    problem = space.explain(configuration)
+    if problem:
+        return problem
+    try:
+        canonical_json([proposal.origin, proposal.parent, proposal.note, proposal.rivals])
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"its origin, parent, note or rivals are no plain JSON ({error})"
+    return ""
 
 
 def _installed() -> dict[str, EntryPoint]:

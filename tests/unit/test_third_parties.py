@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tuner.cli.main import main
 from tuner.core.errors import MachineError, PluginError
 from tuner.core.protocols import Replaces, WorksApart
+from tuner.core.types import Proposal
 from tuner.driver.audit import audit
 from tuner.driver.check import check_spec
 from tuner.driver.options import Options
@@ -271,6 +273,52 @@ def test_what_may_not_be_returned_is_one_line(
     (spec,) = load_spec(write(strategy="mine"))
     with pytest.raises(PluginError, match=says):
         begin(spec, tmp_path / "a.run", Options())
+
+
+def _proposal(**said: Any) -> Proposal:
+    return Proposal(**{"configuration": {"A": 1}, "origin": "mine", **said})
+
+
+ODD: dict[str, tuple[list[Proposal], str]] = {
+    "outside": ([_proposal(configuration={"A": 99})], "A = 99 is out of range; allowed: 0, 1, 2"),
+    "missing": ([_proposal(configuration={})], "A has no value"),
+    "unknown": ([_proposal(configuration={"A": 1, "B": 2})], "'B' is not in the space"),
+    "numpy": ([_proposal(configuration={"A": np.int64(3)})], "is a int64, no bool, int, float or str"),
+    "list": ([_proposal(configuration={"A": [1]})], "is a list, no bool"),
+    "none": ([_proposal(configuration=None)], "its configuration is a NoneType, no mapping"),
+    "note": ([_proposal(note={"x": object()})], "are no plain JSON"),
+    "nan": ([_proposal(note={"x": float("nan")})], "are no plain JSON"),
+    "many": ([_proposal()] * 9000, "9000 proposals where at most"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_proposal_that_cannot_be_tried_is_not_recorded(
+    name: str, package: Any, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it is in the record every resume would fail on it, however well the searcher is mended."""
+    found, says = ODD[name]
+    real, calls = package.raising, [0]
+
+    def raising(method: str, made: Any) -> Any:
+        def ask(*arguments: Any) -> Any:
+            calls[0] += 1
+            return found if calls[0] == 3 else real(method, made)(*arguments)
+
+        return ask if method == "ask" else real(method, made)
+
+    monkeypatch.setattr(package, "raising", raising)
+    (spec,) = load_spec(write(strategy="mine"))
+    run = tmp_path / "a.run"
+    with pytest.raises(
+        PluginError, match=r"searcher mine: ask returned .*--resume goes on from there"
+    ) as raised:
+        begin(spec, run, Options(), backend=SimulatedBackend(seconds=package.seconds))
+    assert says in str(raised.value)
+    assert "\n" not in str(raised.value)
+    ended = resume(run, backend=SimulatedBackend(seconds=package.seconds))
+    assert (ended.interrupted, ended.summary.trials["ok"]) == (False, 8)
+    assert audit(run).differences == []
 
 
 def test_a_device_beside_the_processor_does_not_leave_the_run_waiting(

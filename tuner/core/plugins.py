@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,12 +38,14 @@ class Returns:
         many: whether it is a list.
         each: whether that has an element for each one of the first argument.
         none: whether it may be ``None``.
+        wrong: says what else is wrong with a value of that class, given the arguments; empty where nothing is.
     """
 
     kind: type
     many: bool = False
     each: bool = False
     none: bool = False
+    wrong: Callable[[Any, Sequence[Any]], str] | None = None
 
     def lacking(self, value: object, arguments: Sequence[Any]) -> str:
         """What is wrong with a value; empty where nothing is."""
@@ -58,7 +60,7 @@ class Returns:
             return f"a {odd[0]} in the place of a {self.kind.__name__}"
         if self.each and arguments and len(found) != len(arguments[0]):
             return f"{len(found)} results for {len(arguments[0])}"
-        return ""
+        return "" if self.wrong is None else self.wrong(value, arguments)
 
 
 def guarded(made: T, label: str, returns: Mapping[str, Returns]) -> T:
