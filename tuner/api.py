@@ -147,7 +147,8 @@ def tune(
         out: folder for the run record.
         go_on: go on with the newest unfinished run of this spec in ``out``.
         require_sandbox: refuse to run where a protection from generated code is missing.
-        observers: told of each committed event.
+        observers: told of each committed event: ``event(kind, body)``, with a copy of the body. One that raises ends
+            the run with a ``PluginError``, and ``go_on`` goes on from there.
         baselines: where the source evolves, first run simpler searches with the same budget each, to compare with.
 
     Raises:
@@ -155,6 +156,7 @@ def tune(
         UsageError: an argument that cannot be, or several kernels in the file.
         MachineError: a sandbox is required and incomplete here.
         BaselineError: the kernel as given does not build or verify.
+        PluginError: an observer, or a third party's backend, searcher or proposer, raised an exception.
     """
     specs = load_spec(spec)
     if len(specs) != 1:

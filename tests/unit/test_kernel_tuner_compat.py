@@ -135,6 +135,16 @@ def test_a_wrong_answer_ends_it(tmp_path: Path) -> None:
                     quiet=True, out=tmp_path)  # fmt: skip
 
 
+def test_a_metric_that_raises_is_one_line_that_names_the_run(tmp_path: Path) -> None:
+    """The run has ended by then, and its record is whole."""
+    with pytest.raises(UsageError, match="the metric 'GFLOP/s' raised KeyError: 'flop'; mend it") as raised:
+        tune_kernel("vector_add", ADD_C, 1000, vectors(1000), {"vecsize": [1, 64]}, quiet=True, out=tmp_path,
+                    metrics={"GFLOP/s": lambda p: p["flop"] / p["time"]})  # fmt: skip
+    (run,) = tmp_path.glob("*.run")
+    assert str(run) in str(raised.value)
+    assert replay(run).clean
+
+
 @pytest.mark.slow
 def test_candidates_that_fail_have_no_time(tmp_path: Path) -> None:
     source = ADD_C.replace("c[i] = a[i] + b[i]", "c[i] = a[i] + b[i] + (vecsize == 64)")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tuner.cli.main import main
-from tuner.core.errors import MachineError, PluginError
+from tuner.core.errors import MachineError, PluginError, UsageError
 from tuner.core.protocols import Replaces, WorksApart
 from tuner.core.types import Proposal
 from tuner.driver.audit import audit
@@ -21,6 +21,7 @@ from tuner.driver.check import check_spec
 from tuner.driver.options import Options
 from tuner.driver.runs import begin, resume
 from tuner.evaluators import registry as backends
+from tuner.recorders.record import RunRecord
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
@@ -364,3 +365,67 @@ def test_errors_of_the_project_are_passed_on(package: Any, write: Write, tmp_pat
     (spec,) = load_spec(write())
     with pytest.raises(MachineError, match="no card; plug it in"):
         begin(spec, tmp_path / "a.run", Options())
+
+
+class Observer:
+    """Raises at an event of one kind; before that it changes what it is told."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind, self.seen = kind, 0
+
+    def event(self, kind: str, body: Any) -> None:
+        self.seen += 1
+        if kind == self.kind:
+            raise Odd("no\nnetwork")
+        body["clock_s"] = -1.0
+        for value in body.values():
+            if isinstance(value, dict | list):
+                value.clear()
+
+
+class Odd(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kind", ["start", "ask", "build", "samples", "trial", "end"])
+def test_an_observer_that_raises_ends_the_run_with_one_line_and_a_whole_record(
+    kind: str, package: Any, write: Write, tmp_path: Path
+) -> None:
+    (spec,) = load_spec(write())
+    backend = SimulatedBackend(seconds=package.seconds)
+    run = tmp_path / "a.run"
+    with pytest.raises(PluginError) as raised:
+        begin(spec, run, Options(), backend=backend, observers=[Observer(kind)])
+    said = str(raised.value)
+    assert said.startswith("observer Observer: event raised Odd: no network (test_third_parties.py, line ")
+    assert said.endswith("--resume goes on from there")
+    if kind != "end":
+        with pytest.raises(PluginError, match="observer Observer: event raised Odd"):
+            resume(run, backend=backend, observers=[Observer("start")])
+    assert not resume(run, backend=backend).interrupted
+    assert audit(run).differences == []
+
+
+def test_an_observer_changes_nothing_but_what_it_was_given(
+    package: Any, write: Write, tmp_path: Path
+) -> None:
+    """The state of the run holds parts of the bodies of its events."""
+    (spec,) = load_spec(write())
+    backend = SimulatedBackend(seconds=package.seconds)
+    observer = Observer("none")
+    watched = begin(spec, tmp_path / "a.run", Options(), backend=backend, observers=[observer])
+    alone = begin(spec, tmp_path / "b.run", Options(), backend=backend)
+    assert watched.summary.trials == alone.summary.trials
+    assert watched.summary.best.proposal == alone.summary.best.proposal
+    assert audit(tmp_path / "a.run").differences == []
+    with RunRecord.read(tmp_path / "a.run") as record:
+        assert observer.seen == sum(1 for _ in record.events())
+
+
+def test_what_is_no_observer_is_said_before_anything_is_written(
+    package: Any, write: Write, tmp_path: Path
+) -> None:
+    (spec,) = load_spec(write())
+    with pytest.raises(UsageError, match="the observer <built-in function print> has no method event"):
+        begin(spec, tmp_path / "a.run", Options(), observers=[print])  # type: ignore[list-item]
+    assert not (tmp_path / "a.run").exists()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tuner.api import Result
+from tuner.core.errors import UsageError
 from tuner.core.statistics import median
 from tuner.core.types import Status
 from tuner.driver.opening import open_state
@@ -71,6 +73,9 @@ def as_results(
         result: of the run.
         names: the tunables.
         metrics: functions of a result that worked.
+
+    Raises:
+        UsageError: a metric raises an exception.
     """
     with RunRecord.read(result.path) as record:
         state, _, _ = open_state(record)
@@ -81,7 +86,7 @@ def as_results(
         row = _row(state, trial, names)
         if not isinstance(row["time"], ErrorConfig):
             for name, function in metrics.items():
-                row[name] = function(row)
+                row[name] = _metric(name, function, row, result.path)
         rows[number] = row
     summary = result.outcome.summary
     value, low, high = summary.speedup
@@ -95,6 +100,17 @@ def as_results(
         "total_time": 1e3 * summary.wall_s,
     }
     return list(rows.values()), env
+
+
+def _metric(name: str, function: Callable[[dict[str, Any]], Any], row: dict[str, Any], run: Path) -> Any:
+    try:
+        return function(row)
+    except Exception as error:
+        # The run has ended and is whole: only what was to be added to it failed.
+        raise UsageError(
+            f"the metric {name!r} raised {type(error).__name__}: {error}",
+            f"mend it; the run is in {run}, for tuner.load",
+        ) from error
 
 
 def _row(state: RunState, trial: TrialState, names: Sequence[str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ are for the user's mistakes, the machine's faults and our own::
     ├── AuditError         a record does not say what it should: exit status 4
     ├── RecordError        a run record cannot be read, written or locked: exit status 2
     ├── MachineError       a tool, a device or a permission is missing on this machine: exit status 2
-    └── PluginError        a backend, searcher or proposer of a third party failed: exit status 2
+    └── PluginError        a backend, searcher, proposer or observer of a third party failed: exit status 2
 """
 
 from __future__ import annotations
@@ -115,6 +115,6 @@ class MachineError(TunerError, OSError):
 
 
 class PluginError(TunerError):
-    """A backend, searcher or proposer of a third party raised an exception, or returned what it may not."""
+    """A third party's backend, searcher, proposer or observer raised an exception, or returned what it may not."""
 
     exit_status = 2

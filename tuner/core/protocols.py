@@ -420,7 +420,11 @@ class CostModel(Protocol):
 
 
 class Observer(Protocol):
-    """Watches a run; may not change it. Called in the driver's process after each commit."""
+    """Watches a run; may not change it. Called in the driver's process after each commit.
+
+    What it raises ends the run with one line and a record that can be resumed; one that may fail, for example because
+    it needs a network, has to catch that itself.
+    """
 
     def event(self, kind: str, body: Mapping[str, Any]) -> None:
         """One committed event."""

@@ -25,6 +25,7 @@ from tuner.driver.state import objectives
 from tuner.driver.state.fold import apply
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import Shared
+from tuner.driver.watching import watching
 from tuner.driver.work.correspondence import Correspondent
 from tuner.driver.work.engine import Engine, Interruption
 from tuner.driver.work.environment import changed, require_sandbox, toolchain
@@ -189,6 +190,7 @@ def beginning(
         shared: of a budget that other runs share.
     """
     backend = backends.given(backend, spec.task.backend)
+    observers = watching(observers)
     if options.require_sandbox:
         require_sandbox(backend, spec.task.target)
     llm, cassette = models_of(spec, options.llm)
@@ -224,8 +226,9 @@ def beginning(
                 memory=memory,
                 correspondent=correspondent,
             )
-            for observer in observers:
-                observer.event("start", first.body)
+            with _resumable():
+                for observer in observers:
+                    observer.event("start", first.body)
             yield Running(path=record.path, state=state, engine=engine, memory=memory)
 
 
@@ -248,6 +251,7 @@ def resuming(
     Args:
         together: with the others that share its budget, where it has such.
     """
+    observers = watching(observers)
     with RunRecord.open(path) as record:
         state, spec, space = open_state(record)
         start = state.start
@@ -291,10 +295,10 @@ def resuming(
                 interruption=interruption,
                 correspondent=correspondent,
             )
-            for event in record.events():
-                for observer in observers:
-                    observer.event(event.kind, {**event.body, "trial": event.trial})
             with _resumable():
+                for event in record.events():
+                    for observer in observers:
+                        observer.event(event.kind, {**event.body, "trial": event.trial})
                 engine.go_on(now)
             yield Running(path=path, state=state, engine=engine)
 
