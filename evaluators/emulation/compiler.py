@@ -8,7 +8,6 @@ What a flag says about speed is left out: emulation checks the source.
 from __future__ import annotations
 
 import re
-import resource
 import subprocess
 import tempfile
 from collections import OrderedDict
@@ -34,7 +33,7 @@ from tuner.evaluators.emulation.rewriting import (
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.objects import Object, refusal
 from tuner.evaluators.host.toolchain import Toolchain
-from tuner.evaluators.sandbox.confine import set_limits
+from tuner.evaluators.sandbox.compiling import run_compiler
 
 __all__ = ["Emulated", "EmulationCompiler"]
 
@@ -42,7 +41,6 @@ _HERE = Path(__file__).parent
 _RUNTIME = ("schedule.cc", "detector.cc", "halves.cc")
 _TRIPLE = "x86_64-unknown-linux-gnu"
 _TIMEOUT_S = 60.0
-_MEMORY_BYTES = 8 << 30
 _KEPT = 256
 _MACROS = "tuner_macros.h"
 _ANCHOR = "emu_shared_anchor"
@@ -177,7 +175,7 @@ class EmulationCompiler:
             *kept.files,
             *self._includes(task),
         ]
-        _run(self._clang, [*words, name, "-o", "device.ll"], scratch)
+        _run(self._clang, [*words, name, "-o", "device.ll"], scratch, [*self._folders(task), *kept.read])
         text = folder.joinpath("device.ll").read_text(encoding="utf-8")
         text = make_fillable(text, [a.name for a in task.arguments if a.constant])
         folder.joinpath("placed.ll").write_text(place_shared(check_vectors(text), ENTRY), encoding="utf-8")
@@ -193,10 +191,14 @@ class EmulationCompiler:
 
     def _includes(self, task: Task) -> list[str]:
         words = ["-internal-isystem", str(_HERE / "include"), "-internal-isystem", self._headers]
-        for folder in task.kernel.include:
-            path = Path(folder)
-            words += ["-I", str(path if path.is_absolute() else Path(task.kernel.folder) / path)]
-        return [*words, *(["-I", task.kernel.folder] if task.kernel.folder else [])]
+        return [*words, *(word for folder in self._folders(task) for word in ("-I", folder))]
+
+    @staticmethod
+    def _folders(task: Task) -> list[str]:
+        """Where the kernel's own headers are: all of the user's files that a source can read."""
+        own = task.kernel.folder
+        # An absolute one stays as it is.
+        return [*(str(Path(own, folder)) for folder in task.kernel.include), *([own] if own else [])]
 
 
 @cache
@@ -235,29 +237,21 @@ def _compiler_headers(clang: str) -> str:
     return str(Path(done.stdout.strip()) / "include")
 
 
-def _run(clang: str, words: Sequence[str], folder: str) -> None:
-    process = subprocess.Popen(
-        [clang, "-cc1", "-triple", _TRIPLE, "-fno-caret-diagnostics", *words],
-        cwd=folder,
-        env={"LC_ALL": "C", "TMPDIR": folder},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        process_group=0,
-    )
-    set_limits({resource.RLIMIT_AS: _MEMORY_BYTES}, process=process.pid)
+def _run(clang: str, words: Sequence[str], folder: str, read: Sequence[str] = ()) -> None:
+    command = [clang, "-cc1", "-triple", _TRIPLE, "-fno-caret-diagnostics", *words]
     try:
-        _, errors = process.communicate(timeout=_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        raise _Failed(Status.TIMED_OUT, f"clang took longer than {_TIMEOUT_S:g} s") from None
-    output = errors.decode("utf-8", "replace")
-    if process.returncode == 0:
+        ended = run_compiler(command, folder, timeout_s=_TIMEOUT_S, read=[str(_HERE), *read])
+    except OSError as error:
+        raise MachineError(
+            f"clang does not start, or cannot be confined: {error.strerror}", "tuner doctor says more"
+        ) from error
+    if ended.status is None:
+        raise _Failed(Status.TIMED_OUT, f"clang took longer than {_TIMEOUT_S:g} s")
+    if ended.status == 0:
         return
-    if process.returncode < 0 or "PLEASE submit a bug report" in output:
-        raise _Failed(Status.CRASHED, f"clang crashed: {_first_error(output)}")
-    message = _first_error(output)
+    if ended.status < 0 or "PLEASE submit a bug report" in ended.errors:
+        raise _Failed(Status.CRASHED, f"clang crashed: {_first_error(ended.errors)}")
+    message = _first_error(ended.errors)
     for pattern, what in _UNKNOWN:
         if pattern.search(message):
             raise _Failed(Status.REFUSED, f"emulation does not know {what}: {message}")
@@ -287,11 +281,15 @@ def _plain(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kept:
-    """What flags say of the source: words for clang, macros as lines of text, and files to include behind those."""
+    """What flags say of the source: words for clang, macros as lines of text, and files to include behind those.
+
+    ``read`` are folders and files that clang has to read for them.
+    """
 
     words: tuple[str, ...]
     macros: str
     files: tuple[str, ...]
+    read: tuple[str, ...]
 
 
 def _kept_flags(flags: Sequence[str], *, folder: str, files: Collection[str]) -> _Kept:
@@ -300,6 +298,7 @@ def _kept_flags(flags: Sequence[str], *, folder: str, files: Collection[str]) ->
     Folders of headers are relative to the kernel's, as the compiler is started in a folder of its own.
     """
     standard, words, lines, included = "-std=c++17", list[str](), list[str](), list[str]()
+    read: list[str] = []
     for flag, argument in split_words(flags):
         value = argument or ""
         name = flag.lstrip("-")
@@ -307,11 +306,14 @@ def _kept_flags(flags: Sequence[str], *, folder: str, files: Collection[str]) ->
             lines.append(line)
         elif name in ("I", "include-path"):
             words.append(f"-I{Path(folder, value)}")
+            read.append(str(Path(folder, value)))
         elif flag in PRE_INCLUDES:
             included += ["-include", pre_included(value, folder=folder, files=files)]
+            read += [included[-1]] if included[-1].startswith("/") else []
         elif name == "std":
             standard = f"-std={value}"
-    return _Kept(words=(standard, *words), macros="\n".join([*lines, ""]), files=tuple(included))
+    macros = "\n".join([*lines, ""])
+    return _Kept(words=(standard, *words), macros=macros, files=tuple(included), read=tuple(read))
 
 
 def _first_error(output: str) -> str:

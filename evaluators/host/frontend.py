@@ -6,10 +6,7 @@ unrolling). Works on a machine without system headers: the folder ``include`` be
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import resource
 import signal
 import subprocess
 import tempfile
@@ -28,6 +25,7 @@ from tuner.core.scratch import ScratchFolder
 from tuner.core.types import Kernel, Status, Value, Variant
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.toolchain import Toolchain
+from tuner.evaluators.sandbox.compiling import LIMITS, kill_group
 from tuner.evaluators.sandbox.confine import confine_builder, set_limits
 
 __all__ = ["FrontEnd", "Source", "Unit", "first_error", "macro_flags"]
@@ -39,7 +37,6 @@ _LANGUAGES = ("c", "c++", "cuda", "cl")
 _KEPT = 512
 _POOLS_KEPT = 4
 _TRIES = 5
-_LIMITS = {resource.RLIMIT_AS: 8 << 30, resource.RLIMIT_FSIZE: 1 << 30, resource.RLIMIT_CORE: 0}
 _ERROR = re.compile(r"^(.*?(?:fatal )?error: .*)$", re.MULTILINE)
 _MATH_PROBE_TEXT = (
     "acos acosh asin asinh atan atanh cbrt cos cosh erf erfc exp exp10 exp2 expm1 lgamma log log10 "
@@ -140,7 +137,7 @@ class FrontEnd:
         self.resume()
         with self._lock:
             for process in self._running:
-                _kill(process)
+                kill_group(process)
         while self._threads:
             self._threads.popitem()[1].shutdown()
         self._scratch.cleanup()
@@ -371,13 +368,13 @@ class FrontEnd:
             stderr=subprocess.PIPE,
             process_group=0,
         )
-        set_limits(_LIMITS, process=process.pid)
+        set_limits(LIMITS, process=process.pid)
         with self._lock:
             self._running.add(process)
         try:
             _, errors = process.communicate(timeout=self._timeout_s)
         except subprocess.TimeoutExpired:
-            _kill(process)
+            kill_group(process)
             process.communicate()
             return Status.TIMED_OUT, f"{name} took longer than {self._timeout_s:g} s"
         finally:
@@ -409,12 +406,6 @@ def _readable(source: Source, flags: Flags) -> Iterator[str]:
     for head, word in zip(heads, flags.frontend, strict=False):
         if head in ("-I", "-isystem", "-iquote", "-idirafter", "-include") and word.startswith("/"):
             yield word
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """With all that it has started; its group has its number."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _language(name: str, first_language: str, *, first: bool) -> str | None:

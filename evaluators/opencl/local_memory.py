@@ -7,20 +7,22 @@ May not run anything; what does not compile so is not known.
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
 from pathlib import Path
 
 from tuner.evaluators.opencl.program import Program
+from tuner.evaluators.sandbox.compiling import run_compiler
 
 __all__ = ["declared_local_bytes"]
 
 _TIMEOUT_S = 20.0
+_MOST_BYTES = 64 << 20
+_ASSEMBLY = "program.s"
 _LOCAL = re.compile(r"\b(?:__)?local\b")
 _VARIABLE = re.compile(r"^\s*\.local\s+(\S+)\s+\.comm\s+\1,(\d+)", re.MULTILINE)
 _FUNCTION = re.compile(r"^(\w+):(.*?)^\.Lfunc_end\d+:", re.MULTILINE | re.DOTALL)
 _SYMBOL = re.compile(r"[A-Za-z_][\w.$]*")
-_WORDS = ["-x", "cl", "-O0", "-w", "--target=x86_64-unknown-linux-gnu", "-S", "-o", "-", "program.cl"]
+_WORDS = ["-x", "cl", "-O0", "-w", "--target=x86_64-unknown-linux-gnu", "-S", "-o", _ASSEMBLY, "program.cl"]
 
 
 def declared_local_bytes(program: Program, clang: str | None) -> int | None:
@@ -61,14 +63,13 @@ def _assembly(clang: str, source: str, headers: list[tuple[str, str]], options: 
             path.write_text(text, encoding="utf-8")
         Path(scratch, "program.cl").write_text(source, encoding="utf-8")
         try:
-            done = subprocess.run(
-                [clang, *_WORDS, "-I", scratch, *kept],
-                cwd=scratch,
-                capture_output=True,
-                timeout=_TIMEOUT_S,
-                check=False,
-                env={"LC_ALL": "C", "TMPDIR": scratch},
+            ended = run_compiler(
+                [clang, *_WORDS, "-I", scratch, *kept], scratch, timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES
             )
-        except (OSError, subprocess.TimeoutExpired):
+        except OSError:
             return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+        return (
+            Path(scratch, _ASSEMBLY).read_text(encoding="utf-8", errors="replace")
+            if ended.status == 0
+            else None
+        )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,12 +21,15 @@ from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.opencl.flags import VALUE_CHANGING
 from tuner.evaluators.opencl.headers import included
 from tuner.evaluators.opencl.module import SPIRV, SUFFIX, entry_point, module_bytes
+from tuner.evaluators.sandbox.compiling import run_compiler
 
 __all__ = ["Program", "canonical_text"]
 
 _FORMAT = 1
 _FOR_THE_FRONT_END = ("-D", "-I", "-cl-std=", "-cl-single-precision-constant", "-w", "-Werror")
 _CLANG_S = 20.0
+_MOST_BYTES = 64 << 20
+_EXPANDED = "expanded.i"
 _HEADERS = (".h", ".hpp", ".clh", ".hcl", "")
 _LITERAL = re.compile(r"(?<![\w.])((?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)[fF]\b")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b(.*)$", re.MULTILINE)
@@ -205,29 +207,21 @@ def canonical_text(program: Program, clang: str | None) -> str:
             Path(scratch, name).write_text(text, encoding="utf-8")
         Path(scratch, "program.cl").write_text(job["source"], encoding="utf-8")
         definitions = [o for o in job["options"] if o not in rest]
-        command = [
-            clang,
-            "-E",
-            "-P",
-            "-w",
-            "-x",
-            "cl",
-            "-nostdinc",
-            "-cl-no-stdinc",
-            "-I",
-            scratch,
-            *definitions,
-        ]
+        words = ["-E", "-P", "-w", "-x", "cl", "-nostdinc", "-cl-no-stdinc", "-I", scratch, *definitions]
         try:
-            done = subprocess.run(
-                [*command, "program.cl"], cwd=scratch, capture_output=True, timeout=_CLANG_S, check=False
+            ended = run_compiler(
+                [clang, *words, "program.cl", "-o", _EXPANDED],
+                scratch,
+                timeout_s=_CLANG_S,
+                most_bytes=_MOST_BYTES,
             )
-        except (OSError, subprocess.TimeoutExpired):
+        except OSError:
             return plain
-    if done.returncode != 0:
-        return plain
+        if ended.status != 0:
+            return plain
+        expanded = Path(scratch, _EXPANDED).read_text(encoding="utf-8", errors="replace")
     # Words, not lines: where a macro's value stands does not matter.
-    text = " ".join(done.stdout.decode("utf-8", "replace").split())
+    text = " ".join(expanded.split())
     return canonical_json({"text": text, "options": rest})
 
 
