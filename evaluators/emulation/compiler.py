@@ -38,6 +38,8 @@ from tuner.evaluators.sandbox.compiling import run_compiler
 __all__ = ["Emulated", "EmulationCompiler"]
 
 _HERE = Path(__file__).parent
+_READ = (str(_HERE), str(_HERE.parent / "cuda" / "include"))
+"""The project's own headers, some of which are those of the CUDA backend, too."""
 _RUNTIME = ("schedule.cc", "detector.cc", "halves.cc")
 _TRIPLE = "x86_64-unknown-linux-gnu"
 _TIMEOUT_S = 60.0
@@ -240,7 +242,7 @@ def _compiler_headers(clang: str) -> str:
 def _run(clang: str, words: Sequence[str], folder: str, read: Sequence[str] = ()) -> None:
     command = [clang, "-cc1", "-triple", _TRIPLE, "-fno-caret-diagnostics", *words]
     try:
-        ended = run_compiler(command, folder, timeout_s=_TIMEOUT_S, read=[str(_HERE), *read])
+        ended = run_compiler(command, folder, timeout_s=_TIMEOUT_S, read=[*_READ, *read])
     except OSError as error:
         raise MachineError(
             f"clang does not start, or cannot be confined: {error.strerror}", "tuner doctor says more"
