@@ -118,6 +118,9 @@ class OpenClEvaluation:
         if report.status is Status.TIMED_OUT and blind:
             cure = "does every work-item of a group come to its barriers? pip install 'remix-tuner[oclgrind]' tells"
             return replace(report, message=f"{report.message}; {cure}")
+        if report.status is Status.TIMED_OUT and self._simulation.too_large:
+            cure = f"Oclgrind did not look at its barriers: {self._simulation.too_large}"
+            return replace(report, message=f"{report.message}; {cure}")
         return report
 
     def remarks(self, build: Build, resolved: Resolved, variant: Variant | None = None) -> Mapping[str, str]:

@@ -25,7 +25,17 @@ from tuner.evaluators.opencl.program import Program
 from tuner.evaluators.opencl.runner import Load, OpenClRunner
 from tuner.spaces.launch import Geometry
 
-__all__ = ["LOG", "MOST_ITEMS", "Report", "Simulator", "first_finding", "is_divergence", "oclgrind_version"]
+__all__ = [
+    "LOG",
+    "MOST_ITEMS",
+    "Report",
+    "Simulator",
+    "first_finding",
+    "is_divergence",
+    "items_of",
+    "oclgrind_version",
+    "too_many",
+]
 
 LOG = "oclgrind.log"
 """Name of the file, in a worker's own folder, that Oclgrind writes to."""
@@ -62,6 +72,19 @@ class Report:
     ran: bool = True
     note: str = ""
     seconds: float = 0.0
+
+
+def items_of(shape: Geometry) -> int:
+    """Work-items of a launch."""
+    return shape.threads * shape.grid[0] * shape.grid[1] * shape.grid[2]
+
+
+def too_many(items: float) -> str:
+    """That a launch is too large to be simulated, and what would be right."""
+    return (
+        f"the smallest size has {items:,} work-items, and {MOST_ITEMS:,} at most are simulated; "
+        "give a smaller one in verify.problems"
+    )
 
 
 def oclgrind_version() -> str | None:
@@ -144,9 +167,8 @@ class Simulator:
         begin = time.monotonic()
         try:
             shape = geometry(bundle.sizes[0])
-            items = shape.threads * shape.grid[0] * shape.grid[1] * shape.grid[2]
-            if items > MOST_ITEMS:
-                return Report(ran=False, note=f"{items:,} work-items are too many; name a small size")
+            if items_of(shape) > MOST_ITEMS:
+                return Report(ran=False, note=too_many(items_of(shape)))
             (compiled,) = self._compiler.compile([program])
             if compiled.status is not Status.OK:
                 return Report(ran=False, note=compiled.message)

@@ -6,13 +6,14 @@ makes of a barrier in divergent code may hang, or write anywhere: that is looked
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError
-from tuner.core.types import Build, Resolved, Task
+from tuner.core.types import Build, Problem, Resolved, Task
 from tuner.evaluators.host.bundles import Bundle, make_bundle
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.supply import runtime_of
@@ -24,7 +25,9 @@ from tuner.evaluators.opencl.oclgrind import (
     Report,
     Simulator,
     is_divergence,
+    items_of,
     oclgrind_version,
+    too_many,
 )
 from tuner.evaluators.opencl.program import Program
 from tuner.evaluators.workloads import Workload, check_problem, make_planned, plan_workloads
@@ -67,11 +70,13 @@ class Simulation:
         self._small: Bundle | None = None
         self._findings: dict[str, str] = {}
         self._judged: frozenset[str] = frozenset()
+        self.too_large = ""
+        """Why a baseline's barriers were not looked at before the device ran it; empty where they were."""
 
     def examine_baseline(
         self, build: Build, resolved: Resolved, workloads: Sequence[Workload]
     ) -> tuple[Sequence[str], Mapping[str, Any]]:
-        """Runs the baseline on the smallest workload, and decides when candidates are looked at.
+        """Runs the baseline on the smallest workload that can be simulated, and decides when candidates are looked at.
 
         Those that are confirmed are, where the baseline could be and is clean; all are where it is cheap.
 
@@ -83,7 +88,13 @@ class Simulation:
             return (), {"oclgrind": "not installed"}
         if self._task.kernel.language == SPIRV:
             return (), {"oclgrind": "not simulated: it takes source only"}
-        smallest = min(workloads, key=lambda w: sum(a.nbytes for a in w.arrays.values()))
+        smallest = min(
+            workloads,
+            key=lambda w: (
+                self._items(resolved, w.problem) > MOST_ITEMS,
+                sum(a.nbytes for a in w.arrays.values()),
+            ),
+        )
         report = self._look(smallest, build, resolved)
         if report.finding:
             return [f"the kernel as given, under Oclgrind: {report.finding}"], {"oclgrind": report.finding}
@@ -100,17 +111,19 @@ class Simulation:
         Raises:
             SpecError: that workload cannot be made.
         """
+        self.too_large = ""
         if oclgrind_version() is None or self._device.simulated or not has_barrier(self._program(build)):
             return ""
         runtime = runtime_of(self._task, resolved)
         plans = [p for p in plan_workloads(self._task, runtime, purpose="search", number=0) if p.as_specified]
-        plan = min(plans, key=lambda p: check_problem(self._task, p.problem, runtime))
-        try:
-            shape = failing(launches_of(self._task, resolved))(plan.problem.sizes)
-        except CandidateFailed:
-            return ""
+        items = {p.name: self._items(resolved, p.problem) for p in plans}
+        plan = min(
+            plans,
+            key=lambda p: (items[p.name] > MOST_ITEMS, check_problem(self._task, p.problem, runtime)),
+        )
         # Before the inputs are made, which of a large problem takes time.
-        if shape.threads * shape.grid[0] * shape.grid[1] * shape.grid[2] > MOST_ITEMS:
+        if items[plan.name] > MOST_ITEMS:
+            self.too_large = too_many(items[plan.name]) if math.isfinite(items[plan.name]) else ""
             return ""
         report = self._look(make_planned(self._task, plan, runtime), build, resolved)
         return f"{report.finding} in {plan.name}" if is_divergence(report.finding) else ""
@@ -142,6 +155,14 @@ class Simulation:
         if self._small is not None:
             self._small.close()
             self._small = None
+
+    def _items(self, resolved: Resolved, problem: Problem) -> float:
+        """Work-items of a launch; infinite where there is none."""
+        try:
+            shape = failing(launches_of(self._task, resolved))(problem.sizes)
+        except CandidateFailed:
+            return math.inf
+        return items_of(shape)
 
     def _look(self, workload: Workload, build: Build, resolved: Resolved) -> Report:
         """Runs the baseline on a workload, which becomes the one that candidates are run on."""

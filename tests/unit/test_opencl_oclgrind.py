@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,8 +26,10 @@ from tuner.core.types import (
     Verdict,
     VerifyPolicy,
 )
+from tuner.driver.check import check_spec
 from tuner.evaluators.opencl.backend import OpenClBackend, OpenClEvaluation
 from tuner.evaluators.opencl.oclgrind import first_finding, oclgrind_version
+from tuner.spec.load import load_spec
 
 SHIFT = """
 __kernel void shift(__global const float *restrict x, __global float *restrict y, int n)
@@ -57,8 +60,10 @@ def request(text: str) -> BuildRequest:
     )
 
 
-def prepared(text: str, *, limit_s: float = 120.0) -> OpenClEvaluation:
-    """An evaluation of the kernel as given."""
+def prepared(
+    text: str, *, limit_s: float = 120.0, sizes: tuple[int, ...] = (1 << 16,), small: tuple[int, ...] = (200,)
+) -> OpenClEvaluation:
+    """An evaluation of the kernel as given, to be tuned for some sizes and verified on others."""
     backend = OpenClBackend()
     try:
         backend.device("pocl")
@@ -79,8 +84,8 @@ def prepared(text: str, *, limit_s: float = 120.0) -> OpenClEvaluation:
                 Argument(name="y", dtype="float32", shape=n, role=ArgumentRole.OUTPUT),
                 Argument(name="n", dtype="int32", value=parse("n")),
             ),
-            problems=(Problem(sizes={"n": 1 << 16}),),
-            verify=VerifyPolicy(problems=(Problem(sizes={"n": 200}),)),
+            problems=tuple(Problem(sizes={"n": n}) for n in sizes),
+            verify=VerifyPolicy(problems=tuple(Problem(sizes={"n": n}) for n in small)),
             measure=MeasurePolicy(limit_s=limit_s),
             launch=Launch(grid=(parse("ceil(n / 64)"),), block=(parse("64"),)),
             seed=3,
@@ -199,6 +204,75 @@ def test_without_oclgrind_a_baseline_that_hangs_says_what_would_tell(monkeypatch
         evaluation.close()
     assert found.status is Status.TIMED_OUT
     assert "remix-tuner[oclgrind]" in found.message
+
+
+def test_sizes_that_are_all_too_large_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is looked at then, which must not look like a clean kernel."""
+    evaluation = prepared(RACE, sizes=(1 << 17,), small=())
+    try:
+        found = report(evaluation, RACE)
+    finally:
+        evaluation.close()
+    assert found.status is Status.OK
+    assert found.notes["oclgrind"] == (
+        "not simulated: the smallest size has 131,072 work-items, and 65,536 at most are simulated; "
+        "give a smaller one in verify.problems"
+    )
+    spinning = SHIFT.replace(
+        "    barrier", "    while (((volatile __global float *)y)[0] != 2.0f) ;\n    barrier"
+    )
+    evaluation = prepared(spinning, limit_s=1.0, sizes=(1 << 17,), small=())
+    monkeypatch.setattr("tuner.evaluators.opencl.runner._FIRST_LAUNCH_S", 1.0)
+    try:
+        hung = report(evaluation, spinning)
+    finally:
+        evaluation.close()
+    assert hung.status is Status.TIMED_OUT
+    assert "Oclgrind did not look at its barriers: the smallest size has 131,072 work-items" in hung.message
+
+
+def test_one_of_several_sizes_that_can_be_simulated_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counts is work-items, whatever the buffers take."""
+    from tuner.evaluators.opencl import simulation
+
+    # Of two sizes the one with fewer bytes has more work-items: as where a size is of a block's work.
+    real = simulation.items_of
+    monkeypatch.setattr(simulation, "items_of", lambda shape: (1 << 20) // real(shape))
+    evaluation = prepared(RACE, sizes=(1 << 12,), small=(64,))
+    # Those of 64 elements count as 16,384 then, those of 4,096 as 256.
+    monkeypatch.setattr(simulation, "MOST_ITEMS", 1 << 10)
+    try:
+        found = report(evaluation, RACE)
+    finally:
+        evaluation.close()
+    assert "data race in local memory" in found.notes["oclgrind"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "says"), [("{n: 64}", "clean"), ("{n: 131072}", "not simulated: the smallest")]
+)
+def test_a_check_says_what_came_of_it(sizes: str, says: str, tmp_path: Path) -> None:
+    prepared(SHIFT).close()
+    (tmp_path / "shift.cl").write_text(SHIFT)
+    spec = tmp_path / "shift.yaml"
+    spec.write_text(SPEC.replace("SIZES", sizes))
+    (loaded,) = load_spec(spec)
+    lines = [text for name, text in check_spec(loaded, faults=False).lines if name == "oclgrind"]
+    assert len(lines) == 2
+    assert lines[1].startswith(f"the kernel as given: {says}")
+
+
+SPEC = """\
+kernel: {source: shift.cl, entry: shift}
+target: pocl
+problem: SIZES
+arguments:
+  - {name: x, dtype: float32, shape: [n]}
+  - {name: y, dtype: float32, shape: [n], role: output}
+  - {name: n, dtype: int32, value: n}
+launch: {grid: ["ceil(n / 64)"], block: [64]}
+space: {parameters: {PAD: [0, 1]}}
+"""
 
 
 def test_the_lines_of_the_source_are_named() -> None:

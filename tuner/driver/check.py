@@ -29,6 +29,8 @@ __all__ = ["STAGES", "CheckReport", "check_spec"]
 STAGES = ("build", "baseline", "time", "faults")
 TIMED_CALLS = 5
 MISSED_SHOWN = 5
+_NOT_INSTALLED = "not installed"
+"""What the OpenCL backend notes of Oclgrind, and has said before."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -238,6 +240,9 @@ def _describe_baseline(report: CheckReport, baseline: BaselineReport) -> None:
         report.lines.append(("emulated", "; ".join(sizes)))
         left_out = {_size_of(name): reason for name, reason in notes["dropped"].items()}
         report.lines += [("left out", f"{size}: {reason}") for size, reason in left_out.items()]
+    simulated = str(notes.get("oclgrind", _NOT_INSTALLED))
+    if simulated != _NOT_INSTALLED and not any(simulated in warning for warning in report.warnings):
+        report.lines.append(("oclgrind", f"the kernel as given: {simulated}"))
     for name in notes.get("partly_written", []):
         report.lines.append(("unwritten", f"the kernel leaves elements of {name} alone; so must candidates"))
 
