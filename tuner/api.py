@@ -17,7 +17,7 @@ from tuner.driver import ensure as ensures
 from tuner.driver import together
 from tuner.driver.earlier import with_earlier
 from tuner.driver.imports import read_sources
-from tuner.driver.opening import open_state
+from tuner.driver.opening import state_of
 from tuner.driver.options import Options
 from tuner.driver.outcome import export as exports
 from tuner.driver.outcome import frames
@@ -284,7 +284,7 @@ def load(run: str | Path) -> Result:
     """
     path = Path(run)
     with RunRecord.read(path) as record:
-        state, _, _ = open_state(record)
+        state = state_of(record)
     with holding_together(str(path)):
         return Result(outcome(path, state))
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from commands import run_tuner
 
 import tuner
+from tuner.cli import text
 from tuner.core.errors import UsageError
 from tuner.core.types import Source
 from tuner.spaces.mutations import faults_of
@@ -55,6 +57,30 @@ def test_list_goes_on_past_a_damaged_record(scale_spec: SpecWriter, tmp_path: Pa
     assert done.returncode == 0
     assert [r["run"] for r in json.loads(done.stdout)["runs"]] == [str(result.path)]
     assert "empty.run is left out" in done.stderr
+
+
+def test_list_is_in_the_order_of_numbers_and_does_not_wait_for_the_last(
+    scale_spec: SpecWriter,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A folder with thousands of runs shows the first ones at once; no spec is read for it."""
+    result = tuner.tune(scale_spec(few=True), evaluations=2, out=tmp_path)
+    for number in (2, 10):
+        shutil.copy(result.path, result.path.with_name(f"scale-{number}.run"))
+    monkeypatch.setattr("tuner.driver.opening.spec_of", lambda *_: pytest.fail("a spec is read"))
+    shown = []
+
+    def loaded() -> Iterator[tuner.Result]:
+        for number in (1, 2, 10):
+            yield tuner.load(tmp_path / f"scale-{number}.run")
+            shown.append(capsys.readouterr().out)
+
+    text.print_list(loaded(), tmp_path)
+    assert [line.split()[0] for line in shown] == [str(tmp_path / f"scale-{n}.run") for n in (1, 2, 10)]
+    listed = run_tuner("list", "--out", tmp_path)
+    assert listed.stdout == "".join(shown)
 
 
 SEVERAL = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -182,6 +183,22 @@ def test_optuna_reads_the_journal(recorded: tuner.Result, tmp_path: Path) -> Non
             assert trial.value == pytest.approx(math.exp(-row["score"]))
     best = max(-(r["score"] or 0.0) for r in recorded.rows if r["status"] == "ok" and not r["raced"])
     assert study.best_value == pytest.approx(math.exp(best))
+
+
+def test_a_journal_goes_to_the_disk_once(
+    recorded: tuner.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written through for every trial, one of 100,000 trials took ten minutes."""
+    real, count = os.fsync, 0
+
+    def counted(descriptor: int) -> None:
+        nonlocal count
+        count += 1
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", counted)
+    assert write_journal(recorded.path, tmp_path / "journal.log", name="synthetic") > 20
+    assert 0 < count < 10
 
 
 def test_variants_with_tunables_of_their_own_are_one_study(evolved: Path, tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +15,9 @@ from tuner.cli import building, looking, recording
 from tuner.cli.as_json import Json, baseline_told, print_json
 from tuner.cli.process import EXIT_INTERRUPTED, run_and_exit, stop_cleanly
 from tuner.core.errors import TunerError, UsageError
+
+if TYPE_CHECKING:
+    from tuner.api import Result
 
 __all__ = ["main", "main_tune"]
 
@@ -307,16 +311,24 @@ def list_runs(out: Out = RUNS, as_json: Json = False) -> None:
 
     if not out.is_dir() and out != RUNS:
         raise UsageError(f"there is no folder {out}", "name the folder of the run records with --out")
-    results = []
-    for path in sorted(out.glob("*.run")):
-        try:
-            results.append(load(path))
-        except TunerError as error:
-            print(f"note: {path} is left out: {error}", file=sys.stderr)
+
+    def loaded() -> Iterator[Result]:
+        for path in sorted(out.glob("*.run"), key=_by_number):
+            try:
+                yield load(path)
+            except TunerError as error:
+                print(f"note: {path} is left out: {error}", file=sys.stderr)
+
     if as_json:
-        print_json({"runs": [r.to_json() for r in results]})
+        print_json({"runs": [r.to_json() for r in loaded()]})
     else:
-        text.print_list(results, out)
+        # Line by line: of a folder with thousands of runs the first ones are seen at once.
+        text.print_list(loaded(), out)
+
+
+def _by_number(path: Path) -> list[int | str]:
+    """Run 10 after run 2: texts and numbers of the name by turns."""
+    return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d+)", path.name))]
 
 
 @app.command()

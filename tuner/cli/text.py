@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -217,15 +217,16 @@ def _time(values: tuple[float, float, float], unit: str, scale: float) -> str:
     return f"{value:.4g} {unit} [{low:.4g}, {high:.4g}]"
 
 
-def print_list(results: Sequence[Result], folder: Path) -> None:
-    """One line for each run."""
-    if not results:
-        print(f"no runs in {folder}")
+def print_list(results: Iterable[Result], folder: Path) -> None:
+    """One line for each run, as soon as it is there."""
+    none = True
     for result in results:
-        outcome = result.outcome
+        none, outcome = False, result.outcome
         state = "interrupted" if outcome.interrupted else outcome.summary.claim
         trials = f"{outcome.summary.trials['total']} trials"
         print(f"{outcome.path}  {outcome.kernel}  {result.speedup:.3f}x  {state}  {trials}")
+    if none:
+        print(f"no runs in {folder}")
 
 
 def print_audit(report: AuditReport) -> None:

@@ -18,11 +18,24 @@ from tuner.search import registry as searchers
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec, load_recorded
 
-__all__ = ["catalogue_of", "fetch_text", "make_lineup", "open_lineup", "open_state", "spec_of"]
+__all__ = ["catalogue_of", "fetch_text", "make_lineup", "open_lineup", "open_state", "spec_of", "state_of"]
 
 
 def open_state(record: RunRecord) -> tuple[RunState, LoadedSpec, Space]:
     """State, spec and space of a record, with nothing from outside the record.
+
+    Raises:
+        RecordError: the record holds no run, or nothing that holds together.
+    """
+    state = state_of(record)
+    assert state.start is not None
+    with holding_together():
+        spec = spec_of(record, state.start)
+        return state, spec, spec.space(catalogue_of(record, state.start))
+
+
+def state_of(record: RunRecord) -> RunState:
+    """The state alone, for what a run came to: a spec takes longer to read than a short run.
 
     Raises:
         RecordError: the record holds no run, or nothing that holds together.
@@ -35,9 +48,7 @@ def open_state(record: RunRecord) -> tuple[RunState, LoadedSpec, Space]:
         raise RecordError(
             "the record holds no run", "it was killed before it began: delete it and start anew"
         )
-    with holding_together():
-        spec = spec_of(record, state.start)
-        return state, spec, spec.space(catalogue_of(record, state.start))
+    return state
 
 
 def make_lineup(

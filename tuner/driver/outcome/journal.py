@@ -60,16 +60,35 @@ def write_journal(run: Path, output: Path, *, name: str) -> int:
     try:
         with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as folder:
             draft = Path(folder) / "journal.log"
-            storage = JournalStorage(JournalFileBackend(str(draft)))
+            lines = _kept_lines()
+            storage = JournalStorage(lines)
             study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
             study.set_user_attr("run", run.name)
             study.add_trials([_trial(row, distributions, began) for row in rows])
+            JournalFileBackend(str(draft)).append_logs(lines.read_logs(0))
             settle(draft, output)
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}", "name another file") from error
     finally:
         optuna.logging.set_verbosity(verbosity)
     return len(rows)
+
+
+def _kept_lines() -> Any:
+    """A journal in memory: a file would be locked, written through to the disk and read again for each trial."""
+    from optuna.storages.journal import BaseJournalBackend
+
+    class Lines(BaseJournalBackend):
+        def __init__(self) -> None:
+            self._lines: list[dict[str, Any]] = []
+
+        def read_logs(self, log_number_from: int) -> list[dict[str, Any]]:
+            return self._lines[log_number_from:]
+
+        def append_logs(self, logs: list[dict[str, Any]]) -> None:
+            self._lines += logs
+
+    return Lines()
 
 
 def _trial(
