@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from tuner.core.protocols import Observation, Searcher, configuration_key
-from tuner.core.types import Configuration, Proposal, Status
+from tuner.core.types import Configuration, Proposal, Status, Value
 from tuner.search.domain import Domain
 from tuner.spaces.space import PASSES, Space
 
@@ -145,7 +145,7 @@ class InheritingSearcher:
         return {**self._seed, PASSES: base}
 
 
-def inherited(space: Space, parents: Sequence[Configuration]) -> dict[str, object]:
+def inherited(space: Space, parents: Sequence[Configuration]) -> dict[str, Value]:
     """The parents' values as far as a space has them, the first parent's first, else the defaults; valid.
 
     Args:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Configuration, Task, Value, Variant
+from tuner.cost_models.code_worth import Coded, code_worths
 from tuner.cost_models.library import Entry, distance
 from tuner.cost_models.promise import Tried, chosen, of_moves, promises, worth
 from tuner.driver.state.advice import Advice
@@ -45,6 +48,15 @@ _VARIANTS = 48
 """Variants of a run that are kept, the best."""
 
 _DIGITS = 4
+_CODE_DIGITS = 2
+
+Features = Mapping[str, float]
+
+Examine = Callable[[Sequence[tuple[Applied, Configuration]]], Sequence[Features | None]]
+"""Static features of what variants build to with the configurations that they begin with.
+
+``None`` for one that does not build or builds to known code; of equal codes the first has the features.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +95,26 @@ def kept_edits(state: RunState, task: Task) -> dict[str, Any]:
         "moves": tuple(_moves(state, variant)),
         "variants": tuple((_shape_of(task, v.variant), worth(v.score, best)) for v in tried[:_VARIANTS]),
         "paid": _paid(tried, best),
+        **_codes(state, best),
+    }
+
+
+def _codes(state: RunState, best: float) -> dict[str, Any]:
+    """What variants were built to at their first trials, what was taken from winners for a look among them."""
+    found: list[tuple[Features, float]] = []
+    for variant in state.variants.values():
+        trial = state.trials[variant.trials[0]] if variant.trials else None
+        if trial is None or trial.score is None or not trial.build or not trial.build.get("features"):
+            continue
+        found.append((trial.build["features"], worth(trial.score, best)))
+    found = sorted(found, key=lambda one: -one[1])[:_VARIANTS]
+    columns = sorted({name for features, _ in found for name in features})
+    return {
+        "columns": tuple(columns),
+        "codes": tuple(
+            (tuple(round(features.get(n, 0.0), _CODE_DIGITS) for n in columns), round(value, _DIGITS))
+            for features, value in found
+        ),
     }
 
 
@@ -110,11 +142,14 @@ def _moves(state: RunState, variant: VariantState) -> Iterator[str]:
         yield variant.origin
 
 
-def advise(task: Task, space: Space, like: Entry, entries: Sequence[Entry], seed: int) -> list[Advised]:
+def advise(
+    task: Task, space: Space, like: Entry, entries: Sequence[Entry], seed: int, examine: Examine
+) -> list[Advised]:
     """Variants by what earlier runs found, the most promising first, :data:`MOST` at most.
 
     A run of the same source gives its winner as it was. For the rest many variants are made
-    (:mod:`tuner.search.offers`) and ordered by what variants like them were worth.
+    (:mod:`tuner.search.offers`), built and ordered by what code like theirs was worth; where code says nothing, by what
+    variants were worth whose edits moved their sources alike.
 
     Args:
         task: of this run.
@@ -122,6 +157,7 @@ def advise(task: Task, space: Space, like: Entry, entries: Sequence[Entry], seed
         like: what an entry would say of this run so far.
         entries: of the library.
         seed: of the run.
+        examine: builds variants.
     """
     program = read_program(task.kernel, launch=task.launch)
     numerics = task.verify.numerics
@@ -134,14 +170,35 @@ def advise(task: Task, space: Space, like: Entry, entries: Sequence[Entry], seed
     known = [Tried(shape=e.shape, apart=apart, variants=e.variants) for apart, e in near]
     shapes = [_shape_of(task, made.variant) for made in pool]
     values, sources = promises(like.shape, shapes, known)
-    best = chosen(like.shape, shapes, values.tolist(), MOST)
     configuration = _agreed(space, [entry.chosen for _, entry in near[:_LOOKED]])
+    best = _by_code(like, near, [(made, configuration) for made in pool], examine)
+    if best is None:
+        best = chosen(like.shape, shapes, values.tolist(), MOST)
     found += [
         Advised(made=pool[at], configuration=configuration, entry=entry, distance=apart)
         for at in best
         for apart, entry in [near[sources[at]]]
     ]
     return found[:MOST]
+
+
+def _by_code(
+    like: Entry,
+    near: Sequence[tuple[float, Entry]],
+    pool: Sequence[tuple[Applied, Configuration]],
+    examine: Examine,
+) -> list[int] | None:
+    """The variants of the most promising codes, best first; ``None`` where nothing can be said by code."""
+    known = [Coded(baseline=e.features, columns=e.columns, codes=e.codes) for _, e in near if e.codes]
+    if not known or not like.features:
+        return None
+    features = dict(enumerate(examine(pool)))
+    able = [(at, found) for at, found in features.items() if found]
+    values = code_worths(like.features, [found for _, found in able], known)
+    if values is None:
+        return None
+    order = np.argsort(-values, kind="stable")[:MOST]
+    return [able[n][0] for n in order if values[n] > 0.0]
 
 
 def expected(like: Entry, entries: Sequence[Entry]) -> dict[str, float]:

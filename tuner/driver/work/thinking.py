@@ -1,10 +1,14 @@
-"""What the search has to say, as events: proposals, variants, advice, judgements. May not build or time anything."""
+"""What the search has to say, as events: proposals, variants, advice, judgements.
+
+May not time anything; what earlier runs advise is built to be looked at, by whoever builds for the run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from tuner.core.canonical import digest
+from tuner.core.types import BASELINE, Build, Configuration, Resolved, Status, Variant
 from tuner.driver.plan.actions import Ask, Judge, Propose, Recall, Receive, Reduce, Simplify
 from tuner.driver.state.observations import untold
 from tuner.driver.state.run import RunState
@@ -12,6 +16,7 @@ from tuner.driver.state.trials import proposal_to_json
 from tuner.driver.work.lineup import Lineup
 from tuner.driver.work.remembering import Memory, Recalled
 from tuner.recorders.record import Event
+from tuner.spaces.source.edits import Applied
 
 __all__ = ["Thinking"]
 
@@ -23,6 +28,7 @@ class Thinking:
         state: follows the record.
         lineup: searchers, proposers and the cost model as the events have left them.
         memory: the library, where one is learnt from.
+        build: compiles what is no trial.
         clock: seconds, monotonic.
         now_s: active seconds of the run.
     """
@@ -33,11 +39,12 @@ class Thinking:
         lineup: Lineup,
         memory: Memory | None,
         *,
+        build: Callable[[Sequence[tuple[Variant, Resolved]]], Sequence[Build]],
         clock: Callable[[], float],
         now_s: Callable[[], float],
     ) -> None:
         self._state, self._lineup, self._memory = state, lineup, memory
-        self._clock, self._now_s = clock, now_s
+        self._build, self._clock, self._now_s = build, clock, now_s
 
     def ask(self, action: Ask) -> tuple[list[Event], dict[str, bytes]]:
         """What a searcher proposes."""
@@ -71,7 +78,7 @@ class Thinking:
 
     def recall(self, action: Recall) -> tuple[list[Event], dict[str, bytes]]:
         """What earlier runs of similar kernels say."""
-        recalled = Recalled() if self._memory is None else self._memory.recall(self._state)
+        recalled = Recalled() if self._memory is None else self._memory.recall(self._state, self._examine)
         blobs: dict[str, bytes] = {}
         body = {
             "first": action.first,
@@ -83,6 +90,19 @@ class Thinking:
             "clock_s": self._now_s(),
         }
         return [Event(kind="recall", body=body)], blobs
+
+    def _examine(self, offered: Sequence[tuple[Applied, Configuration]]) -> list[Mapping[str, float] | None]:
+        """Static features of variants as they would begin; ``None`` for what does not build or is known code."""
+        begun = [self._lineup.begun(made, configuration) for made, configuration in offered]
+        builds = iter(self._build([one for one in begun if one is not None]))
+        known = {(self._state.trials[BASELINE].build or {}).get("key")}
+        found: list[Mapping[str, float] | None] = []
+        for one in begun:
+            build = None if one is None else next(builds)
+            fresh = build is not None and build.status is Status.OK and build.key not in known
+            found.append(build.features if build is not None and fresh else None)
+            known |= {build.key} if build is not None else set()
+        return found
 
     def simplify(self, action: Simplify) -> tuple[list[Event], dict[str, bytes]]:
         """The best with less changed."""
