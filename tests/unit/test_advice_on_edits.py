@@ -526,7 +526,18 @@ def test_entries_of_earlier_versions_advise_nothing(tmp_path: Path) -> None:
         speedup=2.0,
     )
     plain = entry.to_json()
-    for name in ("machine", "chosen", "steps", "moves", "structure", "shape", "variants", "paid", "columns", "codes"):
+    for name in (
+        "machine",
+        "chosen",
+        "steps",
+        "moves",
+        "structure",
+        "shape",
+        "variants",
+        "paid",
+        "columns",
+        "codes",
+    ):
         del plain[name]
     assert Entry.from_json(plain) == entry
     Library(tmp_path / "library").add(Entry.from_json(plain))

@@ -16,7 +16,8 @@ from tuner.driver.state.advice import Advice
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import LIBRARY
-from tuner.driver.work.advising import Advised, Examine, advise, expected, kept_edits
+from tuner.driver.work.advising import Advised, Examine, advise, expected
+from tuner.driver.work.keeping import kept_edits
 from tuner.search.recalling import ORIGIN, SOURCE
 from tuner.spaces.space import Space
 
