@@ -32,6 +32,7 @@ _DRAWN = 4
 _MOVED = 3.0
 """Axes that a step from a good point moves in the mean."""
 _WIDE = 12
+"""Axes above which a space is one of many. With fewer, steps soon lead no further, and even points do."""
 _EVENLY = 32
 _TRIES = 8
 
@@ -58,8 +59,8 @@ class ParameterArm:
         pool: of the same searcher; read only.
 
     Attributes:
-        settled: whether the search began at a good point. In many axes nearly all that is drawn evenly is worse than
-            it; then first points are steps from the best, and so are most candidates in a wide space.
+        settled: whether the search began at a good point. In a space of many axes nearly all that is drawn evenly is
+            worse than it; then first points, and most candidates, are steps from the best.
     """
 
     def __init__(self, domain: Domain, history: History, pool: Pool) -> None:
@@ -177,11 +178,10 @@ class ParameterArm:
         left = self._pool.left(pipeline)
         if left is not None and left <= len(found):
             return list(found)
-        if self._domain.axes and len(self._domain.axes) > _WIDE:
+        near = self._steps(rng, _CANDIDATES, pipeline, without, best=8)
+        if near:
             # Far from all that is known the model knows little but its doubt, and in many axes nearly all is far.
-            near = self._steps(rng, _CANDIDATES, pipeline, without, best=8)
-            if near:
-                found = dict.fromkeys([*list(found)[: max(_EVENLY, 2 * count)], *near])
+            found = dict.fromkeys([*list(found)[: max(_EVENLY, 2 * count)], *near])
         elite = self._history.elite(8)
         for point in elite[:2]:
             found.update(dict.fromkeys(p for p in self._pool.neighbours(point, pipeline=pipeline)[:48]))
@@ -195,8 +195,8 @@ class ParameterArm:
     def _steps(
         self, rng: np.random.Generator, count: int, pipeline: str | None, without: frozenset[Point], *, best: int
     ) -> list[Point]:
-        """Untried points that differ from good ones in a few axes, once settled; few axes are drawn evenly."""
-        if not self.settled or len(self._domain.axes) <= _MOVED:
+        """Untried points that differ from good ones in a few of many axes; none before the search is settled."""
+        if not self.settled or len(self._domain.axes) <= _WIDE:
             return []
         elite = [p for p in self._history.elite(best) if self._domain.valid(p)]
         found: dict[Point, None] = {}
