@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -459,10 +460,17 @@ def only_swaps_build(variant: Variant, resolved: Resolved) -> float | Status:
     return swaps_help(variant, resolved) if "tile" not in ops else Status.BUILD_ERROR
 
 
-def with_code(folder: Path, library: Path, name: str = "a", evaluations: int = 8, **more: Any) -> Outcome:
+def with_code(
+    folder: Path,
+    library: Path,
+    name: str = "a",
+    evaluations: int = 8,
+    minutes: float | None = None,
+    **more: Any,
+) -> Outcome:
     """A run whose builds have features."""
     text, entry, names = (OTHER, "other", "xyzm") if name == "other" else (KERNEL, "product", "abcn")
-    options = Options(seed=4, evaluations=evaluations, library=library)
+    options = Options(seed=4, evaluations=evaluations, minutes=minutes, library=library)
     quiet = backend(
         of_variant=only_swaps_build, process_noise=0.001, call_noise=0.001, features_of_source=code_of, **more
     )
@@ -512,6 +520,23 @@ def test_what_is_built_to_be_looked_at_is_no_trial(coded: Entry, tmp_path: Path,
     looked = seen.count("build") - sum(t.build is not None for t in state.trials.values())
     assert advised_ops(outcome)
     assert looked > len(advised_ops(outcome)) if telling else looked == 0
+
+
+def test_no_more_is_built_to_be_looked_at_than_there_is_time_for(coded: Entry, tmp_path: Path) -> None:
+    """Most of a short run is for trials: after the first builds the look is over."""
+    Library(tmp_path / "library").add(coded)
+
+    seen = list[str]()
+
+    def slow(what: str) -> None:
+        seen.append(what)
+        time.sleep(0.05 if what == "build" else 0.0)
+
+    outcome = with_code(tmp_path, tmp_path / "library", minutes=0.2, on_event=slow)
+    assert advised_ops(outcome)
+    with RunRecord.read(outcome.path) as record:
+        state, _, _ = open_state(record)
+    assert seen.count("build") - sum(t.build is not None for t in state.trials.values()) == 8
 
 
 def test_entries_of_earlier_versions_advise_nothing(tmp_path: Path) -> None:

@@ -132,8 +132,10 @@ class Pool:
         told = [e for _, e in self.near[:_TOLD] if e.codes]
         if not told or not self.like.features:
             return None
-        features = examine([(made, self.configuration) for made in self.made])
-        able = [(at, found) for at, found in enumerate(features) if found is not None]
+        # There may not be time for all.
+        likely = np.argsort(-self._promises[0], kind="stable").tolist()
+        features = examine([(self.made[at], self.configuration) for at in likely])
+        able = [(at, found) for at, found in zip(likely, features, strict=True) if found is not None]
         if not able:
             return []
         known = [Coded(baseline=e.features, columns=e.columns, codes=e.codes) for e in told]

@@ -20,6 +20,12 @@ from tuner.spaces.source.edits import Applied
 
 __all__ = ["Thinking"]
 
+_AT_ONCE = 8
+"""Variants that are built between two looks at the clock."""
+
+_SHARE = 0.02
+"""Part of a run's time that building what is advised may take, but for the last few builds."""
+
 
 class Thinking:
     """The part of a run that costs no device's time.
@@ -92,17 +98,24 @@ class Thinking:
         return [Event(kind="recall", body=body)], blobs
 
     def _examine(self, offered: Sequence[tuple[Applied, Configuration]]) -> list[Mapping[str, float] | None]:
-        """Static features of variants as they would begin; ``None`` for what does not build or is known code."""
-        begun = [self._lineup.begun(made, configuration) for made, configuration in offered]
-        builds = iter(self._build([one for one in begun if one is not None]))
+        """Static features of variants as they would begin, for as many as there is time for.
+
+        ``None`` for what does not build or is known code, and for all that is left when time is over.
+        """
         known = {(self._state.trials[BASELINE].build or {}).get("key")}
+        minutes, started = self._state.settings.minutes, self._clock()
         found: list[Mapping[str, float] | None] = []
-        for one in begun:
-            build = None if one is None else next(builds)
-            fresh = build is not None and build.status is Status.OK and build.key not in known
-            found.append(build.features if build is not None and fresh else None)
-            known |= {build.key} if build is not None else set()
-        return found
+        for first in range(0, len(offered), _AT_ONCE):
+            if minutes is not None and self._clock() - started > _SHARE * 60.0 * minutes:
+                break
+            begun = [self._lineup.begun(*one) for one in offered[first : first + _AT_ONCE]]
+            builds = iter(self._build([one for one in begun if one is not None]))
+            for one in begun:
+                build = None if one is None else next(builds)
+                fresh = build is not None and build.status is Status.OK and build.key not in known
+                found.append(build.features if build is not None and fresh else None)
+                known |= {build.key} if build is not None else set()
+        return found + [None] * (len(offered) - len(found))
 
     def simplify(self, action: Simplify) -> tuple[list[Event], dict[str, bytes]]:
         """The best with less changed."""
