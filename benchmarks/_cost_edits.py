@@ -98,6 +98,7 @@ def misleading(entries: Mapping[str, Entry]) -> dict[str, Entry]:
             entry,
             variants=tuple((shape, 1.0 - max(value, 0.0)) for shape, value in entry.variants),
             paid={move: 1.0 - max(value, 0.0) for move, value in entry.paid.items()},
+            codes=tuple((numbers, 1.0 - max(value, 0.0)) for numbers, value in entry.codes),
             steps=(),
             moves=(),
         )

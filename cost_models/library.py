@@ -17,6 +17,7 @@ from typing import Any
 from tuner.core.canonical import digest_json
 from tuner.core.files import write_atomically
 from tuner.core.types import Configuration, Value
+from tuner.cost_models.code_worth import Code
 from tuner.cost_models.machines import apart
 from tuner.cost_models.promise import Kept
 from tuner.spaces.space import PASSES, Space
@@ -57,6 +58,8 @@ class Entry:
         shape: numbers of what stands in what in the source as given (:mod:`tuner.spaces.source.embedding`).
         variants: what was tried of the source (:data:`tuner.cost_models.promise.Kept`).
         paid: by move, what the variants that it made were worth in the mean (:func:`tuner.cost_models.promise.worth`).
+        columns: names of the static features of ``codes``.
+        codes: what variants were built to at their first trials, and what that was worth.
     """
 
     kernel: str
@@ -76,6 +79,8 @@ class Entry:
     shape: tuple[float, ...] = ()
     variants: tuple[Kept, ...] = ()
     paid: Mapping[str, float] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    codes: tuple[Code, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -109,9 +114,19 @@ class Entry:
                 shape=tuple(map(float, value.get("shape", ()))),
                 variants=tuple((tuple(map(float, s)), float(w)) for s, w in value.get("variants", ())),
                 paid={str(k): float(v) for k, v in value.get("paid", {}).items()},
+                columns=(columns := tuple(map(str, value.get("columns", ())))),
+                codes=tuple(_code(one, len(columns)) for one in value.get("codes", ())),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no entry of a library: {error}") from None
+
+
+def _code(value: Sequence[Any], width: int) -> Code:
+    """A build's features with its worth; raises where it has not a number for each column."""
+    numbers, worth = value
+    if len(numbers) != width:
+        raise ValueError("a code without all of its features")
+    return tuple(map(float, numbers)), float(worth)
 
 
 def _step(value: Mapping[str, Any]) -> dict[str, Any]:

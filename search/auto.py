@@ -75,6 +75,10 @@ class AutoSearcher(SearcherBase):
             for observation in observations:
                 self._memory.tell(observation)
 
+    def settle(self) -> None:
+        """The first configuration that is told is good: what differs from it in much is hardly worth a trial."""
+        self._parameters.settled = True
+
     def _propose(self, count: int, rng: np.random.Generator) -> list[Proposal]:
         taken: dict[Key, Proposal] = {}
         for screened in self._screened()[:count]:

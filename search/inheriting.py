@@ -1,7 +1,7 @@
 """A searcher for a variant of the source: begins where the variant's parent stands, then is any other searcher.
 
-First the parent's best configuration with the new tunables at their defaults, then the same with other values of the
-new tunables, and from then on what the inner searcher proposes. Where the first one fails, the passes may be to blame,
+First the parent's best configuration with the new tunables at their defaults, then the same with other values of a few
+of the new tunables, and from then on what the inner searcher proposes. Where the first one fails, the passes may be to blame,
 which nobody has tried on this source: then the same with the given pipeline. May not judge variants.
 """
 
@@ -13,8 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from tuner.core.protocols import Observation, Searcher, configuration_key
-from tuner.core.types import Configuration, Proposal, Status
+from tuner.core.types import Configuration, Proposal, Status, Value
 from tuner.search.domain import Domain
+from tuner.spaces.parameters import Parameter
 from tuner.spaces.space import PASSES, Space
 
 __all__ = ["InheritingSearcher", "inherited"]
@@ -23,6 +24,7 @@ _OWN = ("inherit", "vary", "plain")
 _FAILED = (Status.BUILD_ERROR, Status.WRONG_RESULT, Status.CRASHED, Status.TIMED_OUT)
 _VARIED = 3
 _DRAWS = 12
+_MOVED = 2.0
 
 
 class InheritingSearcher:
@@ -89,10 +91,19 @@ class InheritingSearcher:
             prior = self._translated()
             if learn is not None and prior:
                 learn(prior)
+            settle = getattr(self._inner, "settle", None)
+            if settle is not None and self._good():
+                settle()
             self._inner.adopt(list(self._adopted.values()))
             self._inner.tell(self._observed)
             self._observed = []
         return self._inner
+
+    def _good(self) -> bool:
+        """Whether the first configuration is faster than the baseline."""
+        key = configuration_key(self._seed)
+        own = [o.score for o in self._observed if configuration_key(o.proposal.configuration) == key]
+        return any(score is not None and score < 0.0 for score in own)
 
     def _translated(self) -> list[Observation]:
         """The parent's trials with this variant's own tunables as it began, moved to this variant's level.
@@ -126,13 +137,19 @@ class InheritingSearcher:
         for _ in range(_DRAWS if self._new and self._inner is None else 0):
             if len(made) >= min(count, room):
                 break
-            drawn = {p.name: p.values[int(rng.integers(len(p.values)))] for p in self._new}
+            drawn = {p.name: p.values[int(rng.integers(len(p.values)))] for p in self._moving(rng)}
             configuration = {**seed, **drawn}
             key = configuration_key(configuration)
             if key not in known and self._space.is_valid(configuration):
                 known.add(key)
                 made.append(Proposal(configuration=configuration, origin=_OWN[1]))
         return made[:count]
+
+    def _moving(self, rng: np.random.Generator) -> list[Parameter]:
+        """The new tunables that take other values at once: a few of many, or what was good of them is lost."""
+        chosen = rng.random(len(self._new)) < _MOVED / len(self._new)
+        chosen[int(rng.integers(len(self._new)))] = True
+        return [p for p, moves in zip(self._new, chosen, strict=True) if moves]
 
     def _plain(self) -> Configuration | None:
         """The first configuration with the given pipeline, where it has failed with another one."""
@@ -145,7 +162,7 @@ class InheritingSearcher:
         return {**self._seed, PASSES: base}
 
 
-def inherited(space: Space, parents: Sequence[Configuration]) -> dict[str, object]:
+def inherited(space: Space, parents: Sequence[Configuration]) -> dict[str, Value]:
     """The parents' values as far as a space has them, the first parent's first, else the defaults; valid.
 
     Args:

@@ -20,7 +20,7 @@ from tuner.spaces.source.regions import Program
 
 __all__ = ["Winner", "offers"]
 
-_DRAWS = 2
+_DRAWS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

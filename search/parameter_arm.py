@@ -29,6 +29,12 @@ _GROWTH = 1.3
 _PENDING = 16
 _RIVALS = 3
 _DRAWN = 4
+_MOVED = 3.0
+"""Axes that a step from a good point moves in the mean."""
+_WIDE = 12
+"""Axes above which a space is one of many. With fewer, steps soon lead no further, and even points do."""
+_EVENLY = 32
+_TRIES = 8
 
 Chances = Callable[[Sequence[Point]], NDArray[np.float64]]
 """How likely points are to build to known code."""
@@ -51,10 +57,15 @@ class ParameterArm:
         domain: of the space.
         history: of the searcher that it belongs to; read only.
         pool: of the same searcher; read only.
+
+    Attributes:
+        settled: whether the search began at a good point. In a space of many axes nearly all that is drawn evenly is
+            worse than it; then first points, and most candidates, are steps from the best.
     """
 
     def __init__(self, domain: Domain, history: History, pool: Pool) -> None:
         self._domain, self._history, self._pool = domain, history, pool
+        self.settled = False
         self._hyper: dict[int, Hyper] = {}
         self._ordered = np.append(domain.ordered, False)
         self.startup = min(10, 3 + len(domain.axes))
@@ -81,10 +92,12 @@ class ParameterArm:
         """
         known = [self._history.placed[i] for i in self._history.telling(_TRAINING)]
         if len(known) < self.startup or all(o.score is None for o, _ in known):
-            drawn = self._pool.draw(rng, count * _DRAWN, pipeline=pipeline, without=without)
+            drawn, how = self._steps(rng, count * _DRAWN, pipeline, without, best=1), "near"
+            if not drawn:
+                drawn, how = self._pool.draw(rng, count * _DRAWN, pipeline=pipeline, without=without), "uniform"
             if stale is not None and drawn:
                 drawn = [drawn[i] for i in np.argsort(stale(drawn), kind="stable")]
-            return [Suggestion(point=p, how="uniform") for p in drawn[:count]]
+            return [Suggestion(point=p, how=how) for p in drawn[:count]]
         numbers: dict[object, int] = {}
         data = self._data(known, numbers)
         candidates = self._candidates(rng, count, pipeline, without)
@@ -165,6 +178,10 @@ class ParameterArm:
         left = self._pool.left(pipeline)
         if left is not None and left <= len(found):
             return list(found)
+        near = self._steps(rng, _CANDIDATES, pipeline, without, best=8)
+        if near:
+            # Far from all that is known the model knows little but its doubt, and in many axes nearly all is far.
+            found = dict.fromkeys([*list(found)[: max(_EVENLY, 2 * count)], *near])
         elite = self._history.elite(8)
         for point in elite[:2]:
             found.update(dict.fromkeys(p for p in self._pool.neighbours(point, pipeline=pipeline)[:48]))
@@ -174,6 +191,41 @@ class ParameterArm:
                 if not self._pool.tried(point, pipeline) and self._domain.valid(point):
                     found[point] = None
         return [p for p in found if p not in without]
+
+    def _steps(
+        self, rng: np.random.Generator, count: int, pipeline: str | None, without: frozenset[Point], *, best: int
+    ) -> list[Point]:
+        """Untried points that differ from good ones in a few of many axes; none before the search is settled."""
+        if not self.settled or len(self._domain.axes) <= _WIDE:
+            return []
+        elite = [p for p in self._history.elite(best) if self._domain.valid(p)]
+        found: dict[Point, None] = {}
+        for _ in range(_TRIES * count if elite else 0):
+            if len(found) >= count:
+                break
+            point = self._stepped(elite[int(len(elite) * rng.random() ** 2)], rng)
+            tried = point in without or self._pool.tried(point, pipeline)
+            if not tried and self._domain.valid(point):
+                found[point] = None
+        return list(found)
+
+    def _stepped(self, point: Point, rng: np.random.Generator) -> Point:
+        """Some axes moved, each as likely as any other, at least one (Regis and Shoemaker's DYCORS, 2013)."""
+        axes = self._domain.axes
+        moving = rng.random(len(axes)) < _MOVED / len(axes)
+        moving[int(rng.integers(len(axes)))] = True
+        made = list(point)
+        for i in np.flatnonzero(moving):
+            size = axes[i].size
+            if not axes[i].ordered:
+                made[i] = (made[i] + 1 + int(rng.integers(max(1, size - 1)))) % size
+                continue
+            step = max(1, round(abs(rng.normal()) * 0.3 * size))
+            up = rng.random() < 0.5
+            # Beyond an end there is nothing: then the other way.
+            up = up if 0 <= made[i] + (step if up else -step) < size else not up
+            made[i] = min(size - 1, max(0, made[i] + (step if up else -step)))
+        return tuple(made)
 
     def _vary(self, elite: list[Point], rng: np.random.Generator) -> Point:
         """A good point crossed with another or with one or two axes moved."""

@@ -46,6 +46,7 @@ class SimulatedBackend:
         call_noise: standard deviation of the log time between calls.
         catalogue: passes to offer, in the format of :class:`tuner.spaces.passes.Catalogue`.
         features: static features of a candidate's build.
+        features_of_source: those that it has from its source.
         at_best: what the simulated machine does at best, where that is known.
         notes: what is found of the baseline, for its report.
         of_variant: how many times longer a source takes than the one it came from, or what becomes of it.
@@ -63,6 +64,7 @@ class SimulatedBackend:
     on_event: Callable[[str], None] | None = None
     of_variant: Callable[[Variant, Resolved], float | Status] | None = None
     features: Callable[[Resolved], Mapping[str, float]] | None = None
+    features_of_source: Callable[[Variant], Mapping[str, float]] | None = None
     at_best: Peaks | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
 
@@ -118,7 +120,9 @@ class _Evaluation:
             plain = [variant.digest if source is None else source(variant), plain]
         code = canonical_json(plain).encode()
         self._factors[digest(code)] = factor
-        features = {} if self.backend.features is None else self.backend.features(resolved)
+        features = dict({} if self.backend.features is None else self.backend.features(resolved))
+        if self.backend.features_of_source is not None and variant is not None:
+            features |= self.backend.features_of_source(variant)
         return Build(status=Status.OK, code=code, digest=digest(code), key=digest(code), features=features)
 
     def build_with(self, command: Sequence[str], resolved: Resolved) -> Build:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -138,8 +139,8 @@ def test_roles_know_no_names() -> None:
     assert apart(role(mine, {"loop": "j"}), role(mine, {"loop": "j"})) == 0.0
 
 
-def made_of(text: str, entry: str, numerics: str = "reassociate") -> list[Applied]:
-    return offers(program(text, entry), numerics, (), np.random.default_rng(0))
+def made_of(text: str, entry: str, numerics: str = "reassociate", seed: int = 0) -> list[Applied]:
+    return offers(program(text, entry), numerics, (), np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("by_recipe", [True, False])
@@ -148,7 +149,8 @@ def test_edits_are_carried_over(by_recipe: bool) -> None:
     source = program(OTHER, "other")
     won = next(
         m
-        for m in made_of(OTHER, "other")
+        for seed in range(8)
+        for m in made_of(OTHER, "other", seed=seed)
         if "vector_block" in [e["op"] for e in m.variant.edits] and len(m.parameters) == 3
     )
     best = {p.name: p.values[-1] for p in won.parameters}
@@ -447,6 +449,96 @@ def test_a_killed_run_goes_on_with_its_advice(library: Path, tmp_path: Path) -> 
     assert [v.edits for v in variants_of(outcome)] == [v.edits for v in variants_of(whole)]
 
 
+def code_of(variant: Variant) -> dict[str, float]:
+    """Code tells of what was done to the source: how often each operator was used."""
+    ops = [e["op"] for e in variant.edits]
+    return {"loads_count": 8.0} | {f"{op}_count": float(ops.count(op)) for op in OPERATORS}
+
+
+def only_swaps_build(variant: Variant, resolved: Resolved) -> float | Status:
+    ops = [e["op"] for e in variant.edits]
+    return swaps_help(variant, resolved) if "tile" not in ops else Status.BUILD_ERROR
+
+
+def with_code(
+    folder: Path,
+    library: Path,
+    name: str = "a",
+    evaluations: int = 8,
+    minutes: float | None = None,
+    **more: Any,
+) -> Outcome:
+    """A run whose builds have features."""
+    text, entry, names = (OTHER, "other", "xyzm") if name == "other" else (KERNEL, "product", "abcn")
+    options = Options(seed=4, evaluations=evaluations, minutes=minutes, library=library)
+    quiet = backend(
+        of_variant=only_swaps_build, process_noise=0.001, call_noise=0.001, features_of_source=code_of, **more
+    )
+    return begin(spec_of(folder / name, text, entry, names), folder / f"{name}.run", options, backend=quiet)
+
+
+@pytest.fixture(scope="module")
+def coded(tmp_path_factory: pytest.TempPathFactory) -> Entry:
+    """What the library has of a run of another kernel, its code included."""
+    folder = tmp_path_factory.mktemp("coded")
+    assert with_code(folder, folder / "library", "other", evaluations=40).summary.improved
+    (entry,) = Library(folder / "library").entries()
+    return entry
+
+
+def advised_ops(outcome: Outcome) -> list[list[str]]:
+    (body,) = [body for kind, _, body in events(outcome.path) if kind == "recall"]
+    return [[e["op"] for e in one["edits"]] for one in body.get("advice", [])]
+
+
+def test_advice_is_ordered_by_the_code_that_it_builds_to(coded: Entry, tmp_path: Path) -> None:
+    """Code like that of good variants comes first, and what does not build is not advised."""
+    swaps = coded.columns.index("interchange_count")
+    assert {value > 0.5 for numbers, value in coded.codes if numbers[swaps] and value} == {True}
+    assert Entry.from_json(json.loads(json.dumps(coded.to_json()))) == coded
+    Library(tmp_path / "library").add(coded)
+    helped = with_code(tmp_path, tmp_path / "library")
+    assert "interchange" in advised_ops(helped)[0]
+    assert all("tile" not in ops for ops in advised_ops(helped))
+    again = backend(of_variant=only_swaps_build, features_of_source=code_of)
+    assert audit(helped.path, backend=again).differences == []
+
+    turned = replace(coded, codes=tuple((numbers, 1.0 - value) for numbers, value in coded.codes))
+    Library(tmp_path / "turned").add(turned)
+    misled = with_code(tmp_path / "misled", tmp_path / "turned")
+    assert "interchange" not in advised_ops(misled)[0]
+
+
+@pytest.mark.parametrize("telling", [True, False])
+def test_what_is_built_to_be_looked_at_is_no_trial(coded: Entry, tmp_path: Path, telling: bool) -> None:
+    """It is neither timed nor counted, and there is none where earlier runs say nothing of code."""
+    seen = list[str]()
+    Library(tmp_path / "library").add(coded if telling else replace(coded, codes=(), columns=()))
+    outcome = with_code(tmp_path, tmp_path / "library", on_event=seen.append)
+    with RunRecord.read(outcome.path) as record:
+        state, _, _ = open_state(record)
+    looked = seen.count("build") - sum(t.build is not None for t in state.trials.values())
+    assert advised_ops(outcome)
+    assert looked > len(advised_ops(outcome)) if telling else looked == 0
+
+
+def test_no_more_is_built_to_be_looked_at_than_there_is_time_for(coded: Entry, tmp_path: Path) -> None:
+    """Most of a short run is for trials: after the first builds the look is over."""
+    Library(tmp_path / "library").add(coded)
+
+    seen = list[str]()
+
+    def slow(what: str) -> None:
+        seen.append(what)
+        time.sleep(0.05 if what == "build" else 0.0)
+
+    outcome = with_code(tmp_path, tmp_path / "library", minutes=0.2, on_event=slow)
+    assert advised_ops(outcome)
+    with RunRecord.read(outcome.path) as record:
+        state, _, _ = open_state(record)
+    assert seen.count("build") - sum(t.build is not None for t in state.trials.values()) == 8
+
+
 def test_entries_of_earlier_versions_advise_nothing(tmp_path: Path) -> None:
     entry = Entry(
         kernel="k",
@@ -460,7 +552,18 @@ def test_entries_of_earlier_versions_advise_nothing(tmp_path: Path) -> None:
         speedup=2.0,
     )
     plain = entry.to_json()
-    for name in ("machine", "chosen", "steps", "moves", "structure", "shape", "variants", "paid"):
+    for name in (
+        "machine",
+        "chosen",
+        "steps",
+        "moves",
+        "structure",
+        "shape",
+        "variants",
+        "paid",
+        "columns",
+        "codes",
+    ):
         del plain[name]
     assert Entry.from_json(plain) == entry
     Library(tmp_path / "library").add(Entry.from_json(plain))

@@ -132,3 +132,47 @@ def test_adopting_what_was_tried_with_the_given_passes_ends_where_asking_does() 
             one.tell(told)
     rng = (stream(3, "ask", 9) for _ in range(2))
     assert makers[0].ask(3, next(rng)) == makers[1].ask(3, next(rng))
+
+
+WIDE = Space(
+    tuple(Parameter.choice(f"T{i}", [1, 2, 4, 8, 16], default=4) for i in range(20)),
+    passes=PassSpace(CATALOGUE),
+)
+WIDE_SEED = dict(WIDE.default())
+
+
+def axes_moved(proposal: Proposal) -> int:
+    return sum(proposal.configuration[name] != value for name, value in WIDE_SEED.items() if name != "passes")
+
+
+def in_many_axes(score: float, rounds: int) -> list[Proposal]:
+    """What is proposed from a start with a score, where everything else is worse."""
+    searcher = InheritingSearcher(
+        lambda: registry.create("auto", WIDE), WIDE, WIDE_SEED, [p.name for p in WIDE.parameters]
+    )
+    proposals = list[Proposal]()
+    for number in range(rounds):
+        (proposal,) = searcher.ask(1, stream(3, "ask", number))
+        assert WIDE.is_valid(proposal.configuration)
+        told = score + 0.1 * axes_moved(proposal)
+        searcher.tell([Observation(trial=number, proposal=proposal, status=Status.OK, score=told)])
+        proposals.append(proposal)
+    keys = {tuple(sorted(p.configuration.items())) for p in proposals}
+    assert len(keys) == len(proposals)
+    return proposals
+
+
+def test_a_few_of_many_new_tunables_take_other_values_at_once() -> None:
+    """Or what was good of them is lost."""
+    varied = [axes_moved(p) for p in in_many_axes(-1.0, 4) if p.origin == "vary"]
+    assert len(varied) == 3
+    assert 1 <= min(varied) <= max(varied) <= 8
+
+
+def test_a_good_start_is_left_in_few_axes_and_a_bad_one_in_all() -> None:
+    by_parameters = {
+        score: [axes_moved(p) for p in in_many_axes(score, 30) if p.origin == "auto/parameters"]
+        for score in (-1.0, 1.0)
+    }
+    assert max(by_parameters[-1.0]) <= 10
+    assert max(by_parameters[1.0][:6]) > 10

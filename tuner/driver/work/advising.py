@@ -1,4 +1,4 @@
-"""Variants of the source after what won in earlier runs of other kernels, and what a run keeps for later ones.
+"""Variants of the source after what won in earlier runs of other kernels.
 
 What is advised is written down with the edits that apply here, so that a replay derives nothing of it again. May not
 judge: what becomes of advice is for the plan to say.
@@ -6,34 +6,34 @@ judge: what becomes of advice is for the plan to say.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from statistics import fmean
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tuner.core.streams import stream
-from tuner.core.types import BASELINE, Configuration, Task, Value, Variant
+from tuner.core.types import Configuration, Task, Value, Variant
+from tuner.cost_models.code_worth import Coded, code_worths
 from tuner.cost_models.library import Entry, distance
-from tuner.cost_models.promise import Tried, chosen, of_moves, promises, worth
+from tuner.cost_models.promise import Tried, chosen, of_moves, promises
 from tuner.driver.state.advice import Advice
-from tuner.driver.state.lineage import ORIGINAL, VariantState
-from tuner.driver.state.run import RunState
+from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.settings import LIBRARY
+from tuner.driver.work.keeping import shape_of
 from tuner.search.evolution import Bred, Evolution
 from tuner.search.offers import Winner, offers
-from tuner.search.porting import stages_of
 from tuner.search.recalling import SOURCE
-from tuner.search.remix import RECIPE, Offspring
+from tuner.search.remix import Offspring
 from tuner.spaces.source import embedding
 from tuner.spaces.source.edits import Applied, EditRefused, apply_edits, permitted
 from tuner.spaces.source.identity import structure_digest
-from tuner.spaces.source.operators import OPERATORS
 from tuner.spaces.source.regions import Program, read_program
 from tuner.spaces.space import PASSES, Space
 
-__all__ = ["Advised", "advise", "advised", "expected", "kept_edits"]
+__all__ = ["Advised", "Examine", "Pool", "advise", "advised", "expected"]
 
 MOST = 4
 """Variants that earlier runs may advise."""
@@ -41,10 +41,16 @@ MOST = 4
 _LOOKED = 6
 """Earlier runs, the nearest, whose winners are carried over."""
 
-_VARIANTS = 48
-"""Variants of a run that are kept, the best."""
+_TOLD = 16
+"""Earlier runs, the nearest, whose code says what code is worth."""
 
-_DIGITS = 4
+Features = Mapping[str, float]
+
+Examine = Callable[[Sequence[tuple[Applied, Configuration]]], Sequence[Features | None]]
+"""Static features of what variants build to with the configurations that they begin with.
+
+``None`` for one that does not build or builds to known code; of equal codes the first has the features.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,63 +64,14 @@ class Advised:
     same: bool = False
 
 
-def kept_edits(state: RunState, task: Task) -> dict[str, Any]:
-    """What an entry of the library says of the source: fields of :class:`Entry`. Empty where the source stays."""
-    if state.settings.evolution is None:
-        return {}
-    program = read_program(task.kernel, launch=task.launch)
-    about = {"structure": structure_digest(program), "shape": _shape(program)}
-    trial = state.trials[BASELINE if state.chosen is None else state.chosen]
-    variant = state.variants[trial.variant]
-    best = None if state.best is None else state.trials[state.best].score
-    if variant.number == ORIGINAL or best is None or best >= 0.0:
-        return about
-    configuration = trial.proposal.configuration
-    tried = [
-        v
-        for v in state.variants.values()
-        if v.number != ORIGINAL and (v.reached or v.vain) and v.purpose == "propose"
-    ]
-    tried.sort(key=lambda v: (math.inf if v.score is None else v.score, v.number))
-    return {
-        **about,
-        "chosen": dict(configuration),
-        "steps": tuple(stages_of(program, variant.edits, configuration)),
-        "moves": tuple(_moves(state, variant)),
-        "variants": tuple((_shape_of(task, v.variant), worth(v.score, best)) for v in tried[:_VARIANTS]),
-        "paid": _paid(tried, best),
-    }
-
-
-def _paid(tried: Sequence[VariantState], best: float) -> dict[str, float]:
-    """What the variants of each move were worth in the mean."""
-    found: dict[str, list[float]] = {}
-    for variant in tried:
-        if variant.origin in OPERATORS or variant.origin.startswith(RECIPE):
-            found.setdefault(variant.origin, []).append(worth(variant.score, best))
-    return {move: round(fmean(worths), _DIGITS) for move, worths in sorted(found.items())}
-
-
-def _shape(program: Program) -> tuple[float, ...]:
-    return tuple(round(value, _DIGITS) for value in embedding.embed(program))
-
-
-def _shape_of(task: Task, variant: Variant) -> tuple[float, ...]:
-    return _shape(read_program(task.kernel, variant, launch=variant.launch or task.launch))
-
-
-def _moves(state: RunState, variant: VariantState) -> Iterator[str]:
-    """How a variant and its first parents were made, oldest first."""
-    if variant.parents:
-        yield from _moves(state, state.variants[variant.parents[0]])
-        yield variant.origin
-
-
-def advise(task: Task, space: Space, like: Entry, entries: Sequence[Entry], seed: int) -> list[Advised]:
+def advise(
+    task: Task, space: Space, like: Entry, entries: Sequence[Entry], seed: int, examine: Examine
+) -> list[Advised]:
     """Variants by what earlier runs found, the most promising first, :data:`MOST` at most.
 
     A run of the same source gives its winner as it was. For the rest many variants are made
-    (:mod:`tuner.search.offers`) and ordered by what variants like them were worth.
+    (:mod:`tuner.search.offers`), built and ordered by what code like theirs was worth; where code says nothing, by what
+    variants were worth whose edits moved their sources alike.
 
     Args:
         task: of this run.
@@ -122,26 +79,86 @@ def advise(task: Task, space: Space, like: Entry, entries: Sequence[Entry], seed
         like: what an entry would say of this run so far.
         entries: of the library.
         seed: of the run.
+        examine: builds variants.
     """
-    program = read_program(task.kernel, launch=task.launch)
-    numerics = task.verify.numerics
-    near = _near(like, entries)
-    if not near:
+    pool = Pool.of(task, space, like, entries, seed)
+    if not pool.near:
         return []
-    found = list(_seen_before(program, like, near, numerics))
-    winners = [Winner(steps=e.steps, moves=e.moves) for _, e in near[:_LOOKED]]
-    pool = offers(program, numerics, winners, stream(seed, "advice"))
-    known = [Tried(shape=e.shape, apart=apart, variants=e.variants) for apart, e in near]
-    shapes = [_shape_of(task, made.variant) for made in pool]
-    values, sources = promises(like.shape, shapes, known)
-    best = chosen(like.shape, shapes, values.tolist(), MOST)
-    configuration = _agreed(space, [entry.chosen for _, entry in near[:_LOOKED]])
-    found += [
-        Advised(made=pool[at], configuration=configuration, entry=entry, distance=apart)
-        for at in best
-        for apart, entry in [near[sources[at]]]
-    ]
-    return found[:MOST]
+    program = read_program(task.kernel, launch=task.launch)
+    found = list(_seen_before(program, like, pool.near, task.verify.numerics))
+    best = pool.by_code(examine)
+    if best is None:
+        best = pool.by_source()
+    return [*found, *(pool.advised(at) for at in best)][:MOST]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """Variants that may be advised, none of them timed.
+
+    Attributes:
+        like: this run.
+        near: earlier runs that tried variants, with their distances, nearest first.
+        made: the variants.
+        shapes: their sources' numbers.
+        configuration: that all of them begin with, as far as they have its tunables.
+    """
+
+    like: Entry
+    near: Sequence[tuple[float, Entry]]
+    made: Sequence[Applied] = ()
+    shapes: Sequence[tuple[float, ...]] = ()
+    configuration: Configuration = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, task: Task, space: Space, like: Entry, entries: Sequence[Entry], seed: int) -> Pool:
+        """Arguments as :func:`advise`; empty where no earlier run can say anything."""
+        near = _near(like, entries)
+        if not near:
+            return cls(like=like, near=())
+        program = read_program(task.kernel, launch=task.launch)
+        winners = [Winner(steps=e.steps, moves=e.moves) for _, e in near[:_LOOKED]]
+        made = offers(program, task.verify.numerics, winners, stream(seed, "advice"))
+        return cls(
+            like=like,
+            near=near,
+            made=made,
+            shapes=[shape_of(task, one.variant) for one in made],
+            configuration=_agreed(space, [entry.chosen for _, entry in near[:_LOOKED]]),
+        )
+
+    def by_code(self, examine: Examine, most: int = MOST) -> list[int] | None:
+        """The variants of the most promising codes, best first; ``None`` where nothing can be said by code."""
+        told = [e for _, e in self.near[:_TOLD] if e.codes]
+        if not told or not self.like.features:
+            return None
+        # There may not be time for all.
+        likely = np.argsort(-self._promises[0], kind="stable").tolist()
+        features = examine([(self.made[at], self.configuration) for at in likely])
+        able = [(at, found) for at, found in zip(likely, features, strict=True) if found is not None]
+        if not able:
+            return []
+        known = [Coded(baseline=e.features, columns=e.columns, codes=e.codes) for e in told]
+        values = code_worths(self.like.features, [found for _, found in able], known)
+        if values is None:
+            return None
+        order = np.argsort(-values, kind="stable")[:most]
+        return [able[n][0] for n in order if values[n] > 0.0]
+
+    def by_source(self, most: int = MOST) -> list[int]:
+        """Those that move their source like what was good elsewhere, best first, no near copies of one another."""
+        values, _ = self._promises
+        return chosen(self.like.shape, self.shapes, values.tolist(), most)
+
+    def advised(self, at: int) -> Advised:
+        """A variant with the run that says most of its source."""
+        apart, entry = self.near[self._promises[1][at]]
+        return Advised(made=self.made[at], configuration=self.configuration, entry=entry, distance=apart)
+
+    @cached_property
+    def _promises(self) -> tuple[NDArray[np.float64], list[int]]:
+        known = [Tried(shape=e.shape, apart=apart, variants=e.variants) for apart, e in self.near]
+        return promises(self.like.shape, self.shapes, known)
 
 
 def expected(like: Entry, entries: Sequence[Entry]) -> dict[str, float]:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 from tuner.core.errors import RecordError
 from tuner.core.protocols import Evaluation
-from tuner.core.types import BASELINE, Build, BuildRequest
+from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Variant
 from tuner.driver.state.run import RunState
 from tuner.driver.work.lineup import Lineup
 
 __all__ = ["Builds"]
+
+_NO_TRIAL = -1
 
 KEPT = 64
 """Builds kept beside those that are still needed."""
@@ -35,6 +37,11 @@ class Builds:
         """Builds trials; keeps none of it."""
         candidates = [(n, *self._lineup.of_trial(n)) for n in trials]
         requests = [BuildRequest(trial=n, variant=variant, resolved=r) for n, variant, r in candidates]
+        return self._evaluation.build(requests)
+
+    def beside(self, candidates: Sequence[tuple[Variant, Resolved]]) -> list[Build]:
+        """Builds what is no trial; keeps none of it."""
+        requests = [BuildRequest(trial=_NO_TRIAL, variant=v, resolved=r) for v, r in candidates]
         return self._evaluation.build(requests)
 
     def keep(self, number: int, build: Build) -> None:

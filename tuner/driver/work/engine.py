@@ -104,7 +104,9 @@ class Engine:
         self._builds = Builds(state, lineup, evaluation)
         self._lesser = Lesser(state, lineup, evaluation)
         self._open: _Open | None = None
-        self._thinking = Thinking(state, lineup, memory, clock=clock, now_s=self._now_s)
+        self._thinking = Thinking(
+            state, lineup, memory, build=self._builds.beside, clock=clock, now_s=self._now_s
+        )
         self._desk = Desk(state, lineup, correspondent, self._now_s, lambda: self._interruption.wanted)
 
     def run(self) -> None:

@@ -34,6 +34,7 @@ from tuner.search.inheriting import InheritingSearcher, inherited
 from tuner.search.recalling import SOURCE, RecallingSearcher
 from tuner.search.remix import Offspring
 from tuner.spaces.parameters import Parameter
+from tuner.spaces.source.edits import Applied
 from tuner.spaces.space import Space
 
 __all__ = ["Lineup", "describe_original"]
@@ -196,6 +197,15 @@ class Lineup:
     def _recorded(self, bred: Bred, blobs: dict[str, bytes]) -> dict[str, Any] | None:
         made = _made(bred.offspring, blobs, parents=bred.parents, island=bred.island, cell=bred.cell)
         return self._with_seed(made, bred.offspring, bred.configurations, blobs)
+
+    def begun(self, made: Applied, configuration: Configuration) -> tuple[Variant, Resolved] | None:
+        """What an advised variant would be built from at its first trial; ``None`` where its tunables do not fit."""
+        try:
+            seed = inherited(self._joined(made.parameters, made.constraints, {}), (configuration,))
+            space = self._joined(made.parameters, made.constraints, seed)
+        except SpecError:
+            return None
+        return made.variant, replace(space.resolve(seed), launch=made.variant.launch)
 
     def reduce(self, action: Reduce, blobs: dict[str, bytes]) -> dict[str, Any] | None:
         """A variant without one of its edits, as a ``variant`` event holds it, or ``None``."""

@@ -16,7 +16,8 @@ from tuner.driver.state.advice import Advice
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
 from tuner.driver.state.settings import LIBRARY
-from tuner.driver.work.advising import Advised, advise, expected, kept_edits
+from tuner.driver.work.advising import Advised, Examine, advise, expected
+from tuner.driver.work.keeping import kept_edits
 from tuner.search.recalling import ORIGIN, SOURCE
 from tuner.spaces.space import Space
 
@@ -54,15 +55,20 @@ class Memory:
     def __init__(self, library: Library | None, task: Task, space: Space) -> None:
         self._library, self._task, self._space = library, task, space
 
-    def recall(self, state: RunState) -> Recalled:
-        """The near runs and what of theirs may be tried."""
+    def recall(self, state: RunState, examine: Examine) -> Recalled:
+        """The near runs and what of theirs may be tried.
+
+        Args:
+            state: of the run, its baseline timed.
+            examine: builds variants, to see what code they give.
+        """
         if self._library is None:
             return Recalled()
         like = self.entry(state)
         evolution = state.settings.evolution
         if evolution is not None and not evolution.independent:
             entries = self._library.entries()
-            advice = advise(self._task, self._space, like, entries, state.settings.seed)
+            advice = advise(self._task, self._space, like, entries, state.settings.seed, examine)
             if advice:
                 return replace(_of_edits(advice), expected=expected(like, entries))
         near = self._library.nearest(like)

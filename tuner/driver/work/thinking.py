@@ -1,10 +1,14 @@
-"""What the search has to say, as events: proposals, variants, advice, judgements. May not build or time anything."""
+"""What the search has to say, as events: proposals, variants, advice, judgements.
+
+May not time anything; what earlier runs advise is built to be looked at, by whoever builds for the run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from tuner.core.canonical import digest
+from tuner.core.types import BASELINE, Build, Configuration, Resolved, Status, Variant
 from tuner.driver.plan.actions import Ask, Judge, Propose, Recall, Receive, Reduce, Simplify
 from tuner.driver.state.observations import untold
 from tuner.driver.state.run import RunState
@@ -12,8 +16,15 @@ from tuner.driver.state.trials import proposal_to_json
 from tuner.driver.work.lineup import Lineup
 from tuner.driver.work.remembering import Memory, Recalled
 from tuner.recorders.record import Event
+from tuner.spaces.source.edits import Applied
 
 __all__ = ["Thinking"]
+
+_AT_ONCE = 8
+"""Variants that are built between two looks at the clock."""
+
+_SHARE = 0.02
+"""Part of a run's time that building what is advised may take, but for the last few builds."""
 
 
 class Thinking:
@@ -23,6 +34,7 @@ class Thinking:
         state: follows the record.
         lineup: searchers, proposers and the cost model as the events have left them.
         memory: the library, where one is learnt from.
+        build: compiles what is no trial.
         clock: seconds, monotonic.
         now_s: active seconds of the run.
     """
@@ -33,11 +45,12 @@ class Thinking:
         lineup: Lineup,
         memory: Memory | None,
         *,
+        build: Callable[[Sequence[tuple[Variant, Resolved]]], Sequence[Build]],
         clock: Callable[[], float],
         now_s: Callable[[], float],
     ) -> None:
         self._state, self._lineup, self._memory = state, lineup, memory
-        self._clock, self._now_s = clock, now_s
+        self._build, self._clock, self._now_s = build, clock, now_s
 
     def ask(self, action: Ask) -> tuple[list[Event], dict[str, bytes]]:
         """What a searcher proposes."""
@@ -71,7 +84,7 @@ class Thinking:
 
     def recall(self, action: Recall) -> tuple[list[Event], dict[str, bytes]]:
         """What earlier runs of similar kernels say."""
-        recalled = Recalled() if self._memory is None else self._memory.recall(self._state)
+        recalled = Recalled() if self._memory is None else self._memory.recall(self._state, self._examine)
         blobs: dict[str, bytes] = {}
         body = {
             "first": action.first,
@@ -83,6 +96,26 @@ class Thinking:
             "clock_s": self._now_s(),
         }
         return [Event(kind="recall", body=body)], blobs
+
+    def _examine(self, offered: Sequence[tuple[Applied, Configuration]]) -> list[Mapping[str, float] | None]:
+        """Static features of variants as they would begin, for as many as there is time for.
+
+        ``None`` for what does not build or is known code, and for all that is left when time is over.
+        """
+        known = {(self._state.trials[BASELINE].build or {}).get("key")}
+        minutes, started = self._state.settings.minutes, self._clock()
+        found: list[Mapping[str, float] | None] = []
+        for first in range(0, len(offered), _AT_ONCE):
+            if minutes is not None and self._clock() - started > _SHARE * 60.0 * minutes:
+                break
+            begun = [self._lineup.begun(*one) for one in offered[first : first + _AT_ONCE]]
+            builds = iter(self._build([one for one in begun if one is not None]))
+            for one in begun:
+                build = None if one is None else next(builds)
+                fresh = build is not None and build.status is Status.OK and build.key not in known
+                found.append(build.features if build is not None and fresh else None)
+                known |= {build.key} if build is not None else set()
+        return found + [None] * (len(offered) - len(found))
 
     def simplify(self, action: Simplify) -> tuple[list[Event], dict[str, bytes]]:
         """The best with less changed."""
