@@ -10,35 +10,28 @@ of the kernel its first one, two, three and four come. Times are shared with ``a
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 import _one_thread  # noqa: F401
 import numpy as np
 from _common import emit, machine, note, parser, table
 from _shared_times import SharedTimes, Table
+from _timing import Timing
 from advice import EARLIER, EARLIER_SEED, read_entries, read_runs
 
-from tuner.core.protocols import Evaluation
-from tuner.core.types import BASELINE, Build, BuildRequest, Configuration, Resolved, Status
+from tuner.core.types import Status
 from tuner.cost_models.library import Entry
 from tuner.driver.opening import open_lineup
 from tuner.driver.work.advising import Pool
-from tuner.driver.work.lineup import Lineup
 from tuner.evaluators.host.backend import HostBackend
 from tuner.recorders.record import RunRecord
-from tuner.spaces.source.edits import Applied
-from tuner.spec.load import LoadedSpec
 
-CALLS = 10
 FIRST = 4
 DRAWS = 200
-
-Looked = Mapping[str, float] | None
 
 
 def main() -> int:
@@ -94,8 +87,8 @@ def _one(
         _, spec, lineup = open_lineup(record)
     others = [entry for name, entry in entries.items() if name != kernel]
     pool = Pool.of(spec.task, lineup.space(0), entries[kernel], others, seed)
-    timed = _Timed(backend, spec, lineup)
-    scores = [timed.score(made, pool.configuration) for made in pool.made]
+    timed = Timing(backend, spec, lineup)
+    scores = [timed.first(made, pool.configuration) for made in pool.made]
     reached = [0.0 if score is None else min(score, 0.0) for score in scores]
     by_code = pool.by_code(timed.examine, most=FIRST)
     rng = np.random.default_rng(seed)
@@ -114,59 +107,6 @@ def _one(
 def _nearest(order: Sequence[int], reached: Sequence[float], best: float) -> list[float]:
     """Log time over the best after one, two, … of an order; the source as given is there from the start."""
     return [min((reached[at] for at in order[:n]), default=0.0) - best for n in range(1, FIRST + 1)]
-
-
-class _Timed:
-    """Builds and times of variants, over those of the baseline."""
-
-    def __init__(self, backend: SharedTimes, spec: LoadedSpec, lineup: Lineup) -> None:
-        self._lineup = lineup
-        self._problems = range(len(spec.task.problems))
-        self._evaluation: Evaluation = backend.prepare(spec.task, workers=1)
-        resolved = lineup.of_trial(BASELINE)[1]
-        request = BuildRequest(trial=BASELINE, variant=lineup.variant(0), resolved=resolved)
-        (self._baseline,) = self._evaluation.build([request])
-        self._evaluation.set_baseline(self._baseline, resolved)
-        times = self._times(self._baseline, resolved)
-        assert times is not None
-        self._base = times
-
-    def score(self, made: Applied, configuration: Configuration) -> float | None:
-        """Log time over the baseline's; ``None`` for what fails."""
-        begun = self._lineup.begun(made, configuration)
-        if begun is None:
-            return None
-        build = self._build(begun[0], begun[1])
-        times = self._times(build, begun[1]) if build.status is Status.OK else None
-        return (
-            None if times is None else fmean(math.log(a / b) for a, b in zip(times, self._base, strict=True))
-        )
-
-    def examine(self, offered: Sequence[tuple[Applied, Configuration]]) -> list[Looked]:
-        """As a run does it."""
-        known = {self._baseline.key}
-        found: list[Looked] = []
-        for made, configuration in offered:
-            begun = self._lineup.begun(made, configuration)
-            build = None if begun is None else self._build(*begun)
-            fresh = build is not None and build.status is Status.OK and build.key not in known
-            found.append(build.features if build is not None and fresh else None)
-            known |= {build.key} if build is not None else set()
-        return found
-
-    def _build(self, variant: Any, resolved: Resolved) -> Build:
-        (build,) = self._evaluation.build([BuildRequest(trial=-1, variant=variant, resolved=resolved)])
-        return build
-
-    def _times(self, build: Build, resolved: Resolved) -> list[float] | None:
-        session = self._evaluation.open(build, resolved, purpose="search", number=1)
-        try:
-            if session.verify().status is not Status.OK:
-                return None
-            made = [session.measure(problem=n, calls=CALLS) for n in self._problems]
-        finally:
-            session.close()
-        return [median(m.times_s) for m in made] if all(m.status is Status.OK for m in made) else None
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What a variant of the source may be worth by the code that it builds to, learnt from other kernels' variants.
 
-A variant is how far its code's static features are from those of its own kernel's baseline, so that kernels of all sizes
-can be compared. May not decide anything: it orders what is tried first.
+A variant is how far its code's static features are from those of its own kernel's baseline, so that kernels of all
+sizes can be compared. May not decide anything: it orders what is tried first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A searcher for a variant of the source: begins where the variant's parent stands, then is any other searcher.
 
 First the parent's best configuration with the new tunables at their defaults, then the same with other values of a few
-of the new tunables, and from then on what the inner searcher proposes. Where the first one fails, the passes may be to blame,
-which nobody has tried on this source: then the same with the given pipeline. May not judge variants.
+of the new tunables, and from then on what the inner searcher proposes. Where the first one fails, the passes may be to
+blame, which nobody has tried on this source: then the same with the given pipeline. May not judge variants.
 """
 
 from __future__ import annotations

@@ -94,7 +94,10 @@ class ParameterArm:
         if len(known) < self.startup or all(o.score is None for o, _ in known):
             drawn, how = self._steps(rng, count * _DRAWN, pipeline, without, best=1), "near"
             if not drawn:
-                drawn, how = self._pool.draw(rng, count * _DRAWN, pipeline=pipeline, without=without), "uniform"
+                drawn, how = (
+                    self._pool.draw(rng, count * _DRAWN, pipeline=pipeline, without=without),
+                    "uniform",
+                )
             if stale is not None and drawn:
                 drawn = [drawn[i] for i in np.argsort(stale(drawn), kind="stable")]
             return [Suggestion(point=p, how=how) for p in drawn[:count]]
@@ -193,7 +196,13 @@ class ParameterArm:
         return [p for p in found if p not in without]
 
     def _steps(
-        self, rng: np.random.Generator, count: int, pipeline: str | None, without: frozenset[Point], *, best: int
+        self,
+        rng: np.random.Generator,
+        count: int,
+        pipeline: str | None,
+        without: frozenset[Point],
+        *,
+        best: int,
     ) -> list[Point]:
         """Untried points that differ from good ones in a few of many axes; none before the search is settled."""
         if not self.settled or len(self._domain.axes) <= _WIDE:

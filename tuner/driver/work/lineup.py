@@ -255,9 +255,10 @@ class Lineup:
             sizes=base.sizes,
         )
 
-    def _restored(self, number: int) -> Searcher:
-        """A searcher as the asks so far have left it."""
+    def fresh(self, number: int) -> Searcher:
+        """A variant's searcher before its first ask."""
         own = self._state.variants[number]
+        searcher: Searcher
         if number == ORIGINAL:
             searcher = self._make(None)
             if self._state.firsts:
@@ -284,7 +285,11 @@ class Lineup:
                 searcher = InheritingSearcher(
                     lambda: self._make(space), space, own.seed or {}, new, prior, plainly=plainly
                 )
-        told = 0
+        return searcher
+
+    def _restored(self, number: int) -> Searcher:
+        """A searcher as the asks so far have left it."""
+        own, searcher, told = self._state.variants[number], self.fresh(number), 0
         for upto, trials in own.asks:
             searcher.tell(observations(self._state, own.finished[told:upto]))
             searcher.adopt([self._state.trials[n].proposal for n in trials])
