@@ -24,6 +24,7 @@ from tuner.spaces.source.kinds import (
     types_of,
 )
 from tuner.spaces.source.lexical import unused
+from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.syntax import (
     Block,
     Cast,
@@ -65,6 +66,7 @@ __all__ = [
     "rekeyed",
     "replace_statement",
     "require_known",
+    "require_no_macros",
     "require_no_promises",
     "require_own_counter",
     "require_rectangular",
@@ -340,6 +342,13 @@ def _require_plain_bounds(function: Function, loop: For) -> None:
     signless = any(is_unsigned(k) for k in kinds) or any(n[-1] in "uU" for n in numbers)
     if signless and loop.start != Number("0") and not is_unsigned(counter_type(function, loop)):
         raise Refused(f"the counter of loop {loop.key} loses its sign beside a bound")
+
+
+def require_no_macros(function: Function, part: Any, what: str) -> None:
+    """Refuses what holds a macro whose text may name variables: what is put in a name's place does not reach there."""
+    loose = names_in(part) & loose_macros(function.source)
+    if loose:
+        raise Refused(f"{what} holds {min(loose)}, a macro that cannot be seen through")
 
 
 def require_no_promises(loops: Iterable[For], what: str) -> None:

@@ -8,7 +8,14 @@ from typing import Any
 
 from tuner.spaces.source.arithmetic import is_whole, one_type
 from tuner.spaces.source.kinds import is_floating, is_pure, types_of
-from tuner.spaces.source.operators.base import Args, Operator, Refused, argument, require_known
+from tuner.spaces.source.operators.base import (
+    Args,
+    Operator,
+    Refused,
+    argument,
+    require_known,
+    require_no_macros,
+)
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -45,6 +52,7 @@ def if_convert(function: Function, args: Args) -> Function:
         raise Refused(f"there is no conditional {at}")
     stmt = found[at]
     require_known(stmt, "the conditional")
+    require_no_macros(function, stmt, "the conditional")
     made = _selected(stmt)
     _require_one_kind(function, made)
     return replace(function, body=_exchange(function.body, stmt, (made,)))
@@ -86,7 +94,8 @@ def _selected(stmt: If) -> ExprStmt:
     if then is None or (stmt.other and (other is None or other.target != then.target)):
         raise Refused("the branches are not one assignment to the same place each")
     parts = [stmt.condition, then.value] + ([other.value] if other else [])
-    if not all(is_pure(p) for p in parts):
+    # Through a pointer the place may be one that is only there where the condition holds.
+    if not all(is_pure(p) for p in (*parts, then.target)):
         raise Refused("the conditional has effects that are not known")
     if any(isinstance(e, Binary) and e.op in ("/", "%") for p in parts[1:] for e in expressions(p)):
         raise Refused("a branch divides")
