@@ -11,7 +11,8 @@ __all__ = ["made_kernel"]
 
 _FLOATS = ("float", "float", "double")
 _WHOLES = ("int", "unsigned", "short", "unsigned char", "long")
-_COUNTERS = ("int",) * 8 + ("long", "unsigned", "size_t", "short", "unsigned char")
+_COUNTERS = ("int",) * 8 + ("long", "short", "unsigned char")
+_SIGNLESS = (*_COUNTERS, "unsigned", "size_t")
 
 
 class _Maker:
@@ -22,7 +23,9 @@ class _Maker:
         self.arrays = {"a": floats, "b": floats, "c": self.rng.choice(_FLOATS), "p": self.rng.choice(_WHOLES)}
         self.arrays["q"] = self.rng.choice(_WHOLES)
         self.read_only = {"b", "q"} if self.rng.random() < 0.7 else {"b"}
-        self.sizes = {"n": self.rng.choice(_COUNTERS[5:]), "m": "int"}
+        # Beside numbers without sign nothing is below zero: it would be huge.
+        self.counters = self.rng.choice((_COUNTERS, _SIGNLESS))
+        self.sizes = {"n": self.rng.choice(self.counters[5:]), "m": "int"}
         self.locals: dict[str, str] = {}
         self.names = 0
 
@@ -66,12 +69,14 @@ class _Maker:
 
     def head(self, var: str, counters: list[str]) -> str:
         rng = self.rng
-        kind = rng.choice(_COUNTERS)
+        kind, signed = rng.choice(self.counters), self.counters is _COUNTERS
         outer = rng.choice(counters) if counters else "0"
         if rng.random() < 0.12 and kind in ("int", "long"):
-            low = rng.choice(["0", "1", outer])
+            low = rng.choice(["0", "1", outer if signed else "2"])
             return f"{kind} {var} = {rng.choice(['m', '9'])}; {var} >= {low}; {var}--"
-        start = rng.choice(["0"] * 6 + ["1", "2", outer, f"{outer} + 1", "-1" if kind == "int" else "0"])
+        start = rng.choice(
+            ["0"] * 6 + ["1", "2", outer, f"{outer} + 1", "-1" if kind == "int" and signed else "0"]
+        )
         below = "m - 1" if kind in ("int", "long", "short") else "m"
         limit = rng.choice(["n", "n", "m", "m", "7", below, f"{outer} + 2", "(m < 5 ? m : 5)"])
         step = "++" if rng.random() < 0.85 else " += 2"
