@@ -33,6 +33,7 @@ from tuner.recorders.recordings.format import (
     RecordingFile,
     write_recording,
 )
+from tuner.report.page import report_page
 from tuner.search.llm.decode import Malformed, decode
 from tuner.search.llm.offspring import variant_of
 from tuner.search.llm.reply import read_reply
@@ -257,6 +258,7 @@ class _Records:
             audit(path)
             read_rows(path)
             tuner.load(path).to_json()
+            report_page(path, audit=False)
         except TunerError as error:
             _one_line(error)
 

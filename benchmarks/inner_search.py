@@ -1,7 +1,7 @@
-"""Searches inside variants of recorded runs: how soon each finds what is best of the variant's tunables, flags and passes.
+"""Searches inside variants of recorded runs: how soon each finds the best of a variant's tunables, flags and passes.
 
 Every variant that a recorded run gave a dozen trials is searched anew from where it began, with the searcher that a run
-would give it, and as long as it takes to see so many new codes. Times are shared with ``advice.py``, which makes the runs.
+would give it, until so many new codes are seen. Times are shared with ``advice.py``, which makes the runs.
 Two versions of the tuner are compared by two files:
 
     python benchmarks/advice.py --folder DIR --arm alone --evaluations 100

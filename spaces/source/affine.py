@@ -24,7 +24,7 @@ Poly = Mapping[Monomial, int]
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*")
 _INTEGER_TYPES = re.compile(
-    r"(const )?(unsigned |signed )?(char|short|int|long|long long|size_t|ptrdiff_t|u?int\d+_t)"
+    r"(const )?(unsigned |signed )?(int|long|long long|size_t|ptrdiff_t|u?int(32|64)_t)"
 )
 
 
@@ -63,7 +63,7 @@ def polynomial(expr: Expr, moving: Collection[str]) -> Poly | None:
             without them count as one symbol of their own; with them there is no polynomial.
 
     Returns:
-        ``None`` for what is no polynomial over the integers.
+        ``None`` for what is no polynomial over the integers, such as a cast to a type in which numbers wrap around.
     """
     match expr:
         case Number(text=text):

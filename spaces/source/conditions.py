@@ -22,6 +22,7 @@ from tuner.spaces.source.affine import (
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.scan import Access, Leaf, Scan
 from tuner.spaces.source.syntax import Binary, Expr, For, Name, Number, Ternary
+from tuner.spaces.source.walks import names_in
 
 __all__ = ["Conditions", "Order", "all_of", "any_of", "is_empty"]
 
@@ -59,6 +60,7 @@ class Conditions:
         self._outer = found.outer
         self._outer_vars = {f.var for f in found.outer}
         self._moving = set(found.moving)
+        self._fractions = found.fractions
         self._context = [c for f in found.outer for c in self._bounds(f, {}, "")]
         self._splits: dict[tuple[str, tuple[Expr, ...]], tuple[Poly, ...]] = {}
         self._split_subscripts(found)
@@ -221,7 +223,7 @@ class Conditions:
 
     def _poly(self, expr: Expr, what: str) -> Poly:
         poly = polynomial(expr, self._moving)
-        if poly is None:
+        if poly is None or not self._fractions.isdisjoint(names_in(expr)):
             raise Refused(f"{what} is not affine")
         return poly
 

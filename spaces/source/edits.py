@@ -20,6 +20,7 @@ from tuner.core.types import Variant
 from tuner.spaces.parameters import Parameter
 from tuner.spaces.source import configuring, textual
 from tuner.spaces.source.configuring import CONFIGURE, frozen
+from tuner.spaces.source.kinds import hidden
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.regions import Program
@@ -169,6 +170,9 @@ def _apply(program: Program, edit: Edit) -> Program:
     clash = names_elsewhere(program, label) & {p["name"] for p in edit.get("parameters", ())}
     if clash:
         raise Refused(f"the name {min(clash)} is taken")
+    again = hidden(function) if operator.checked else ""
+    if again:
+        raise Refused(f"{again} is declared again where it already means something")
     made = operator.apply(function, edit)
     if made is function or made == function:
         raise Refused("nothing changes")

@@ -6,19 +6,35 @@ May not reason about dependences.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tuner.spaces.source.parse import ADDRESS_SPACE
-from tuner.spaces.source.syntax import Assign, Call, Decl, Expr, For, Function, Opaque, Unary
+from tuner.spaces.source.syntax import (
+    Assign,
+    Block,
+    Call,
+    Decl,
+    Expr,
+    For,
+    Function,
+    If,
+    Opaque,
+    Stmt,
+    Unary,
+)
 from tuner.spaces.source.walks import statements, subtrees
 
 __all__ = [
     "Refused",
     "all_types_of",
     "element_types_of",
+    "hidden",
     "is_floating",
     "is_integer",
+    "is_narrow",
     "is_pure",
+    "is_unsigned",
+    "keeps_value",
     "plain_type",
     "types_of",
     "writable",
@@ -30,6 +46,11 @@ _PURE = re.compile(
     r"get_(global|local|group|num)_(id|size|groups)|native_\w+"
 )
 _INTEGER = re.compile(r"\b(char|short|int|long|size_t|ptrdiff_t|ssize_t|unsigned|u?int\d+_t)\b")
+_NARROW = re.compile(
+    r"((un)?signed )?(char|short)( int)?|short (un)?signed( int)?|u?int(8|16)_t|uchar|ushort|_?[bB]ool"
+)
+_UNSIGNED = re.compile(r"\b(unsigned|size_t|uint(32|64)?(_t)?|uintptr_t|ulong)\b")
+_LASTING = frozenset({"static", "_Thread_local", "thread_local", "__thread"})
 _FLOATING = re.compile(r"\b(float|double|_Float16|half)\b")
 _CONSTANT = ("const", "constexpr", "register")
 _SAYS_NOTHING = frozenset(
@@ -56,9 +77,18 @@ class Refused(Exception):
 
 
 def types_of(function: Function) -> dict[str, str]:
-    """Types by name, of parameters and local variables; where names repeat, the last."""
+    """Types by name, of parameters and local variables; none of names that repeat with another type."""
     found = {p.name: f"{p.base} *" if p.is_array else p.base for p in function.params}
-    return found | {name: kind for name, kind, _ in _variables(function)}
+    several = set[str]()
+    for name, kind, _ in _variables(function):
+        if name in found and _compared(found[name]) != _compared(kind):
+            several.add(name)
+        found[name] = kind
+    return {name: kind for name, kind in found.items() if name not in several}
+
+
+def _compared(kind: str) -> tuple[str, bool]:
+    return plain_type(kind), "*" in kind
 
 
 def all_types_of(function: Function) -> dict[str, set[str]]:
@@ -107,6 +137,50 @@ def writable(kind: str) -> str:
 def is_integer(kind: str) -> bool:
     """Whether a type's name is an integer's."""
     return bool(_INTEGER.search(kind)) and not _FLOATING.search(kind) and "*" not in kind
+
+
+def is_narrow(kind: str) -> bool:
+    """Whether a type's numbers wrap around, or are cut off, where those of an ``int`` go on."""
+    return bool(_NARROW.fullmatch(plain_type(kind)))
+
+
+def is_unsigned(kind: str) -> bool:
+    """Whether what is compared with a type's numbers (of an element, for pointers) loses its sign."""
+    return bool(_UNSIGNED.search(kind)) and not is_narrow(kind)
+
+
+def keeps_value(decl: Decl) -> bool:
+    """Whether a variable is there once and not once for each iteration."""
+    words = decl.type.split()
+    return not _LASTING.isdisjoint(words) and "const" not in words
+
+
+def hidden(function: Function) -> str:
+    """A name that is declared again where it already means something; by names the two cannot be told apart."""
+
+    def visit(body: Iterable[Stmt], outside: frozenset[str]) -> str:
+        known = outside
+        for stmt in body:
+            found = ""
+            match stmt:
+                case Decl(name=name):
+                    if name in known:
+                        return name
+                    known |= {name}
+                case For(type=kind, var=var):
+                    own = frozenset({var}) if kind else frozenset[str]()
+                    found = next(iter(own & known), "") or visit(stmt.body, known | own)
+                case If():
+                    found = visit(stmt.then, known) or visit(stmt.other, known)
+                case Block():
+                    found = visit(stmt.body, known)
+            if found:
+                return found
+        return ""
+
+    return visit(
+        function.body, frozenset([*(p.name for p in function.params), *(d.name for d in function.outer)])
+    )
 
 
 def is_floating(kind: str) -> bool:

@@ -11,7 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from tuner.spaces.source.kinds import Refused, is_integer, is_pure, types_of
+from tuner.spaces.source.arithmetic import is_whole
+from tuner.spaces.source.kinds import (
+    Refused,
+    is_floating,
+    is_integer,
+    is_narrow,
+    is_pure,
+    keeps_value,
+    types_of,
+)
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.printer import expression_text, statement_text
 from tuner.spaces.source.syntax import (
@@ -38,7 +47,7 @@ from tuner.spaces.source.walks import index_chain, map_expressions, names_in, st
 
 __all__ = ["Access", "Leaf", "Scan", "loose_macros", "scan"]
 
-_PLAIN_MACRO = re.compile(r"\s+\(?-?[\w.]*\d[\w.]*\)?\s*(//.*|/\*.*)?$|\s*$")
+_PLAIN_MACRO = re.compile(r"\s+\(?-?\.?\d[\w.]*\)?\s*(//.*|/\*.*)?$|\s*$")
 _At = tuple[int | str, ...]
 _REDUCING = {"+": "+=", "*": "*="}
 
@@ -93,6 +102,7 @@ class Scan:
         pointers: pointer parameters that are accessed, and whether each is ``restrict``.
         written: pointer parameters that are written.
         moving: names that change inside the part.
+        fractions: variables that are no whole numbers.
     """
 
     leaves: tuple[Leaf, ...]
@@ -100,6 +110,7 @@ class Scan:
     pointers: Mapping[str, bool]
     written: frozenset[str]
     moving: frozenset[str]
+    fractions: frozenset[str]
 
     @property
     def assumes_separate(self) -> bool:
@@ -146,6 +157,7 @@ def _scanned(function: Function, part: Sequence[Stmt]) -> Scan:
         pointers=walker.pointers,
         written=frozenset(walker.written),
         moving=frozenset(walker.moving),
+        fractions=frozenset(walker.fractions),
     )
 
 
@@ -175,6 +187,9 @@ class _Walker:
         self.local |= {d.name for d in function.outer}
         self.shared_vars = {f.var for f in statements(function.body) if isinstance(f, For) and not f.type}
         self.macros = loose_macros(function.source)
+        self.fractions = {n for n, k in self.types.items() if is_floating(k) and "*" not in k}
+        targets = (n.target for n in subtrees(function.body) if isinstance(n, Assign))
+        self.assigned = {t.id for t in targets if isinstance(t, Name)}
         self.leaves: list[Leaf] = []
         self.outer: tuple[For, ...] = ()
         self.pointers: dict[str, bool] = {}
@@ -242,6 +257,11 @@ class _Walker:
         private.pop(decl.name, None)
         words = decl.type.split()
         plain = decl.init is not None and is_pure(decl.init) and not _calls(decl.init)
+        # The expression stands for the name only while it still has the value that the name was given.
+        counted = self.shared_vars - scope.variables
+        unsteady = self.assigned | self.fractions | counted
+        if is_narrow(decl.type) or not unsteady.isdisjoint(names_in((decl.init,))):
+            plain = False
         if self.configured and any(isinstance(e, Index) for e in subtrees(decl.init)):
             # A name is a symbol where an element is nothing that bounds can be reasoned about with. Before texts were
             # configured the element stood for it, and what older runs proposed has to be derived again.
@@ -263,6 +283,8 @@ class _Walker:
         if isinstance(stmt, Decl):
             if "*" in stmt.type:
                 raise Refused(f"{stmt.name} is a pointer of its own")
+            if keeps_value(stmt):
+                raise Refused(f"{stmt.name} keeps its value from one iteration to the next")
             if stmt.init is None:
                 return
             accesses += self._reads(stmt.init, scope)
@@ -369,7 +391,8 @@ class _Walker:
         if base.id in names_in(value):
             return None, True
         place = self._access(base.id, subscripts, scope, write=True)
-        return place, not is_integer(self.types.get(base.id, "").replace("*", ""))
+        whole = is_integer(self.types.get(base.id, "").replace("*", "")) and is_whole(value, self.types)
+        return place, not whole
 
 
 @lru_cache(maxsize=64)

@@ -133,6 +133,16 @@ def test_pairs_are_computed_at_once(tmp_path: Path) -> None:
     ]
 
 
+def test_what_is_rounded_by_name_is_not_joined_with_anything(tmp_path: Path) -> None:
+    lines = [
+        "    y[at] = __half2float(__hadd_rn(__hmul_rn(v, v), one));",
+        "    y[at] += __low2float(__hadd2_rn(__hmul2_rn(two, two), ones));",
+    ]
+    build = by_llvm(write(tmp_path, lines, ["v"], passes="off"))
+    assert build.status is Status.OK, build.message
+    assert "fma" not in build.artifacts["ptx"]
+
+
 def test_atomic_additions_of_halves_are_the_devices_own(tmp_path: Path) -> None:
     lines = [
         "    __shared__ half2 sum; __shared__ half other; sum = ones; other = one; __syncthreads();",

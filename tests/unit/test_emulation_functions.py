@@ -69,7 +69,19 @@ EXACT = {
     "__double2ll_ru(v * 9)": "math.ceil(v * 9)",
     "__float2uint_rz(f * 1e20f)": "4294967295",
     "__float2int_rn(-f * 1e20f)": "-2147483648",
-    "__double2int_rn(0.0 / (v - v))": "0",
+    "__double2int_rn(0.0 / (v - v))": "-(2**31)",
+    "__double2uint_rz(0.0 / (v - v))": "2**31",
+    "__float2int_rn(0.0f / (f - f))": "0",
+    "(double)__float2ll_rn(0.0f / (f - f))": "-(2.0**63)",
+    "(double)__half2ull_rz(__float2half(0.0f / (f - f)))": "2.0**63",
+    "__sad(2000000000, -2000000000, 5u)": "4000000005",
+    "__reduce_add_sync(__activemask(), 100000000) < 0": "True",
+    "min((long)5, 6ul)": "5",
+    "(double)max(-1l, 0ul)": "2.0**64",
+    'isnan(nan("")) + isnan(nanf(""))': "2",
+    "__dp4a(make_char4(1, 2, 3, -4), make_char4(1, 2, 3, 4), 0)": "1 + 4 + 9 - 16",
+    "__dp2a_lo(0x00020003, 0x00000504, 1)": "3 * 4 + 2 * 5 + 1",
+    "__dp2a_hi(make_short2(3, -2), make_char4(0, 0, -1, 7), 1)": "-3 - 14 + 1",
     "__hiloint2double(__double2hiint(v), __double2loint(v))": "v",
     "(double)__brevll(1ull << 3)": "2.0 ** 60",
     "__byte_perm(u, i, 0x7420)": "bytes_of(u)[0] | bytes_of(u)[2] << 8 | bytes_of(i)[0] << 16 | bytes_of(i)[3] << 24",
@@ -140,6 +152,35 @@ def test_functions_are_as_python_has_them(tmp_path: Path, functions: dict[str, s
     (tmp_path / "k.cu").write_text(KERNEL.format(lines=lines))
     (tmp_path / "ref.py").write_text(REFERENCE.format(values=", ".join(f"({v})" for v in functions.values())))
     (tmp_path / "k.yaml").write_text(SPEC.format(count=len(functions), rtol=rtol))
+    emulated(tmp_path / "k.yaml")
+
+
+def test_tiles_of_a_tile_are_counted_within_it(tmp_path: Path) -> None:
+    text = """
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+namespace cg = cooperative_groups;
+__global__ void k(const double *x, const long *w, double *y, int n) {
+    auto block = cg::this_thread_block();
+    auto warp = cg::tiled_partition<32>(block);
+    auto tile = cg::tiled_partition<8>(warp);
+    int rank = block.thread_rank(), all;
+    int whole = tile.match_all(rank / 8, all) == 0xffu && all;
+    int made = tile.meta_group_rank() + 10 * tile.meta_group_size() + 100 * warp.meta_group_rank();
+    made += 1000 * (tile.match_any(rank % 2) == (rank % 2 ? 0xaau : 0x55u)) + 10000 * whole;
+    made += 100000 * cg::reduce(tile, 1 << rank % 8, cg::bit_or<int>()) + block.group_dim().y;
+    if (rank < n) y[rank] = made;
+}
+"""
+    (tmp_path / "k.cu").write_text(text)
+    reference = (
+        "import numpy as np\ndef expected(x, w, n):\n    at = np.arange(n)\n"
+        "    made = at // 8 % 4 + 40 + 100 * (at // 32) + 11000 + 25500000 + 1\n"
+        '    return {"y": made.astype(float)[None, :]}\n'
+    )
+    (tmp_path / "ref.py").write_text(reference)
+    spec = SPEC.format(count=1, rtol=1e-15).replace("grid: [2], block: [32]", "grid: [1], block: [64]")
+    (tmp_path / "k.yaml").write_text(spec)
     emulated(tmp_path / "k.yaml")
 
 

@@ -473,6 +473,24 @@ def test_trials_are_sorted_filtered_and_taken_apart(browser: Any, failing: str) 
         assert "blocked" in page.inner_text("#panel-trials .kv")
 
 
+def test_numbers_at_the_ends_of_what_there_is(browser: Any, run: Path, tmp_path: Path) -> None:
+    """As large, as small and as alike as a stranger's record may say: every tab still opens."""
+    follower = Follower(run)
+    follower.update()
+    data = collect(follower)
+    timed = [i for i, speed in enumerate(data["trials"]["speed"]) if speed is not None]
+    data["trials"]["speed"][timed[0]], data["trials"]["speed"][timed[-1]] = 1.7e308, 1e-320
+    data["controls"] = [[1e20, 1e20, 0], [1e20, 1e20, 0]]
+    for row in data["finals"]["confirm"]:
+        row["times_s"] = [0.0 for _ in row["times_s"]]
+    target = tmp_path / "ends.html"
+    target.write_text(page_of(data))
+    with tab(browser) as opened:
+        opened.open(target.as_uri())
+        for name in opened.tabs():
+            opened.show(name)
+
+
 def test_hostile_texts_stay_texts(browser: Any, run: Path, tmp_path: Path) -> None:
     """Nothing runs, nothing is asked for, nothing of it becomes an element."""
 

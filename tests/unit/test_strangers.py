@@ -17,6 +17,7 @@ from tuner.driver.outcome.frames import read_rows
 from tuner.driver.runs import begin
 from tuner.driver.state.strangers import holding_together
 from tuner.recorders.record import Event, RunRecord
+from tuner.report.page import report_page
 from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
@@ -89,6 +90,12 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "intervals of words": ("verdict", lambda b: b.update(speedup="much")),
     "a choice of what is not there": ("choice", lambda b: dict.fromkeys(b, 10**9)),
     "a baseline without a status": ("baseline", lambda b: b.pop("status") and None),
+    "final times that are words": ("final", lambda b: b["measurements"][0].update(times_s=["x", "y"])),
+    "final times below nothing": ("final", lambda b: b["measurements"][0].update(times_s=[-1.0, -2.0])),
+    "a tunable's value that is a list": (
+        "ask",
+        lambda b: b["proposals"][0].update(configuration={"STEP": [1]}),
+    ),
     "a start without settings": ("start", lambda b: b.pop("settings") and None),
     "a start with settings of words": ("start", lambda b: b.update(settings="fast")),
     "a start of files that are none": ("start", lambda b: b.update(files=[1])),
@@ -98,7 +105,13 @@ CHANGES: dict[str, tuple[str, Change]] = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_events_that_no_run_has_are_one_line(forge: Callable[..., Path], name: str) -> None:
     path = forge(*CHANGES[name])
-    for read in (lambda: audit(path), lambda: tuner.load(path).to_json(), lambda: read_rows(path)):
+    readers: list[Callable[[], Any]] = [
+        lambda: audit(path),
+        lambda: tuner.load(path).to_json(),
+        lambda: read_rows(path),
+        lambda: report_page(path, audit=False),
+    ]
+    for read in readers:
         complaint, report = "", None
         try:
             report = read()

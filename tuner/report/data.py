@@ -12,6 +12,7 @@ from tuner.core.types import Status
 from tuner.driver.audit import AuditReport, audit
 from tuner.driver.outcome.by_problem import gains
 from tuner.driver.outcome.failures import FAILURES
+from tuner.driver.state.strangers import holding_together
 from tuner.report.costs import costs
 from tuner.report.follow import Follower
 from tuner.report.importance import importance
@@ -31,6 +32,7 @@ FIRST_MESSAGES = 5
 """Messages shown of each kind of failure."""
 
 
+@holding_together()
 def collect(
     follower: Follower,
     *,
@@ -43,6 +45,9 @@ def collect(
         follower: of the record, up to date.
         audited: what a replay found, or why there was none; ``None`` while the run goes on.
         statistics: what :func:`statistics_of` gave earlier, which is slow to compute; computed now if left out.
+
+    Raises:
+        RecordError: its events are no run's.
     """
     state = follower.state
     tunables = dimensions([t.proposal.configuration for t in state.trials.values()])
@@ -86,6 +91,7 @@ def collect(
     }
 
 
+@holding_together()
 def statistics_of(follower: Follower) -> dict[str, Any]:
     """The sections that take seconds: a forest over all trials, a regression over all pipelines."""
     state = follower.state

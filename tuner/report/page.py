@@ -19,6 +19,7 @@ from typing import Any
 
 from tuner.core.files import write_atomically
 from tuner.driver.outcome.export import check_writable
+from tuner.driver.state.strangers import holding_together
 from tuner.report.data import audit_or_reason, collect
 from tuner.report.follow import Follower
 
@@ -38,6 +39,7 @@ SCRIPTS = (
 )
 
 
+@holding_together()
 def report_page(run: Path, *, audit: bool = True) -> str:
     """The whole report of a run as HTML.
 

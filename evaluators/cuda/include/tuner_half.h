@@ -36,6 +36,25 @@ typedef __half tuner_pair __attribute__((ext_vector_type(2)));
 #define TUNER_PAIR(expression, scalar) return {scalar(a.x, b.x), scalar(a.y, b.y)};
 #endif
 
+/* A rounding that is asked for by name: the nearest half, or its neighbour where that lies on the wrong side. Whole
+   numbers over 2^24, which a float rounds, are beyond the largest half in any case. */
+TUNER_INLINE __half tuner_half_beside(__half x, int by) {
+    return __builtin_bit_cast(__half, (unsigned short)(__builtin_bit_cast(unsigned short, x) + by));
+}
+TUNER_INLINE __half tuner_half_rn(float x) { return (__half)x; }
+TUNER_INLINE __half tuner_half_rz(float x) {
+    __half near = (__half)x;
+    return __builtin_fabsf((float)near) > __builtin_fabsf(x) ? tuner_half_beside(near, -1) : near;
+}
+TUNER_INLINE __half tuner_half_ru(float x) {
+    __half near = (__half)x;
+    return (float)near < x ? tuner_half_beside(near, x > 0.0f ? 1 : -1) : near;
+}
+TUNER_INLINE __half tuner_half_rd(float x) {
+    __half near = (__half)x;
+    return (float)near > x ? tuner_half_beside(near, x > 0.0f ? -1 : 1) : near;
+}
+
 #define TUNER_HALF_ROUNDED(r)                                                                                     \
     TUNER_INLINE int __half2int_##r(__half x) { return __float2int_##r((float)x); }                               \
     TUNER_INLINE unsigned __half2uint_##r(__half x) { return __float2uint_##r((float)x); }                        \
@@ -49,13 +68,13 @@ typedef __half tuner_pair __attribute__((ext_vector_type(2)));
     }                                                                                                             \
     TUNER_INLINE long long __half2ll_##r(__half x) { return __float2ll_##r((float)x); }                           \
     TUNER_INLINE unsigned long long __half2ull_##r(__half x) { return __float2ull_##r((float)x); }                \
-    TUNER_INLINE __half __float2half_##r(float x) { return (__half)x; }                                           \
-    TUNER_INLINE __half __int2half_##r(int x) { return (__half)x; }                                               \
-    TUNER_INLINE __half __uint2half_##r(unsigned x) { return (__half)x; }                                         \
-    TUNER_INLINE __half __short2half_##r(short x) { return (__half)x; }                                           \
-    TUNER_INLINE __half __ushort2half_##r(unsigned short x) { return (__half)x; }                                 \
-    TUNER_INLINE __half __ll2half_##r(long long x) { return (__half)x; }                                          \
-    TUNER_INLINE __half __ull2half_##r(unsigned long long x) { return (__half)x; }
+    TUNER_INLINE __half __float2half_##r(float x) { return tuner_half_##r(x); }                                   \
+    TUNER_INLINE __half __int2half_##r(int x) { return tuner_half_##r((float)x); }                                \
+    TUNER_INLINE __half __uint2half_##r(unsigned x) { return tuner_half_##r((float)x); }                          \
+    TUNER_INLINE __half __short2half_##r(short x) { return tuner_half_##r((float)x); }                            \
+    TUNER_INLINE __half __ushort2half_##r(unsigned short x) { return tuner_half_##r((float)x); }                  \
+    TUNER_INLINE __half __ll2half_##r(long long x) { return tuner_half_##r((float)x); }                           \
+    TUNER_INLINE __half __ull2half_##r(unsigned long long x) { return tuner_half_##r((float)x); }
 TUNER_HALF_ROUNDED(rn)
 TUNER_HALF_ROUNDED(rz)
 TUNER_HALF_ROUNDED(ru)
@@ -105,7 +124,7 @@ TUNER_INLINE __half2 __hfma2(__half2 a, __half2 b, __half2 c) { return {__hfma(a
 #endif
 TUNER_INLINE __half __hfma_relu(__half x, __half y, __half z) {
     __half made = __hfma(x, y, z);
-    return made < (__half)0 ? (__half)0 : made;
+    return made <= (__half)0 ? (__half)0 : made;
 }
 TUNER_INLINE __half2 __hfma2_relu(__half2 a, __half2 b, __half2 c) {
     return {__hfma_relu(a.x, b.x, c.x), __hfma_relu(a.y, b.y, c.y)};
@@ -124,12 +143,17 @@ TUNER_INLINE __half __hmul_sat(__half x, __half y) { return (__half)TUNER_SATURA
 TUNER_INLINE __half __hsub_sat(__half x, __half y) { return (__half)TUNER_SATURATED(x - y); }
 TUNER_INLINE __half __hmax_nan(__half x, __half y) { return x != x || y != y ? x + y : __hmax(x, y); }
 TUNER_INLINE __half __hmin_nan(__half x, __half y) { return x != x || y != y ? x + y : __hmin(x, y); }
+/* Never one operation with another: that is what they are for. */
+#define TUNER_HALF_ALONE(name, op)                                                                                \
+    TUNER_INLINE __half name(__half x, __half y) {                                                                \
+        _Pragma("clang fp contract(off)") return x op y;                                                          \
+    }
 /* By their own names: of a pair the 2 stands before the suffix. */
 #define TUNER_HALF2_SUFFIXED(stem, suffix, operation)                                                             \
     TUNER_INLINE __half2 stem##2_##suffix(__half2 a, __half2 b) { return {operation(a.x, b.x), operation(a.y, b.y)}; }
-TUNER_INLINE __half __hadd_rn(__half x, __half y) { return x + y; }
-TUNER_INLINE __half __hsub_rn(__half x, __half y) { return x - y; }
-TUNER_INLINE __half __hmul_rn(__half x, __half y) { return x * y; }
+TUNER_HALF_ALONE(__hadd_rn, +)
+TUNER_HALF_ALONE(__hsub_rn, -)
+TUNER_HALF_ALONE(__hmul_rn, *)
 TUNER_HALF2_SUFFIXED(__hadd, rn, __hadd_rn)
 TUNER_HALF2_SUFFIXED(__hsub, rn, __hsub_rn)
 TUNER_HALF2_SUFFIXED(__hmul, rn, __hmul_rn)
@@ -139,6 +163,7 @@ TUNER_HALF2_SUFFIXED(__hmul, sat, __hmul_sat)
 TUNER_HALF2_SUFFIXED(__hmax, nan, __hmax_nan)
 TUNER_HALF2_SUFFIXED(__hmin, nan, __hmin_nan)
 #undef TUNER_HALF2_SUFFIXED
+#undef TUNER_HALF_ALONE
 TUNER_INLINE __half __hfma_sat(__half x, __half y, __half z) { return (__half)TUNER_SATURATED(__hfma(x, y, z)); }
 TUNER_INLINE __half2 __hfma2_sat(__half2 a, __half2 b, __half2 c) {
     return {__hfma_sat(a.x, b.x, c.x), __hfma_sat(a.y, b.y, c.y)};

@@ -8,6 +8,7 @@ struct thread_block {
     static __device__ __forceinline__ dim3 group_index() { return blockIdx; }
     static __device__ __forceinline__ dim3 thread_index() { return threadIdx; }
     static __device__ __forceinline__ dim3 dim_threads() { return blockDim; }
+    static __device__ __forceinline__ dim3 group_dim() { return blockDim; }
     static __device__ __forceinline__ unsigned thread_rank() {
         return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     }
@@ -25,8 +26,8 @@ template <unsigned emu_N, class emu_Parent = thread_block> struct thread_block_t
     }
     EMU_CONVERGENT __device__ __forceinline__ void sync() const { __syncwarp(mask()); }
     static __device__ __forceinline__ unsigned thread_rank() { return thread_block::thread_rank() % emu_N; }
-    static __device__ __forceinline__ unsigned meta_group_rank() { return thread_block::thread_rank() / emu_N; }
-    static __device__ __forceinline__ unsigned meta_group_size() { return (thread_block::size() + emu_N - 1) / emu_N; }
+    static __device__ __forceinline__ unsigned meta_group_rank() { return emu_Parent::thread_rank() / emu_N; }
+    static __device__ __forceinline__ unsigned meta_group_size() { return (emu_Parent::size() + emu_N - 1) / emu_N; }
     static constexpr EMU_BOTH unsigned size() { return emu_N; }
     static constexpr EMU_BOTH unsigned num_threads() { return emu_N; }
     template <class emu_T> EMU_CONVERGENT __device__ __forceinline__ emu_T shfl(emu_T v, int lane) const {
@@ -41,8 +42,15 @@ template <unsigned emu_N, class emu_Parent = thread_block> struct thread_block_t
     template <class emu_T> EMU_CONVERGENT __device__ __forceinline__ emu_T shfl_xor(emu_T v, int with) const {
         return __shfl_xor_sync(mask(), v, with, emu_N);
     }
-    EMU_CONVERGENT __device__ __forceinline__ unsigned ballot(int p) const {
-        return __ballot_sync(mask(), p) >> (thread_block::thread_rank() & 31 & ~(emu_N - 1));
+    static __device__ __forceinline__ unsigned own(unsigned lanes) {
+        return lanes >> (thread_block::thread_rank() & 31 & ~(emu_N - 1));
+    }
+    EMU_CONVERGENT __device__ __forceinline__ unsigned ballot(int p) const { return own(__ballot_sync(mask(), p)); }
+    template <class emu_T> EMU_CONVERGENT __device__ __forceinline__ unsigned match_any(emu_T v) const {
+        return own(__match_any_sync(mask(), v));
+    }
+    template <class emu_T> EMU_CONVERGENT __device__ __forceinline__ unsigned match_all(emu_T v, int &all) const {
+        return own(__match_all_sync(mask(), v, &all));
     }
     EMU_CONVERGENT __device__ __forceinline__ int any(int p) const { return __any_sync(mask(), p); }
     EMU_CONVERGENT __device__ __forceinline__ int all(int p) const { return __all_sync(mask(), p); }
@@ -54,6 +62,9 @@ static __device__ __forceinline__ thread_block_tile<emu_N, emu_Parent> tiled_par
 template <class emu_Group> EMU_CONVERGENT static __device__ __forceinline__ void sync(const emu_Group &group) { group.sync(); }
 
 template <class emu_T> struct plus { __device__ __forceinline__ emu_T operator()(emu_T a, emu_T b) const { return a + b; } };
+template <class emu_T> struct bit_and { __device__ __forceinline__ emu_T operator()(emu_T a, emu_T b) const { return a & b; } };
+template <class emu_T> struct bit_or { __device__ __forceinline__ emu_T operator()(emu_T a, emu_T b) const { return a | b; } };
+template <class emu_T> struct bit_xor { __device__ __forceinline__ emu_T operator()(emu_T a, emu_T b) const { return a ^ b; } };
 template <class emu_T> struct less { __device__ __forceinline__ emu_T operator()(emu_T a, emu_T b) const { return b < a ? b : a; } };
 template <class emu_T> struct greater { __device__ __forceinline__ emu_T operator()(emu_T a, emu_T b) const { return a < b ? b : a; } };
 template <unsigned emu_N, class emu_Parent, class emu_T, class emu_Op>

@@ -172,7 +172,7 @@ EMU_INLINE int __mul24(int x, int y) { return (int)((unsigned)(x << 8 >> 8) * (u
 EMU_INLINE unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffffu) * (y & 0xffffffu); }
 EMU_INLINE int __mulhi(int x, int y) { return (int)((long long)x * y >> 32); }
 EMU_INLINE unsigned __umulhi(unsigned x, unsigned y) { return (unsigned)((unsigned long long)x * y >> 32); }
-EMU_INLINE unsigned __sad(int x, int y, unsigned z) { return z + (unsigned)(x > y ? x - y : y - x); }
+EMU_INLINE unsigned __sad(int x, int y, unsigned z) { return z + (x > y ? (unsigned)x - (unsigned)y : (unsigned)y - (unsigned)x); }
 EMU_INLINE unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned by) {
     return (unsigned)((((unsigned long long)hi << 32 | lo) << (by & 31)) >> 32);
 }

@@ -145,10 +145,11 @@ EMU_ARITHMETIC(rz)
 EMU_ARITHMETIC(ru)
 EMU_ARITHMETIC(rd)
 
-/* As the device does it: what does not fit becomes the nearest that does, NaN becomes zero (PTX ISA, cvt). */
-template <class T> EMU_INLINE T emu_fit(double x) {
+/* As the device does it: what does not fit becomes the nearest that does. NaN becomes zero on the way from a float to 32
+   bits, else the number of which only the highest bit is set (PTX ISA, cvt). */
+template <class T> EMU_INLINE T emu_fit(double x, T none = (T)(1ull << (sizeof(T) * 8 - 1))) {
     const T least = (T)-1 < 0 ? (T)(1ull << (sizeof(T) * 8 - 1)) : 0, most = (T)~(unsigned long long)least;
-    if (!(x == x)) return 0;
+    if (!(x == x)) return none;
     return x <= (double)least ? least : x >= (double)most ? most : (T)x;
 }
 #define EMU_TO_WHOLE(r, rounded)                                                                                  \
@@ -156,8 +157,8 @@ template <class T> EMU_INLINE T emu_fit(double x) {
     EMU_INLINE int __double2int_##r(double x) { return emu_fit<int>(rounded(x)); }                                \
     EMU_INLINE long long __double2ll_##r(double x) { return emu_fit<long long>(rounded(x)); }                     \
     EMU_INLINE unsigned long long __double2ull_##r(double x) { return emu_fit<unsigned long long>(rounded(x)); }  \
-    EMU_INLINE unsigned __float2uint_##r(float x) { return emu_fit<unsigned>(rounded((double)x)); }               \
-    EMU_INLINE int __float2int_##r(float x) { return emu_fit<int>(rounded((double)x)); }                          \
+    EMU_INLINE unsigned __float2uint_##r(float x) { return emu_fit<unsigned>(rounded((double)x), 0); }               \
+    EMU_INLINE int __float2int_##r(float x) { return emu_fit<int>(rounded((double)x), 0); }                          \
     EMU_INLINE long long __float2ll_##r(float x) { return emu_fit<long long>(rounded((double)x)); }               \
     EMU_INLINE unsigned long long __float2ull_##r(float x) { return emu_fit<unsigned long long>(rounded((double)x)); } \
     EMU_INLINE float __ll2float_##r(long long x) { return (float)x; }                                             \
@@ -207,12 +208,38 @@ EMU_INLINE unsigned __dp4a(unsigned x, unsigned y, unsigned sum) {
     for (int i = 0; i < 4; i++) sum += (x >> 8 * i & 255) * (y >> 8 * i & 255);
     return sum;
 }
+EMU_INLINE int __dp4a(char4 x, char4 y, int sum) { return __dp4a(emu_bits<int>(x), emu_bits<int>(y), sum); }
+EMU_INLINE unsigned __dp4a(uchar4 x, uchar4 y, unsigned sum) {
+    return __dp4a(emu_bits<unsigned>(x), emu_bits<unsigned>(y), sum);
+}
+#define EMU_DP2A(name, first)                                                                                     \
+    EMU_INLINE int name(int x, int y, int sum) {                                                                  \
+        for (int i = 0; i < 2; i++)                                                                               \
+            sum = (int)((unsigned)sum + (unsigned)((short)((unsigned)x >> 16 * i) * (signed char)((unsigned)y >> 8 * (first + i)))); \
+        return sum;                                                                                               \
+    }                                                                                                             \
+    EMU_INLINE unsigned name(unsigned x, unsigned y, unsigned sum) {                                              \
+        for (int i = 0; i < 2; i++) sum += (x >> 16 * i & 0xffff) * (y >> 8 * (first + i) & 255);                 \
+        return sum;                                                                                               \
+    }                                                                                                             \
+    EMU_INLINE int name(short2 x, char4 y, int sum) { return name(emu_bits<int>(x), emu_bits<int>(y), sum); }     \
+    EMU_INLINE unsigned name(ushort2 x, uchar4 y, unsigned sum) {                                                 \
+        return name(emu_bits<unsigned>(x), emu_bits<unsigned>(y), sum);                                           \
+    }
+EMU_DP2A(__dp2a_lo, 0)
+EMU_DP2A(__dp2a_hi, 2)
+EMU_INLINE double nan(const char *) { return __builtin_nan(""); }
+EMU_INLINE float nanf(const char *) { return __builtin_nanf(""); }
 EMU_INLINE unsigned umin(unsigned x, unsigned y) { return min(x, y); }
 EMU_INLINE unsigned umax(unsigned x, unsigned y) { return max(x, y); }
 EMU_INLINE long long llmin(long long x, long long y) { return min(x, y); }
 EMU_INLINE long long llmax(long long x, long long y) { return max(x, y); }
 EMU_INLINE unsigned long long ullmin(unsigned long long x, unsigned long long y) { return min(x, y); }
 EMU_INLINE unsigned long long ullmax(unsigned long long x, unsigned long long y) { return max(x, y); }
+EMU_INLINE unsigned long min(unsigned long x, long y) { return min(x, (unsigned long)y); }
+EMU_INLINE unsigned long min(long x, unsigned long y) { return min((unsigned long)x, y); }
+EMU_INLINE unsigned long max(unsigned long x, long y) { return max(x, (unsigned long)y); }
+EMU_INLINE unsigned long max(long x, unsigned long y) { return max((unsigned long)x, y); }
 EMU_INLINE unsigned long long min(unsigned long long x, long long y) { return min(x, (unsigned long long)y); }
 EMU_INLINE unsigned long long min(long long x, unsigned long long y) { return min((unsigned long long)x, y); }
 EMU_INLINE unsigned long long max(unsigned long long x, long long y) { return max(x, (unsigned long long)y); }

@@ -99,7 +99,7 @@ EMU_CONVERGENT static __device__ __forceinline__ unsigned __match_all_sync(unsig
             }                                                                                                     \
         return a;                                                                                                 \
     }
-EMU_REDUCE(__reduce_add_sync, a + b)
+EMU_REDUCE(__reduce_add_sync, (unsigned)a + (unsigned)b)
 EMU_REDUCE(__reduce_min_sync, a < b ? a : b)
 EMU_REDUCE(__reduce_max_sync, a > b ? a : b)
 EMU_REDUCE(__reduce_and_sync, a &b)

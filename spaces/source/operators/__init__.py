@@ -24,6 +24,7 @@ from tuner.spaces.source.operators import (
     skewing,
     staging,
     streaming,
+    sums,
     sweeps,
     waves,
 )
@@ -37,6 +38,7 @@ _HOST = (
     sweeps,
     blocking,
     scalars,
+    sums,
     arrays,
     hints,
     branches,

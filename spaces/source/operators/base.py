@@ -13,17 +13,30 @@ from functools import lru_cache
 from typing import Any
 
 from tuner.spaces.source.dependence import Dependences, dependences
-from tuner.spaces.source.kinds import Refused, is_integer, is_pure, types_of
+from tuner.spaces.source.kinds import (
+    Refused,
+    is_floating,
+    is_integer,
+    is_narrow,
+    is_pure,
+    is_unsigned,
+    keeps_value,
+    types_of,
+)
 from tuner.spaces.source.lexical import unused
+from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.syntax import (
     Block,
+    Cast,
     Comment,
+    Decl,
     Define,
     Expr,
     For,
     Function,
     If,
     Name,
+    Number,
     Opaque,
     OpaqueStmt,
     Stmt,
@@ -53,6 +66,9 @@ __all__ = [
     "rekeyed",
     "replace_statement",
     "require_known",
+    "require_no_macros",
+    "require_no_promises",
+    "require_own_counter",
     "require_rectangular",
     "require_simple_loop",
     "sibling_after",
@@ -68,6 +84,8 @@ DEVICE = ("opencl", "cuda")
 """Languages of kernels that are launched."""
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_FRACTION = re.compile(r"\.|^(?!0[xX]).*[eE]")
+_PROMISE = re.compile(r"\b(omp|acc|ivdep|assume_safety|independent|novector_dependence)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,13 +309,56 @@ def require_simple_loop(function: Function, loop: For) -> None:
     changed = written_names(loop.body) | {loop.var}
     if not changed.isdisjoint(names_in(loop.limit) | names_in(loop.start)):
         raise Refused(f"a bound of loop {loop.key} changes inside it")
+    require_own_counter(function, loop)
+    _require_plain_bounds(function, loop)
+    kept = [s.name for s in statements(loop.body) if isinstance(s, Decl) and keeps_value(s)]
+    if kept:
+        raise Refused(f"{kept[0]} keeps its value from one iteration of loop {loop.key} to the next")
+
+
+def require_own_counter(function: Function, loop: For) -> None:
+    """Refuses a loop that does not count in integers, or whose counter is looked at elsewhere."""
     kind = counter_type(function, loop)
     if not is_integer(kind):
         raise Refused(f"loop {loop.key} does not count in integers")
+    if is_narrow(kind):
+        raise Refused(f"loop {loop.key} counts in a type that wraps around")
     if not loop.type:
         uses = sum(loop.var in names_in((s,)) for s in _outside(function, loop.var))
         if uses:
             raise Refused(f"{loop.var} is used outside its loops")
+
+
+def _require_plain_bounds(function: Function, loop: For) -> None:
+    """Refuses bounds that are no whole numbers, or that a counter loses its sign beside."""
+    types = types_of(function)
+    parts = [n for n in subtrees((loop.start, loop.limit)) if isinstance(n, Name | Number | Cast)]
+    kinds = [
+        types.get(n.id, "") if isinstance(n, Name) else n.type for n in parts if not isinstance(n, Number)
+    ]
+    numbers = [n.text for n in parts if isinstance(n, Number)]
+    if any(is_floating(k) for k in kinds) or any(_FRACTION.search(n) for n in numbers):
+        raise Refused(f"a bound of loop {loop.key} is no whole number")
+    signless = any(is_unsigned(k) for k in kinds) or any(n[-1] in "uU" for n in numbers)
+    if signless and loop.start != Number("0") and not is_unsigned(counter_type(function, loop)):
+        raise Refused(f"the counter of loop {loop.key} loses its sign beside a bound")
+
+
+def require_no_macros(function: Function, part: Any, what: str) -> None:
+    """Refuses what holds a macro whose text may name variables: what is put in a name's place does not reach there."""
+    loose = names_in(part) & loose_macros(function.source)
+    if loose:
+        raise Refused(f"{what} holds {min(loose)}, a macro that cannot be seen through")
+
+
+def require_no_promises(loops: Iterable[For], what: str) -> None:
+    """Refuses loops of which the compiler was promised that their iterations are independent of each other.
+
+    The promise was made for the iterations as they were: of others it may not hold.
+    """
+    for loop in loops:
+        if any(_PROMISE.search(p) for p in loop.pragmas):
+            raise Refused(f"loop {loop.key} is promised to be free of dependences, {what} may not be")
 
 
 def _outside(function: Function, var: str) -> list[Any]:

@@ -22,11 +22,13 @@ from tuner.spaces.source.operators.base import (
     define,
     fresh_key,
     fresh_name,
+    loops_of,
     nest_below,
     parameter,
     perfect_nest,
     rekeyed,
     replace_statement,
+    require_no_promises,
     require_rectangular,
     require_simple_loop,
 )
@@ -96,8 +98,9 @@ def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool)
     for loop in given:
         require_simple_loop(function, loop)
     require_rectangular(given)
+    require_no_promises(loops_of(given[0].body), "several of its iterations together")
     _check_order(function, args, given, vector=vector)
-    inlined = inline_constants(given[0])
+    inlined = inline_constants(function, given[0])
     nest = perfect_nest(inlined)[: len(keys)]
     parts = pieces(nest[-1].body, nest)
     if not vector and not any(isinstance(p, Inner) for p in parts):

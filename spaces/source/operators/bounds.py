@@ -5,14 +5,23 @@ May not judge whether a change is legal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
 from tuner.spaces.source.affine import minus, polynomial
-from tuner.spaces.source.kinds import is_integer, is_pure
+from tuner.spaces.source.arithmetic import one_type
+from tuner.spaces.source.kinds import (
+    is_floating,
+    is_integer,
+    is_narrow,
+    is_pure,
+    is_unsigned,
+    plain_type,
+    types_of,
+)
 from tuner.spaces.source.operators.base import loops_of
-from tuner.spaces.source.syntax import Binary, Block, Decl, Expr, For, Number, Stmt, Ternary
+from tuner.spaces.source.syntax import Binary, Block, Decl, Expr, For, Function, Name, Number, Stmt, Ternary
 from tuner.spaces.source.walks import names_in, substitute, written_names
 
 __all__ = [
@@ -91,8 +100,9 @@ def subtract(a: Expr, b: Expr) -> Expr:
     return a if b == Number("0") else Binary("-", a, b)
 
 
-def inline_constants(loop: For) -> For:
+def inline_constants(function: Function, loop: For) -> For:
     """A loop with the constant integers declared in it put where they are used."""
+    types = types_of(function)
 
     def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         made: list[Stmt] = []
@@ -103,7 +113,7 @@ def inline_constants(loop: For) -> For:
                 isinstance(stmt, Decl)
                 and stmt.init is not None
                 and not stmt.dims
-                and _is_constant(stmt, loop)
+                and _is_constant(stmt, loop, rest, types)
             ):
                 rest = list(substitute(tuple(rest), stmt.name, stmt.init))
                 continue
@@ -115,13 +125,23 @@ def inline_constants(loop: For) -> For:
     return replace(loop, body=visit(loop.body))
 
 
-def _is_constant(decl: Decl, loop: For) -> bool:
+def _is_constant(decl: Decl, loop: For, rest: Sequence[Stmt], types: Mapping[str, str]) -> bool:
+    """Whether a variable's expression may stand for it in the statements behind it."""
     if (
         "const" not in decl.type.split()
         or not is_integer(decl.type)
+        or is_narrow(decl.type)
         or decl.init is None
         or not is_pure(decl.init)
     ):
+        return False
+    kinds = {plain_type(types.get(n, decl.type)) for n in names_in(decl.init)}
+    if any(is_floating(k) or is_unsigned(k) != is_unsigned(decl.type) for k in kinds):
+        return False
+    if one_type(decl.init, types) == "int" and one_type(Name(decl.name), types) != "int":
+        # In its place the expression would be computed in fewer bits.
+        return False
+    if not written_names(tuple(rest)).isdisjoint(names_in(decl.init)):
         return False
     counters = {f.var for f in loops_of(loop)}
     return (written_names(loop) - counters).isdisjoint(names_in(decl.init))

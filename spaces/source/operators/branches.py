@@ -6,8 +6,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.kinds import is_pure
-from tuner.spaces.source.operators.base import Args, Operator, Refused, argument, require_known
+from tuner.spaces.source.arithmetic import is_whole, one_type
+from tuner.spaces.source.kinds import is_floating, is_pure, types_of
+from tuner.spaces.source.operators.base import (
+    Args,
+    Operator,
+    Refused,
+    argument,
+    require_known,
+    require_no_macros,
+)
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -44,21 +52,54 @@ def if_convert(function: Function, args: Args) -> Function:
         raise Refused(f"there is no conditional {at}")
     stmt = found[at]
     require_known(stmt, "the conditional")
+    require_no_macros(function, stmt, "the conditional")
     made = _selected(stmt)
+    _require_one_kind(function, made)
     return replace(function, body=_exchange(function.body, stmt, (made,)))
 
 
-def _selected(stmt: If) -> Stmt:
+def _require_one_kind(function: Function, made: ExprStmt) -> None:
+    """Refuses a selection that would turn whole numbers into others: both sides of ``?:`` become of one type."""
+    assert isinstance(made.expr, Assign)
+    assert isinstance(made.expr.value, Ternary)
+    types = types_of(function)
+    sides = (made.expr.value.then, made.expr.value.other)
+    kinds = [one_type(e, types) for e in sides]
+    if kinds[0] == kinds[1] and kinds[0]:
+        return
+    whole = [is_whole(e, types) for e in sides]
+    target = one_type(made.expr.target, types)
+    if sides[1] == made.expr.target and (all(whole) or not whole[1]):
+        # It comes back as it was: wider and narrower again, or round numbers from what is rounded to them anyway.
+        return
+    if not any(whole) and all(is_floating(k) for k in (*kinds, target)):
+        return
+    raise Refused("the branches are of several types, and a selection is of one")
+
+
+def _always(expr: Expr) -> Iterator[Expr]:
+    """The parts of a condition that are evaluated whatever its other parts come to."""
+    match expr:
+        case Binary(op="&&" | "||", left=left):
+            yield from _always(left)
+        case Ternary(condition=condition):
+            yield from _always(condition)
+        case _:
+            yield expr
+
+
+def _selected(stmt: If) -> ExprStmt:
     then = _one_assignment(stmt.then)
     other = _one_assignment(stmt.other) if stmt.other else None
     if then is None or (stmt.other and (other is None or other.target != then.target)):
         raise Refused("the branches are not one assignment to the same place each")
     parts = [stmt.condition, then.value] + ([other.value] if other else [])
-    if not all(is_pure(p) for p in parts):
+    # Through a pointer the place may be one that is only there where the condition holds.
+    if not all(is_pure(p) for p in (*parts, then.target)):
         raise Refused("the conditional has effects that are not known")
     if any(isinstance(e, Binary) and e.op in ("/", "%") for p in parts[1:] for e in expressions(p)):
         raise Refused("a branch divides")
-    read = {e for e in expressions(stmt.condition) if isinstance(e, Index)}
+    read = {e for part in _always(stmt.condition) for e in expressions(part) if isinstance(e, Index)}
     touched = {e for p in (then.target, *parts[1:]) for e in expressions(p) if isinstance(e, Index)}
     if not touched <= read:
         raise Refused("the condition may guard an element that does not exist")

@@ -23,11 +23,23 @@ from tuner.spaces.source.operators.base import (
     rekeyed,
     replace_statement,
     require_known,
+    require_no_macros,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, upper_end
 from tuner.spaces.source.operators.threads import is_return
-from tuner.spaces.source.syntax import Block, Call, Decl, Function, Name, Number, OpaqueStmt, Param, Stmt
+from tuner.spaces.source.syntax import (
+    Block,
+    Call,
+    Decl,
+    Function,
+    Name,
+    Number,
+    OpaqueStmt,
+    Param,
+    Stmt,
+    Unary,
+)
 from tuner.spaces.source.walks import statements, substitute, subtrees, written_names
 
 __all__ = ["OPERATORS"]
@@ -77,6 +89,7 @@ def unroll_copies(function: Function, args: Args) -> Function:
         raise Refused(f"loop {loop.key} does not declare a signed counter")
     if loop.var in written_names(loop.body):
         raise Refused(f"{loop.var} is declared again inside loop {loop.key}")
+    require_no_macros(function, loop.body, f"loop {loop.key}")
     taken = {f.key for f in all_loops(function)}
     size = Number(str(count))
     end = upper_end(loop)
@@ -200,6 +213,13 @@ def const(function: Function, args: Args) -> Function:
         for c in subtrees(function.body)
         if isinstance(c, Call)
         for n in subtrees(c)
+        if isinstance(n, Name)
+    }
+    passed |= {
+        n.id
+        for u in subtrees(function.body)
+        if isinstance(u, Unary) and u.op in ("*", "&")
+        for n in subtrees(u)
         if isinstance(n, Name)
     }
     pointers = {d.name for d in subtrees(function.body) if isinstance(d, Decl) and "*" in d.type}

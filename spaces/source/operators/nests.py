@@ -25,6 +25,8 @@ from tuner.spaces.source.operators.base import (
     perfect_nest,
     replace_statement,
     require_known,
+    require_no_promises,
+    require_own_counter,
     require_rectangular,
     require_simple_loop,
     sibling_after,
@@ -52,6 +54,9 @@ def interchange(function: Function, args: Args) -> Function:
     """
     outer, inner = nest_below(function, argument_list(args, "loops")[:2])
     require_known(outer, f"loop {outer.key}")
+    for loop in (outer, inner):
+        require_own_counter(function, loop)
+    require_no_promises([inner], "the loops in another order")
     require_rectangular([outer, inner])
     if outer.var in names_in((inner.start, inner.limit)) or inner.var in names_in((outer.start, outer.limit)):
         raise Refused(f"the bounds of {inner.key} and {outer.key} depend on each other")
@@ -171,6 +176,7 @@ def fuse(function: Function, args: Args) -> Function:
         raise Refused(f"{first.key} and {second.key} declare variables of the same name")
     if first.var in names_in(second.body) and first.var != second.var:
         raise Refused(f"{first.var} is another variable in {second.key}")
+    require_no_promises([first, second], "both together")
     found = analyse(function, [first, second], args)
     found.check(_joined(first, second))
     body = second.body if second.var == first.var else substitute(second.body, second.var, Name(first.var))

@@ -1,4 +1,4 @@
-"""Operators on values: scalar replacement, accumulation in place, hoisting, partial sums.
+"""Operators on values: scalar replacement, accumulation in place, hoisting.
 
 A load that moves in front of a loop also happens where the loop has no iteration; that the element exists then is an
 assumption, which the edit states.
@@ -12,28 +12,18 @@ from typing import Any
 
 from tuner.spaces.source.kinds import is_pure, plain_type, types_of
 from tuner.spaces.source.operators.base import (
-    HOST,
     Args,
     Operator,
     Refused,
     all_loops,
     analyse,
     argument,
-    body_of,
-    counter_type,
-    define,
     find_loop,
-    fresh_key,
     fresh_name,
-    loops_of,
-    parameter,
-    rekeyed,
     replace_statement,
     require_known,
-    require_simple_loop,
 )
-from tuner.spaces.source.operators.bounds import left_over, upper_end
-from tuner.spaces.source.operators.vectors import LANES, Lanes, vector_statement, vector_type
+from tuner.spaces.source.operators.vectors import LANES
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
     Assign,
@@ -48,13 +38,12 @@ from tuner.spaces.source.syntax import (
     Index,
     Name,
     Number,
-    Opaque,
     Stmt,
     Unary,
 )
 from tuner.spaces.source.walks import index_chain, map_expressions, names_in, subtrees, written_names
 
-__all__ = ["OPERATORS", "references"]
+__all__ = ["OPERATORS", "references", "type_of"]
 
 
 def references(part: Any, array: str) -> list[Index]:
@@ -81,6 +70,8 @@ def scalar_replace(function: Function, args: Args) -> Function:
     found = references(loop.body, array)
     if not found or array not in written_names(loop.body):
         raise Refused(f"loop {loop.key} does not write {array}")
+    if any(isinstance(n, Decl) and n.name == array for n in subtrees(loop.body)):
+        raise Refused(f"{array} is declared inside loop {loop.key}")
     if any(r != found[0] for r in found):
         raise Refused(f"loop {loop.key} uses several elements of {array}")
     if not names_in(found[0]).isdisjoint(written_names(loop) - {array}):
@@ -187,7 +178,7 @@ def hoist(function: Function, args: Args) -> Function:
             break
     else:
         raise Refused(f"loop {loop.key} does not hold {text!r}, or changes it")
-    kind = _type_of(expr, types_of(function))
+    kind = type_of(expr, types_of(function))
     name = fresh_name(function, "invariant")
 
     def change(part: Expr) -> Expr:
@@ -203,32 +194,52 @@ def _invariant(function: Function, loop: For) -> Iterator[Expr]:
     changed = written_names(loop)
     kinds = types_of(function)
     targets = {id(n.target) for n in subtrees(loop.body) if isinstance(n, Assign)}
+    rows = {id(n.base) for n in subtrees(loop.body) if isinstance(n, Index)}
+    added = _added_products(loop)
     for node in subtrees(loop.body):
         if not isinstance(node, Binary | Index | Call) or id(node) in targets:
             continue
-        if is_pure(node) and names_in(node).isdisjoint(changed) and _type_of(node, kinds) in LANES:
+        # With the sum that it is a part of a product may be rounded once; computed alone it is rounded first.
+        if node in added or id(node) in rows:
+            continue
+        if is_pure(node) and names_in(node).isdisjoint(changed) and type_of(node, kinds) in LANES:
             yield node
 
 
-def _type_of(expr: Expr, kinds: dict[str, str]) -> str:
+def _added_products(loop: For) -> list[Expr]:
+    """Products that are added to something or taken from it."""
+    parts: list[Expr] = []
+    for node in subtrees(loop.body):
+        match node:
+            case Binary(op="+" | "-", left=left, right=right):
+                parts += (left, right)
+            case Assign(op="+=" | "-=", value=value):
+                parts.append(value)
+    bare = [p.operand if isinstance(p, Unary) and p.op == "-" else p for p in parts]
+    return [p for p in bare if isinstance(p, Binary) and p.op == "*"]
+
+
+def type_of(expr: Expr, kinds: dict[str, str]) -> str:
     """The floating-point type of an expression whose parts all have it; else nothing."""
     match expr:
         case Name(id=name):
             return plain_type(kinds.get(name, "")) if "*" not in kinds.get(name, "") else ""
         case Number(text=text):
-            return "" if "." not in text else "float" if text[-1:] in ("f", "F") else "double"
+            if "." not in text or text[-1:] in ("l", "L"):
+                return ""
+            return "float" if text[-1:] in ("f", "F") else "double"
         case Index():
             base, _ = index_chain(expr)
             return plain_type(kinds.get(base.id, "")) if isinstance(base, Name) else ""
         case Unary(op="-", operand=operand):
-            return _type_of(operand, kinds)
+            return type_of(operand, kinds)
         case Cast(type=kind):
             return kind
         case Binary(op="+" | "-" | "*" | "/", left=left, right=right):
-            found = {_type_of(left, kinds), _type_of(right, kinds)}
+            found = {type_of(left, kinds), type_of(right, kinds)}
             return found.pop() if len(found) == 1 else ""
         case Call(function=name, arguments=arguments):
-            found = {_type_of(a, kinds) for a in arguments}
+            found = {type_of(a, kinds) for a in arguments}
             kind = "float" if name.endswith("f") and name != "erf" else "double"
             return kind if found == {kind} else ""
     return ""
@@ -242,141 +253,6 @@ def _hoist_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
             if text not in seen:
                 seen.add(text)
                 yield {"loop": loop.key, "expression": text, "assumes": ["elements exist"]}
-
-
-def partial_sums(function: Function, args: Args) -> Function:
-    """Adds up in several vectors at once and joins them after the loop: another order of additions.
-
-    Args:
-        function: to change.
-        args: ``loop``; ``reassociate`` has to be true; ``parameters``: vectors, lanes.
-    """
-    if args.get("reassociate") is not True:
-        raise Refused("partial sums add in another order, which numerics does not allow")
-    loop = find_loop(function, argument(args, "loop"))
-    require_simple_loop(function, loop)
-    found = analyse(function, [loop], args)
-    reason = found.carried_by(loop.key)
-    if reason:
-        raise Refused(reason)
-    kinds = types_of(function)
-    sums = _sums(loop, kinds)
-    element = _type_of(next(iter(sums.values())), kinds)
-    if element not in LANES or any(_type_of(t, kinds) != element for t in sums.values()):
-        raise Refused(f"loop {loop.key} does not sum in one floating-point type")
-    made, (vectors, width) = define(function, args, 2)
-    text = width.id if isinstance(width, Name) else ""
-    vector = fresh_name(made, f"{element}_{text.lower()}")
-    made = replace(made, preamble=(*made.preamble, vector_type(vector, element, text)))
-    return replace_statement(made, loop, _summed(made, loop, sums, (vector, element), (vectors, width)))
-
-
-def _sums(loop: For, kinds: dict[str, str]) -> dict[str, Expr]:
-    """Places that a loop adds to, by the names of their partial sums."""
-    found: dict[str, Expr] = {}
-    for stmt in body_of(loop):
-        match stmt:
-            case ExprStmt(expr=Assign(op="+=" | "-=", target=target)):
-                base, _ = index_chain(target)
-                name = base.id if isinstance(base, Name) else ""
-                if target in found.values():
-                    raise Refused(f"{expression_text(target)} is added to twice")
-                if not names_in(target).isdisjoint(written_names(loop) - {name}):
-                    raise Refused(f"{expression_text(target)} changes with the loop")
-                found[f"{name}_sums" if f"{name}_sums" not in found else f"{name}_sums_{len(found)}"] = target
-            case Decl(dims=()):
-                continue
-            case _:
-                raise Refused(f"loop {loop.key} does more than add up")
-    if not found:
-        raise Refused(f"loop {loop.key} adds nothing up")
-    return found
-
-
-def _summed(
-    function: Function, loop: For, sums: dict[str, Expr], types: tuple[str, str], sizes: tuple[Expr, Expr]
-) -> list[Stmt]:
-    vector, element = types
-    vectors, width = sizes
-    kind = counter_type(function, loop)
-    kinds = {n: plain_type(k) for n, k in types_of(function).items()}
-    kinds |= dict.fromkeys(sums, element)
-    names = {old: fresh_name(function, old) for old in sums}
-    base, part, lane = (fresh_name(function, n) for n in (f"{loop.var}_block", "part", "lane"))
-    size = Binary("*", vectors, width)
-    lanes = Lanes(
-        element=element,
-        vector=vector,
-        counter=loop.var,
-        kinds=kinds,
-        const=frozenset(n for n, k in types_of(function).items() if "const" in k.split()),
-        wide=frozenset(names.values()),
-    )
-    offset = Binary("/", Binary("-", Name(loop.var), Name(base)), width)
-    by_target = {target: Index(Name(names[old]), offset) for old, target in sums.items()}
-    body: list[Stmt] = []
-    for stmt in body_of(loop):
-        if isinstance(stmt, ExprStmt) and isinstance(stmt.expr, Assign):
-            stmt = ExprStmt(replace(stmt.expr, target=by_target[stmt.expr.target]))
-        turned, lanes = vector_statement(stmt, lanes)
-        body.append(turned)
-    end = upper_end(loop)
-    whole = left_over(loop, size, end)
-    unroll = ("clang loop unroll(full)",)
-    limit = Binary("+", Name(base), size)
-    taken = {f.key for f in all_loops(function)}
-
-    def key(stem: str) -> str:
-        made = fresh_key(function, stem, taken)
-        taken.add(made)
-        return made
-
-    points = For(loop.key, kind, loop.var, Name(base), "<", limit, width, tuple(body), unroll)
-    main = For(key(base), kind, base, loop.start, "<", whole, size, (points,))
-    tail = For(
-        key(loop.var), kind, loop.var, whole, "<", end, Number("1"), rekeyed(function, loop.body, taken)
-    )
-    zero = Unary("-", Number("0.0f" if element == "float" else "0.0"))
-    declare = [Decl(vector, n, (vectors,)) for n in names.values()]
-    clear = [
-        ExprStmt(Assign("=", Index(Name(n), Name(part)), Binary("-", zero, _zeros(vector))))
-        for n in names.values()
-    ]
-    join: list[Stmt] = []
-    for old, target in sums.items():
-        value = Index(Index(Name(names[old]), Name(part)), Name(lane))
-        join.append(ExprStmt(Assign("+=", target, value)))
-    inner = For(key(lane), "int", lane, Number("0"), "<", width, Number("1"), tuple(join))
-    return [
-        *declare,
-        For(key(part), "int", part, Number("0"), "<", vectors, Number("1"), tuple(clear), unroll),
-        main,
-        For(key(part), "int", part, Number("0"), "<", vectors, Number("1"), (inner,), unroll),
-        tail,
-    ]
-
-
-def _zeros(vector: str) -> Expr:
-    return Opaque(f"({vector}){{0}}")
-
-
-def _sum_sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
-    if not reassociate:
-        return
-    kinds = types_of(function)
-    for loop in all_loops(function):
-        if len(loops_of(loop)) > 1:
-            continue
-        try:
-            sums = _sums(loop, kinds)
-        except Refused:
-            continue
-        element = _type_of(next(iter(sums.values())), kinds)
-        if element in LANES:
-            lanes = LANES[element]
-            first = parameter(function, f"PARTS_{loop.var}", (1, 2, 4, 8), 4)
-            second = parameter(function, f"LANES_{loop.var}", lanes, lanes[-1], [first["name"]])
-            yield {"loop": loop.key, "reassociate": True, "parameters": [first, second]}
 
 
 OPERATORS: Iterable[Operator] = (
@@ -393,11 +269,4 @@ OPERATORS: Iterable[Operator] = (
         sites=_in_place_sites,
     ),
     Operator(name="hoist", summary="computes an invariant before the loop", apply=hoist, sites=_hoist_sites),
-    Operator(
-        name="partial_sums",
-        summary="adds up in several vectors (another order of additions)",
-        apply=partial_sums,
-        sites=_sum_sites,
-        languages=HOST,
-    ),
 )

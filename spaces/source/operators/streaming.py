@@ -108,7 +108,7 @@ def stream_stores(function: Function, args: Args) -> Function:
     reason = analyse(function, [loop], args).carried_by(loop.key)
     if reason:
         raise Refused(reason)
-    given, loop = loop, inline_constants(loop)
+    given, loop = loop, inline_constants(function, loop)
     element = element_type(function, loop)
     arrays = frozenset(a for a in _only_written(function) if _is_stored(loop, a))
     first = _first_store(loop, arrays)

@@ -110,6 +110,8 @@ def _assignment(expr: Assign, lanes: Lanes) -> Assign:
     value, value_wide = _value(expr.value, lanes)
     if expr.op == "=" and not value_wide:
         value = _splat(value, lanes)
+    elif expr.op in ("+=", "-=") and not value_wide:
+        value = _as_wide(value, lanes)
     return Assign(expr.op, target, value)
 
 
@@ -121,7 +123,11 @@ def _splat(value: Expr, lanes: Lanes) -> Expr:
 def _value(expr: Expr, lanes: Lanes, *, write: bool = False) -> tuple[Expr, bool]:
     match expr:
         case Number(text=text):
-            if "." not in text or (text[-1:] in ("f", "F")) != (lanes.element == "float"):
+            if (
+                "." not in text
+                or text[-1:] in ("l", "L")
+                or (text[-1:] in ("f", "F")) != (lanes.element == "float")
+            ):
                 raise Refused(f"{text} is no {lanes.element}")
             return expr, False
         case Name(id=name):
@@ -138,8 +144,24 @@ def _value(expr: Expr, lanes: Lanes, *, write: bool = False) -> tuple[Expr, bool
         case Binary(op="+" | "-" | "*" | "/" as op, left=left, right=right):
             a, wide_a = _value(left, lanes)
             b, wide_b = _value(right, lanes)
+            if op in ("+", "-") and wide_a != wide_b:
+                a, b = (_as_wide(a, lanes), b) if wide_b else (a, _as_wide(b, lanes))
             return Binary(op, a, b), wide_a or wide_b
     raise Refused(f"{expression_text(expr)} has no vector form")
+
+
+def _as_wide(value: Expr, lanes: Lanes) -> Expr:
+    """A product that is the same for all lanes as one of vectors; anything else as it is.
+
+    A compiler may round a product and the sum that it is a part of once. It does so for vectors where it did for single
+    elements, but not for a single product that is added to a vector.
+    """
+    match value:
+        case Unary(op="-", operand=operand):
+            return Unary("-", _as_wide(operand, lanes))
+        case Binary(op="*", left=left, right=right):
+            return Binary("*", _splat(left, lanes), right)
+    return value
 
 
 def _element(expr: Index, lanes: Lanes, *, write: bool) -> tuple[Expr, bool]:

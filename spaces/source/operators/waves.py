@@ -30,6 +30,7 @@ from tuner.spaces.source.operators.base import (
     perfect_nest,
     rekeyed,
     replace_statement,
+    require_no_promises,
     require_rectangular,
     require_simple_loop,
 )
@@ -73,6 +74,7 @@ def wavefront(function: Function, args: Args) -> Function:
         if "unsigned" in kind or "size_t" in kind or "uint" in kind:
             raise Refused(f"loop {loop.key} counts in an unsigned type")
     require_rectangular(nest)
+    require_no_promises(loops_of(nest[0]), "rows behind one another")
     outer, inner = nest
     if len(loops_of(inner)) > 1:
         raise Refused(f"loop {inner.key} is not the innermost")

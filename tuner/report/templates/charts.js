@@ -2,8 +2,9 @@
 const REDRAW = new Set();
 const redrawAll = () => REDRAW.forEach((draw) => draw());
 
+// Numbers of a stranger's record may be so large, small or alike that steps between them get lost: each loop has an end.
 const ticksOf = (low, high, log, most = 7) => {
-  if (log) {
+  if (log && low >= 1e-300 && high <= 1e300) {
     const found = [];
     const decades = Math.log10(high / low);
     const steps = decades > 4 ? [1] : decades > 1.6 ? [1, 2, 5] : [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8];
@@ -15,7 +16,8 @@ const ticksOf = (low, high, log, most = 7) => {
   const power = 10 ** Math.floor(Math.log10(rough || 1));
   const step = [1, 2, 5, 10].map((s) => s * power).find((s) => s >= rough) || power;
   const found = [];
-  for (let v = Math.ceil(low / step) * step; v <= high + step * 1e-6; v += step) found.push(v);
+  const first = Math.ceil(low / step) * step, steps = Math.floor((high - first) / step + 1e-6);
+  for (let k = 0; k <= Math.min(steps, 4 * most); k++) found.push(first + k * step);
   return found;
 };
 
