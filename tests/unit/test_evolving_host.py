@@ -37,7 +37,7 @@ space:
   source: {evolve: true}
 verify: {numerics: exact, rtol: 1.0e-5, atol: 1.0e-5, problems: [{n: 1}, {n: 37}], assume: ["n >= 1"]}
 search:
-  budget: {evaluations: 60}
+  budget: {evaluations: 36}
 """
 
 
