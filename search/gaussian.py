@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack, solve_triangular
-from scipy.special import ndtr, ndtri
+
+from tuner.search.linear import normal_below, normal_quantile, solve_lower
 
 __all__ = ["Hyper", "Posterior", "covariance", "fit", "log_improvement", "normal_scores"]
 
@@ -84,7 +84,7 @@ def normal_scores(scores: Floats) -> Floats:
     """
     _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
-    return np.asarray(ndtri((ends - 0.5 * counts)[inverse] / len(scores)), dtype=np.float64)
+    return normal_quantile((ends - 0.5 * counts)[inverse] / len(scores))
 
 
 def fit(
@@ -135,6 +135,8 @@ def _objective(
     theta: Floats, apart: Floats, targets: Floats, weights: Floats, centres: Floats
 ) -> tuple[float, Floats]:
     """Minus the log posterior and its gradient; the constant mean is taken at its best value."""
+    from scipy.linalg import lapack
+
     count, width = len(targets), len(theta) - 2
     rates, noise, size = np.exp(-2.0 * theta[:width]), np.exp(theta[width]), np.exp(theta[width + 1])
     far = _ROOT5 * np.sqrt((rates @ apart).reshape(count, count))
@@ -197,7 +199,7 @@ class Posterior:
         lower = np.linalg.cholesky(covariance)
         self._lower[:count, :count] = lower
         cross = self._towards(self._known[:count])
-        half = solve_triangular(lower.astype(np.float32), cross, lower=True, check_finite=False)
+        half = solve_lower(lower.astype(np.float32), cross)
         self._half[:count] = half
         self._variance -= np.einsum("ij,ij->j", half, half)
         self.count = count
@@ -235,7 +237,7 @@ class Posterior:
         own = self._kernel(points, points) + self._noise * np.eye(len(points)) - row.T @ row
         lower = np.linalg.cholesky(own)
         fresh = self._towards(points) - row.T.astype(np.float32) @ self._half[:first]
-        fresh = solve_triangular(lower.astype(np.float32), fresh, lower=True, check_finite=False)
+        fresh = solve_lower(lower.astype(np.float32), fresh)
         self._half[first:end] = fresh
         self._left = self._left - np.einsum("ij,ij->j", fresh, fresh)
         self._lower[first:end, :first], self._lower[first:end, first:end] = row.T, lower
@@ -303,7 +305,7 @@ class Posterior:
 
     def _moved(self, apart: Floats) -> Floats:
         own = self._lower[self._beyond, self._beyond]
-        return np.asarray(solve_triangular(own, apart, lower=True, check_finite=False))
+        return solve_lower(own, apart)
 
     def _weights(self, targets: Floats) -> tuple[Floats, float]:
         both = self._solve(np.column_stack([targets, np.ones(len(targets))]))
@@ -313,7 +315,7 @@ class Posterior:
     def _solve(self, right: Floats, count: int | None = None) -> Floats:
         count = self.count if count is None else count
         lower = self._lower[:count, :count]
-        return np.asarray(solve_triangular(lower, right, lower=True, check_finite=False))
+        return solve_lower(lower, right)
 
     def _kernel(self, left: Floats, right: Floats) -> Floats:
         apart = ((left[:, None, :] - right[None, :, :]) ** 2).sum(axis=2)
@@ -338,7 +340,7 @@ def log_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
     gap = (best - mean) / deviation
     near = np.maximum(gap, -5.0)
     density = np.exp(-0.5 * near * near) / np.sqrt(2.0 * np.pi)
-    value = np.log(near * ndtr(near) + density)
+    value = np.log(near * normal_below(near) + density)
     far = gap < -5.0
     # Beyond, the first term of the asymptotic series of the Gaussian tail.
     value[far] = -0.5 * gap[far] ** 2 - 2.0 * np.log(-gap[far]) - 0.5 * np.log(2.0 * np.pi)

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, solve_triangular
-from scipy.special import ndtr
 
+from tuner.search.linear import normal_below, solve_lower, solve_positive
 from tuner.search.nearness import axis_distances, chance, failure_rates
 
 __all__ = ["Data", "Hyper", "Model", "fit_hyper", "standardise"]
@@ -123,7 +122,7 @@ class Model:
         """Mean and standard deviation in standardised units."""
         cross = _kernel(axis_distances(points, self._points, self._data.ordered), self._hyper.rates)
         mean = cross @ self._weights
-        half = solve_triangular(self._lower, cross.T, lower=True, check_finite=False)
+        half = solve_lower(self._lower, cross.T)
         variance = np.maximum(1.0 + _JITTER - np.einsum("ij,ij->j", half, half), 1e-10)
         return mean, np.sqrt(variance)
 
@@ -132,7 +131,7 @@ class Model:
         mean, deviation = self.predict(points)
         gap = (self._best - mean) / deviation
         density = np.exp(-0.5 * gap * gap) / np.sqrt(2.0 * np.pi)
-        improvement = deviation * (gap * ndtr(gap) + density)
+        improvement = deviation * (gap * normal_below(gap) + density)
         return np.asarray(np.maximum(improvement, 0.0) * self._chance(points), dtype=np.float64)
 
     def _chance(self, points: Floats) -> Floats:
@@ -146,7 +145,7 @@ class Model:
         kernel = _kernel(axis_distances(self._points, self._points, self._data.ordered), self._hyper.rates)
         kernel[np.diag_indices_from(kernel)] += self._noise + _JITTER
         self._lower = np.linalg.cholesky(kernel)
-        self._weights = cho_solve((self._lower, True), self._targets, check_finite=False)
+        self._weights = solve_positive(self._lower, self._targets)
 
 
 def standardise(scores: Floats) -> Floats:
@@ -170,7 +169,7 @@ def _likelihood(
     kernel = _kernel(apart, rates)
     kernel[np.diag_indices_from(kernel)] += np.where(rough, 10.0 * noise + 0.05, noise) + _JITTER
     lower = np.linalg.cholesky(kernel)
-    half = solve_triangular(lower, targets, lower=True, check_finite=False)
+    half = solve_lower(lower, targets)
     # A weak pull towards rates of one keeps axes that were hardly varied from being called irrelevant.
     prior = -0.05 * float(np.sum(np.log(rates) ** 2))
     return float(-0.5 * half @ half - np.log(np.diag(lower)).sum() + prior)

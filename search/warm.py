@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from tuner.core.protocols import Observation
 from tuner.search.domain import Domain, Point
 from tuner.search.features import Features
 from tuner.search.gaussian import Hyper, Posterior, covariance, fit
+from tuner.search.linear import solve_lower
 
 __all__ = ["REMAINS", "Source", "Sources", "squeezed"]
 
@@ -190,7 +190,7 @@ class Sources:
 def _density(values: Floats, spread: Floats) -> float:
     """Logarithm of a normal density of mean zero, without its constant."""
     lower = np.linalg.cholesky(spread)
-    half = solve_triangular(lower, values, lower=True, check_finite=False)
+    half = solve_lower(lower, values)
     return float(-0.5 * half @ half - np.log(np.diag(lower)).sum())
 
 

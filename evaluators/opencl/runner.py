@@ -179,6 +179,8 @@ class OpenClRunner(Runner):
         return self._attached.index(attached)
 
     def _compile_s(self, sizes: Mapping[str, int]) -> float:
+        if self._load.device.simulated:
+            return 0.0
         geometry = self._load.geometry(sizes)
         # PoCL compiles anew for each work-group size, and for large grids.
         key = (geometry.block, max(geometry.grid) > 1 << 15)

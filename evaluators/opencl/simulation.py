@@ -22,6 +22,7 @@ from tuner.evaluators.opencl.launches import failing, launches_of
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.evaluators.opencl.oclgrind import (
     MOST_ITEMS,
+    MOST_S,
     Report,
     Simulator,
     is_divergence,
@@ -35,6 +36,8 @@ from tuner.evaluators.workloads import Workload, check_problem, make_planned, pl
 __all__ = ["Simulation", "has_barrier"]
 
 _CHEAP_S = 1.0
+_LEAST_S = 3.0
+_SLOWER = 20.0
 _ALWAYS, _AT_THE_END = ("search", "confirm"), ("confirm",)
 _BARRIER = re.compile(r"\bbarrier\b|_barrier\b")
 
@@ -72,6 +75,7 @@ class Simulation:
         self._judged: frozenset[str] = frozenset()
         self.too_large = ""
         """Why a baseline's barriers were not looked at before the device ran it; empty where they were."""
+        self._limit_s = MOST_S
 
     def examine_baseline(
         self, build: Build, resolved: Resolved, workloads: Sequence[Workload]
@@ -83,7 +87,7 @@ class Simulation:
         Returns:
             Warnings, and notes for the record.
         """
-        self._judged = frozenset()
+        self._judged, self._limit_s = frozenset(), MOST_S
         if oclgrind_version() is None or self._device.simulated:
             return (), {"oclgrind": "not installed"}
         if self._task.kernel.language == SPIRV:
@@ -100,6 +104,8 @@ class Simulation:
             return [f"the kernel as given, under Oclgrind: {report.finding}"], {"oclgrind": report.finding}
         if not report.ran:
             return (), {"oclgrind": f"not simulated: {report.note}"}
+        # One that never ends would otherwise cost a search more than many builds and timings.
+        self._limit_s = min(MOST_S, max(_LEAST_S, _SLOWER * report.seconds))
         self._judged = frozenset(_ALWAYS if report.seconds < _CHEAP_S else _AT_THE_END)
         return (), {"oclgrind": "clean"}
 
@@ -181,4 +187,6 @@ class Simulation:
 
     def _run(self, simulator: Simulator, small: Bundle, build: Build, resolved: Resolved) -> Report:
         shape = failing(launches_of(self._task, resolved))
-        return simulator.examine(self._program(build), small, shape, build.digest)
+        return simulator.examine(
+            self._program(build), small, shape, digest=build.digest, limit_s=self._limit_s
+        )

@@ -6,8 +6,9 @@ May not reason about dependences.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
+from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.parse import ADDRESS_SPACE
 from tuner.spaces.source.syntax import (
     Assign,
@@ -111,13 +112,16 @@ def element_types_of(function: Function) -> dict[str, str]:
     return {name: kinds.pop() for name, kinds in found.items() if len(kinds) == 1}
 
 
-def _variables(function: Function) -> Iterator[tuple[str, str, bool]]:
+@kept_by_identity(1 << 10)
+def _variables(function: Function) -> tuple[tuple[str, str, bool], ...]:
     """Local variables with their types and whether they are arrays; the counters of loops last."""
-    for decl in (*function.outer, *(s for s in statements(function.body) if isinstance(s, Decl))):
-        yield decl.name, decl.type, bool(decl.dims)
-    for stmt in statements(function.body):
-        if isinstance(stmt, For) and stmt.type:
-            yield stmt.var, stmt.type, False
+    within = list(statements(function.body))
+    declared = (*function.outer, *(s for s in within if isinstance(s, Decl)))
+    counters = (s for s in within if isinstance(s, For) and s.type)
+    return (
+        *((d.name, d.type, bool(d.dims)) for d in declared),
+        *((loop.var, loop.type, False) for loop in counters),
+    )
 
 
 def plain_type(kind: str) -> str:

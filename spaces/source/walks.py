@@ -87,13 +87,17 @@ def subtrees(node: Node) -> Iterator[Node]:
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """All statements, nested ones included, parents first."""
-    for stmt in body:
+    stack = [*reversed(body)]
+    pop, extend = stack.pop, stack.extend
+    while stack:
+        stmt = pop()
         yield stmt
-        if isinstance(stmt, For | Block):
-            yield from statements(stmt.body)
-        elif isinstance(stmt, If):
-            yield from statements(stmt.then)
-            yield from statements(stmt.other)
+        kind = type(stmt)
+        if kind is For or kind is Block:
+            extend(reversed(cast("For | Block", stmt).body))
+        elif kind is If:
+            extend(reversed(cast("If", stmt).other))
+            extend(reversed(cast("If", stmt).then))
 
 
 def expressions(node: Node) -> Iterator[Expr]:

@@ -28,6 +28,9 @@ _IMPORTED = (
     "tuner.driver.check",
     "tuner.search.auto",
     "tuner.search.surrogate",
+    "scipy.linalg",
+    "scipy.optimize",
+    "scipy.special",
 )
 
 

@@ -6,6 +6,7 @@ import gzip
 import itertools
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +52,20 @@ def _row(values: tuple[Any, ...]) -> Row:
     return Row(status=Status.OK, times_s=times, compile_s=0.4, run_s=0.02)
 
 
-def made_run(folder: Path, trials: int, *, strategy: str = "random", seed: int = 1) -> Result:
-    """A finished run of so many trials over a recorded space with failures of three kinds."""
-    folder.mkdir(parents=True, exist_ok=True)
+@cache
+def _recorded() -> bytes:
     rows = {key_of(v): _row(v) for v in itertools.product(*PARAMETERS.values())}
     space = RecordedSpace(
         kernel="synthetic", device="A card", parameters=dict(PARAMETERS), rows=rows, restrictions=()
     )
+    return gzip.compress(space.to_text().encode(), compresslevel=1)
+
+
+def made_run(folder: Path, trials: int, *, strategy: str = "random", seed: int = 1) -> Result:
+    """A finished run of so many trials over a recorded space with failures of three kinds."""
+    folder.mkdir(parents=True, exist_ok=True)
     data = folder / "synthetic.json.gz"
-    data.write_bytes(gzip.compress(space.to_text().encode(), compresslevel=1))
+    data.write_bytes(_recorded())
     spec = import_file(data, folder / "space").spec
     text = spec.read_text()
     assert "\nsearch:" not in text

@@ -33,7 +33,8 @@ def examples(tmp_path: Path) -> Path:
     spec = tmp_path / "examples" / "builds" / "saxpy.yaml"
     text = spec.read_text()
     assert "evaluations: 12," in text
-    spec.write_text(text.replace("evaluations: 12,", "evaluations: 3,"))
+    assert "n: 100000" in text
+    spec.write_text(text.replace("evaluations: 12,", "evaluations: 3,").replace("n: 100000", "n: 10000"))
     return tmp_path / "examples" / "builds"
 
 

@@ -80,7 +80,7 @@ def test_the_design_example_checks(tmp_path: Path) -> None:
 
 def test_tune_json_show_replay_export(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     out = tmp_path / "runs"
-    spec = scale_spec(passes='{base: "default<O3>"}', strategy="auto", evaluations=6)
+    spec = scale_spec(passes='{base: "default<O3>"}', strategy="auto", evaluations=6, few=True)
     done = run_tuner("tune", spec, "--out", out, "--json")
     assert done.returncode == 0, done.stderr
     value = json.loads(done.stdout)
@@ -111,7 +111,7 @@ def test_tune_json_show_replay_export(scale_spec: Callable[..., Path], tmp_path:
 
 def test_ctrl_c_ends_cleanly_and_resumes(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     out = tmp_path / "runs"
-    spec = scale_spec(passes='{base: "default<O3>"}', strategy="random", evaluations=3)
+    spec = scale_spec(passes='{base: "default<O3>"}', strategy="random", evaluations=3, few=True)
     program = [sys.executable, "-c", "from tuner.cli.main import main_tune; main_tune()"]
     command = [*program, str(spec), "--out", str(out), "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import tuner
+from tuner.api import tune_spec
 from tuner.core.errors import SpecError
 from tuner.driver.audit import audit
 from tuner.driver.check import check_spec
@@ -21,6 +22,7 @@ from tuner.spec.load import load_spec
 from tuner.testing import SimulatedBackend
 
 SpecWriter = Callable[..., Path]
+FEW = {"choose_processes": 2, "confirm_processes": 4}
 
 
 def with_compare(path: Path, *commands: str) -> Path:
@@ -29,8 +31,9 @@ def with_compare(path: Path, *commands: str) -> Path:
 
 
 def test_another_compiler_is_timed_and_the_record_stands(scale_spec: SpecWriter, tmp_path: Path) -> None:
-    spec = with_compare(scale_spec(), "clang -O0", "nosuch-compiler -O3", "clang --no-such-option")
-    result = tuner.tune(spec, evaluations=3, out=tmp_path / "runs")
+    commands = ("clang -O0", "nosuch-compiler -O3", "clang --no-such-option")
+    (spec,) = load_spec(with_compare(scale_spec(few=True), *commands))
+    result = tune_spec(spec, Options(evaluations=3, settings=FEW), out=tmp_path / "runs")
     slow, missing, wrong = result.to_json()["compare"]
     assert slow["command"] == "clang -O0"
     assert slow["status"] == "ok"
@@ -56,8 +59,8 @@ def test_check_refuses_a_compiler_that_is_not_there_before_a_run_finds_out(scale
 
 
 def test_code_that_computes_something_else_is_not_timed(scale_spec: SpecWriter, tmp_path: Path) -> None:
-    spec = with_compare(scale_spec(), "clang -O2 -Dfloat=double")
-    result = tuner.tune(spec, evaluations=2, out=tmp_path / "runs")
+    (spec,) = load_spec(with_compare(scale_spec(few=True), "clang -O2 -Dfloat=double"))
+    result = tune_spec(spec, Options(evaluations=2, settings=FEW), out=tmp_path / "runs")
     (other,) = result.to_json()["compare"]
     assert other["status"] in ("wrong_result", "crashed")
     assert other["speedup"] is None

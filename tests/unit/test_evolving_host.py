@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import tuner
-from tuner.api import replay
+from tuner.api import replay, tune_spec
+from tuner.driver.options import Options
+from tuner.spec.load import load_spec
 
 KERNEL = """// Product of two square matrices.
 void product(const float *a, const float *b, float *c, int n)
@@ -36,7 +37,7 @@ space:
   source: {evolve: true}
 verify: {numerics: exact, rtol: 1.0e-5, atol: 1.0e-5, problems: [{n: 1}, {n: 37}], assume: ["n >= 1"]}
 search:
-  budget: {evaluations: 60}
+  budget: {evaluations: 36}
 """
 
 
@@ -44,7 +45,9 @@ def test_a_naive_product_gains_and_is_handed_over(tmp_path: Path) -> None:
     """The exported source is the winner's, the patch makes it of the original, and a replay finds no difference."""
     (tmp_path / "product.c").write_text(KERNEL)
     (tmp_path / "product.yaml").write_text(SPEC)
-    result = tuner.tune(tmp_path / "product.yaml", seed=1, workers=2, out=tmp_path / "runs")
+    (spec,) = load_spec(tmp_path / "product.yaml")
+    few = {"choose_processes": 2, "confirm_processes": 4}
+    result = tune_spec(spec, Options(seed=1, workers=2, settings=few), out=tmp_path / "runs")
     assert result.improved
     assert result.speedup > 1.5
     value = result.to_json()

@@ -124,6 +124,26 @@ def test_closing_leaves_no_process() -> None:
     assert not any(map(_runs, workers))
 
 
+def test_options_taken_in_turns_keep_their_processes_and_many_do_not_pile_up() -> None:
+    """A process for each start with other options: a search over a group of flags takes its values in turns."""
+    with CompilePool(find_toolchain().library, workers=1) as made:
+
+        def run(number: int, count: int) -> set[int]:
+            job = host_job(number, options=(f"-unroll-count={count}",))
+            assert made.run([job])[0].status is Status.OK
+            return {w for w in _children(made) if _runs(w)}
+
+        for count in (1, 2, 3):
+            first = run(count, count)
+        for number in range(10, 22):
+            assert run(number, 1 + number % 3) == first
+        for number in range(30, 50):
+            assert len(run(number, number)) <= 8
+        # What was used last is still there.
+        last = run(50, 49)
+        assert run(51, 48) == last
+
+
 def test_a_file_that_is_no_library_is_the_machines_fault(tmp_path: object) -> None:
     with pytest.raises(MachineError, match="cannot be used"):
         CompilePool(f"{tmp_path}/libLLVM.so", workers=1)

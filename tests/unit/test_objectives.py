@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tuner
+from tuner.api import tune_spec
 from tuner.cli.main import main
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.pareto import front
@@ -187,7 +188,9 @@ def test_time_and_size_on_the_host(tmp_path):
         "  passes: off\n"
         "objective: [time, size]\n"
     )
-    result = tuner.tune(spec, evaluations=12, workers=1, out=tmp_path / "runs")
+    (loaded,) = load_spec(spec)
+    few = {"choose_processes": 2, "confirm_processes": 4}
+    result = tune_spec(loaded, Options(evaluations=12, workers=1, settings=few), out=tmp_path / "runs")
     found = result.to_json()["pareto"]
     worked = [t for t in result.rows if t["status"] == "ok"]
     assert not any(t["raced"] for t in worked)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +30,13 @@ from tuner.core.types import (
 )
 from tuner.driver.check import check_spec
 from tuner.evaluators.opencl.backend import OpenClBackend, OpenClEvaluation
-from tuner.evaluators.opencl.oclgrind import first_finding, oclgrind_version
+from tuner.evaluators.opencl.oclgrind import (
+    MOST_S,
+    Report,
+    Simulator,
+    first_finding,
+    oclgrind_version,
+)
 from tuner.spec.load import load_spec
 
 SHIFT = """
@@ -188,6 +196,26 @@ def test_a_barrier_in_a_uniform_branch_is_left_alone(clean: OpenClEvaluation) ->
         assert report(evaluation, UNIFORM).status is Status.OK
     finally:
         evaluation.close()
+
+
+def test_a_candidate_that_never_ends_is_given_up_after_a_few_times_what_the_baseline_took(
+    clean: OpenClEvaluation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports: list[Report] = []
+    examine = Simulator.examine
+
+    def watched(*arguments: Any, **keywords: Any) -> Report:
+        reports.append(examine(*arguments, **keywords))
+        return reports[-1]
+
+    monkeypatch.setattr(Simulator, "examine", watched)
+    monkeypatch.setattr("tuner.evaluators.opencl.runner._FIRST_LAUNCH_S", 1.0)
+    endless = SHIFT.replace("    barrier", "    for (volatile int go = 1; go;) ;\n    barrier")
+    assert confirmed(clean, endless).status is Status.TIMED_OUT
+    (simulated,) = reports
+    limit = re.match(r"no end within (\S+) s", simulated.note)
+    assert limit, simulated.note
+    assert float(limit[1]) < 0.5 * MOST_S
 
 
 def test_without_oclgrind_a_baseline_that_hangs_says_what_would_tell(monkeypatch: pytest.MonkeyPatch) -> None:

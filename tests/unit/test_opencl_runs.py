@@ -194,7 +194,7 @@ def test_wrong_candidates_cost_one_trial(
     status: Status,
     message: str,
 ) -> None:
-    monkeypatch.setattr("tuner.evaluators.opencl.runner._FIRST_LAUNCH_S", 5.0)
+    monkeypatch.setattr("tuner.evaluators.opencl.runner._FIRST_LAUNCH_S", 2.0)
     found = verdict(evaluation, request(ADD.replace(old, new)))
     assert (found.status, message in found.message) == (status, True), found.message
 

@@ -109,10 +109,10 @@ def test_evolution_beats_random_pipelines():
 def test_auto_gains_from_parameters_and_from_passes():
     space = parameters(pass_space())
     landscape = Landscape(score=lambda c: hills(c) + pipelines(c))
-    joint = median_best("auto", space, landscape, 120)
-    fixed = median_best("optuna-tpe", space, landscape, 120)
+    joint = median_best("auto", space, landscape, 80)
+    fixed = median_best("optuna-tpe", space, landscape, 80)
     assert joint < fixed - 0.1
-    assert joint < median_best("random", space, landscape, 120) - 0.3
+    assert joint < median_best("random", space, landscape, 80) - 0.3
 
 
 def test_failures_are_kept_away_from():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from importlib.metadata import EntryPoint
 
@@ -20,6 +21,22 @@ SPACE = Space([Parameter.choice("A", [1, 2, 3])])
 def test_built_in_searchers_are_called_by_their_names(name):
     assert registry.create(name, SPACE).name == name
     assert name in registry.names()
+
+
+@pytest.mark.parametrize("name", ["auto", "evolution", "random", "surrogate"])
+def test_scipy_is_left_alone_until_there_is_something_to_model(name):
+    """Importing it takes a third of the time that a check needs to start."""
+    script = (
+        "import sys\n"
+        "from tuner.core.streams import stream\n"
+        "from tuner.search.registry import create\n"
+        "from tuner.spaces.parameters import Parameter\n"
+        "from tuner.spaces.space import Space\n"
+        f"searcher = create({name!r}, Space([Parameter.integer('A', low=1, high=99)]))\n"
+        "assert len(searcher.ask(1, stream(0, 'ask', 0))) == 1\n"
+        "sys.exit('scipy' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_and_the_list():

@@ -28,7 +28,7 @@ arguments:
   - {name: a, dtype: float32, shape: [n]}
   - {name: b, dtype: float32, shape: [n], role: output}
   - {name: n, dtype: int32, value: n}
-measure: {limit_s: 6}
+measure: {limit_s: 4}
 search: {budget: {evaluations: 2}}
 """
 
@@ -43,10 +43,10 @@ def spec(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("words", [["check"], ["tune", "--no-library"]])
 def test_what_is_waited_for_is_said_before_the_limit(spec: Path, words: list[str]) -> None:
     ran = run_tuner(words[0], "ever.yaml", *words[1:], cwd=spec.parent)
-    waits = "waiting for the kernel as given, of which a call may take 6 s (measure.limit_s in the spec), "
+    waits = "waiting for the kernel as given, of which a call may take 4 s (measure.limit_s in the spec), "
     assert ran.stderr.startswith(f"ever: {waits}"), ran.stderr
     assert ran.returncode == 3
-    assert "no end within 6 s in n=1000, given; measure.limit_s allows more" in ran.stdout + ran.stderr
+    assert "no end within 4 s in n=1000, given; measure.limit_s allows more" in ran.stdout + ran.stderr
 
 
 def test_a_terminal_sees_the_seconds_go_by(spec: Path) -> None:

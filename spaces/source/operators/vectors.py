@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.kinds import plain_type, types_of, writable
+from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.operators.base import Refused, fresh_name
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
@@ -191,15 +192,17 @@ def element_type(function: Function, loop: For) -> str:
         Refused: it writes others, or several.
     """
     kinds = types_of(function)
-    found = set()
-    for node in subtrees(loop.body):
-        if isinstance(node, Assign):
-            base, _ = index_chain(node.target)
-            if isinstance(base, Name):
-                found.add(plain_type(kinds.get(base.id, "")))
+    found = {plain_type(kinds.get(name, "")) for name in _assigned(loop)}
     if len(found) != 1 or not found <= set(LANES):
         raise Refused("the nest does not compute in one floating-point type")
     return found.pop()
+
+
+@kept_by_identity(1 << 12)
+def _assigned(loop: For) -> frozenset[str]:
+    """Variables and arrays that a nest assigns to; all sites of a search ask it of the same few nests."""
+    targets = (index_chain(n.target)[0] for n in subtrees(loop.body) if isinstance(n, Assign))
+    return frozenset(base.id for base in targets if isinstance(base, Name))
 
 
 def with_lanes(
