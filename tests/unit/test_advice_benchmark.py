@@ -20,6 +20,9 @@ from tuner.driver.runs import begin
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import load_spec
 
+# No user meets a benchmark.
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 KERNEL_FILE = "product.c"
 

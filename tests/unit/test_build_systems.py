@@ -38,6 +38,7 @@ def examples(tmp_path: Path) -> Path:
     return tmp_path / "examples" / "builds"
 
 
+@pytest.mark.slow
 def test_the_command_tunes_once_and_says_what_it_depends_on(examples: Path, tmp_path: Path) -> None:
     out, deps = tmp_path / "with space" / "saxpy.o", tmp_path / "saxpy.d"
     spec = examples / "saxpy.yaml"

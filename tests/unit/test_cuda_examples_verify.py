@@ -19,7 +19,10 @@ def test_the_six_are_there() -> None:
     assert NAMES == ["conv2d", "matmul", "nbody", "reduction", "softmax", "transpose"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+LONG = ("conv2d", "matmul", "nbody")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in NAMES])
 def test_an_example_verifies(name: str) -> None:
     loaded = load_spec(FOLDER / f"{name}.yaml")[0]
     space = loaded.space(None)

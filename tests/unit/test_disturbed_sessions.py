@@ -181,7 +181,7 @@ def assert_marked(measured: Measurement, *words: str) -> None:
     assert canonical_json(dict(measured.notes))
 
 
-@pytest.mark.parametrize("language", ["c", "opencl"])
+@pytest.mark.parametrize("language", ["c", pytest.param("opencl", marks=pytest.mark.slow)])
 def test_other_load_is_marked_and_measured_again(language: str) -> None:
     with on_one_processor(), session_of(language) as session, crowd():
         assert_marked(session.measure(problem=0, calls=CALLS), "waited ", "pushed aside ")

@@ -186,6 +186,7 @@ def test_an_interrupted_run_goes_on_as_it_would_have(
     assert audit(path).clean
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on(write: Callable[..., LoadedSpec], tmp_path: Path) -> None:
     path = tmp_path / "a.run"
     child = os.fork()

@@ -226,7 +226,7 @@ def test_resume_elsewhere_is_refused_unless_forced(spec: LoadedSpec, tmp_path: P
     ] == "another"
 
 
-@pytest.mark.parametrize("strategy", ["random", "optuna-tpe", "auto"])
+@pytest.mark.parametrize("strategy", [pytest.param("random", marks=pytest.mark.slow), "optuna-tpe", "auto"])
 def test_killed_at_every_event_and_resumed_ends_the_same(
     scale_spec: SpecWriter, tmp_path: Path, strategy: str
 ) -> None:

@@ -147,7 +147,15 @@ def run_under_fire(folder: Path, kinds: list[str], *, seed: int, pause_s: tuple[
     return len(killed)
 
 
-@pytest.mark.parametrize("kind", ["run worker", "run zygote", "compile worker", "compile zygote"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "run worker",
+        pytest.param("run zygote", marks=pytest.mark.slow),
+        "compile worker",
+        pytest.param("compile zygote", marks=pytest.mark.slow),
+    ],
+)
 def test_killed_workers_are_started_again(tmp_path: Path, kind: str) -> None:
     run_under_fire(tmp_path, [kind], seed=1, pause_s=(0.7, 1.3))
 

@@ -140,6 +140,7 @@ def test_a_models_variant_wins_and_all_of_it_is_replayed(tmp_path: Path) -> None
     assert "+#define BY" in patch
 
 
+@pytest.mark.slow
 def test_a_model_is_asked_over_several_devices(tmp_path: Path) -> None:
     def many(task: Task) -> Executor:
         return ThreadExecutor(lambda: backend().prepare(task, workers=1), ["simulated"] * 3, builders=2)
@@ -419,6 +420,7 @@ def _survive(tmp_path: Path, count: int) -> None:
     raise AssertionError(f"only {kills} of {count} kills hit a run")
 
 
+@pytest.mark.slow
 def test_killed_at_random_instants_a_cassette_run_has_the_same_archive(tmp_path: Path) -> None:
     _survive(tmp_path, 4)
 

@@ -183,7 +183,13 @@ def test_right_candidates_of_several_sizes(evaluation: OpenClEvaluation, block: 
         ("y[i] = f", "y[i + 2000000] = 1; y[i] = f", Status.CRASHED, "SIGSEGV"),
         ("y[i] = f", "*(__global volatile int *)8 = 1; y[i] = f", Status.CRASHED, "null pointer"),
         ("y[i] = f", "y[n + 1] = 1; y[i] = f", Status.WRONG_RESULT, "past the end of y"),
-        ("if (i < n) {", "while (n > 0) { part[0] += 1; } {", Status.TIMED_OUT, "no end within"),
+        pytest.param(
+            "if (i < n) {",
+            "while (n > 0) { part[0] += 1; } {",
+            Status.TIMED_OUT,
+            "no end within",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_wrong_candidates_cost_one_trial(

@@ -95,6 +95,7 @@ def test_failures_stand_in_the_record_with_what_they_cost(spec, tmp_path):
     assert "virtual_s" in text
 
 
+@pytest.mark.slow
 def test_of_a_partly_recorded_space_only_what_was_recorded_is_searched(tmp_path):
     space = recorded(restrictions=None)
     data = tmp_path / "conv.json"

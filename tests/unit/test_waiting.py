@@ -40,7 +40,7 @@ def spec(tmp_path: Path) -> Path:
     return tmp_path / "ever.yaml"
 
 
-@pytest.mark.parametrize("words", [["check"], ["tune", "--no-library"]])
+@pytest.mark.parametrize("words", [["check"], pytest.param(["tune", "--no-library"], marks=pytest.mark.slow)])
 def test_what_is_waited_for_is_said_before_the_limit(spec: Path, words: list[str]) -> None:
     ran = run_tuner(words[0], "ever.yaml", *words[1:], cwd=spec.parent)
     waits = "waiting for the kernel as given, of which a call may take 4 s (measure.limit_s in the spec), "
