@@ -41,11 +41,11 @@ _PROMISES = ("restrict", "const", "align", "read_only_loads")
 
 
 def stages_of(original: Program, edits: Sequence[Edit], best: Configuration) -> list[dict[str, Any]]:
-    """Edits as they can be kept for other kernels, plain JSON; empty where one is no operator's.
+    """Edits as they can be kept for other kernels, plain JSON; empty where one is no operator's or does not apply.
 
     Args:
         original: the sources that they begin with.
-        edits: in order; they apply.
+        edits: in order.
         best: the configuration that was fastest with them.
     """
     steps, program = [], original
@@ -61,7 +61,11 @@ def stages_of(original: Program, edits: Sequence[Edit], best: Configuration) -> 
         ]
         reassociate = edit.get("reassociate") is True
         steps.append({"op": operator, "role": found, "sizes": sizes, "reassociate": reassociate})
-        program = apply_edit(program, edit)
+        try:
+            program = apply_edit(program, edit)
+        except Refused:
+            # An earlier version made it; what is refused now is nobody's advice.
+            return []
     return steps
 
 

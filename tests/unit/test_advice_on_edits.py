@@ -166,6 +166,12 @@ def test_edits_are_carried_over(by_recipe: bool) -> None:
     assert port(program(SWEEP, "sweep"), steps, moves, "reassociate", np.random.default_rng(0)) is None
 
 
+def test_edits_of_a_looser_version_are_not_carried_over() -> None:
+    """What was taken for legal once may be refused now; the run that has it can be finished all the same."""
+    edits = [{"op": "interchange", "function": "product", "loops": ["nowhere", "k"]}]
+    assert stages_of(program(KERNEL, "product"), edits, {}) == []
+
+
 def test_edits_of_models_are_not_carried_over() -> None:
     assert (
         stages_of(program(KERNEL, "product"), [{"op": "text", "search": "0.0f", "replace": "0.f"}], {}) == []

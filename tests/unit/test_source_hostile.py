@@ -189,6 +189,30 @@ def test_what_is_not_as_it_seems_is_refused(name: str) -> None:
     assert "\n" not in caught.value.reason
 
 
+ROW_SIZES = {"parameters": [{"name": "ROWS_I", "values": [2, 4], "default": 4}]}
+ACROSS_ROWS = loop(
+    "for (int i = 0; i < n - 1; i++) {\n#pragma clang loop vectorize(assume_safety)\n"
+    "for (int j = 0; j < n - 1; j++) a[(i + 1) * n + j + 1] = 0.5f * a[i * n + j]; }",
+    params="float *a, int n",
+)
+WITHIN_ROWS = ACROSS_ROWS.replace("a[(i + 1) * n + j + 1]", "a[i * n + j]")
+
+
+def jammed(text: str) -> str:
+    edit = {"function": "f", "op": "unroll_and_jam", "loops": ["i"], **ROW_SIZES}
+    (file,) = apply_edits(program_of(text, "f"), [edit]).variant.files
+    return file.text
+
+
+def test_a_promise_stays_where_it_can_be_shown_anew() -> None:
+    """Rows of a block together are independent along the row where each row is by itself, and only there."""
+    assert "assume_safety" in jammed(WITHIN_ROWS)
+    with pytest.raises(EditRefused, match="promised to be free of dependences, several of its iterations"):
+        jammed(ACROSS_ROWS)
+    unpromised = ACROSS_ROWS.replace("#pragma clang loop vectorize(assume_safety)\n", "")
+    assert "ROWS_I" in jammed(unpromised), "it is legal, but for what the compiler was promised"
+
+
 def test_selections_of_one_type_are_still_made() -> None:
     """Whole numbers of one type, and fractions of any where one is stored."""
     for params, stored in (

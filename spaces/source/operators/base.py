@@ -59,6 +59,7 @@ __all__ = [
     "find_loop",
     "fresh_key",
     "fresh_name",
+    "keep_promises",
     "loops_of",
     "nest_below",
     "parameter",
@@ -67,7 +68,6 @@ __all__ = [
     "replace_statement",
     "require_known",
     "require_no_macros",
-    "require_no_promises",
     "require_own_counter",
     "require_rectangular",
     "require_simple_loop",
@@ -351,14 +351,32 @@ def require_no_macros(function: Function, part: Any, what: str) -> None:
         raise Refused(f"{what} holds {min(loose)}, a macro that cannot be seen through")
 
 
-def require_no_promises(loops: Iterable[For], what: str) -> None:
-    """Refuses loops of which the compiler was promised that their iterations are independent of each other.
+def keep_promises(before: Function, made: Function, what: str) -> Function:
+    """What was made, where each new loop that was promised to have independent iterations still has them.
 
-    The promise was made for the iterations as they were: of others it may not hold.
+    The compiler was promised that for the iterations as they were: of others it is shown anew.
+
+    Args:
+        before: the function as it was.
+        made: after the edit.
+        what: was done, for the refusal.
+
+    Raises:
+        Refused: a promise may no longer hold.
     """
-    for loop in loops:
-        if any(_PROMISE.search(p) for p in loop.pragmas):
-            raise Refused(f"loop {loop.key} is promised to be free of dependences, {what} may not be")
+    old = {id(loop) for loop in all_loops(before)}
+    for loop in all_loops(made):
+        if id(loop) in old or not any(_PROMISE.search(p) for p in loop.pragmas):
+            continue
+        try:
+            reason = analyse(made, [loop], {}).carried_by(loop.key)
+        except Refused as refusal:
+            reason = str(refusal)
+        if reason:
+            raise Refused(
+                f"loop {loop.key} is promised to be free of dependences, {what} may not be: {reason}"
+            )
+    return made
 
 
 def _outside(function: Function, var: str) -> list[Any]:

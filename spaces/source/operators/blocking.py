@@ -22,13 +22,12 @@ from tuner.spaces.source.operators.base import (
     define,
     fresh_key,
     fresh_name,
-    loops_of,
+    keep_promises,
     nest_below,
     parameter,
     perfect_nest,
     rekeyed,
     replace_statement,
-    require_no_promises,
     require_rectangular,
     require_simple_loop,
 )
@@ -98,7 +97,6 @@ def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool)
     for loop in given:
         require_simple_loop(function, loop)
     require_rectangular(given)
-    require_no_promises(loops_of(given[0].body), "several of its iterations together")
     _check_order(function, args, given, vector=vector)
     inlined = inline_constants(function, given[0])
     nest = perfect_nest(inlined)[: len(keys)]
@@ -121,7 +119,8 @@ def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool)
     else:
         build = _Build(points=points, lanes=None, width=None)
     body = (*declared, *_emit(parts, build))
-    return replace_statement(made, given[0], _around(made, nest, points, body))
+    made = replace_statement(made, given[0], _around(made, nest, points, body))
+    return keep_promises(function, made, "several of its iterations together")
 
 
 def _check_order(function: Function, args: Args, nest: Sequence[For], *, vector: bool) -> None:

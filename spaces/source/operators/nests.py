@@ -20,12 +20,12 @@ from tuner.spaces.source.operators.base import (
     find_loop,
     fresh_key,
     fresh_name,
+    keep_promises,
     nest_below,
     parameter,
     perfect_nest,
     replace_statement,
     require_known,
-    require_no_promises,
     require_own_counter,
     require_rectangular,
     require_simple_loop,
@@ -56,14 +56,13 @@ def interchange(function: Function, args: Args) -> Function:
     require_known(outer, f"loop {outer.key}")
     for loop in (outer, inner):
         require_own_counter(function, loop)
-    require_no_promises([inner], "the loops in another order")
     require_rectangular([outer, inner])
     if outer.var in names_in((inner.start, inner.limit)) or inner.var in names_in((outer.start, outer.limit)):
         raise Refused(f"the bounds of {inner.key} and {outer.key} depend on each other")
     found = analyse(function, [outer], args)
     found.check(lambda leaf: tuple(_swap(p, outer.key, inner.key) for p in leaf.position))
     made = replace(inner, body=(replace(outer, body=inner.body),))
-    return replace_statement(function, outer, [made])
+    return keep_promises(function, replace_statement(function, outer, [made]), "the loops in another order")
 
 
 def _interchange_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
@@ -176,11 +175,11 @@ def fuse(function: Function, args: Args) -> Function:
         raise Refused(f"{first.key} and {second.key} declare variables of the same name")
     if first.var in names_in(second.body) and first.var != second.var:
         raise Refused(f"{first.var} is another variable in {second.key}")
-    require_no_promises([first, second], "both together")
     found = analyse(function, [first, second], args)
     found.check(_joined(first, second))
     body = second.body if second.var == first.var else substitute(second.body, second.var, Name(first.var))
-    return replace_statement(function, first, [replace(first, body=(*first.body, *body))], also=[second])
+    made = replace_statement(function, first, [replace(first, body=(*first.body, *body))], also=[second])
+    return keep_promises(function, made, "both together")
 
 
 def _joined(first: For, second: For) -> Any:

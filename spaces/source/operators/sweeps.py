@@ -23,9 +23,8 @@ from tuner.spaces.source.operators.base import (
     counter_type,
     find_loop,
     fresh_name,
-    loops_of,
+    keep_promises,
     replace_statement,
-    require_no_promises,
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, upper_end
@@ -49,7 +48,6 @@ def sweep(function: Function, args: Args) -> Function:
         require_simple_loop(function, one)
     if counter_type(function, loop) != counter_type(function, taking) or loop.var == taking.var:
         raise Refused(f"{loop.key} and {taking.key} do not count alike")
-    require_no_promises([loop, *loops_of(loop.body)], "what is given to later ones")
     body = body_of(loop)
     finish = body[1:]
     declared = {s.name for s in finish if isinstance(s, Decl)}
@@ -75,7 +73,8 @@ def sweep(function: Function, args: Args) -> Function:
         limit=upper_end(loop),
         body=given,
     )
-    return replace_statement(function, loop, [replace(loop, body=(*finish, giving))])
+    made = replace_statement(function, loop, [replace(loop, body=(*finish, giving))])
+    return keep_promises(function, made, "what is given to later ones")
 
 
 def _taking(loop: For) -> For:

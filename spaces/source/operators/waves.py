@@ -24,13 +24,13 @@ from tuner.spaces.source.operators.base import (
     define,
     fresh_key,
     fresh_name,
+    keep_promises,
     loops_of,
     nest_below,
     parameter,
     perfect_nest,
     rekeyed,
     replace_statement,
-    require_no_promises,
     require_rectangular,
     require_simple_loop,
 )
@@ -74,7 +74,6 @@ def wavefront(function: Function, args: Args) -> Function:
         if "unsigned" in kind or "size_t" in kind or "uint" in kind:
             raise Refused(f"loop {loop.key} counts in an unsigned type")
     require_rectangular(nest)
-    require_no_promises(loops_of(nest[0]), "rows behind one another")
     outer, inner = nest
     if len(loops_of(inner)) > 1:
         raise Refused(f"loop {inner.key} is not the innermost")
@@ -84,7 +83,8 @@ def wavefront(function: Function, args: Args) -> Function:
     wave = f"{lag}*{outer.key}+{inner.key}"
     found.check(lambda leaf: (leaf.position[0], wave, outer.key, *leaf.position[4:]))
     made, (rows,) = define(function, args, 1)
-    return replace_statement(made, outer, _emit(made, outer, inner, rows, lag))
+    made = replace_statement(made, outer, _emit(made, outer, inner, rows, lag))
+    return keep_promises(function, made, "rows behind one another")
 
 
 def _emit(function: Function, outer: For, inner: For, rows: Expr, lag: int) -> tuple[Stmt, ...]:
