@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tuner.core.collecting import rarely_collected
 from tuner.core.errors import MachineError
 from tuner.core.executors import (
     BaselineJob,
@@ -61,9 +61,6 @@ FIRST_S = 600.0
 LOOK_S = 0.1
 """How often a model's reply is looked for while nothing else is to be done."""
 
-COLLECTED = 20_000
-"""Objects made and kept between two looks for cycles."""
-
 CHUNK = 8
 """Candidates of one compile job."""
 
@@ -98,7 +95,7 @@ class FleetEngine(Engine):
         """
         self._unpause()
         try:
-            with _rarely_collected():
+            with rarely_collected():
                 self._run()
         finally:
             self._pause()
@@ -399,17 +396,6 @@ class FleetEngine(Engine):
             return
         body = {"other": job.label[1], "number": job.number, "lane": job.lane, **common, **samples}
         self._commit([Event(kind="compared", body=body)])
-
-
-@contextlib.contextmanager
-def _rarely_collected() -> Iterator[None]:
-    """A state that only grows holds no cycles, and looking for them in all of it costs a tenth of the driver's time."""
-    before = gc.get_threshold()
-    gc.set_threshold(COLLECTED, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _renumbered(job: BaselineJob | EvaluateJob | FreshJob, lane: int) -> Job:
