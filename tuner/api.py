@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -145,7 +146,8 @@ def tune(
         warm_start: runs of the same kernel elsewhere to learn from; ``"auto"`` finds those in ``out``.
         library: folder of finished runs; what similar kernels gained by is tried first, and this run is kept there.
         out: folder for the run record.
-        go_on: go on with the newest unfinished run of this spec in ``out``.
+        go_on: go on with the newest unfinished run of this spec in ``out``; of a newer record that cannot be read, and
+            is passed over, a ``RuntimeWarning`` tells.
         require_sandbox: refuse to run where a protection from generated code is missing.
         observers: told of each committed event: ``event(kind, body)``, with a copy of the body. One that raises ends
             the run with a ``PluginError``, and ``go_on`` goes on from there.
@@ -174,7 +176,13 @@ def tune(
         library=None if library is None else Path(library),
     )
     result = tune_spec(
-        specs[0], options, out=Path(out), go_on=go_on, observers=observers, baselines=baselines
+        specs[0],
+        options,
+        out=Path(out),
+        go_on=go_on,
+        observers=observers,
+        baselines=baselines,
+        note=lambda text: warnings.warn(text, RuntimeWarning, stacklevel=5),
     )
     if result.outcome.failed:
         raise BaselineError(result.outcome.summary.message, f"tuner check {spec} says more")
@@ -195,13 +203,15 @@ def tune_spec(
     baselines: bool = False,
     watch: Callable[[str], Display] | None = None,
     executor: MakeExecutor | None = None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Result:
     """:func:`tune` for a spec that is loaded already; a baseline that fails is in the result, not raised.
 
-    ``watch`` gives a display of its own for each run that ``baselines`` asks for, by its name.
+    ``watch`` gives a display of its own for each run that ``baselines`` asks for, by its name; ``note`` is told which
+    records ``go_on`` passes over.
     """
     if go_on:
-        path = find_unfinished(out, spec)
+        path = find_unfinished(out, spec, note=note)
         with display or nullcontext():
             return Result(
                 resume(

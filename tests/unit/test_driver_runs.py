@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import signal
+import sqlite3
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ from typing import Any
 import pytest
 from run_events import decided, events
 
-from tuner.core.errors import UsageError
+from tuner.api import tune_spec
+from tuner.core.errors import AuditError, UsageError
 from tuner.core.types import Resolved, Status
 from tuner.driver.audit import audit
 from tuner.driver.options import Options
@@ -205,6 +208,62 @@ def test_interrupt_and_resume_end_as_one_run(spec: LoadedSpec, tmp_path: Path) -
     assert not second.interrupted
     assert decided(path) == decided(whole.path)
     assert audit(path, backend=backend()).clean
+
+
+def _interrupted(spec: LoadedSpec, path: Path) -> None:
+    interruption = Interruption()
+
+    class Stop:
+        def event(self, kind: str, body: Mapping[str, Any]) -> None:
+            if kind == "trial" and body["trial"] == 5:
+                interruption.set()
+
+    assert begin(
+        spec, path, Options(), backend=backend(), observers=[Stop()], interruption=interruption
+    ).interrupted
+
+
+def _made_older(path: Path, by_s: float) -> None:
+    then = path.stat().st_mtime - by_s
+    os.utime(path, (then, then))
+
+
+@pytest.mark.parametrize("content", [b"", b"no record" * 1000], ids=["empty", "other"])
+def test_a_newer_record_that_cannot_be_read_is_passed_over(
+    content: bytes, spec: LoadedSpec, tmp_path: Path
+) -> None:
+    """It may be of any spec: what can go on goes on, and both are said."""
+    whole, broken = tmp_path / f"{spec.name}-1.run", tmp_path / f"{spec.name}-2.run"
+    _interrupted(spec, whole)
+    broken.write_bytes(content)
+    _made_older(whole, 60.0)
+    notes: list[str] = []
+    result = tune_spec(spec, Options(), out=tmp_path, go_on=True, backend=backend(), note=notes.append)
+    assert result.path == whole
+    assert not result.outcome.interrupted
+    passed, taken = notes
+    assert passed.startswith(f"passed over: {broken} ")
+    assert taken == f"{whole} is the newest unfinished run that can be read, and goes on"
+    # Now nothing is left that can go on, and the reason may be in the other file.
+    with pytest.raises(
+        UsageError, match=rf"no unfinished run of {spec.name} in .*; .*{broken.name} .*start one"
+    ):
+        find_unfinished(tmp_path, spec)
+
+
+def test_a_damaged_record_of_the_run_itself_is_not_passed_over(spec: LoadedSpec, tmp_path: Path) -> None:
+    """It is what was asked for: another run in its place would go on unasked."""
+    older, newer = tmp_path / f"{spec.name}-1.run", tmp_path / f"{spec.name}-2.run"
+    _interrupted(spec, older)
+    _interrupted(spec, newer)
+    _made_older(older, 60.0)
+    with contextlib.closing(sqlite3.connect(newer)) as connection, connection:
+        connection.execute("UPDATE event SET body = '{}' WHERE seq = 9")
+    Path(f"{newer}.sha256").unlink()
+    notes: list[str] = []
+    with pytest.raises(AuditError, match=rf"event 9 in .*{newer.name} is missing or changed"):
+        tune_spec(spec, Options(), out=tmp_path, go_on=True, backend=backend(), note=notes.append)
+    assert notes == []
 
 
 def test_resume_elsewhere_is_refused_unless_forced(spec: LoadedSpec, tmp_path: Path) -> None:

@@ -196,6 +196,25 @@ def test_unpacking_stops_at_the_stated_size() -> None:
         unpack(True, stored[:-2], 10_000_000)
 
 
+def test_bodies_share_the_texts_of_their_keys(record: RunRecord) -> None:
+    """Each had its own: half of the memory that a run of 100,000 trials was read into."""
+    record.append([Event("a", {"a longer name": n}) for n in range(20)])
+    keys = [key for event in record.events() for key in event.body]
+    assert len({id(key) for key in keys}) == 1
+
+
+def test_bodies_that_are_json_only_together_are_damaged(record: RunRecord) -> None:
+    record.append([Event("a", {"n": n}) for n in range(4)])
+    connection = sqlite3.connect(record.path, isolation_level=None)
+    for seq, text in ((2, '{"n":[1'), (3, "2]}")):
+        connection.execute("UPDATE event SET body = ? WHERE seq = ?", (text, seq))
+    connection.close()
+    seen: list[Recorded] = []
+    with pytest.raises(AuditError, match="event 2"):
+        seen.extend(record.events(kind="a"))
+    assert [event.body for event in record.events(after=3)] == [{"n": 3}]
+
+
 def test_reading_notices_changed_and_missing_events(record: RunRecord) -> None:
     record.append([Event("a", {"n": n}) for n in range(5)])
     connection = sqlite3.connect(record.path, isolation_level=None)

@@ -116,13 +116,21 @@ def test_auto_gains_from_parameters_and_from_passes():
 
 
 def test_failures_are_kept_away_from():
-    # Half of the space fails; what a searcher proposes late should fail less than that.
+    # Half of the space fails, and next to that half is the best of the rest: at its edge failures are the price of
+    # looking. In a single run of 31 late trials their part scatters by 0.08.
     space = parameters()
     landscape = _Cliff()
-    for name in ("auto", "optuna-tpe", "skopt-gp"):
-        told = invented(lambda s, n=name: create(n, s), space, trials=60, seed=1, landscape=landscape)
-        late = told[30:]
-        assert sum(o.status is Status.CRASHED for o in late) < 0.4 * len(late), name
+    for name, seeds in (("auto", SEEDS), ("optuna-tpe", SEEDS), ("skopt-gp", [1])):
+        late = [
+            told
+            for seed in seeds
+            for told in invented(
+                lambda s, n=name: create(n, s), space, trials=60, seed=seed, landscape=landscape
+            )[30:]
+        ]
+        assert sum(o.status is Status.CRASHED for o in late) < 0.35 * len(late), name
+        # A third of the space.
+        assert sum(o.proposal.configuration["K"] > 8 for o in late) < 0.15 * len(late), name
 
 
 class _Cliff(Landscape):

@@ -77,6 +77,7 @@ def tune_all(
             baselines=baselines,
             watch=watch,
             executor=member.executor,
+            note=lambda text: print(f"note: {text}", file=sys.stderr),
         )
         results.append(result)
         if t4 is not None and not result.outcome.failed:

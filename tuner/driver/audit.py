@@ -11,6 +11,7 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.canonical import canonical_json, from_json
+from tuner.core.collecting import rarely_collected
 from tuner.core.errors import RecordError, UsageError
 from tuner.core.protocols import Backend, Evaluation
 from tuner.core.streams import stream
@@ -116,7 +117,8 @@ def audit(
             catalogue = catalogue_of(record, first.body)
             space = spec.space(catalogue)
             lineup = make_lineup(record, state, spec, space, first.body)
-        found = replay_events(state, lineup, record.events(), record.blob)
+        with rarely_collected():
+            found = replay_events(state, lineup, record.events(), record.blob)
         head, closed = record.head, record.closed
     with holding_together(str(path)):
         _describe(report, found, state)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.core.canonical import from_json
+from tuner.core.collecting import rarely_collected
 from tuner.core.errors import RecordError
 from tuner.core.protocols import Searcher
 from tuner.driver.state.fold import apply
@@ -41,9 +42,10 @@ def state_of(record: RunRecord) -> RunState:
         RecordError: the record holds no run, or nothing that holds together.
     """
     state = RunState(record.blob)
-    for event in record.events():
-        with holding_together(f"event {event.seq} ({event.kind})"):
-            apply(state, event)
+    with rarely_collected():
+        for event in record.events():
+            with holding_together(f"event {event.seq} ({event.kind})"):
+                apply(state, event)
     if state.start is None:
         raise RecordError(
             "the record holds no run", "it was killed before it began: delete it and start anew"

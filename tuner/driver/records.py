@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tuner.core.errors import RecordError, UsageError
+from tuner.core.errors import RecordError, TunerError, UsageError
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec
 
@@ -47,22 +47,53 @@ def create(place: Path | Callable[[], Path]) -> RunRecord:
     return RunRecord.create(place())
 
 
-def find_unfinished(folder: Path, spec: LoadedSpec) -> Path:
+def find_unfinished(folder: Path, spec: LoadedSpec, *, note: Callable[[str], None] = lambda _: None) -> Path:
     """The newest record in the folder that holds an unfinished run of this spec; simpler searches are none.
+
+    One of which nothing tells whose it is, since it cannot be read, is passed over: a file left by a full disk would
+    keep every run of the folder from going on. One that says it is this spec's is taken, damaged or not, as it is what
+    was asked for; who opens it says what is wrong.
+
+    Args:
+        folder: of records.
+        spec: whose run.
+        note: told of what is passed over, and of what is taken in its place.
 
     Raises:
         UsageError: there is none.
     """
-    paths = sorted(folder.glob(f"{spec.name}-*{SUFFIX}"), key=lambda p: p.stat().st_mtime, reverse=True)
-    for path in (p for p in paths if p.stem.removeprefix(f"{spec.name}-").isdigit()):
-        with RunRecord.read(path) as record:
-            # Nearly all have ended, which takes one look to see.
-            if next(record.events(kind="end"), None) is not None:
-                continue
-            start = next(iter(record.events()), None)
-            if start is not None and start.body["spec_digest"] == spec.digest:
-                return path
+    passed: list[str] = []
+    for path in _newest_first(folder, spec):
+        try:
+            own = _unfinished(path, spec)
+        except TunerError as error:
+            passed.append(error.message)
+            continue
+        if own:
+            for message in passed:
+                note(f"passed over: {message}")
+            if passed:
+                note(f"{path} is the newest unfinished run that can be read, and goes on")
+            return path
     raise UsageError(
-        f"no unfinished run of {spec.name} in {folder}",
+        "; ".join([f"no unfinished run of {spec.name} in {folder}", *passed]),
         "start one without --resume, or name the folder with --out",
     )
+
+
+def _newest_first(folder: Path, spec: LoadedSpec) -> list[Path]:
+    paths = [
+        path
+        for path in folder.glob(f"{spec.name}-*{SUFFIX}")
+        if path.stem.removeprefix(f"{spec.name}-").isdigit()
+    ]
+    return sorted(paths, key=lambda p: p.stat().st_mtime, reverse=True)
+
+
+def _unfinished(path: Path, spec: LoadedSpec) -> bool:
+    with RunRecord.read(path) as record:
+        # Nearly all have ended, which takes one look to see.
+        if next(record.events(kind="end"), None) is not None:
+            return False
+        start = next(iter(record.events()), None)
+    return start is not None and start.body.get("spec_digest") == spec.digest

@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.canonical import canonical_json, digest, from_json
-from tuner.core.errors import RecordError
+from tuner.core.errors import PluginError, RecordError
 from tuner.core.types import Proposal, Status
 from tuner.driver.plan import fleet, sharing
 from tuner.driver.plan.actions import (
@@ -45,6 +45,7 @@ from tuner.driver.state.observations import untold
 from tuner.driver.state.run import RunState
 from tuner.driver.state.strangers import holding_together
 from tuner.driver.state.trials import proposal_from_json, proposal_to_json
+from tuner.driver.work import outside
 from tuner.driver.work.correspondence import expected_reply, waits_for
 from tuner.driver.work.lineup import Lineup
 from tuner.driver.work.screening import near
@@ -172,20 +173,39 @@ def _replay_ask(
     searcher = lineup.searcher(action.variant)
     searcher.tell(untold(state, action.variant))
     rng = state.chance(action.first, action.variant)
-    derived = searcher.ask(action.count, rng)
     recorded = [proposal_from_json(p, blob) for p in body["proposals"]]
     found.proposals += len(recorded)
-    if _plain(derived) == _plain(recorded):
+    message = "the searcher proposes something else from the same observations"
+    derived: list[Proposal] | None = None
+    problems = _outside(lineup, action, recorded)
+    try:
+        derived = searcher.ask(action.count, rng)
+    except PluginError as error:
+        # It proposes again what is refused by now; any other fault of it says nothing of the record.
+        if not problems:
+            raise
+        message = error.message
+    if derived is not None and (derived == recorded or _plain(derived) == _plain(recorded)):
         return
-    difference = Difference(
-        seq=event.seq, kind="ask", message="the searcher proposes something else from the same observations"
-    )
-    tied = len(derived) == len(recorded) and all(
-        a.configuration == b.configuration or _is_rival(a, b) for a, b in zip(derived, recorded, strict=True)
+    message = "; ".join([message, *problems])
+    difference = Difference(seq=event.seq, kind="ask", message=message)
+    tied = (
+        derived is not None
+        and len(derived) == len(recorded)
+        and all(
+            a.configuration == b.configuration or _is_rival(a, b)
+            for a, b in zip(derived, recorded, strict=True)
+        )
     )
     (found.ties if tied else found.differences).append(difference)
     if recorded:
         searcher.adopt(recorded)
+
+
+def _outside(lineup: Lineup, action: Ask, recorded: list[Proposal]) -> list[str]:
+    """What of an ask in a record nobody can try: earlier versions recorded whatever a searcher proposed."""
+    problems = [outside.problem_of(lineup, action.variant, proposal) for proposal in recorded]
+    return [f"trial {n}: {problem}" for n, problem in enumerate(problems, action.first) if problem]
 
 
 def _check_seen(state: RunState, event: Recorded, found: Replay) -> None:
@@ -290,6 +310,9 @@ def _mismatch(action: Action, event: Recorded) -> str:
     body = event.body
     match action:
         case Decide():
+            same = (action.kind, action.trial) == (event.kind, event.trial)
+            if same and action.body == body:
+                return ""
             wanted = {
                 "kind": action.kind,
                 "trial": action.trial,

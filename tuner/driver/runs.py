@@ -32,6 +32,7 @@ from tuner.driver.work.environment import changed, require_sandbox, toolchain
 from tuner.driver.work.fleet_engine import FleetEngine
 from tuner.driver.work.fleets import beside
 from tuner.driver.work.models import correspondent_of, models_of
+from tuner.driver.work.outside import require_plain
 from tuner.driver.work.remembering import Memory
 from tuner.evaluators import registry as backends
 from tuner.recorders.record import Event, RunRecord
@@ -259,6 +260,7 @@ def resuming(
         if state.end is not None:
             yield Running(path=path, state=state, engine=None)
             return
+        require_plain(path, state)
         shared = state.settings.shared
         if shared is not None and not together:
             raise UsageError(

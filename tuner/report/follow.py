@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tuner.core.collecting import rarely_collected
 from tuner.core.errors import RecordError
 from tuner.core.types import BASELINE
 from tuner.driver.opening import catalogue_of, spec_of
@@ -79,9 +80,10 @@ class Follower:
         before = self.state.seq
         if before and self._record.head.seq == before:
             return False
-        for event in self._record.events(after=before):
-            with holding_together(f"event {event.seq} ({event.kind})"):
-                self._take(event)
+        with rarely_collected():
+            for event in self._record.events(after=before):
+                with holding_together(f"event {event.seq} ({event.kind})"):
+                    self._take(event)
         return self.state.seq > before
 
     @property

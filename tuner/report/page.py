@@ -52,9 +52,10 @@ def report_page(run: Path, *, audit: bool = True) -> str:
         AuditError: its events do not follow from one another.
     """
     follower = Follower(run)
+    # First, so that what a replay holds of a long run is gone when the page is put together.
+    replayed = audit_or_reason(follower) if audit else "left out with --no-audit"
     follower.update()
     follower.start  # noqa: B018
-    replayed = audit_or_reason(follower) if audit else "left out with --no-audit"
     return page_of(collect(follower, audited=replayed))
 
 

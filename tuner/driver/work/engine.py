@@ -41,7 +41,7 @@ from tuner.driver.plan.upcoming import next_action
 from tuner.driver.state.fold import apply
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
-from tuner.driver.work import bodies
+from tuner.driver.work import bodies, outside
 from tuner.driver.work.builds import Builds
 from tuner.driver.work.correspondence import Correspondent
 from tuner.driver.work.desk import Desk
@@ -243,11 +243,13 @@ class Engine:
         return [Event(kind="remarks", body=body)]
 
     def _build(self, action: BuildTrials) -> tuple[list[Event], dict[str, bytes]]:
-        builds = self._builds.compile(action.trials)
+        refused = outside.refused(self._lineup, self.state, action.trials)
+        wanted = [n for n in action.trials if n not in refused]
+        builds = refused | dict(zip(wanted, self._builds.compile(wanted), strict=True))
         blobs: dict[str, bytes] = {}
         events = []
-        for number, build in zip(action.trials, builds, strict=True):
-            made, kept = self._built(number, build)
+        for number in action.trials:
+            made, kept = self._built(number, builds[number])
             events += made
             blobs |= kept
         return events, blobs

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tuner.core.collecting import rarely_collected
 from tuner.core.errors import MachineError
 from tuner.core.executors import (
     BaselineJob,
@@ -45,7 +45,7 @@ from tuner.driver.plan.actions import (
 )
 from tuner.driver.plan.fleet import decision, effects
 from tuner.driver.plan.upcoming import race_of
-from tuner.driver.work import bodies
+from tuner.driver.work import bodies, outside
 from tuner.driver.work.engine import CONTROL_PURPOSE, Engine
 from tuner.recorders.record import Event, Recorded
 
@@ -60,9 +60,6 @@ FIRST_S = 600.0
 
 LOOK_S = 0.1
 """How often a model's reply is looked for while nothing else is to be done."""
-
-COLLECTED = 20_000
-"""Objects made and kept between two looks for cycles."""
 
 CHUNK = 8
 """Candidates of one compile job."""
@@ -98,7 +95,7 @@ class FleetEngine(Engine):
         """
         self._unpause()
         try:
-            with _rarely_collected():
+            with rarely_collected():
                 self._run()
         finally:
             self._pause()
@@ -255,6 +252,13 @@ class FleetEngine(Engine):
         return self.state.final_lane
 
     def _start_builds(self, trials: Sequence[int]) -> None:
+        refused = outside.refused(self._lineup, self.state, trials)
+        for number, build in refused.items():
+            self._commit(*self._built(number, build))
+            self._decide()
+        trials = [n for n in trials if n not in refused]
+        if not trials:
+            return
         candidates = [(n, *self._lineup.of_trial(n)) for n in trials]
         requests = tuple(BuildRequest(trial=n, variant=v, resolved=r) for n, v, r in candidates)
         self._building |= set(trials)
@@ -392,17 +396,6 @@ class FleetEngine(Engine):
             return
         body = {"other": job.label[1], "number": job.number, "lane": job.lane, **common, **samples}
         self._commit([Event(kind="compared", body=body)])
-
-
-@contextlib.contextmanager
-def _rarely_collected() -> Iterator[None]:
-    """A state that only grows holds no cycles, and looking for them in all of it costs a tenth of the driver's time."""
-    before = gc.get_threshold()
-    gc.set_threshold(COLLECTED, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _renumbered(job: BaselineJob | EvaluateJob | FreshJob, lane: int) -> Job:

@@ -1,0 +1,139 @@
+"""What some backends can do beside building, verifying and timing; the driver asks whether one can.
+
+A backend needs none of these: it has a method of such a name or it has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from tuner.core.types import Resolved, Task
+
+__all__ = [
+    "KnowsPeaks",
+    "LoadedImage",
+    "NamesFunctions",
+    "Peaks",
+    "Replacement",
+    "Replaces",
+    "Substitute",
+    "WorksApart",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """What takes the place of an application's own program.
+
+    Attributes:
+        source, options: that the device's compiler is given.
+        il: an intermediate language that it is given in the place of the source; empty where it is not.
+        geometries: of a launch on each of the task's problems: ``grid``, ``block`` and ``shared_bytes`` of
+            :class:`tuner.spaces.launch.Geometry`.
+    """
+
+    source: str
+    options: str
+    geometries: tuple[Any, ...]
+    il: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedImage:
+    """Machine code that a device's driver loads beside an application's own.
+
+    Attributes:
+        code: the image.
+        symbol: of the kernel in it.
+        constants: names of the variables in it that only the host writes; they take the application's values.
+        geometries: of a launch on each of the task's problems, as :attr:`Replacement.geometries`.
+    """
+
+    code: bytes
+    symbol: str
+    constants: tuple[str, ...]
+    geometries: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Substitute:
+    """A function that takes the place of one of an application's own.
+
+    Attributes:
+        code: a relocatable object that exports the kernel's entry under its own name.
+        symbol: what the function is called in the application's object code.
+        libraries: shared libraries that the code may need.
+    """
+
+    code: bytes
+    symbol: str
+    libraries: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Replaces(Protocol):
+    """A backend whose winners can be put into an application's process from outside."""
+
+    def replacement(
+        self, task: Task, code: bytes, resolved: Resolved
+    ) -> Replacement | LoadedImage | Substitute:
+        """What takes the place of the recorded program, or of a function.
+
+        Raises:
+            UsageError: the winner cannot be put in place.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peaks:
+    """The most that a device was seen to do, measured once.
+
+    Attributes:
+        bandwidths: bytes a second by the bytes that were walked over again and again, smallest first.
+        operations: floating-point operations a second, by dtype.
+    """
+
+    bandwidths: tuple[tuple[int, float], ...]
+    operations: Mapping[str, float]
+
+
+@runtime_checkable
+class KnowsPeaks(Protocol):
+    """A backend that can say how fast its device is at best."""
+
+    def peaks(self, target: str, threads: int, *, measure: bool) -> Peaks | None:
+        """Measured once for each machine and kept; ``None`` where it is not known yet and may not be measured.
+
+        Raises:
+            MachineError: it cannot be measured.
+        """
+        ...
+
+
+@runtime_checkable
+class NamesFunctions(Protocol):
+    """A backend whose kernels are functions that an application may have in its own code."""
+
+    def symbol(self, task: Task, resolved: Resolved) -> str:
+        """What the kernel's entry is called in object code.
+
+        Args:
+            task: whose kernel.
+            resolved: a configuration that the source as given builds with.
+
+        Raises:
+            UsageError: the source does not build here, or has no such function.
+        """
+        ...
+
+
+@runtime_checkable
+class WorksApart(Protocol):
+    """A backend whose device may work beside the host's processors, so that builds need not wait for timing."""
+
+    def works_apart(self, target: str) -> bool:
+        """Whether this machine's device for the target is one of these; ``False`` where there is none in reach."""
+        ...
