@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ __all__ = ["Event", "Head", "Recorded", "RunRecord"]
 _PAGE = 500
 _TOGETHER = 50
 """Bodies parsed at once: they share the texts of their keys then, half of what a long run takes in memory."""
+_MARK = secrets.token_hex(16)
+"""Stands between them; nobody who writes a record knows it."""
+_BETWEEN = f',"{_MARK}",'
 
 _NOTHING = contextlib.nullcontext()
 
@@ -406,11 +410,13 @@ class RunRecord:
 def _parsed(texts: Sequence[str]) -> list[Any] | None:
     """The values of several JSON texts; ``None`` where one may be none, so that each has to be looked at alone."""
     try:
-        found: list[Any] = from_json(f"[{','.join(texts)}]")
+        found: list[Any] = from_json(f"[{_BETWEEN.join(texts)}]")
     except (TypeError, ValueError, RecursionError):
         return None
-    # A text that is no JSON by itself may be with its neighbours.
-    return found if len(found) == len(texts) and all(isinstance(one, dict) for one in found) else None
+    # A text that is no JSON by itself may be with its neighbours, and another may make up for their number.
+    bodies, between = found[::2], found[1::2]
+    whole = len(found) == 2 * len(texts) - 1 and all(isinstance(one, dict) for one in bodies)
+    return bodies if whole and all(one == _MARK for one in between) else None
 
 
 def _unseal(path: Path) -> None:

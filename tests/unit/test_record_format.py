@@ -203,10 +203,11 @@ def test_bodies_share_the_texts_of_their_keys(record: RunRecord) -> None:
     assert len({id(key) for key in keys}) == 1
 
 
-def test_bodies_that_are_json_only_together_are_damaged(record: RunRecord) -> None:
+@pytest.mark.parametrize("first", ['{"n":[1', '{"n":0},{"n":[1'])
+def test_bodies_that_are_json_only_together_are_damaged(record: RunRecord, first: str) -> None:
     record.append([Event("a", {"n": n}) for n in range(4)])
     connection = sqlite3.connect(record.path, isolation_level=None)
-    for seq, text in ((2, '{"n":[1'), (3, "2]}")):
+    for seq, text in ((2, first), (3, "2]}")):
         connection.execute("UPDATE event SET body = ? WHERE seq = ?", (text, seq))
     connection.close()
     seen: list[Recorded] = []
