@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.spaces.source.affine import Poly, polynomial
-from tuner.spaces.source.kinds import writable
+from tuner.spaces.source.kinds import is_floating, writable
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
@@ -19,6 +19,7 @@ from tuner.spaces.source.operators.base import (
     Refused,
     all_loops,
     argument,
+    counter_type,
     define,
     find_loop,
     fresh_key,
@@ -28,6 +29,7 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
+from tuner.spaces.source.operators.guards import is_always_read, is_counted, is_harmless, truth
 from tuner.spaces.source.operators.threads import (
     Threads,
     barrier,
@@ -37,6 +39,7 @@ from tuner.spaces.source.operators.threads import (
     read_only,
     read_threads,
     shared_type,
+    uniform_names,
 )
 from tuner.spaces.source.syntax import (
     Assign,
@@ -163,13 +166,12 @@ def _check_loop(function: Function, threads: Threads, loop: For) -> None:
     require_known(threads.body, "the kernel")
     if any(isinstance(s, For) for s in statements(loop.body)):
         raise Refused(f"loop {loop.key} holds loops")
-    moving = set(threads.ids.values()) | {d.name for d in threads.before} | _local(threads)
-    if not moving.isdisjoint(names_in((loop.start, loop.limit))):
+    moving = set(threads.ids.values()) | {d.name for d in threads.before} | written_names(threads.body)
+    bounds = (loop.start, loop.limit)
+    if not moving.isdisjoint(names_in(bounds)):
         raise Refused(f"loop {loop.key} is not the same for all items")
-
-
-def _local(threads: Threads) -> set[str]:
-    return {s.name for s in statements(threads.body) if isinstance(s, Decl)}
+    if not is_harmless((loop.start, loop.limit), uniform_names(function)):
+        raise Refused(f"a bound of loop {loop.key} is not for items to compute that have ended")
 
 
 def _filled(threads: Threads, expr: Expr) -> Expr:
@@ -190,9 +192,14 @@ def _tile(function: Function, threads: Threads, loop: For, array: str, taken: li
     subscript = _filled(threads, read.index)
     ids = {name: axis for axis, name in threads.ids.items()}
     poly = polynomial(subscript, {loop.var, *ids})
-    if poly is None or not names_in(subscript).isdisjoint(_local(threads) | written_names(loop.body)):
+    changing = written_names(threads.body) - {loop.var}
+    if poly is None or not names_in(subscript).isdisjoint(changing) or loop.var in written_names(loop.body):
         raise Refused(f"the subscript of {array} is no polynomial of sizes and places")
+    if not is_always_read(function, loop.body, read):
+        raise Refused(f"{array} is not read in every iteration of loop {loop.key}")
     axis, along = _direction(poly, loop.var, ids, array)
+    if axis is not None:
+        _require_apart(threads, threads.ids[axis], array)
     return _Tile(
         array=array,
         read=read,
@@ -202,6 +209,15 @@ def _tile(function: Function, threads: Threads, loop: For, array: str, taken: li
         name=fresh_name(function, f"{array}_tile", taken),
         element=element,
     )
+
+
+def _require_apart(threads: Threads, name: str, array: str) -> None:
+    """Refuses conditions on a place and another one together: of the place alone they do not say where it ends."""
+    others = set(threads.ids.values()) - {name}
+    for condition in threads.conditions:
+        names = names_in(_filled(threads, condition))
+        if name in names and not others.isdisjoint(names):
+            raise Refused(f"which rows of {array} there are depends on two places together")
 
 
 def _direction(poly: Poly, counter: str, ids: dict[str, int], array: str) -> tuple[int | None, bool]:
@@ -232,13 +248,14 @@ def _emit(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
         condition = threads.conditions[0]
         for other in threads.conditions[1:]:
             condition = Binary("&&", condition, other)
-        work.append(Decl("const int", plan.active, (), condition))
-    before = _guarded(plan, threads.body[:at])
-    after = _guarded(plan, threads.body[at + 1 :])
+        work.append(Decl("const int", plan.active, (), truth(condition)))
+    uniform = uniform_names(function)
+    before = _guarded(plan, threads.body[:at], uniform)
+    after = _guarded(plan, threads.body[at + 1 :], uniform)
     return (*tiles, *numbers, *threads.before, *work, *before, *_tiled(function, plan), *after)
 
 
-def _guarded(plan: _Plan, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _guarded(plan: _Plan, stmts: tuple[Stmt, ...], uniform: set[str]) -> tuple[Stmt, ...]:
     """Statements for active items only; variables stay in sight of what follows."""
     if not plan.threads.conditions:
         return stmts
@@ -251,13 +268,18 @@ def _guarded(plan: _Plan, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             held.clear()
 
     for stmt in stmts:
-        if isinstance(stmt, Decl) and not any(isinstance(n, Index) for n in subtrees(stmt)):
+        if isinstance(stmt, Decl) and is_harmless(stmt.init, uniform):
             flush()
             made.append(stmt)
         elif isinstance(stmt, Decl):
-            if stmt.dims or stmt.init is None:
-                raise Refused(f"{stmt.name} is an array with an initial value")
             kind = writable(stmt.type)
+            if (
+                stmt.dims
+                or stmt.init is None
+                or not (is_counted(kind) or is_floating(kind))
+                or "auto" in kind
+            ):
+                raise Refused(f"{stmt.name} is no number that could be given its value later")
             flush()
             made.append(Decl(kind, stmt.name, (), Number("0")))
             held.append(ExprStmt(Assign("=", Name(stmt.name), stmt.init)))
@@ -294,7 +316,7 @@ def _tiled(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
     first = fresh_name(function, f"{loop.var}_tile", [t.name for t in plan.tiles])
     end = upper_end(loop)
     wait = barrier(language)
-    kind = loop.type or "int"
+    kind = counter_type(function, loop)
     depth_end = minimum(Binary("+", Name(first), plan.depth), end)
     now = fresh_name(function, "buffer")
 
@@ -312,8 +334,7 @@ def _tiled(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
     use: Stmt = For(
         counted(loop.key), kind, loop.var, Name(first), "<", depth_end, Number("1"), body, loop.pragmas
     )
-    outside = any(isinstance(n, Index) and _is_memory(function, n) for n in subtrees(body))
-    if outside and plan.threads.conditions:
+    if plan.threads.conditions and not _is_for_all(function, plan, body):
         use = If(Name(plan.active), (use,))
     key = counted(first)
     if not plan.double:
@@ -327,19 +348,44 @@ def _tiled(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
     return (*load(loop.start, Number("0")), main)
 
 
-def _is_memory(function: Function, node: Index) -> bool:
-    base, _ = index_chain(node)
-    return isinstance(base, Name) and base.id in {p.name for p in function.params}
+def _is_for_all(function: Function, plan: _Plan, body: tuple[Stmt, ...]) -> bool:
+    """Whether items that have nothing to do may go through the loop all the same, which spares a branch."""
+    tiles = {t.name for t in plan.tiles}
+    plain = map_expressions(body, lambda e: Number("0") if _is_tile(e, tiles) else e)
+    for stmt in statements(plain):
+        if (
+            isinstance(stmt, ExprStmt)
+            and isinstance(stmt.expr, Assign)
+            and isinstance(stmt.expr.target, Name)
+        ):
+            parts: tuple[Expr | None, ...] = (stmt.expr.value,)
+            if stmt.expr.op in ("/=", "%="):
+                return False
+        elif isinstance(stmt, Decl):
+            parts = (stmt.init,)
+        elif isinstance(stmt, If):
+            parts = (stmt.condition,)
+        else:
+            return False
+        if not all(is_harmless(p, uniform_names(function)) for p in parts):
+            return False
+    return True
+
+
+def _is_tile(expr: Expr, tiles: set[str]) -> bool:
+    base, subscripts = index_chain(expr)
+    return bool(subscripts) and isinstance(base, Name) and base.id in tiles
 
 
 def _load(function: Function, plan: _Plan, tile: _Tile, at: Expr, buffer: Expr | None, key: str) -> Stmt:
     """All items of a group load a tile together; what lies outside of the problem is zero."""
     language, loop, threads = function.language, plan.loop, plan.threads
     element = f"{tile.name}_item"
-    kind = loop.type or "int"
+    kind = counter_type(function, loop)
     step = fresh_name(function, f"{loop.var}_load")
     inside: Expr = Binary("<", Name(step), upper_end(loop))
     subscript = substitute(tile.subscript, loop.var, Name(step))
+    conditions = [_filled(threads, c) for c in threads.conditions]
     if tile.axis is None:
         count, places = plan.depth, [Decl(f"const {kind}", step, (), add(at, Name(element)))]
         subscripts: list[Expr] = [Name(element)]
@@ -357,10 +403,11 @@ def _load(function: Function, plan: _Plan, tile: _Tile, at: Expr, buffer: Expr |
         ]
         subscript = substitute(subscript, name, Name(place))
         subscripts = [row, column]
-        others = {n for a, n in threads.ids.items() if a != tile.axis} | _local(threads)
-        for condition in (_filled(threads, c) for c in threads.conditions):
-            if name in names_in(condition) and others.isdisjoint(names_in(condition)):
-                inside = Binary("&&", inside, substitute(condition, name, Name(place)))
+        conditions = [substitute(c, name, Name(place)) for c in conditions]
+    # What is for other places to meet is not known of these.
+    others = {n for a, n in threads.ids.items() if a != tile.axis}
+    for condition in (c for c in conditions if others.isdisjoint(names_in(c))):
+        inside = Binary("&&", inside, condition)
     target: Expr = Name(tile.name)
     for number in (*((buffer,) if buffer is not None else ()), *subscripts):
         target = Index(target, number)
