@@ -27,13 +27,14 @@ from tuner.spaces.source.operators.threads import (
     Threads,
     coordinate,
     dims_of,
+    filled,
     launch_of,
     read_threads,
     uniform_names,
     with_launch,
 )
 from tuner.spaces.source.syntax import Binary, Decl, Expr, For, Function, If, Name, Number, Stmt
-from tuner.spaces.source.walks import names_in, substitute, subtrees, written_names
+from tuner.spaces.source.walks import names_in, subtrees, written_names
 
 __all__ = ["OPERATORS"]
 
@@ -107,16 +108,11 @@ def _require_reached(
     fixed: Mapping[str, Sequence[int]] | None = None,
 ) -> None:
     """Refuses a launch without some of the items that the conditions let work: others have more of them."""
-    filled = [_filled(threads, c) for c in threads.conditions]
-    if not any(reaches(function, launch, axis, m, fixed or {}) for m in limits_of(filled, threads.ids[axis])):
+    conditions = [filled(threads, c) for c in threads.conditions]
+    if not any(
+        reaches(function, launch, axis, m, fixed or {}) for m in limits_of(conditions, threads.ids[axis])
+    ):
         raise Refused(f"not every {threads.ids[axis]} that the kernel works on is launched")
-
-
-def _filled(threads: Threads, expr: Expr) -> Expr:
-    for decl in reversed(threads.before):
-        if decl.init is not None:
-            expr = substitute(expr, decl.name, decl.init)
-    return expr
 
 
 def block_size(function: Function, args: Args) -> Function:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tuner.spaces.source.affine import Poly, polynomial
 from tuner.spaces.source.kinds import is_floating, writable
 from tuner.spaces.source.operators.base import (
     DEVICE,
@@ -29,18 +28,20 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
-from tuner.spaces.source.operators.guards import is_always_read, is_counted, is_harmless, truth
+from tuner.spaces.source.operators.guards import is_counted, is_harmless, truth
 from tuner.spaces.source.operators.threads import (
     Threads,
     barrier,
     block_text,
     coordinate,
     dims_of,
+    filled,
     read_only,
     read_threads,
     shared_type,
     uniform_names,
 )
+from tuner.spaces.source.operators.tiles import Tile, find_tile, is_tile
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -57,12 +58,10 @@ from tuner.spaces.source.syntax import (
     Ternary,
 )
 from tuner.spaces.source.walks import (
-    index_chain,
     map_expressions,
     names_in,
     statements,
     substitute,
-    subtrees,
     written_names,
 )
 
@@ -73,35 +72,12 @@ _PADS = (0, 1, 2, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tile:
-    """One array's part that goes through shared memory.
-
-    Attributes:
-        array: the parameter.
-        read: the access as it stands.
-        subscript: of the access, with the kernel's own constants filled in.
-        axis: along which items read different rows; ``None`` where all read the same.
-        along: whether neighbouring elements lie along the loop, not along the axis.
-        name: of the shared array.
-        element: its element type.
-    """
-
-    array: str
-    read: Index
-    subscript: Expr
-    axis: int | None
-    along: bool
-    name: str
-    element: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
     """Everything that emitting a staged kernel needs."""
 
     threads: Threads
     loop: For
-    tiles: tuple[_Tile, ...]
+    tiles: tuple[Tile, ...]
     depth: Expr
     pad: Expr
     items: Expr
@@ -129,7 +105,7 @@ def stage(function: Function, args: Args) -> Function:
     taken: list[str] = []
     tiles = []
     for array in arrays:
-        tile = _tile(made, threads, loop, array, taken)
+        tile = find_tile(made, threads, loop, array, taken)
         taken.append(tile.name)
         tiles.append(tile)
     own, active = (fresh_name(made, stem, taken) for stem in ("own_item", "active"))
@@ -172,67 +148,6 @@ def _check_loop(function: Function, threads: Threads, loop: For) -> None:
         raise Refused(f"loop {loop.key} is not the same for all items")
     if not is_harmless((loop.start, loop.limit), uniform_names(function)):
         raise Refused(f"a bound of loop {loop.key} is not for items to compute that have ended")
-
-
-def _filled(threads: Threads, expr: Expr) -> Expr:
-    for decl in reversed(threads.before):
-        if decl.init is not None:
-            expr = substitute(expr, decl.name, decl.init)
-    return expr
-
-
-def _tile(function: Function, threads: Threads, loop: For, array: str, taken: list[str]) -> _Tile:
-    element = read_only(function).get(array)
-    if element is None:
-        raise Refused(f"{array} is not only read")
-    found = {n for n in subtrees(loop.body) if isinstance(n, Index) and index_chain(n)[0] == Name(array)}
-    if len(found) != 1:
-        raise Refused(f"{array} is not read at one place in loop {loop.key}")
-    read = found.pop()
-    subscript = _filled(threads, read.index)
-    ids = {name: axis for axis, name in threads.ids.items()}
-    poly = polynomial(subscript, {loop.var, *ids})
-    changing = written_names(threads.body) - {loop.var}
-    if poly is None or not names_in(subscript).isdisjoint(changing) or loop.var in written_names(loop.body):
-        raise Refused(f"the subscript of {array} is no polynomial of sizes and places")
-    if not is_always_read(function, loop.body, read):
-        raise Refused(f"{array} is not read in every iteration of loop {loop.key}")
-    axis, along = _direction(poly, loop.var, ids, array)
-    if axis is not None:
-        _require_apart(threads, threads.ids[axis], array)
-    return _Tile(
-        array=array,
-        read=read,
-        subscript=subscript,
-        axis=axis,
-        along=along,
-        name=fresh_name(function, f"{array}_tile", taken),
-        element=element,
-    )
-
-
-def _require_apart(threads: Threads, name: str, array: str) -> None:
-    """Refuses conditions on a place and another one together: of the place alone they do not say where it ends."""
-    others = set(threads.ids.values()) - {name}
-    for condition in threads.conditions:
-        names = names_in(_filled(threads, condition))
-        if name in names and not others.isdisjoint(names):
-            raise Refused(f"which rows of {array} there are depends on two places together")
-
-
-def _direction(poly: Poly, counter: str, ids: dict[str, int], array: str) -> tuple[int | None, bool]:
-    moving = {counter, *ids}
-    if any(sum(name in moving for name in monomial) > 1 for monomial in poly):
-        raise Refused(f"places are multiplied in the subscript of {array}")
-    used = [name for name in ids if any(name in monomial for monomial in poly)]
-    if not any(counter in monomial for monomial in poly) or len(used) > 1:
-        raise Refused(f"the items of a group do not share elements of {array}")
-    if not used:
-        return None, True
-    along = poly.get((counter,)) == 1
-    if not along and poly.get((used[0],)) != 1:
-        raise Refused(f"no neighbouring elements of {array} are read")
-    return ids[used[0]], along
 
 
 def _emit(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
@@ -298,7 +213,7 @@ def _own_item(function: Function) -> Expr:
     return made
 
 
-def _declared(function: Function, plan: _Plan, tile: _Tile) -> Decl:
+def _declared(function: Function, plan: _Plan, tile: Tile) -> Decl:
     rows: list[Expr] = []
     if tile.axis is None:
         rows = [plan.depth]
@@ -351,7 +266,7 @@ def _tiled(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
 def _is_for_all(function: Function, plan: _Plan, body: tuple[Stmt, ...]) -> bool:
     """Whether items that have nothing to do may go through the loop all the same, which spares a branch."""
     tiles = {t.name for t in plan.tiles}
-    plain = map_expressions(body, lambda e: Number("0") if _is_tile(e, tiles) else e)
+    plain = map_expressions(body, lambda e: Number("0") if is_tile(e, tiles) else e)
     for stmt in statements(plain):
         if (
             isinstance(stmt, ExprStmt)
@@ -372,12 +287,7 @@ def _is_for_all(function: Function, plan: _Plan, body: tuple[Stmt, ...]) -> bool
     return True
 
 
-def _is_tile(expr: Expr, tiles: set[str]) -> bool:
-    base, subscripts = index_chain(expr)
-    return bool(subscripts) and isinstance(base, Name) and base.id in tiles
-
-
-def _load(function: Function, plan: _Plan, tile: _Tile, at: Expr, buffer: Expr | None, key: str) -> Stmt:
+def _load(function: Function, plan: _Plan, tile: Tile, at: Expr, buffer: Expr | None, key: str) -> Stmt:
     """All items of a group load a tile together; what lies outside of the problem is zero."""
     language, loop, threads = function.language, plan.loop, plan.threads
     element = f"{tile.name}_item"
@@ -385,7 +295,7 @@ def _load(function: Function, plan: _Plan, tile: _Tile, at: Expr, buffer: Expr |
     step = fresh_name(function, f"{loop.var}_load")
     inside: Expr = Binary("<", Name(step), upper_end(loop))
     subscript = substitute(tile.subscript, loop.var, Name(step))
-    conditions = [_filled(threads, c) for c in threads.conditions]
+    conditions = [filled(threads, c) for c in threads.conditions]
     if tile.axis is None:
         count, places = plan.depth, [Decl(f"const {kind}", step, (), add(at, Name(element)))]
         subscripts: list[Expr] = [Name(element)]
@@ -447,7 +357,7 @@ def _stage_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
         arrays = []
         for name in read_only(function):
             try:
-                _tile(function, threads, loop, name, [])
+                find_tile(function, threads, loop, name, [])
             except Refused:
                 continue
             arrays.append(name)

@@ -33,7 +33,7 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
 )
-from tuner.spaces.source.walks import names_in, statements, subtrees, written_names
+from tuner.spaces.source.walks import names_in, statements, substitute, subtrees, written_names
 
 __all__ = [
     "Threads",
@@ -41,6 +41,7 @@ __all__ = [
     "block_text",
     "coordinate",
     "dims_of",
+    "filled",
     "is_barrier",
     "is_return",
     "launch_of",
@@ -275,6 +276,14 @@ def _check_words(function: Function, made: Threads, parts: tuple[Stmt, ...]) -> 
     apart = loosely_bound(function, (*made.before, *made.conditions))
     if apart:
         raise Refused(f"the kernel holds {min(apart)}, a macro without parentheses")
+
+
+def filled(threads: Threads, expr: Expr) -> Expr:
+    """An expression with the kernel's own constants filled in."""
+    for decl in reversed(threads.before):
+        if decl.init is not None:
+            expr = substitute(expr, decl.name, decl.init)
+    return expr
 
 
 def works_with_group(function: Function, part: Any) -> str:
