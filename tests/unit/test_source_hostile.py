@@ -9,6 +9,7 @@ import pytest
 from same_results import CC, FUSED, PLAIN, program_of, same, variants_of
 
 from tuner.spaces.source.edits import EditRefused, apply_edits
+from tuner.spaces.source.operators import OPERATORS
 
 SIZES = {"parameters": [{"name": "SIZE", "values": [2, 4], "default": 4}]}
 TWO = {
@@ -262,3 +263,20 @@ def test_products_are_rounded_as_they_were(statement: str, tmp_path: Path) -> No
     variants = variants_of(program, 7)
     assert {"hoist", "vector_block"} & {v.variant.edits[0]["op"] for v in variants if v.variant.edits}
     assert same(program, "f", variants, tmp_path, trials=30, how=FUSED) == ""
+
+
+def test_sums_of_a_loop_without_a_sign_are_left_alone() -> None:
+    """Where it ends before its start, what whole vectors leave over would be counted from below zero."""
+    text = loop(
+        "float s = 0.0f; for (unsigned i = 7; i < n; i++) s += b[i]; a[0] = s;",
+        params="float *a, const float *b, unsigned n",
+    )
+    for start, applies in (("7", False), ("0", True)):
+        program = program_of(text.replace("i = 7", f"i = {start}"), "f")
+        (site, *_) = OPERATORS["partial_sums"].sites(program.functions["f"], True)
+        edit = {"op": "partial_sums", "function": "f", **site}
+        if applies:
+            apply_edits(program, [edit])
+        else:
+            with pytest.raises(EditRefused, match="unsigned type from more than 0"):
+                apply_edits(program, [edit])

@@ -24,6 +24,7 @@ from tuner.spaces.source.kinds import (
     types_of,
 )
 from tuner.spaces.source.lexical import unused
+from tuner.spaces.source.operators.concealed import behind_macros, loosely_bound
 from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.syntax import (
     Block,
@@ -307,8 +308,12 @@ def require_simple_loop(function: Function, loop: For) -> None:
     if not (is_pure(loop.start) and is_pure(loop.limit)):
         raise Refused(f"a bound of loop {loop.key} is no plain expression")
     changed = written_names(loop.body) | {loop.var}
-    if not changed.isdisjoint(names_in(loop.limit) | names_in(loop.start)):
+    bounds = (loop.start, loop.limit)
+    if not changed.isdisjoint(names_in(bounds) | behind_macros(function, bounds)):
         raise Refused(f"a bound of loop {loop.key} changes inside it")
+    apart = loosely_bound(function, bounds)
+    if apart:
+        raise Refused(f"a bound of loop {loop.key} holds {min(apart)}, a macro without parentheses")
     require_own_counter(function, loop)
     _require_plain_bounds(function, loop)
     kept = [s.name for s in statements(loop.body) if isinstance(s, Decl) and keeps_value(s)]

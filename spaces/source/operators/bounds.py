@@ -20,7 +20,7 @@ from tuner.spaces.source.kinds import (
     plain_type,
     types_of,
 )
-from tuner.spaces.source.operators.base import loops_of
+from tuner.spaces.source.operators.base import Refused, counter_type, loops_of
 from tuner.spaces.source.syntax import Binary, Block, Decl, Expr, For, Function, Name, Number, Stmt, Ternary
 from tuner.spaces.source.walks import names_in, substitute, written_names
 
@@ -31,6 +31,7 @@ __all__ = [
     "left_over",
     "maximum",
     "minimum",
+    "require_no_wrap",
     "subtract",
     "upper_end",
 ]
@@ -45,6 +46,12 @@ def left_over(loop: For, size: Expr, end: Expr) -> Expr:
     """Where whole tiles of a loop end: ``end - (end - start) % size``."""
     length = end if loop.start == Number("0") else Binary("-", end, loop.start)
     return Binary("-", end, Binary("%", length, size))
+
+
+def require_no_wrap(function: Function, loop: For) -> None:
+    """Refuses a loop whose length has no sign to show that it ends before its start: :func:`left_over` goes by it."""
+    if loop.start != Number("0") and is_unsigned(counter_type(function, loop)):
+        raise Refused(f"loop {loop.key} counts in an unsigned type from more than 0")
 
 
 def minimum(a: Expr, b: Expr) -> Expr:

@@ -25,15 +25,14 @@ from tuner.spaces.source.operators.base import (
     require_known,
 )
 from tuner.spaces.source.operators.differing import assigned, differing, reads_memory
+from tuner.spaces.source.operators.guards import conjuncts, negated, truth
 from tuner.spaces.source.operators.push import Inner, Piece, Point, Run, expand, pieces
 from tuner.spaces.source.operators.threads import (
-    conjuncts,
     coordinate,
     dims_of,
     is_barrier,
     is_return,
     launch_of,
-    negated,
     place_names,
     with_launch,
 )
@@ -87,11 +86,11 @@ def coarsen(function: Function, args: Args) -> Function:
         key = fresh_key(made, part)
         loops.append(For(key, "int", part, Number("0"), "<", count, Number("1"), (), ("unroll",)))
         grid[axis] = f"ceil(({grid[axis]}) / {count.id if isinstance(count, Name) else ''})"
-    frame = _frame(body, tuple(loops))
+    frame = _frame(function, body, tuple(loops))
     # Where items never end early, one axis after the other: what depends on one of them only is not done for both.
     steps = [tuple(loops)] if frame.guards else [(f,) for f in loops]
     for step in steps:
-        frame = _frame(body, step)
+        frame = _frame(function, body, step)
         for loop in step:
             _require_bounded(body, frame, loop.var)
         body = _versioned(replace(made, body=body), frame)
@@ -145,7 +144,7 @@ def _is_exit(stmt: Stmt) -> bool:
     return isinstance(stmt, If) and not stmt.other and len(stmt.then) == 1 and is_return(stmt.then[0])
 
 
-def _frame(body: tuple[Stmt, ...], loops: tuple[For, ...]) -> _Frame:
+def _frame(function: Function, body: tuple[Stmt, ...], loops: tuple[For, ...]) -> _Frame:
     own = differing(body, {f.var for f in loops})
     written = assigned(body)
     first: list[Stmt] = []
@@ -167,7 +166,7 @@ def _frame(body: tuple[Stmt, ...], loops: tuple[For, ...]) -> _Frame:
             if own.isdisjoint(names_in(stmt.condition)):
                 first.append(stmt)
             else:
-                guards += [negated(c) for c in conjuncts(stmt.condition, "||")]
+                guards += [negated(function, c) for c in conjuncts(stmt.condition, "||")]
         else:
             break
         rest.pop(0)
@@ -220,7 +219,7 @@ def _versioned(function: Function, frame: _Frame) -> tuple[Stmt, ...]:
     inside = frame.guards[0]
     for guard in frame.guards[1:]:
         inside = Binary("&&", inside, guard)
-    check = ExprStmt(Assign("&=", Name(whole), inside))
+    check = ExprStmt(Assign("&=", Name(whole), truth(inside)))
     slow = If(inside, rekeyed(function, frame.rest, taken))
     return (
         *frame.first,

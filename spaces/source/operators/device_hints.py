@@ -27,10 +27,12 @@ from tuner.spaces.source.operators.base import (
     parameter,
     rekeyed,
     replace_statement,
+    require_no_macros,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.bounds import add, left_over, upper_end
-from tuner.spaces.source.operators.threads import block_text, dims_of, launch_of, read_only
+from tuner.spaces.source.operators.bounds import add, left_over, require_no_wrap, upper_end
+from tuner.spaces.source.operators.guards import is_always_read
+from tuner.spaces.source.operators.threads import block_text, dims_of, launch_of, read_only, works_with_group
 from tuner.spaces.source.syntax import (
     Binary,
     Block,
@@ -38,6 +40,7 @@ from tuner.spaces.source.syntax import (
     Cast,
     Decl,
     Expr,
+    For,
     Function,
     Index,
     Name,
@@ -139,6 +142,7 @@ def vector_loads(function: Function, args: Args) -> Function:
     if len(reads) != 1:
         raise Refused(f"{array} is not read at one place in loop {loop.key}")
     read = reads.pop()
+    _require_lanes(function, loop, array, read)
     taken = {f.key for f in all_loops(function)}
     four = fresh_name(function, f"{array}_four")
     end, size = upper_end(loop), Number(str(_VECTOR))
@@ -162,6 +166,17 @@ def vector_loads(function: Function, args: Args) -> Function:
     )
     before = Decl(f"const {kind}", limit, (), bound)
     return replace_statement(function, loop, [Block((before, main, rest))])
+
+
+def _require_lanes(function: Function, loop: For, array: str, read: Index) -> None:
+    """Refuses a loop of which four iterations together would read, or do, what they did not one by one."""
+    require_no_macros(function, loop.body, f"loop {loop.key}")
+    require_no_wrap(function, loop)
+    if not is_always_read(function, loop.body, read):
+        raise Refused(f"{array} is not read in every iteration of loop {loop.key}")
+    # In CUDA it depends on the item, by its alignment, which of two loops it goes through.
+    if function.language == "cuda" and works_with_group(function, loop.body):
+        raise Refused(f"the items of a group meet in loop {loop.key}")
 
 
 def _exchanged(old: Expr, new: Expr, expr: Expr) -> Expr:

@@ -6,10 +6,11 @@ Each changes the launch with the source. May not judge what is fast.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tuner.core.types import Launch
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
@@ -21,15 +22,19 @@ from tuner.spaces.source.operators.base import (
     parameter,
 )
 from tuner.spaces.source.operators.differing import differing
+from tuner.spaces.source.operators.guards import is_harmless, limits_of, reaches
 from tuner.spaces.source.operators.threads import (
+    Threads,
     coordinate,
     dims_of,
+    filled,
     launch_of,
     read_threads,
+    uniform_names,
     with_launch,
 )
-from tuner.spaces.source.syntax import Binary, Decl, For, Function, If, Name, Number, Stmt
-from tuner.spaces.source.walks import names_in, subtrees
+from tuner.spaces.source.syntax import Binary, Decl, Expr, For, Function, If, Name, Number, Stmt
+from tuner.spaces.source.walks import names_in, subtrees, written_names
 
 __all__ = ["OPERATORS"]
 
@@ -52,14 +57,8 @@ def grid_stride(function: Function, args: Args) -> Function:
         raise Refused(f"no variable numbers the items along axis {axis}")
     made, (count,) = define(function, args, 1)
     name, kind = threads.ids[axis], threads.kinds[axis]
-    limits = [
-        c.right
-        for c in threads.conditions
-        if isinstance(c, Binary) and c.op == "<" and c.left == Name(name) and name not in names_in(c.right)
-    ]
-    if len(limits) != 1:
-        raise Refused(f"{name} has no one limit")
-    others = [c for c in threads.conditions if c != Binary("<", Name(name), limits[0])]
+    limit = _limit(function, threads, axis)
+    others = [c for c in threads.conditions if c != Binary("<", Name(name), limit)]
     moved = differing(threads.before, {name})
     inner: tuple[Stmt, ...] = tuple(s for s in threads.before if s.name in moved)
     body: tuple[Stmt, ...] = threads.body
@@ -67,7 +66,7 @@ def grid_stride(function: Function, args: Args) -> Function:
         body = (If(condition, body),)
     language = function.language
     step, first = coordinate(language, "total", axis), coordinate(language, "global", axis)
-    loop = For(fresh_key(made, name), kind, name, first, "<", limits[0], step, (*inner, *body))
+    loop = For(fresh_key(made, name), kind, name, first, "<", limit, step, (*inner, *body))
     ids = [
         Decl(f"const {threads.kinds[a]}", n, (), coordinate(language, "global", a))
         for a, n in threads.ids.items()
@@ -78,6 +77,42 @@ def grid_stride(function: Function, args: Args) -> Function:
     grid = [e.text for e in launch.grid]
     grid[axis] = f"ceil(({grid[axis]}) / {count.id if isinstance(count, Name) else ''})"
     return with_launch(replace(made, body=(*ids, *before, loop)), grid=grid)
+
+
+def _limit(function: Function, threads: Threads, axis: int) -> Expr:
+    """What the number of an item along an axis is below, the same from the first item to the last."""
+    name = threads.ids[axis]
+    limits = [
+        c.right
+        for c in threads.conditions
+        if isinstance(c, Binary) and c.op == "<" and c.left == Name(name) and name not in names_in(c.right)
+    ]
+    if len(limits) != 1:
+        raise Refused(f"{name} has no one limit")
+    uniform = uniform_names(function)
+    constant = uniform | {d.name for d in threads.before if names_in(d.init) <= uniform}
+    if not is_harmless(limits[0], constant) or not names_in(limits[0]) <= constant:
+        raise Refused(f"the limit of {name} is not the same for all items")
+    changed = {p.name for p in function.params if not p.is_array} & written_names(threads.body)
+    if changed:
+        raise Refused(f"{min(changed)} changes from one item to the next")
+    _require_reached(function, threads, axis, launch_of(function))
+    return limits[0]
+
+
+def _require_reached(
+    function: Function,
+    threads: Threads,
+    axis: int,
+    launch: Launch,
+    fixed: Mapping[str, Sequence[int]] | None = None,
+) -> None:
+    """Refuses a launch without some of the items that the conditions let work: others have more of them."""
+    conditions = [filled(threads, c) for c in threads.conditions]
+    if not any(
+        reaches(function, launch, axis, m, fixed or {}) for m in limits_of(conditions, threads.ids[axis])
+    ):
+        raise Refused(f"not every {threads.ids[axis]} that the kernel works on is launched")
 
 
 def block_size(function: Function, args: Args) -> Function:
@@ -95,7 +130,10 @@ def block_size(function: Function, args: Args) -> Function:
     found = re.fullmatch(rf"ceil\((.+)/\s*\(?{re.escape(old)}\)?\s*\)", grid[axis])
     if found is None:
         raise Refused(f"the grid is not a number of items over {old!r}")
-    read_threads(function)
+    threads = read_threads(function)
+    if axis not in threads.ids:
+        raise Refused(f"no variable numbers the items along axis {axis}")
+    _require_reached(function, threads, axis, launch)
     words = {
         n.text if isinstance(n, Number) else n.id
         for n in subtrees(function.body)
@@ -107,7 +145,10 @@ def block_size(function: Function, args: Args) -> Function:
     name = size.id if isinstance(size, Name) else ""
     grid[axis] = f"ceil({found[1].strip()} / {name})"
     block = [name if i == axis else e.text for i, e in enumerate(launch.block)]
-    return with_launch(made, grid=grid, block=block)
+    made = with_launch(made, grid=grid, block=block)
+    values = next(p["values"] for p in args["parameters"] if p["name"] == name)
+    _require_reached(function, threads, axis, launch_of(made), {name: values})
+    return made
 
 
 def _axis_sites(

@@ -25,6 +25,7 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add
+from tuner.spaces.source.operators.guards import is_harmless, truth
 from tuner.spaces.source.operators.threads import (
     Threads,
     barrier,
@@ -33,6 +34,7 @@ from tuner.spaces.source.operators.threads import (
     launch_of,
     read_threads,
     shared_type,
+    uniform_names,
     with_launch,
 )
 from tuner.spaces.source.printer import expression_text, statement_text
@@ -125,14 +127,14 @@ def _emit(function: Function, threads: Threads, loop: For, total: Decl, lanes: E
     condition: Expr = Number("1")
     for number_of, other in enumerate(threads.conditions):
         condition = other if not number_of else Binary("&&", condition, other)
-    head.append(Decl("const int", active, (), condition))
+    head.append(Decl("const int", active, (), truth(condition)))
     strided = replace(
         loop,
         start=add(loop.start, Name(lane)),
         step=lanes,
         body=map_expressions(loop.body, lambda e: Name(part) if e == Name(total.name) else e),
     )
-    before = _declarations(threads.body[:at])
+    before = _declarations(function, threads.body[:at])
     after = (ExprStmt(Assign("+=", Name(total.name), Name(part))), *threads.body[at + 1 :])
     first = Binary("&&", Name(active), Binary("==", Name(lane), Number("0")))
     return (
@@ -146,13 +148,13 @@ def _emit(function: Function, threads: Threads, loop: For, total: Decl, lanes: E
     )
 
 
-def _declarations(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _declarations(function: Function, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """What stands before the loop, which all items do, active or not."""
     for stmt in stmts:
         if not isinstance(stmt, Decl) or stmt.dims or stmt.init is None:
             raise Refused("there is more than declarations before the loop")
-        if any(isinstance(n, Index) for n in subtrees(stmt)):
-            raise Refused(f"{stmt.name} is read from memory before the loop")
+        if not is_harmless(stmt.init, uniform_names(function)):
+            raise Refused(f"{stmt.name} is not for items to compute that have ended")
     return stmts
 
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tuner.spaces.source.affine import Poly, polynomial
-from tuner.spaces.source.kinds import writable
+from tuner.spaces.source.kinds import is_floating, writable
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
@@ -19,6 +18,7 @@ from tuner.spaces.source.operators.base import (
     Refused,
     all_loops,
     argument,
+    counter_type,
     define,
     find_loop,
     fresh_key,
@@ -28,16 +28,20 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
+from tuner.spaces.source.operators.guards import is_counted, is_harmless, truth
 from tuner.spaces.source.operators.threads import (
     Threads,
     barrier,
     block_text,
     coordinate,
     dims_of,
+    filled,
     read_only,
     read_threads,
     shared_type,
+    uniform_names,
 )
+from tuner.spaces.source.operators.tiles import Tile, find_tile, is_tile
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -54,12 +58,10 @@ from tuner.spaces.source.syntax import (
     Ternary,
 )
 from tuner.spaces.source.walks import (
-    index_chain,
     map_expressions,
     names_in,
     statements,
     substitute,
-    subtrees,
     written_names,
 )
 
@@ -70,35 +72,12 @@ _PADS = (0, 1, 2, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tile:
-    """One array's part that goes through shared memory.
-
-    Attributes:
-        array: the parameter.
-        read: the access as it stands.
-        subscript: of the access, with the kernel's own constants filled in.
-        axis: along which items read different rows; ``None`` where all read the same.
-        along: whether neighbouring elements lie along the loop, not along the axis.
-        name: of the shared array.
-        element: its element type.
-    """
-
-    array: str
-    read: Index
-    subscript: Expr
-    axis: int | None
-    along: bool
-    name: str
-    element: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
     """Everything that emitting a staged kernel needs."""
 
     threads: Threads
     loop: For
-    tiles: tuple[_Tile, ...]
+    tiles: tuple[Tile, ...]
     depth: Expr
     pad: Expr
     items: Expr
@@ -126,7 +105,7 @@ def stage(function: Function, args: Args) -> Function:
     taken: list[str] = []
     tiles = []
     for array in arrays:
-        tile = _tile(made, threads, loop, array, taken)
+        tile = find_tile(made, threads, loop, array, taken)
         taken.append(tile.name)
         tiles.append(tile)
     own, active = (fresh_name(made, stem, taken) for stem in ("own_item", "active"))
@@ -163,60 +142,12 @@ def _check_loop(function: Function, threads: Threads, loop: For) -> None:
     require_known(threads.body, "the kernel")
     if any(isinstance(s, For) for s in statements(loop.body)):
         raise Refused(f"loop {loop.key} holds loops")
-    moving = set(threads.ids.values()) | {d.name for d in threads.before} | _local(threads)
-    if not moving.isdisjoint(names_in((loop.start, loop.limit))):
+    moving = set(threads.ids.values()) | {d.name for d in threads.before} | written_names(threads.body)
+    bounds = (loop.start, loop.limit)
+    if not moving.isdisjoint(names_in(bounds)):
         raise Refused(f"loop {loop.key} is not the same for all items")
-
-
-def _local(threads: Threads) -> set[str]:
-    return {s.name for s in statements(threads.body) if isinstance(s, Decl)}
-
-
-def _filled(threads: Threads, expr: Expr) -> Expr:
-    for decl in reversed(threads.before):
-        if decl.init is not None:
-            expr = substitute(expr, decl.name, decl.init)
-    return expr
-
-
-def _tile(function: Function, threads: Threads, loop: For, array: str, taken: list[str]) -> _Tile:
-    element = read_only(function).get(array)
-    if element is None:
-        raise Refused(f"{array} is not only read")
-    found = {n for n in subtrees(loop.body) if isinstance(n, Index) and index_chain(n)[0] == Name(array)}
-    if len(found) != 1:
-        raise Refused(f"{array} is not read at one place in loop {loop.key}")
-    read = found.pop()
-    subscript = _filled(threads, read.index)
-    ids = {name: axis for axis, name in threads.ids.items()}
-    poly = polynomial(subscript, {loop.var, *ids})
-    if poly is None or not names_in(subscript).isdisjoint(_local(threads) | written_names(loop.body)):
-        raise Refused(f"the subscript of {array} is no polynomial of sizes and places")
-    axis, along = _direction(poly, loop.var, ids, array)
-    return _Tile(
-        array=array,
-        read=read,
-        subscript=subscript,
-        axis=axis,
-        along=along,
-        name=fresh_name(function, f"{array}_tile", taken),
-        element=element,
-    )
-
-
-def _direction(poly: Poly, counter: str, ids: dict[str, int], array: str) -> tuple[int | None, bool]:
-    moving = {counter, *ids}
-    if any(sum(name in moving for name in monomial) > 1 for monomial in poly):
-        raise Refused(f"places are multiplied in the subscript of {array}")
-    used = [name for name in ids if any(name in monomial for monomial in poly)]
-    if not any(counter in monomial for monomial in poly) or len(used) > 1:
-        raise Refused(f"the items of a group do not share elements of {array}")
-    if not used:
-        return None, True
-    along = poly.get((counter,)) == 1
-    if not along and poly.get((used[0],)) != 1:
-        raise Refused(f"no neighbouring elements of {array} are read")
-    return ids[used[0]], along
+    if not is_harmless((loop.start, loop.limit), uniform_names(function)):
+        raise Refused(f"a bound of loop {loop.key} is not for items to compute that have ended")
 
 
 def _emit(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
@@ -232,13 +163,14 @@ def _emit(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
         condition = threads.conditions[0]
         for other in threads.conditions[1:]:
             condition = Binary("&&", condition, other)
-        work.append(Decl("const int", plan.active, (), condition))
-    before = _guarded(plan, threads.body[:at])
-    after = _guarded(plan, threads.body[at + 1 :])
+        work.append(Decl("const int", plan.active, (), truth(condition)))
+    uniform = uniform_names(function)
+    before = _guarded(plan, threads.body[:at], uniform)
+    after = _guarded(plan, threads.body[at + 1 :], uniform)
     return (*tiles, *numbers, *threads.before, *work, *before, *_tiled(function, plan), *after)
 
 
-def _guarded(plan: _Plan, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _guarded(plan: _Plan, stmts: tuple[Stmt, ...], uniform: set[str]) -> tuple[Stmt, ...]:
     """Statements for active items only; variables stay in sight of what follows."""
     if not plan.threads.conditions:
         return stmts
@@ -251,13 +183,18 @@ def _guarded(plan: _Plan, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             held.clear()
 
     for stmt in stmts:
-        if isinstance(stmt, Decl) and not any(isinstance(n, Index) for n in subtrees(stmt)):
+        if isinstance(stmt, Decl) and is_harmless(stmt.init, uniform):
             flush()
             made.append(stmt)
         elif isinstance(stmt, Decl):
-            if stmt.dims or stmt.init is None:
-                raise Refused(f"{stmt.name} is an array with an initial value")
             kind = writable(stmt.type)
+            if (
+                stmt.dims
+                or stmt.init is None
+                or not (is_counted(kind) or is_floating(kind))
+                or "auto" in kind
+            ):
+                raise Refused(f"{stmt.name} is no number that could be given its value later")
             flush()
             made.append(Decl(kind, stmt.name, (), Number("0")))
             held.append(ExprStmt(Assign("=", Name(stmt.name), stmt.init)))
@@ -276,7 +213,7 @@ def _own_item(function: Function) -> Expr:
     return made
 
 
-def _declared(function: Function, plan: _Plan, tile: _Tile) -> Decl:
+def _declared(function: Function, plan: _Plan, tile: Tile) -> Decl:
     rows: list[Expr] = []
     if tile.axis is None:
         rows = [plan.depth]
@@ -294,7 +231,7 @@ def _tiled(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
     first = fresh_name(function, f"{loop.var}_tile", [t.name for t in plan.tiles])
     end = upper_end(loop)
     wait = barrier(language)
-    kind = loop.type or "int"
+    kind = counter_type(function, loop)
     depth_end = minimum(Binary("+", Name(first), plan.depth), end)
     now = fresh_name(function, "buffer")
 
@@ -312,8 +249,7 @@ def _tiled(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
     use: Stmt = For(
         counted(loop.key), kind, loop.var, Name(first), "<", depth_end, Number("1"), body, loop.pragmas
     )
-    outside = any(isinstance(n, Index) and _is_memory(function, n) for n in subtrees(body))
-    if outside and plan.threads.conditions:
+    if plan.threads.conditions and not _is_for_all(function, plan, body):
         use = If(Name(plan.active), (use,))
     key = counted(first)
     if not plan.double:
@@ -327,19 +263,39 @@ def _tiled(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
     return (*load(loop.start, Number("0")), main)
 
 
-def _is_memory(function: Function, node: Index) -> bool:
-    base, _ = index_chain(node)
-    return isinstance(base, Name) and base.id in {p.name for p in function.params}
+def _is_for_all(function: Function, plan: _Plan, body: tuple[Stmt, ...]) -> bool:
+    """Whether items that have nothing to do may go through the loop all the same, which spares a branch."""
+    tiles = {t.name for t in plan.tiles}
+    plain = map_expressions(body, lambda e: Number("0") if is_tile(e, tiles) else e)
+    for stmt in statements(plain):
+        if (
+            isinstance(stmt, ExprStmt)
+            and isinstance(stmt.expr, Assign)
+            and isinstance(stmt.expr.target, Name)
+        ):
+            parts: tuple[Expr | None, ...] = (stmt.expr.value,)
+            if stmt.expr.op in ("/=", "%="):
+                return False
+        elif isinstance(stmt, Decl):
+            parts = (stmt.init,)
+        elif isinstance(stmt, If):
+            parts = (stmt.condition,)
+        else:
+            return False
+        if not all(is_harmless(p, uniform_names(function)) for p in parts):
+            return False
+    return True
 
 
-def _load(function: Function, plan: _Plan, tile: _Tile, at: Expr, buffer: Expr | None, key: str) -> Stmt:
+def _load(function: Function, plan: _Plan, tile: Tile, at: Expr, buffer: Expr | None, key: str) -> Stmt:
     """All items of a group load a tile together; what lies outside of the problem is zero."""
     language, loop, threads = function.language, plan.loop, plan.threads
     element = f"{tile.name}_item"
-    kind = loop.type or "int"
+    kind = counter_type(function, loop)
     step = fresh_name(function, f"{loop.var}_load")
     inside: Expr = Binary("<", Name(step), upper_end(loop))
     subscript = substitute(tile.subscript, loop.var, Name(step))
+    conditions = [filled(threads, c) for c in threads.conditions]
     if tile.axis is None:
         count, places = plan.depth, [Decl(f"const {kind}", step, (), add(at, Name(element)))]
         subscripts: list[Expr] = [Name(element)]
@@ -357,10 +313,11 @@ def _load(function: Function, plan: _Plan, tile: _Tile, at: Expr, buffer: Expr |
         ]
         subscript = substitute(subscript, name, Name(place))
         subscripts = [row, column]
-        others = {n for a, n in threads.ids.items() if a != tile.axis} | _local(threads)
-        for condition in (_filled(threads, c) for c in threads.conditions):
-            if name in names_in(condition) and others.isdisjoint(names_in(condition)):
-                inside = Binary("&&", inside, substitute(condition, name, Name(place)))
+        conditions = [substitute(c, name, Name(place)) for c in conditions]
+    # What is for other places to meet is not known of these.
+    others = {n for a, n in threads.ids.items() if a != tile.axis}
+    for condition in (c for c in conditions if others.isdisjoint(names_in(c))):
+        inside = Binary("&&", inside, condition)
     target: Expr = Name(tile.name)
     for number in (*((buffer,) if buffer is not None else ()), *subscripts):
         target = Index(target, number)
@@ -400,7 +357,7 @@ def _stage_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
         arrays = []
         for name in read_only(function):
             try:
-                _tile(function, threads, loop, name, [])
+                find_tile(function, threads, loop, name, [])
             except Refused:
                 continue
             arrays.append(name)

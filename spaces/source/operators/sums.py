@@ -30,7 +30,7 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_simple_loop,
 )
-from tuner.spaces.source.operators.bounds import left_over, upper_end
+from tuner.spaces.source.operators.bounds import left_over, require_no_wrap, upper_end
 from tuner.spaces.source.operators.scalars import type_of
 from tuner.spaces.source.operators.vectors import LANES, Lanes, vector_statement, vector_type
 from tuner.spaces.source.printer import expression_text
@@ -131,6 +131,7 @@ def _summed(
         turned, lanes = vector_statement(stmt, lanes)
         body.append(turned)
     end = upper_end(loop)
+    require_no_wrap(function, loop)
     whole = left_over(loop, size, end)
     unroll = ("clang loop unroll(full)",)
     limit = Binary("+", Name(base), size)

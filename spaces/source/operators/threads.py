@@ -13,8 +13,10 @@ from typing import Any
 from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.core.types import Launch
-from tuner.spaces.source.kinds import plain_type, writable
+from tuner.spaces.source.kinds import is_narrow, plain_type, writable
 from tuner.spaces.source.operators.base import Refused
+from tuner.spaces.source.operators.concealed import behind, behind_macros, loosely_bound, opaque_words
+from tuner.spaces.source.operators.guards import conjuncts, is_counted, is_harmless, negated
 from tuner.spaces.source.syntax import (
     Binary,
     Call,
@@ -30,26 +32,26 @@ from tuner.spaces.source.syntax import (
     Number,
     OpaqueStmt,
     Stmt,
-    Unary,
 )
-from tuner.spaces.source.walks import statements, subtrees, written_names
+from tuner.spaces.source.walks import names_in, statements, substitute, subtrees, written_names
 
 __all__ = [
     "Threads",
     "barrier",
     "block_text",
-    "conjuncts",
     "coordinate",
     "dims_of",
+    "filled",
     "is_barrier",
     "is_return",
     "launch_of",
-    "negated",
     "place_names",
     "read_only",
     "read_threads",
     "shared_type",
+    "uniform_names",
     "with_launch",
+    "works_with_group",
 ]
 
 _AXES = "xyz"
@@ -65,6 +67,13 @@ _CALLS = {
 _BARRIERS = ("barrier", "__syncthreads", "work_group_barrier")
 _SHARED = ("__local", "local", "__shared__")
 _WHOLE = re.compile(r"[\w\s()+\-*/%]+")
+_TOGETHER = re.compile(
+    r"get_(global|local|group|sub_group|num|max|enqueued|work)_\w+|(threadIdx|blockIdx|blockDim|gridDim|warpSize)(\..*)?|"
+    r"\w*barrier\w*|__sync\w+|__shfl\w*|__ballot\w*|__(any|all)(_sync)?|__activemask|__match_\w+|__reduce_\w+|"
+    r"(sub|work)_group_\w+|cooperative_groups|this_(thread|grid|thread_block|cluster)|tiled_partition|"
+    r"coalesced_threads|thread_rank|asm|__asm__|__shared__|__local"
+)
+"""Words of what an item knows of its place, or does together with its group."""
 
 
 def coordinate(language: str, what: str, axis: int) -> Expr:
@@ -171,15 +180,13 @@ def read_only(function: Function) -> dict[str, str]:
     """Pointer parameters that the kernel only reads elements of, with their element types."""
     if any(isinstance(s, Decl) and "*" in s.type for s in statements(function.body)):
         return {}
-    written = written_names(function.body)
-    opaque = " ".join(s.text for s in subtrees(function.body) if isinstance(s, OpaqueStmt))
+    hidden = behind_macros(function, function.body) | opaque_words(function.body)
+    written = written_names(function.body) | hidden
     chains = {id(n.base) for n in subtrees(function.body) if isinstance(n, Index)}
     loose = {n.id for n in subtrees(function.body) if isinstance(n, Name) and id(n) not in chains}
     found = {}
     for param in function.params:
         if not (param.plain and param.stars == 1) or param.name in written | loose:
-            continue
-        if re.search(rf"\b{re.escape(param.name)}\b", opaque):
             continue
         if not any(w in (*_SHARED, "volatile") for w in param.base.split()):
             found[param.name] = plain_type(param.base)
@@ -217,18 +224,20 @@ def read_threads(function: Function) -> Threads:
     before: list[Decl] = []
     conditions: list[Expr] = []
     rest: list[Stmt] = [s for s in function.body if not isinstance(s, Comment)]
+    uniform = uniform_names(function)
     while rest:
         stmt = rest[0]
         if isinstance(stmt, Decl) and not stmt.dims and stmt.init is not None:
             axis = _global_axis(function, stmt.init, count)
-            if axis is not None and axis not in ids:
+            numbers = is_counted(stmt.type) and not is_narrow(stmt.type)
+            if axis is not None and axis not in ids and numbers:
                 ids[axis], kinds[axis] = stmt.name, writable(stmt.type)
-            elif "const" in stmt.type.split() and not any(isinstance(n, Index) for n in subtrees(stmt)):
+            elif _is_constant(stmt) and is_harmless(stmt.init, uniform - names_in(tuple(conditions))):
                 before.append(stmt)
             else:
                 break
         elif isinstance(stmt, If) and not stmt.other and len(stmt.then) == 1 and is_return(stmt.then[0]):
-            conditions += [negated(part) for part in conjuncts(stmt.condition, "||")]
+            conditions += [negated(function, part) for part in conjuncts(stmt.condition, "||")]
         else:
             break
         rest.pop(0)
@@ -243,21 +252,62 @@ def read_threads(function: Function) -> Threads:
 def _check(function: Function, made: Threads) -> None:
     if not made.ids or not made.body:
         raise Refused("the items of the launch are not numbered by variables")
-    parts = (*made.before, *made.body)
-    conditions = tuple(ExprStmt(c) for c in made.conditions)
-    if place_names(replace(function, body=(*parts, *conditions))):
+    parts: tuple[Stmt, ...] = (*made.before, *made.body, *(ExprStmt(c) for c in made.conditions))
+    if place_names(replace(function, body=parts)):
         raise Refused("the kernel asks for its place in more than one way")
+    _check_words(function, made, parts)
     if any(is_barrier(n) or isinstance(n, OpaqueStmt) for n in subtrees(parts)):
         raise Refused("the kernel waits for its group or is only known as text")
-    if any(isinstance(n, Decl) and n.type.split()[0] in _SHARED for n in subtrees(parts)):
+    shared = [n.type for n in subtrees(parts) if isinstance(n, Decl)] + [p.base for p in function.params]
+    if any(not set(kind.split()).isdisjoint(_SHARED) for kind in shared):
         raise Refused("the kernel shares memory already")
     if not set(made.ids.values()).isdisjoint(written_names(parts)):
         raise Refused("the number of an item changes")
 
 
+def _check_words(function: Function, made: Threads, parts: tuple[Stmt, ...]) -> None:
+    """Refuses what names hide: an item's place, work together with its group, variables, halves of conditions."""
+    found = works_with_group(function, parts)
+    if found:
+        raise Refused(f"the kernel asks for its place, or works with its group, by {found}")
+    moved = written_names(function.body) & behind_macros(function, parts)
+    if moved:
+        raise Refused(f"a macro holds the variable {min(moved)}")
+    apart = loosely_bound(function, (*made.before, *made.conditions))
+    if apart:
+        raise Refused(f"the kernel holds {min(apart)}, a macro without parentheses")
+
+
+def filled(threads: Threads, expr: Expr) -> Expr:
+    """An expression with the kernel's own constants filled in."""
+    for decl in reversed(threads.before):
+        if decl.init is not None:
+            expr = substitute(expr, decl.name, decl.init)
+    return expr
+
+
+def works_with_group(function: Function, part: Any) -> str:
+    """A word by which a part asks for its item's place or does something together with its group; or nothing."""
+    words = names_in(part) | opaque_words(part) | behind(function, part)
+    return next((w for w in sorted(words) if _TOGETHER.fullmatch(w)), "")
+
+
+def uniform_names(function: Function) -> set[str]:
+    """Names that have one value for all items from beginning to end: numbers among the parameters, macros."""
+    used = names_in(function.body)
+    arrays = {p.name for p in function.params if p.is_array}
+    return used - arrays - written_names(function.body)
+
+
+def _is_constant(decl: Decl) -> bool:
+    """Whether a variable keeps its first value; of a pointer the pointer itself."""
+    words = decl.type.split("*")[-1].split()
+    return "const" in words or "constexpr" in words
+
+
 def _global_axis(function: Function, value: Expr, count: int) -> int | None:
     """The axis along which an expression numbers all items."""
-    while isinstance(value, Cast):
+    while isinstance(value, Cast) and is_counted(value.type) and not is_narrow(value.type):
         value = value.operand
     for axis in range(count):
         if value == Call("get_global_id", (Number(str(axis)),)):
@@ -272,22 +322,3 @@ def _global_axis(function: Function, value: Expr, count: int) -> int | None:
             if any(value in (Binary("+", p, item), Binary("+", item, p)) for p in products):
                 return axis
     return None
-
-
-def conjuncts(condition: Expr, op: str) -> list[Expr]:
-    """What ``op`` (``&&`` or ``||``) joins."""
-    if isinstance(condition, Binary) and condition.op == op:
-        return [*conjuncts(condition.left, op), *conjuncts(condition.right, op)]
-    return [condition]
-
-
-_OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-
-
-def negated(condition: Expr) -> Expr:
-    """The opposite; of whole numbers by the opposite comparison."""
-    if isinstance(condition, Binary) and condition.op in _OPPOSITE:
-        return Binary(_OPPOSITE[condition.op], condition.left, condition.right)
-    if isinstance(condition, Unary) and condition.op == "!":
-        return condition.operand
-    return Unary("!", condition)

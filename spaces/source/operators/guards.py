@@ -1,0 +1,249 @@
+"""Conditions under which an item of a launch works, and what may be computed by items that do not.
+
+May not change a tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
+
+from tuner.core.errors import SpecError
+from tuner.core.expressions import parse
+from tuner.core.types import Launch
+from tuner.spaces.launch import geometry
+from tuner.spaces.source.affine import Poly, minus, polynomial
+from tuner.spaces.source.kinds import is_integer, plain_type, types_of
+from tuner.spaces.source.scan import loose_macros
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Cast,
+    Decl,
+    Expr,
+    ExprStmt,
+    Function,
+    If,
+    Index,
+    Name,
+    Number,
+    Opaque,
+    Stmt,
+    Ternary,
+    Unary,
+)
+from tuner.spaces.source.walks import names_in, subtrees
+
+__all__ = [
+    "conjuncts",
+    "is_always_read",
+    "is_counted",
+    "is_harmless",
+    "limits_of",
+    "negated",
+    "reaches",
+    "truth",
+]
+
+_OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
+_LOGICAL = (*_OPPOSITE, "&&", "||")
+_OPENCL_WHOLE = frozenset({"uint", "ulong", "ushort", "uchar"})
+_HARMLESS = frozenset(
+    {"min", "max", "abs", "fabs", "fabsf", "fmin", "fmax", "fminf", "fmaxf", "sqrt", "sqrtf"}
+)
+_SAMPLES = (1, 2, 3, 7, 16, 33, 64, 100, 257, 1024)
+_MOST_SAMPLES = 400
+
+
+def conjuncts(condition: Expr, op: str) -> list[Expr]:
+    """What ``op`` (``&&`` or ``||``) joins."""
+    if isinstance(condition, Binary) and condition.op == op:
+        return [*conjuncts(condition.left, op), *conjuncts(condition.right, op)]
+    return [condition]
+
+
+def negated(function: Function, condition: Expr) -> Expr:
+    """The opposite; of whole numbers by the opposite comparison, which for a NaN would not be the opposite."""
+    if isinstance(condition, Binary) and condition.op in _OPPOSITE and _compares_whole(function, condition):
+        return Binary(_OPPOSITE[condition.op], condition.left, condition.right)
+    if isinstance(condition, Unary) and condition.op == "!":
+        return condition.operand
+    return Unary("!", condition)
+
+
+def _compares_whole(function: Function, condition: Binary) -> bool:
+    types = types_of(function)
+    for node in subtrees(condition):
+        if isinstance(node, Opaque | Assign) or (isinstance(node, Unary) and node.op in ("*", "&")):
+            return False
+        if isinstance(node, Call) and not (
+            node.function.startswith("get_") or node.function in ("min", "max")
+        ):
+            return False
+        if isinstance(node, Cast) and not is_counted(node.type):
+            return False
+        if isinstance(node, Name) and node.id in types and not is_counted(types[node.id].replace("*", "")):
+            return False
+    return True
+
+
+def is_counted(kind: str) -> bool:
+    """Whether a type's name is a whole number's, also one of OpenCL's or one deduced from a coordinate."""
+    bare = plain_type(kind)
+    return is_integer(kind) or bare in _OPENCL_WHOLE or bare in ("bool", "auto")
+
+
+def truth(condition: Expr) -> Expr:
+    """A condition as 0 or 1: as a whole number 0.5 would be 0."""
+    if isinstance(condition, Binary) and condition.op in _LOGICAL:
+        return condition
+    if isinstance(condition, Unary) and condition.op == "!":
+        return condition
+    return Ternary(condition, Number("1"), Number("0"))
+
+
+def is_harmless(expr: Expr | tuple[Expr, ...] | None, uniform: Collection[str]) -> bool:
+    """Whether an item may compute an expression that it did not compute before: no memory, no effects, no traps.
+
+    Args:
+        expr: to compute.
+        uniform: names that have one value for all items, so that dividing by them is no other division than before.
+    """
+    for node in subtrees(expr):
+        if isinstance(node, Opaque | Assign | Index):
+            return False
+        if isinstance(node, Unary) and node.op not in ("-", "+", "~", "!"):
+            return False
+        if isinstance(node, Call) and not (node.function in _HARMLESS or node.function.startswith("get_")):
+            return False
+        if isinstance(node, Binary) and node.op in ("/", "%") and not _is_divisor(node.right, uniform):
+            return False
+    return True
+
+
+def is_always_read(function: Function, body: Sequence[Stmt], element: Expr) -> bool:
+    """Whether statements read an element whenever they are executed, under no condition, one in a macro included."""
+    macros = loose_macros(function.source)
+    return any(element in _always(part, macros) for stmt in body for part in _unconditional(stmt))
+
+
+def _unconditional(stmt: Stmt) -> Iterator[Expr]:
+    if isinstance(stmt, ExprStmt):
+        yield stmt.expr
+    elif isinstance(stmt, Decl) and stmt.init is not None:
+        yield stmt.init
+    elif isinstance(stmt, If):
+        yield stmt.condition
+    elif isinstance(stmt, Block):
+        for inner in stmt.body:
+            yield from _unconditional(inner)
+
+
+def _always(expr: Expr, macros: Collection[str]) -> Iterator[Expr]:
+    """Parts of an expression that are evaluated whenever it is."""
+    yield expr
+    parts: tuple[Expr, ...] = ()
+    match expr:
+        case Ternary(condition=condition):
+            parts = (condition,)
+        case Binary(op="&&" | "||", left=left):
+            parts = (left,)
+        case Binary(left=left, right=right):
+            parts = (left, right)
+        case Unary(op=op, operand=operand) if op != "&":
+            parts = (operand,)
+        case Cast(operand=operand):
+            parts = (operand,)
+        case Index(base=base, index=index):
+            parts = (base, index)
+        case Call(function=name, arguments=arguments) if name not in macros:
+            parts = arguments
+        case Assign(op=op, target=target, value=value):
+            parts = (value,) if op == "=" else (target, value)
+            if isinstance(target, Index):
+                parts = (*parts, target.index)
+    for part in parts:
+        yield from _always(part, macros)
+
+
+def _is_divisor(expr: Expr, uniform: Collection[str]) -> bool:
+    return all(isinstance(n, Number | Name | Binary | Unary | Cast) for n in subtrees(expr)) and names_in(
+        expr
+    ) <= set(uniform)
+
+
+def limits_of(conditions: Sequence[Expr], name: str) -> Iterator[Poly]:
+    """What a whole number is below, as far as conditions that are joined by ``&&`` say it plainly."""
+    for condition in conditions:
+        if not isinstance(condition, Binary) or condition.op not in ("<", "<=", ">", ">="):
+            continue
+        left, right = polynomial(condition.left, {name}), polynomial(condition.right, {name})
+        if left is None or right is None:
+            continue
+        above = minus(right, left) if condition.op in ("<", "<=") else minus(left, right)
+        if above.get((name,)) != -1 or any(name in m for m in above if m != (name,)):
+            continue
+        limit = {m: c for m, c in above.items() if m != (name,)}
+        if condition.op in ("<=", ">="):
+            limit = {**limit, (): limit.get((), 0) + 1}
+        yield limit
+
+
+def reaches(
+    function: Function, launch: Launch, axis: int, limit: Poly, fixed: Mapping[str, Sequence[int]]
+) -> bool:
+    """Whether a launch has an item for each number below a limit, at all of many sizes.
+
+    Where the launch is written in other names than the kernel, nothing can be said and the answer is yes.
+
+    Args:
+        function: the kernel.
+        launch: to look at.
+        axis: along which.
+        limit: of the items that work.
+        fixed: values to try for tunables of which the sizes do not tell.
+    """
+    params = {p.name for p in function.params}
+    try:
+        below = parse(_limit_text(limit))
+    except SpecError:
+        return False
+    asked = below.names
+    used = {name for e in (*launch.grid, *launch.block) for name in e.names}
+    if not asked <= used and any(name not in params | set(fixed) and not name.isupper() for name in used):
+        return True
+    names = sorted(asked | used)
+    tried = 0
+    for number, values in enumerate(_samples(names, fixed)):
+        if number >= _MOST_SAMPLES:
+            break
+        try:
+            shape = geometry(launch, {}, values)
+            wanted = below.integer(values)
+        except SpecError:
+            continue
+        tried += 1
+        if wanted > shape.grid[axis] * shape.block[axis]:
+            return False
+    return tried > 0
+
+
+def _samples(names: Sequence[str], fixed: Mapping[str, Sequence[int]]) -> Iterator[dict[str, int]]:
+    choices = [tuple(fixed.get(name, _SAMPLES)) for name in names]
+    if len(names) <= 2:
+        yield from (dict(zip(names, values, strict=True)) for values in product(*choices))
+        return
+    # Strides that differ, so that no two names go together all the time.
+    for number in range(_MOST_SAMPLES):
+        yield {
+            name: choice[(number * (2 * at + 1) + number // (at + 3)) % len(choice)]
+            for at, (name, choice) in enumerate(zip(names, choices, strict=True))
+        }
+
+
+def _limit_text(limit: Poly) -> str:
+    """A limit in the language of launches, in which a division of whole numbers is written with two strokes."""
+    terms = [" * ".join((str(c), *(f"({name.replace('/', '//')})" for name in m))) for m, c in limit.items()]
+    return " + ".join(terms) or "0"
