@@ -57,7 +57,7 @@ class Timing:
 
     def first(self, made: Applied, configuration: Configuration) -> float | None:
         """The score of an advised variant at its first trial."""
-        begun = self._lineup.begun(made, configuration)
+        begun = self._lineup.breeding.begun(made, configuration)
         return None if begun is None else self.score(self.build(*begun), begun[1])[1]
 
     def examine(self, offered: Sequence[tuple[Applied, Configuration]]) -> list[Looked]:
@@ -65,7 +65,7 @@ class Timing:
         known = {self._baseline.key}
         found: list[Looked] = []
         for made, configuration in offered:
-            begun = self._lineup.begun(made, configuration)
+            begun = self._lineup.breeding.begun(made, configuration)
             build = None if begun is None else self.build(*begun)
             fresh = build is not None and build.status is Status.OK and build.key not in known
             found.append(build.features if build is not None and fresh else None)

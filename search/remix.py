@@ -199,6 +199,7 @@ class RemixProposer:
         self._gains: dict[str, list[float]] = {}
         self._expected: Mapping[str, float] = {}
         self._kept: dict[str, Applied] = {}
+        self._lesser: dict[str, dict[str, int]] = {}
 
     @property
     def original(self) -> Program:
@@ -264,11 +265,24 @@ class RemixProposer:
         edits = parents[0].edits
         if move in ("drop", "crossover") or not edits:
             return _offspring(made, move, parents, structure)
-        for edit, shorter in zip(edits, each_without(self._original, edits), strict=True):
-            if structure_digest(shorter.program) == structure:
-                found = _offspring(shorter, "drop", parents, structure)
-                return replace(found, note={**found.note, "undoes": edit["op"], "by": move})
-        return _offspring(made, move, parents, structure)
+        number = self._structures_without(edits).get(structure)
+        if number is None:
+            return _offspring(made, move, parents, structure)
+        found = _offspring(without(self._original, edits, {number}), "drop", parents, structure)
+        return replace(found, note={**found.note, "undoes": edits[number]["op"], "by": move})
+
+    def _structures_without(self, edits: Sequence[Edit]) -> Mapping[str, int]:
+        """What a parent is without each of its edits, by structure; kept, as it costs more than an offspring."""
+        key = canonical_json([dict(e) for e in edits])
+        found = self._lesser.pop(key, None)
+        if found is None:
+            found = {}
+            for number, shorter in enumerate(each_without(self._original, edits)):
+                found.setdefault(structure_digest(shorter.program), number)
+        self._lesser[key] = found
+        if len(self._lesser) > _KEPT:
+            del self._lesser[next(iter(self._lesser))]
+        return found
 
     def _weight(self, name: str) -> float:
         return self._learnt(name) * self._foreseen(name)

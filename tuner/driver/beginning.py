@@ -17,8 +17,8 @@ from tuner.driver.state.bounds import light_of
 from tuner.driver.state.settings import RunSettings
 from tuner.driver.state.trials import proposal_to_json
 from tuner.driver.warm import KEY, begin_searcher
+from tuner.driver.work.breeding import describe_original
 from tuner.driver.work.environment import check_flags, search_code, toolchain
-from tuner.driver.work.lineup import describe_original
 from tuner.driver.work.models import CASSETTE
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec

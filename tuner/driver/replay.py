@@ -217,7 +217,7 @@ def _check_seen(state: RunState, event: Recorded, found: Replay) -> None:
 def _replay_consult(state: RunState, lineup: Lineup, action: Consult, event: Recorded, found: Replay) -> None:
     _check_seen(state, event, found)
     found.decisions += 1
-    derived = from_json(canonical_json(lineup.consult(action, {})))
+    derived = from_json(canonical_json(lineup.breeding.consult(action, {})))
     if any(event.body.get(name) != value for name, value in derived.items()):
         message = "another request to a model follows from the same events"
         found.differences.append(Difference(seq=event.seq, kind="consult", message=message))
@@ -242,7 +242,7 @@ def _replay_variant(
     state: RunState, lineup: Lineup, action: Propose | Receive | Reduce, event: Recorded, found: Replay
 ) -> None:
     body = event.body
-    derived = from_json(canonical_json({"number": action.number, **lineup.bred(action, {})}))
+    derived = from_json(canonical_json({"number": action.number, **lineup.breeding.bred(action, {})}))
     if any(body.get(name) != derived[name] for name in derived if name != "made"):
         message = f"the plan calls for variant proposal {action.number}, to {derived['purpose']}"
         found.differences.append(Difference(seq=event.seq, kind="variant", message=message))

@@ -54,7 +54,7 @@ class Desk:
             UsageError: a cassette has no reply to it.
         """
         blobs: dict[str, bytes] = {}
-        made = self._lineup.consult(action, blobs)
+        made = self._lineup.breeding.consult(action, blobs)
         self._carrier().check(made)
         body = {**made, "seen": self._state.seq, "clock_s": self._now_s()}
         return [Event(kind="consult", body=body)], blobs

@@ -78,7 +78,7 @@ class Thinking:
         """A variant, where one could be made."""
         started = self._clock()
         blobs: dict[str, bytes] = {}
-        body = {"number": action.number, "seen": self._state.seq, **self._lineup.bred(action, blobs)}
+        body = {"number": action.number, "seen": self._state.seq, **self._lineup.breeding.bred(action, blobs)}
         body |= {"ask_s": self._clock() - started, "clock_s": self._now_s()}
         return [Event(kind="variant", body=body)], blobs if body["made"] is not None else {}
 
@@ -108,7 +108,7 @@ class Thinking:
         for first in range(0, len(offered), _AT_ONCE):
             if minutes is not None and self._clock() - started > _SHARE * 60.0 * minutes:
                 break
-            begun = [self._lineup.begun(*one) for one in offered[first : first + _AT_ONCE]]
+            begun = [self._lineup.breeding.begun(*one) for one in offered[first : first + _AT_ONCE]]
             builds = iter(self._build([one for one in begun if one is not None]))
             for one in begun:
                 build = None if one is None else next(builds)
