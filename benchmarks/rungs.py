@@ -5,7 +5,7 @@ Each way of halving runs with the same seeds on the same kernels over one table 
 short goes on.
 
     python benchmarks/rungs.py --folder DIR [--way 1x2] [--kernel gemm]… [--seeds 2] [--first-seed 0]
-                               [--evaluations 100] [--figures] [--json]
+                               [--evaluations 100] [--figures] [--base 4x3] [--json]
 
 A way is ``FIRSTxGROWTH``: trials of a new variant, and how many times as many the better ones of so many have next;
 with ``-LEAST`` none goes on before so many are known.
@@ -40,10 +40,10 @@ WAYS = {
     "1x2": (6, 0),
     "1x2-4": (6, 4),
     "1x2-6": (6, 6),
+    "1x2-10": (6, 10),
+    "1x2-12": (6, 12),
 }
 """With the rungs that give the best a few dozen trials, and how many variants are known before any goes on."""
-BASE = "4x3"
-"""What the others are compared with."""
 MOMENTS = (6, 12, 24, 36, 50, 75, 100)
 
 
@@ -59,10 +59,10 @@ def main() -> int:
     found = {
         "machine": machine(),
         "gaps": _gaps(runs),
-        "within 5%": figures(runs, given.evaluations, 0.05, base=BASE)["arms"],
-        "within 25%": figures(runs, given.evaluations, 0.25, base=BASE)["arms"],
+        "within 5%": figures(runs, given.evaluations, 0.05, base=given.base)["arms"],
+        "within 25%": figures(runs, given.evaluations, 0.25, base=given.base)["arms"],
     }
-    emit(given.json, found, _text(found))
+    emit(given.json, found, _text(found, given.base))
     return 0
 
 
@@ -74,6 +74,7 @@ def _arguments() -> Any:
     made.add_argument("--seeds", type=int, default=2, help="runs of each kernel in each way")
     made.add_argument("--first-seed", type=int, default=0, help="of those")
     made.add_argument("--evaluations", type=int, default=100, help="of each run")
+    made.add_argument("--base", default="4x3", choices=tuple(WAYS), help="what the others are compared with")
     made.add_argument("--figures", action="store_true", help="what the finished runs say")
     return made.parse_args()
 
@@ -133,7 +134,7 @@ def _gaps(runs: Sequence[Tried]) -> dict[str, list[float]]:
     return {way: [round(float(v), 3) for v in np.mean(gaps, axis=0)] for way, gaps in sorted(found.items())}
 
 
-def _text(found: Mapping[str, Any]) -> str:
+def _text(found: Mapping[str, Any], base: str) -> str:
     """A row for each way."""
 
     def shown(value: list[float]) -> str:
@@ -152,7 +153,7 @@ def _text(found: Mapping[str, Any]) -> str:
                 shown(roughly["ratio of means"]),
             ]
         )
-    head = ["way", *(f"after {m}" for m in MOMENTS), "5%", f"over {BASE}", "25%", f"over {BASE}"]
+    head = ["way", *(f"after {m}" for m in MOMENTS), "5%", f"over {base}", "25%", f"over {base}"]
     return table(head, rows)
 
 
