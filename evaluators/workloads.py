@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.core.errors import SpecError, UsageError
+from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.streams import seed_for, stream
 from tuner.core.types import Argument, ArgumentRole, Problem, Task, Value
 from tuner.evaluators.distributions import ArrayMaker, cast_scalar, dtype_of
@@ -122,6 +122,7 @@ def make_workload(
     Raises:
         SpecError: sizes, values or initial values that are impossible.
         UsageError: an unknown distribution.
+        MachineError: an array is larger than the memory.
     """
     if distribution not in (*DISTRIBUTIONS, NONFINITE, PERTURBED):
         raise UsageError(
@@ -133,7 +134,13 @@ def make_workload(
     outputs: dict[str, NDArray[Any]] = {}
     for argument in task.arguments:
         if argument.is_array:
-            arrays[argument.name] = _array(argument, maker)
+            try:
+                arrays[argument.name] = _array(argument, maker)
+            except MemoryError:
+                raise MachineError(
+                    f"the array {argument.name!r} does not fit this machine's memory with {_label(problem)}",
+                    "make the problem smaller",
+                ) from None
             if distribution == "given" and _is_recorded(argument) and argument.role in _WRITTEN:
                 shape = arrays[argument.name].shape
                 outputs[argument.name] = maker.recorded(argument, shape, after=True)

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Result", "ensure", "load", "replay", "tune", "tune_spec", "tune_together"]
 
+_ENSURING = ("evaluations", "minutes", "seed", "strategy", "workers", "llm", "require_sandbox")
+
 DEFAULT_OUT = "tuner-runs"
 
 
@@ -346,7 +348,7 @@ def ensure(spec: str | Path, *, out: str | Path, offline: bool = False, **option
 
 
 def _options(values: Mapping[str, Any]) -> Options:
-    try:
-        return Options(**values)
-    except TypeError as error:
-        raise UsageError(f"unknown option: {error}", f"known are {', '.join(Options.__slots__)}") from error
+    wrong = ", ".join(repr(name) for name in values if name not in Options.__slots__)
+    if wrong:
+        raise UsageError(f"ensure has no option {wrong}", f"it takes {', '.join(_ENSURING)}")
+    return Options(**values)

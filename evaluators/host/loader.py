@@ -8,10 +8,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
 __all__ = ["LoadError", "Loader"]
+
+_MISSING = re.compile(r"Symbols not found: \[ (.*?) \]")
 
 
 class LoadError(Exception):
@@ -131,7 +134,13 @@ class Loader:
     def _check(self, error: int | None) -> None:
         if error:
             told, self._reported = self._reported, []
-            raise LoadError("; ".join([*told, self._text(error)]))
+            text = "; ".join([*told, self._text(error)])
+            missing = _MISSING.search(text)
+            if missing is not None:
+                text = (
+                    f"{missing[1]}: defined neither in kernel.sources nor in C's and the mathematical library"
+                )
+            raise LoadError(text)
 
     def _text(self, error: int) -> str:
         text: bytes = self._message(error)

@@ -75,3 +75,22 @@ def test_all_that_is_printed_of_a_part_is_in_the_json() -> None:
     said = [("baseline", "builds, 3 bytes"), ("clang", "the same"), ("baseline", "does not verify")]
     facts = CheckReport(name="k", ok=False, lines=said).to_json()["facts"]
     assert facts == {"baseline": "builds, 3 bytes; does not verify", "clang": "the same"}
+
+
+def test_functions_of_headers_that_hide_loops_are_named(
+    scale_spec: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run on such a kernel found nothing, and nobody said why."""
+    path: Path = scale_spec()
+    source = path.with_suffix(".c")
+    text = source.read_text()
+    helper = "static inline float twice(float x) { return x + x; }\n"
+    (path.parent / "twice.h").write_text(f"#ifndef TWICE_H\n#define TWICE_H\n{helper}#endif\n")
+    hidden = text.replace("a[i]", "twice(a[i])")
+    assert hidden != text
+    source.write_text('#include "twice.h"\n' + hidden)
+    said = checked(path, capsys, source={"evolve": True})
+    assert "loops that call twice stay as they are" in said
+    assert "put the definitions into scale.c" in said
+    source.write_text(helper + hidden)
+    assert "stay as they are" not in checked(path, capsys, source={"evolve": True})

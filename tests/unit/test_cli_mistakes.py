@@ -15,6 +15,7 @@ from commands import run_tuner
 
 import tuner
 from tuner.cli import text
+from tuner.cli.process import run_and_exit
 from tuner.core.errors import UsageError
 from tuner.core.types import Source
 from tuner.spaces.mutations import faults_of
@@ -146,3 +147,37 @@ def test_the_short_command_is_called_by_its_own_name(words: list[str], usage: in
     assert "Usage: tune OPTIONS" in shown
     assert "tuner tune" not in shown
     assert "Usage: tuner tune" in run_tuner("tune", *words).stderr + run_tuner("tune", *words).stdout
+
+
+LIMITED = """
+import resource, sys
+from tuner.cli.main import main
+resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+sys.argv[1:] = ["check", "--no-faults", sys.argv[1]]
+main()
+"""
+
+
+def test_arrays_beyond_the_memory_are_one_line(scale_spec: SpecWriter) -> None:
+    """It was numpy's traceback."""
+    spec = scale_spec()
+    text = spec.read_text()
+    size = next(line for line in text.splitlines() if line.startswith("problem:"))
+    spec.write_text(text.replace(size, "problem: {n: 2147483647}"))
+    done = subprocess.run([sys.executable, "-c", LIMITED, spec], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 2, done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("error: ")
+    assert "memory" in last
+    assert "make the problem smaller" in last
+    assert "Traceback" not in done.stderr
+
+
+def test_memory_that_ends_elsewhere_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def full(**_: object) -> None:
+        raise MemoryError
+
+    with pytest.raises(SystemExit) as ended:
+        run_and_exit(full, [], name="tuner")  # type: ignore[arg-type]
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("error: this machine's memory does not suffice")

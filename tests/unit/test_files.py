@@ -7,6 +7,8 @@ import stat
 import threading
 from pathlib import Path
 
+import pytest
+
 from tuner.core.files import settle, write_atomically
 
 
@@ -35,6 +37,14 @@ def test_the_file_behind_a_link_is_replaced(tmp_path: Path) -> None:
         write()
         assert link.is_symlink()
         assert (tmp_path / "behind" / "file").read_bytes() == expected
+
+
+def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    """The error named a draft beside it, of which nobody has heard."""
+    path = tmp_path / ("x" * 254)
+    with pytest.raises(OSError, match="name too long") as caught:
+        write_atomically(path, b"page")
+    assert caught.value.filename == str(path)
 
 
 def _draft(folder: Path) -> Path:

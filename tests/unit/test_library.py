@@ -43,8 +43,16 @@ def test_ensure_tunes_once_and_reuses(scale_spec: Callable[..., Path], tmp_path:
     source.write_text(source.read_text().replace("2.0f", "3.0f"))
     with pytest.raises(UsageError, match="not tuned"):
         tuner.ensure(spec, out=out, offline=True)
-    with pytest.raises(UsageError, match="unknown option"):
+    with pytest.raises(UsageError, match="ensure has no option 'evaluatons'; it takes evaluations, minutes"):
         tuner.ensure(spec, out=out, evaluatons=3)
+
+
+def test_ensure_refuses_a_folder_before_it_tunes(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
+    """It tuned first, and then could not write."""
+    (tmp_path / "out").mkdir()
+    with pytest.raises(UsageError, match="out is a folder; name the object file"):
+        tuner.ensure(scale_spec(), out=tmp_path / "out", evaluations=3)
+    assert not list(tmp_path.glob("out.*"))
 
 
 def test_importing_costs_little() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -300,3 +301,66 @@ def test_earlier_sets_of_moves_open_nothing() -> None:
         found = proposer.propose_informed([kernel.variant], [{"WIDTH": 4}], rng)
         ops = set() if found is None else {e["op"] for e in found.variant.edits}
         assert ops.isdisjoint({"configure", "inline_call", "forward_pointer"})
+
+
+INDEXED = """void f(const float *restrict u, float *restrict v, int nx, int ny)
+{
+    for (int x = 1; x < nx - 1; x++)
+        for (int y = 1; y < ny - 1; y++) {
+            int i = y * nx + x;
+            v[i] = u[i] + 0.5f * (u[i - 1] + u[i + nx]);
+        }
+}
+"""
+
+
+def test_a_subscript_in_a_variable_hides_no_loop() -> None:
+    """Nothing but ``const`` told ``int i = y * nx + x`` from a variable that may be anything."""
+    program = read_program(kernel_of(INDEXED))
+    swap = {"op": "interchange", "function": "f", "loops": ["x", "y"]}
+    with pytest.raises(EditRefused, match="i is not affine"):
+        apply_edits(program, [swap])
+    attempt = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
+    found = opened(attempt, {}, moves=6)
+    assert found is not None
+    made = apply_edits(program, [*found.edits, swap])
+    assert made.checked
+    text = made.variant.files[0].text
+    assert "const int i = y * nx + x;" in text
+    assert text.index("int y = 1") < text.index("int x = 1")
+    assert opened(found, {}, moves=6) is None
+    assert opened(attempt, {}, moves=5) is None
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "int i = n / 2; i += 1; x[i] = 0.0f;",
+        "int i = n / 2; x[i++] = 0.0f;",
+        "int i; i = 1; x[i] = 0.0f;",
+        "int i = 0; for (i = 1; i < n; i++) x[i] = 0.0f;",
+        "int i = n / 2; int *p = &i; *p = 3; x[i] = 0.0f;",
+        "int i = n / 2; int *p = &(i); *p = 3; x[i] = 0.0f;",
+        'int i = n / 2; asm("" : "+r"(i)); x[i] = 0.0f;',
+        "{ int i = n / 2; x[i] = 0.0f; } { int i = 1; i++; x[i] = 0.0f; }",
+        "static int i = 2; x[i] = 0.0f;",
+        "volatile int i = 2; x[i] = 0.0f;",
+        "unsigned char i = n; x[i] = 0.0f;",
+        "int i = g(n); x[i] = 0.0f;",
+        "int i = n / 2; x[0] = i;",
+    ],
+)
+def test_variables_that_may_change_stay(lines: str) -> None:
+    text = f"int g(int);\nvoid f(float *x, int n)\n{{\n    {lines}\n}}\n"
+    with pytest.raises(EditRefused, match="could be a constant"):
+        apply_edits(read_program(kernel_of(text)), [{"op": "settle_locals", "function": "f"}])
+
+
+@pytest.mark.parametrize("lines", ["g(i);", "int &r = i; r = 3;", "auto h = [&] { i = 3; }; h();"])
+def test_references_of_cpp_may_change_a_variable(lines: str) -> None:
+    text = f"void g(int &);\nvoid f(float *x, int n)\n{{\n    int i = n / 2;\n    {lines}\n    x[i] = 0.0f;\n}}\n"
+    kernel = kernel_of(text)
+    files = (Source(name="f.cpp", text=text),)
+    kernel = replace(kernel, language="c++", variant=Variant(files=files))
+    with pytest.raises(EditRefused, match="could be a constant"):
+        apply_edits(read_program(kernel), [{"op": "settle_locals", "function": "f"}])

@@ -86,8 +86,10 @@ void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
 {
     for (int i = 0; i < m; i++)
         tmp[i] = weighted(a + i * n, x, n, 0.0f);
-    for (int j = 0; j < n; j++)
-        y[j] = 0.0f;
+    for (int j = 0; j < n; j++) {
+        int at = j;
+        y[at] = 0.0f;
+    }
     for (int i = 0; i < m; i++) {
         const float *row = a + i * n;
         for (int j = 0; j < n; j++)
@@ -114,9 +116,10 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "pack": ("update", [{"op": "tile", "loops": ["i", "j", "k"]}]),
     "pad": ("in_place", [{"op": "tile", "loops": ["i", "j"]}, {"op": "register_block", "loops": ["i", "j"]}]),
     "align": ("in_place", [{"op": "register_block", "loops": ["i", "j"]}]),
-    # A function of the same file, a pointer into a row.
+    # A function of the same file, a pointer into a row, a subscript in a variable.
     "inline_call": ("shared", []),
     "forward_pointer": ("shared", []),
+    "settle_locals": ("shared", []),
     "square": ("trmm", [{"op": "strip_mine", "loops": ["i"]}]),
     # Results that nothing reads again.
     "stream_stores": ("stored", []),

@@ -81,6 +81,11 @@ def run_and_exit(app: typer.Typer, arguments: Sequence[str] | None, *, name: str
             file=sys.stderr,
         )
         sys.exit(2)
+    except MemoryError:
+        if os.environ.get(TRACEBACK):
+            raise
+        print("error: this machine's memory does not suffice; make the problem smaller", file=sys.stderr)
+        sys.exit(2)
     except Exception as error:
         _usage(error)
         raise

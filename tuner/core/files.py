@@ -18,7 +18,12 @@ def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
         return
     # What a link points to is replaced, not the link.
     target = path.resolve()
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        # Nobody asked for the draft's name.
+        error.filename = str(path)
+        raise
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

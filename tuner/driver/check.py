@@ -19,6 +19,7 @@ from tuner.evaluators import registry as backends
 from tuner.search import proposers
 from tuner.search import registry as searchers
 from tuner.search.remix import RemixProposer
+from tuner.spaces.source.operators.calls import hidden_calls
 from tuner.spaces.source.regions import read_program
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
@@ -91,6 +92,12 @@ def check_spec(
         functions = read_program(spec.task.kernel, launch=spec.task.launch).functions
         labels = ", ".join(functions) or "none of its functions"
         report.lines.append(("source", f"may change: {labels}; by {_proposers(spec)}"))
+        hidden = dict.fromkeys(name for f in functions.values() for name in hidden_calls(f))
+        if hidden:
+            report.warnings.append(
+                f"loops that call {', '.join(hidden)} stay as they are: operators see no functions of other files "
+                f"or headers; to have them changed, put the definitions into {spec.task.kernel.variant.files[0].name}"
+            )
     try:
         environment = backend.environment(spec.task.target)
     except SpecError as error:

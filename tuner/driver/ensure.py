@@ -35,9 +35,11 @@ def ensure(
     once wait for each other. A run that was killed is gone on with.
 
     Raises:
-        UsageError: ``offline`` is set and no finished run for this key is there.
+        UsageError: ``out`` is a folder; ``offline`` is set and no finished run for this key is there.
         BaselineError: the kernel as given does not build or verify.
     """
+    if out.is_dir():
+        raise UsageError(f"{out} is a folder", "name the object file, for example kernel.o in it")
     backend = backends.given(backend, spec.task.backend)
     key = digest_json({"spec": spec.digest, "environment": toolchain(backend, spec.task.target)})
     record, note = Path(f"{out}.run"), Path(f"{out}.json")

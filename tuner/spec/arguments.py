@@ -49,6 +49,18 @@ def check_names(expression: Expression, known: Collection[str], view: View, path
             raise view.error(path, f"unknown name {name!r} in {expression.text!r}", hint)
 
 
+def _no_parameters(extent: Expression, sizes: Collection[str], view: View, path: Path) -> None:
+    space = view.data.get("space")
+    parameters = space.get("parameters") if isinstance(space, Mapping) else None
+    for name in sorted(extent.names - set(sizes)):
+        if isinstance(parameters, Mapping) and name in parameters:
+            raise view.error(
+                path,
+                f"{name!r} is a parameter, and a shape may only name sizes",
+                "all candidates work on the same arrays: write the largest that any of them needs",
+            )
+
+
 def make_problems(model: SpecModel, view: View) -> tuple[Problem, ...]:
     """The problems to time.
 
@@ -162,6 +174,7 @@ def _argument(given: ArgumentModel, sizes: set[str], scalars: set[str], view: Vi
     if given.shape is None:
         return _scalar(given, sizes | scalars, view, path)
     for i, extent in enumerate(given.shape):
+        _no_parameters(extent, sizes, view, (*path, "shape", i))
         check_names(extent, sizes, view, (*path, "shape", i))
     role = ArgumentRole(given.role)
     if given.init is not None and role in (ArgumentRole.OUTPUT, ArgumentRole.SCRATCH):
@@ -320,7 +333,9 @@ def check_python_function(file: str, function: str, view: View, path: Path, read
         text = read(file)
     except (OSError, ValueError) as error:
         raise view.error(
-            path, f"{file!r} cannot be read: {error}", "paths are relative to the spec"
+            path,
+            f"{file!r} cannot be read: {getattr(error, 'strerror', None) or error}",
+            "paths are relative to the spec",
         ) from None
     try:
         tree = ast.parse(text)

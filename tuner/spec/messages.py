@@ -39,6 +39,26 @@ _BOUNDS = {
 }
 
 
+_MEANT = {
+    "int": "int32",
+    "unsigned": "uint32",
+    "unsigned int": "uint32",
+    "long": "int64",
+    "size_t": "uint64",
+    "short": "int16",
+    "char": "int8",
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "in": "input",
+    "out": "output",
+    "rand": "uniform",
+    "random": "uniform",
+    "gaussian": "normal",
+}
+"""What people who write C or NumPy call what is meant: by its letters alone ``float`` looks like ``float64``."""
+
+
 def to_spec_error(error: ValidationError, view: View, model: type[BaseModel]) -> SpecError:
     """The most telling of the errors, as one message with its place.
 
@@ -79,7 +99,8 @@ def _describe(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str]:
         return f"{name} is {value!r}", "a name: letters, digits and _, no digit first"
     if kind == "literal_error":
         allowed = [str(x).strip("'") for x in context["expected"].replace(" or ", ", ").split(", ")]
-        near = closest(value, allowed) if isinstance(value, str) else ""
+        meant = _MEANT.get(value, "") if isinstance(value, str) else ""
+        near = meant if meant in allowed else closest(value, allowed) if isinstance(value, str) else ""
         return f"{name} is {_show(value)}", f"did you mean {near}?" if near else "one of " + ", ".join(
             allowed
         )
@@ -102,7 +123,8 @@ def _title(loc: Sequence[str | int]) -> str:
     """The path as a person would say it: ``arguments[2].dtype``."""
     text = ""
     for part in loc:
-        if part == "[key]":
+        if part in ("[key]", "kind"):
+            # A kind is what a plain word says of a mapping: no key that anybody wrote.
             continue
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text or "the spec"

@@ -23,6 +23,7 @@ from tuner.spaces.source.operators import (
     scalars,
     skewing,
     staging,
+    steady,
     streaming,
     sums,
     sweeps,
@@ -48,7 +49,7 @@ _HOST = (
     streaming,
     peeling,
 )
-_OPENING = (calls, pointers)
+_OPENING = (calls, pointers, steady)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
@@ -56,5 +57,5 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
 )
 """Every operator by the name that edits give it."""
 
-MOVES = 5
+MOVES = 6
 """The newest set of moves, recipes included. A run keeps the one that it began with."""

@@ -58,7 +58,7 @@ from tuner.spaces.source.walks import (
     written_names,
 )
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "hidden_calls"]
 
 _SPECIAL = re.compile(r"__attribute__|\[\[|template|virtual|weak|__global__|__kernel|\bkernel\b")
 _RETURN = re.compile(r"return\b(.*);", re.DOTALL)
@@ -95,6 +95,19 @@ def inline_call(function: Function, args: Args) -> Function:
     elif last is not None and not is_pure(last):
         raise Refused(f"the value of {name} has effects")
     return replace_statement(function, stmt, rekeyed(function, tuple(made), set()))
+
+
+def hidden_calls(function: Function) -> list[str]:
+    """Functions that are called in loops and that no operator sees into: those of other files, headers included."""
+    helpers = _helpers(function.file, function.language, function.settled or ())
+    loops = [s for s in statements(function.body) if isinstance(s, For)]
+    called = dict.fromkeys(
+        n.function for n in subtrees(tuple(loops)) if isinstance(n, Call) and not is_pure(n)
+    )
+    # A text's pattern will do: what a header defines mostly lies under its guard, which is no outermost level.
+    others = function.source.replace(function.file, "", 1)
+    elsewhere = [n for n in called if re.search(rf"\b{n}\s*\([^;{{}}]*\)\s*\{{", others)]
+    return [name for name in elsewhere if name not in helpers]
 
 
 def _inline_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
