@@ -242,8 +242,7 @@ def _replay_variant(
     state: RunState, lineup: Lineup, action: Propose | Receive | Reduce, event: Recorded, found: Replay
 ) -> None:
     body = event.body
-    made = lineup.breeding.bred(action, {}, body.get("brood") or ())
-    derived = from_json(canonical_json({"number": action.number, **made}))
+    derived = from_json(canonical_json({"number": action.number, **lineup.breeding.bred(action, {})}))
     if any(body.get(name) != derived[name] for name in derived if name != "made"):
         message = f"the plan calls for variant proposal {action.number}, to {derived['purpose']}"
         found.differences.append(Difference(seq=event.seq, kind="variant", message=message))

@@ -25,7 +25,6 @@ _FEWEST_CALLS = 3
 
 def _apply_variant(state: RunState, _: int | None, body: Mapping[str, Any]) -> None:
     state.proposed += 1
-    state.broods.add(body)
     made = body["made"]
     number = len(state.variants)
     if "call" in body:

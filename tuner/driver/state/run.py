@@ -11,7 +11,6 @@ import numpy as np
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Proposal, Status
 from tuner.driver.state.advice import Advice
-from tuner.driver.state.broods import Broods
 from tuner.driver.state.dissection import Dissection
 from tuner.driver.state.exchanges import Exchanges
 from tuner.driver.state.lanes import Lane
@@ -86,7 +85,6 @@ class RunState:
         self.advice: tuple[Advice, ...] = ()
         self.advised = 0
         self.expected: Mapping[str, float] = {}
-        self.broods = Broods()
         self.exchanges: Exchanges
         self.lanes: dict[int, Lane] = {}
         self.stock = Stock()

@@ -57,8 +57,6 @@ class Evolution:
             or device; else each variant's rung is over before anything else begins.
         least: variants that have come to the end of the first rung before any goes on to the next, while new ones can
             be bred.
-        brood: variants that are bred and built, at most, where one of them is to be tried.
-        brooding: part of a run's time that breeding and building what is then not tried may take.
         awaits: whether nothing goes on to more trials once the part for new variants is spent and a model has yet to
             reply, also where several variants are in the works.
     """
@@ -89,8 +87,6 @@ class Evolution:
     abreast: bool = False
     least: int = 0
     awaits: bool = False
-    brood: int = 1
-    brooding: float = 0.0
 
     def rung(self, number: int) -> int:
         """Trials of a variant up to the end of a rung."""
@@ -173,8 +169,6 @@ EVOLVING = Evolution(
     same=True,
     purse=0.1,
     probation=True,
-    brood=4,
-    brooding=0.1,
 )
 """How new runs spend it. What a record leaves out has the defaults above, which older runs were made with."""
 

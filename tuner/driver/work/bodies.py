@@ -9,17 +9,7 @@ from tuner.core import statistics
 from tuner.core.protocols import BaselineReport
 from tuner.core.types import Build, Measurement, Status, Verdict
 
-__all__ = [
-    "baseline",
-    "built",
-    "fresh",
-    "lesser",
-    "looked_at",
-    "measurement",
-    "medians",
-    "samples",
-    "verdict",
-]
+__all__ = ["baseline", "built", "fresh", "lesser", "measurement", "medians", "samples", "verdict"]
 
 
 def built(build: Build, code: str | None, clock_s: float) -> dict[str, Any]:
@@ -34,11 +24,6 @@ def built(build: Build, code: str | None, clock_s: float) -> dict[str, Any]:
         "seconds": dict(build.seconds),
         "clock_s": clock_s,
     }
-
-
-def looked_at(build: Build) -> dict[str, Any]:
-    """Of ``variant``: a build of a litter, of which most are never run."""
-    return {"status": build.status.value, "key": build.key, "features": dict(build.features)}
 
 
 def lesser(build: Build, clock_s: float) -> dict[str, Any]:

@@ -5,20 +5,15 @@ Everything follows from the state alone, so a resumed or replayed run breeds the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any
-
-import numpy as np
 
 from tuner.core.canonical import digest
 from tuner.core.errors import SpecError
 from tuner.core.streams import stream
-from tuner.core.types import Configuration, Resolved, Status, Task, Variant
-from tuner.cost_models.culling import Timed, reachable, unlike
+from tuner.core.types import Configuration, Resolved, Task, Variant
 from tuner.driver.plan.actions import Consult, Propose, Receive, Reduce
-from tuner.driver.plan.broods import brood_size
 from tuner.driver.state.evolution import proven
 from tuner.driver.state.lineage import ORIGINAL, Judgement
 from tuner.driver.state.run import RunState
@@ -50,46 +45,15 @@ class Breeding:
         self._state, self._space, self._task = state, space, task
         self._evolution: Evolution | None = None
         self._told = 0
-        self._drawn: tuple[int, list[Bred]] | None = None
 
-    def bred(
-        self,
-        action: Propose | Receive | Reduce,
-        blobs: dict[str, bytes],
-        builds: Sequence[Mapping[str, Any] | None] = (),
-    ) -> dict[str, Any]:
-        """What a ``variant`` event says that follows from the state: ``made``, for what, and by whom.
-
-        Args:
-            action: that the plan calls for.
-            blobs: takes the texts of what is made.
-            builds: of the litter, where one of several is to be taken, as the event holds them.
-        """
+    def bred(self, action: Propose | Receive | Reduce, blobs: dict[str, bytes]) -> dict[str, Any]:
+        """What a ``variant`` event says that follows from the state: ``made``, for what, and by whom."""
         if isinstance(action, Reduce):
             return {"purpose": "reduce", "made": self._reduce(action, blobs)}
         if isinstance(action, Receive):
             return {"purpose": "propose", "call": action.call, **self._receive(action, blobs)}
-        body: dict[str, Any] = {"purpose": "propose"}
-        if action.proposer == LIBRARY:
-            body["made"] = self._advised(blobs)
-        else:
-            litter = self.litter(action)
-            taken = litter[0] if litter else None
-            if len(litter) > 1:
-                number = self._taken(action, builds) if len(builds) == len(litter) else None
-                body |= {"drawn": len(litter), "brood": list(builds), "taken": number}
-                taken = None if number is None else litter[number]
-            body["made"] = None if taken is None else self._recorded(taken, blobs)
+        body: dict[str, Any] = {"purpose": "propose", "made": self._propose(action, blobs)}
         return body if action.proposer == REMIX else {**body, "proposer": action.proposer}
-
-    def litter(self, action: Propose) -> list[Bred]:
-        """New variants for one of them to be tried, each of another structure: as many as the plan wants, if it can."""
-        if self._drawn is None or self._drawn[0] != self._state.seq:
-            self._drawn = (
-                self._state.seq,
-                list(islice(self._offspring(action), brood_size(self._state, action))),
-            )
-        return self._drawn[1]
 
     def consult(self, action: Consult, blobs: dict[str, bytes]) -> dict[str, Any]:
         """A request to a model as a ``consult`` event holds it; its prompt goes to ``blobs``."""
@@ -104,53 +68,22 @@ class Breeding:
             return None
         return made.variant, replace(space.resolve(seed), launch=made.variant.launch)
 
-    def _advised(self, blobs: dict[str, bytes]) -> dict[str, Any] | None:
-        advice = self._state.advice[self._state.advised]
-        found = advised(self._informed(), self._task.kernel.variant, advice, self._structures())
-        return None if found is None else self._recorded(found, blobs)
-
-    def _offspring(self, action: Propose) -> Iterator[Bred]:
-        """New variants, each of another structure, until none is found."""
-        state, evolution, known = self._state, self._informed(), self._structures()
-        number = self._number(action)
-        rng = stream(state.settings.seed, "variant", number)
-        while (bred := evolution.ask(number, rng, known, action.proposer)) is not None:
-            yield bred
-            known.add(bred.offspring.structure)
-
-    def _structures(self) -> set[str]:
-        """Those of all variants so far; what earlier runs advised and one trial spoke against may be bred again."""
-        settings = self._state.settings.evolution
-        assert settings is not None
-        variants = self._state.variants.values()
-        return {v.structure for v in variants if not (v.aside if settings.purse else v.vain)}
-
-    def _number(self, action: Propose) -> int:
-        """How many variants of the run's own were asked for before."""
-        settings = self._state.settings.evolution
-        assert settings is not None
-        return action.number - (self._state.advised if settings.purse else 0)
-
-    def _taken(self, action: Propose, builds: Sequence[Mapping[str, Any] | None]) -> int:
-        """Which one of a litter is tried; every other time it is the most unlike of all code so far."""
+    def _propose(self, action: Propose, blobs: dict[str, bytes]) -> dict[str, Any] | None:
+        """A new variant as a ``variant`` event holds it, or ``None``; its texts go to ``blobs``."""
         state = self._state
-        new = {
-            n: b["features"]
-            for n, b in enumerate(builds)
-            if b is not None and b["status"] == Status.OK and b["key"] not in state.keys
-        }
-        known = [
-            Timed(variant=trial.variant, features=trial.build["features"], score=trial.score)
-            for trial in map(state.trials.__getitem__, state.finished)
-            if trial.build is not None and trial.score is not None
-        ]
-        if not new or not known:
-            return 0
-        able, asked = list(new), list(new.values())
-        scores = None if self._number(action) % 2 else reachable(known, asked)
-        if scores is None:
-            return able[int(np.argmax(unlike([one.features for one in known], asked)))]
-        return able[int(np.argmin(scores))]
+        evolution = self._informed()
+        settings = state.settings.evolution
+        assert settings is not None
+        # What earlier runs advised and one trial spoke against may be bred again, with other sizes.
+        known = {v.structure for v in state.variants.values() if not (v.aside if settings.purse else v.vain)}
+        if action.proposer == LIBRARY:
+            advice = state.advice[state.advised]
+            found = advised(evolution, self._task.kernel.variant, advice, known)
+            return None if found is None else self._recorded(found, blobs)
+        number = action.number - (state.advised if settings.purse else 0)
+        rng = stream(state.settings.seed, "variant", number)
+        bred = evolution.ask(number, rng, known, action.proposer)
+        return None if bred is None else self._recorded(bred, blobs)
 
     def _receive(self, action: Receive, blobs: dict[str, bytes]) -> dict[str, Any]:
         """What a reply gives: ``made`` as in a ``variant`` event, ``problems``, and whether those are ``final``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import deque
 from collections.abc import Sequence
 
 from tuner.core.errors import RecordError
@@ -15,9 +14,6 @@ from tuner.driver.work.lineup import Lineup
 __all__ = ["Builds"]
 
 _NO_TRIAL = -1
-
-_BESIDE = 16
-"""Builds of what was no trial that are kept."""
 
 KEPT = 64
 """Builds kept beside those that are still needed."""
@@ -36,29 +32,17 @@ class Builds:
         self._state, self._lineup, self._evaluation = state, lineup, evaluation
         self._builds: dict[int, Build] = {}
         self._others: dict[int, Build] = {}
-        self._beside: deque[tuple[Variant, Resolved, Build]] = deque(maxlen=_BESIDE)
 
     def compile(self, trials: Sequence[int]) -> list[Build]:
-        """Builds trials but for what was built beside them just now; keeps none of it."""
-        candidates = [self._lineup.of_trial(n) for n in trials]
-        found = [self._built_beside(*one) for one in candidates]
-        requests = [
-            BuildRequest(trial=n, variant=variant, resolved=resolved)
-            for n, (variant, resolved), build in zip(trials, candidates, found, strict=True)
-            if build is None
-        ]
-        made = iter(self._evaluation.build(requests) if requests else ())
-        return [next(made) if build is None else build for build in found]
-
-    def _built_beside(self, variant: Variant, resolved: Resolved) -> Build | None:
-        return next((b for v, r, b in self._beside if v.digest == variant.digest and r == resolved), None)
+        """Builds trials; keeps none of it."""
+        candidates = [(n, *self._lineup.of_trial(n)) for n in trials]
+        requests = [BuildRequest(trial=n, variant=variant, resolved=r) for n, variant, r in candidates]
+        return self._evaluation.build(requests)
 
     def beside(self, candidates: Sequence[tuple[Variant, Resolved]]) -> list[Build]:
-        """Builds what is no trial; the last few may become one."""
+        """Builds what is no trial; keeps none of it."""
         requests = [BuildRequest(trial=_NO_TRIAL, variant=v, resolved=r) for v, r in candidates]
-        builds = self._evaluation.build(requests)
-        self._beside.extend((v, r, b) for (v, r), b in zip(candidates, builds, strict=True))
-        return builds
+        return self._evaluation.build(requests)
 
     def keep(self, number: int, build: Build) -> None:
         """Keeps a trial's build at hand."""

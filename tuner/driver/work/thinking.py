@@ -6,16 +6,13 @@ May not time anything; what earlier runs advise is built to be looked at, by who
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from tuner.core.canonical import digest
 from tuner.core.types import BASELINE, Build, Configuration, Resolved, Status, Variant
 from tuner.driver.plan.actions import Ask, Judge, Propose, Recall, Receive, Reduce, Simplify
 from tuner.driver.state.observations import untold
 from tuner.driver.state.run import RunState
-from tuner.driver.state.settings import LIBRARY
 from tuner.driver.state.trials import proposal_to_json
-from tuner.driver.work import bodies
 from tuner.driver.work.lineup import Lineup
 from tuner.driver.work.remembering import Memory, Recalled
 from tuner.recorders.record import Event
@@ -81,20 +78,9 @@ class Thinking:
         """A variant, where one could be made."""
         started = self._clock()
         blobs: dict[str, bytes] = {}
-        builds = self._brood(action) if isinstance(action, Propose) and action.proposer != LIBRARY else []
-        made = self._lineup.breeding.bred(action, blobs, builds)
-        body = {"number": action.number, "seen": self._state.seq, **made}
+        body = {"number": action.number, "seen": self._state.seq, **self._lineup.breeding.bred(action, blobs)}
         body |= {"ask_s": self._clock() - started, "clock_s": self._now_s()}
         return [Event(kind="variant", body=body)], blobs if body["made"] is not None else {}
-
-    def _brood(self, action: Propose) -> list[dict[str, Any] | None]:
-        """What the litter builds to, where one of several is to be taken; ``None`` for what cannot be built."""
-        litter = self._lineup.breeding.litter(action)
-        if len(litter) < 2:
-            return []
-        begun = [self._lineup.breeding.begun(one.offspring, *one.configurations) for one in litter]
-        builds = iter(self._build([one for one in begun if one is not None]))
-        return [None if one is None else bodies.looked_at(next(builds)) for one in begun]
 
     def recall(self, action: Recall) -> tuple[list[Event], dict[str, bytes]]:
         """What earlier runs of similar kernels say."""
