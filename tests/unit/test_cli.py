@@ -109,6 +109,34 @@ def test_tune_json_show_replay_export(scale_spec: Callable[..., Path], tmp_path:
     assert "-passes=default<O3>" in built.stdout
 
 
+SLOW = "void slow(int *y, int n) { for (volatile long k = 0; k < 1L << 40; ++k); y[0] = n; }"
+SLOW_SPEC = """
+kernel: {source: slow.c, entry: slow}
+problem: {n: 16}
+arguments:
+  - {name: y, dtype: int32, shape: [n], role: output}
+  - {name: n, dtype: int32, value: n}
+space: {flags: {fast: ["", "-ffast-math"]}}
+"""
+
+
+def test_ctrl_c_is_said_where_there_is_nothing_to_go_on_from(tmp_path: Path) -> None:
+    """The command ended without a word."""
+    (tmp_path / "slow.c").write_text(SLOW)
+    (tmp_path / "slow.yaml").write_text(SLOW_SPEC)
+    program = [sys.executable, "-c", "from tuner.cli.main import main; main()"]
+    command = [*program, "check", str(tmp_path / "slow.yaml")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        while "waiting for the kernel" not in running.stderr.readline():
+            assert running.poll() is None
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert errors.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in errors
+
+
 def test_ctrl_c_ends_cleanly_and_resumes(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
     out = tmp_path / "runs"
     spec = scale_spec(passes='{base: "default<O3>"}', strategy="random", evaluations=3, few=True)

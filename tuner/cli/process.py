@@ -46,6 +46,7 @@ def run_and_exit(app: typer.Typer, arguments: Sequence[str] | None, *, name: str
 
     What a user can cause is one line on stderr; what is our own fault keeps its traceback.
     """
+    interrupted = _noted_interrupts()
     try:
         given = None if arguments is None else list(arguments)
         status = app(args=given, prog_name=name, standalone_mode=False)
@@ -60,7 +61,6 @@ def run_and_exit(app: typer.Typer, arguments: Sequence[str] | None, *, name: str
     except typer.Exit as ended:
         sys.exit(ended.exit_code)
     except KeyboardInterrupt:
-        # A run that has begun ends by itself (`stop_cleanly`): there is nothing to go on from here.
         print("interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
@@ -89,7 +89,23 @@ def run_and_exit(app: typer.Typer, arguments: Sequence[str] | None, *, name: str
     except Exception as error:
         _usage(error)
         raise
+    if status == EXIT_INTERRUPTED and interrupted:
+        # typer says nothing of it. A run that has begun ends by itself (`stop_cleanly`) and says how to go on.
+        print("interrupted", file=sys.stderr)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _noted_interrupts() -> list[int]:
+    """The signals by which Ctrl-C ends what has no way of its own to end; filled when one comes."""
+    noted: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        noted.append(number)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, stop)
+    return noted
 
 
 def _unwritable(error: OSError) -> None:
