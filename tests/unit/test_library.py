@@ -55,6 +55,12 @@ def test_ensure_refuses_a_folder_before_it_tunes(scale_spec: Callable[..., Path]
     assert not list(tmp_path.glob("out.*"))
 
 
+def test_a_file_is_no_folder_for_records(scale_spec: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(tuner.TunerError, match="no folder for run records"):
+        tuner.tune(scale_spec(), evaluations=2, out=tmp_path / "file")
+
+
 def test_importing_costs_little() -> None:
     code = "import sys, tuner; print([m for m in ('numpy', 'optuna', 'sklearn', 'pydantic') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

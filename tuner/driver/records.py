@@ -19,8 +19,17 @@ _APART_S = 0.05
 
 
 def new_path(folder: Path, name: str) -> Path:
-    """A path for a new record: the kernel's name and the first free number."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """A path for a new record: the kernel's name and the first free number.
+
+    Raises:
+        RecordError: there is no such folder, and none can be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(
+            f"{folder}: no folder for run records: {error.strerror}", "name another place"
+        ) from error
     number = 1
     while (folder / f"{name}-{number}{SUFFIX}").exists():
         number += 1
