@@ -232,9 +232,8 @@ def test_a_changed_judgement_is_a_difference(write: Callable[..., LoadedSpec], t
 
 
 def _with_body(event: Any, body: Mapping[str, Any]) -> Any:
-    from dataclasses import replace
 
-    return replace(event, body=body)
+    return event._replace(body=body)
 
 
 PRODUCT_SPEC = f"""\

@@ -115,7 +115,7 @@ def archive_of(path: Path) -> str:
     """The archive as JSON, which is equal byte for byte for equal archives."""
     with RunRecord.read(path) as record:
         _, _, lineup = open_lineup(record)
-        return json.dumps(lineup._informed().archive.to_json(), sort_keys=True)
+        return json.dumps(lineup.breeding.informed().archive.to_json(), sort_keys=True)
 
 
 def test_a_models_variant_wins_and_all_of_it_is_replayed(tmp_path: Path) -> None:

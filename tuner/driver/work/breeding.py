@@ -57,7 +57,7 @@ class Breeding:
 
     def consult(self, action: Consult, blobs: dict[str, bytes]) -> dict[str, Any]:
         """A request to a model as a ``consult`` event holds it; its prompt goes to ``blobs``."""
-        return consultant.consult(self._state, self._informed(), self._task, action, blobs)
+        return consultant.consult(self._state, self.informed(), self._task, action, blobs)
 
     def begun(self, made: Applied | Offspring, *parents: Configuration) -> tuple[Variant, Resolved] | None:
         """What a variant would be built from at its first trial; ``None`` where its tunables do not fit."""
@@ -71,7 +71,7 @@ class Breeding:
     def _propose(self, action: Propose, blobs: dict[str, bytes]) -> dict[str, Any] | None:
         """A new variant as a ``variant`` event holds it, or ``None``; its texts go to ``blobs``."""
         state = self._state
-        evolution = self._informed()
+        evolution = self.informed()
         settings = state.settings.evolution
         assert settings is not None
         # What earlier runs advised and one trial spoke against may be bred again, with other sizes.
@@ -89,7 +89,7 @@ class Breeding:
         """What a reply gives: ``made`` as in a ``variant`` event, ``problems``, and whether those are ``final``."""
         taken = {d.name for d in self._space.dimensions} | set(self._space.sizes)
         call = self._state.exchanges.calls[action.call]
-        bred, problems, final = consultant.receive(self._state, self._informed(), call, taken)
+        bred, problems, final = consultant.receive(self._state, self.informed(), call, taken)
         made = None if bred is None else self._recorded(bred, blobs)
         if bred is not None and made is None:
             problems = ["the tunables do not go with those of the spec"]
@@ -97,7 +97,7 @@ class Breeding:
 
     def _reduce(self, action: Reduce, blobs: dict[str, bytes]) -> dict[str, Any] | None:
         """A variant without one of its edits, as a ``variant`` event holds it, or ``None``."""
-        evolution = self._informed()
+        evolution = self.informed()
         parent = self._state.variants[action.variant]
         offspring = evolution.reduce(parent.variant, action.edit)
         if offspring is None:
@@ -127,7 +127,7 @@ class Breeding:
         made["seed"] = {name: pack_text(value, blobs, digest) for name, value in sorted(seed.items())}
         return made
 
-    def _informed(self) -> Evolution:
+    def informed(self) -> Evolution:
         """Archive and proposer, told of all that was judged so far."""
         if self._evolution is None:
             tunables = {p.name: p.default for p in self._space.parameters if p.macro}
