@@ -304,7 +304,8 @@ def test_advice_that_only_beats_the_source_as_given_delays_the_run(library: Path
     assert [len(v.trials) for v in own] == [1] * len(own)
     assert all(v.aside and not v.reached for v in own)
     assert len(own) <= 2 + 40 // 10
-    early = 20
+    # Then what goes on hangs on times that are nearly equal, and those on the number of the trial.
+    early = 1 + EVOLVING.least
     assert steps_of(misled)[:early] == steps_of(alone)[:early]
     assert audit(misled.path, backend=backend(of_variant=soon_beaten)).differences == []
 
