@@ -96,9 +96,8 @@ def test_edits_without_which_the_code_is_the_same_are_taken_out(spec: LoadedSpec
             parent = [str(e["op"]) for e in state.variants[variant.parents[0]].edits]
             if parent.count("restrict") == 1 and "restrict" not in [e["op"] for e in variant.edits]:
                 seen += variant.score is not None
-        lineage = result.summary.evolution
-        assert lineage is not None
-        assert "restrict" not in [e["op"] for e in lineage.edits]
+        # What is chosen in the end may be another finalist, which was not taken apart.
+        assert "restrict" not in [e["op"] for e in state.variants[reduction.variant].edits]
         assert audit(result.path, backend=simulated).differences == []
     assert seen
 
