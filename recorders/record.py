@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,15 +21,13 @@ from tuner.core.errors import AuditError, RecordError
 from tuner.recorders import content, store
 from tuner.recorders.failures import os_failure, sqlite_failure
 from tuner.recorders.lock import WriterLock
+from tuner.recorders.together import together
 
 __all__ = ["Event", "Head", "Recorded", "RunRecord"]
 
 _PAGE = 500
 _TOGETHER = 50
-"""Bodies parsed at once: they share the texts of their keys then, half of what a long run takes in memory."""
-_MARK = secrets.token_hex(16)
-"""Stands between them; nobody who writes a record knows it."""
-_BETWEEN = f',"{_MARK}",'
+"""Bodies parsed at once."""
 
 _NOTHING = contextlib.nullcontext()
 
@@ -296,7 +293,7 @@ class RunRecord:
             rows = self._page(place, last, kind)
             for first in range(0, len(rows), _TOGETHER):
                 part = rows[first : first + _TOGETHER]
-                bodies = _parsed([text for _, _, _, text, _ in part])
+                bodies = together([text for _, _, _, text, _ in part])
                 for number, (seq, name, trial, text, value) in enumerate(part):
                     if kind is None:
                         self._check(place, previous, (seq, name, trial, text, value))
@@ -405,18 +402,6 @@ class RunRecord:
 
     def _damaged(self, seq: int) -> AuditError:
         return AuditError(f"event {seq} in {self._path} is missing or changed", "audit the record")
-
-
-def _parsed(texts: Sequence[str]) -> list[Any] | None:
-    """The values of several JSON texts; ``None`` where one may be none, so that each has to be looked at alone."""
-    try:
-        found: list[Any] = from_json(f"[{_BETWEEN.join(texts)}]")
-    except (TypeError, ValueError, RecursionError):
-        return None
-    # A text that is no JSON by itself may be with its neighbours, and another may make up for their number.
-    bodies, between = found[::2], found[1::2]
-    whole = len(found) == 2 * len(texts) - 1 and all(isinstance(one, dict) for one in bodies)
-    return bodies if whole and all(one == _MARK for one in between) else None
 
 
 def _unseal(path: Path) -> None:

@@ -100,5 +100,6 @@ def _direction(poly: Poly, counter: str, ids: dict[str, int], array: str) -> tup
 
 
 def is_tile(expr: Expr, tiles: set[str]) -> bool:
+    """Whether an expression is an element of one of the shared arrays of these names."""
     base, subscripts = index_chain(expr)
     return bool(subscripts) and isinstance(base, Name) and base.id in tiles
