@@ -68,6 +68,7 @@ def test_edits_that_do_nothing_are_taken_out(spec: LoadedSpec, tmp_path: Path) -
     assert audit(result.path, backend=quiet).differences == []
 
 
+@pytest.mark.slow
 def test_edits_without_which_the_code_is_the_same_are_taken_out(spec: LoadedSpec, tmp_path: Path) -> None:
     """Two times of one code differ on a busy machine: no edit stays for that, and none is said to be worth it."""
     drawn = random.Random(1)

@@ -246,6 +246,7 @@ search: {{strategy: random, budget: {{evaluations: 90}}}}
 """
 
 
+@pytest.mark.slow
 def test_variants_are_judged_by_their_code_only_and_the_last_ones_are_measured(tmp_path: Path) -> None:
     (tmp_path / "product.c").write_text(product_runs.KERNEL)
     (tmp_path / "product.yaml").write_text(PRODUCT_SPEC)

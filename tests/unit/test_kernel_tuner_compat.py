@@ -102,6 +102,7 @@ def opencl_or_skip() -> None:
         pytest.skip(f"no OpenCL device: {error}")
 
 
+@pytest.mark.slow
 def test_vector_add_in_c(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     size = 20_000
     arguments = vectors(size)

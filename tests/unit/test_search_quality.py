@@ -100,6 +100,7 @@ def test_cmaes_beats_chance_later():
     assert median_best("optuna-cmaes", space, landscape, 150) < median_best("random", space, landscape, 150)
 
 
+@pytest.mark.slow
 def test_evolution_beats_random_pipelines():
     landscape, space = Landscape(failing=0.05, score=pipelines), Space([], passes=pass_space())
     evolved = median_best("passes", space, landscape, 150)
@@ -115,6 +116,7 @@ def test_auto_gains_from_parameters_and_from_passes():
     assert joint < median_best("random", space, landscape, 80) - 0.3
 
 
+@pytest.mark.slow
 def test_failures_are_kept_away_from():
     # Half of the space fails, and next to that half is the best of the rest: at its edge failures are the price of
     # looking. In a single run of 31 late trials their part scatters by 0.08.
