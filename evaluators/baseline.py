@@ -73,6 +73,8 @@ class Baseline:
         cold = task.measure.cache == "cold"
         self.flush_bytes = int(_FLUSH_FACTOR * cache_bytes) // _PAGE * _PAGE if cold else 0
         """What to read and write before each call; 0 for a warm cache."""
+        self.step: Callable[[str], None] = lambda _: None
+        """Told of what is about to take long."""
 
     @property
     def largest_bytes(self) -> int:
@@ -93,8 +95,14 @@ class Baseline:
         self.close()
         self._digest = build.digest
         runtime = runtime_of(self._task, resolved)
+        oracle.step = lambda text: self.step(text)
         self._supply = supply = Supply(
-            self._task, oracle=oracle, base=runtime, cache_bytes=self._cache_bytes, align=self._align
+            self._task,
+            oracle=oracle,
+            base=runtime,
+            cache_bytes=self._cache_bytes,
+            align=self._align,
+            step=oracle.step,
         )
         self._accepted = AcceptedOutputs()
         try:

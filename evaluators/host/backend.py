@@ -11,7 +11,7 @@ import ctypes.util
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +200,10 @@ class HostEvaluation:
     def build_with(self, command: Sequence[str], resolved: Resolved) -> Build:
         """The source by another compiler on this machine, which is trusted as the user's own."""
         return build_with(self._task.kernel, command, resolved.macros)
+
+    def tell(self, step: Callable[[str], None]) -> None:
+        """See :class:`tuner.core.abilities.TellsSteps`."""
+        self._baseline.step = step
 
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         """Runs the baseline and the reference on everything that the search will use; the machine's faults are

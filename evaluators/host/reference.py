@@ -29,6 +29,7 @@ Outputs = dict[str, Array]
 
 OTHER_POISON = 0xA5
 """What the second run of a baseline finds its outputs filled with."""
+_LIMIT = "measure.limit_s in the spec"
 _SANE, _SANE_HALF = 1e-2, 1e-1
 
 
@@ -206,6 +207,8 @@ class Oracle(Reference):
     ) -> None:
         super().__init__(task, has_double=has_double)
         self._start, self._align = start, align
+        self.step: Callable[[str], None] = lambda _: None
+        """Told of what is about to take long."""
 
     def fill(self, bundle: Bundle, workloads: Sequence[Workload], specified: Sequence[bool]) -> None:
         """Sets what a bundle's outputs have to be, and how long the baseline takes.
@@ -218,7 +221,10 @@ class Oracle(Reference):
         Raises:
             BaselineFailed: it does not run, differs between equal runs, or disagrees with the Python reference.
         """
+        limit_s = self._task.measure.limit_s
+        self.step(f"waiting for the kernel as given, of which a call may take {limit_s:g} s ({_LIMIT})")
         first, second, took = self._baseline(bundle)
+        self.step("comparing what the kernel as given gives with the reference")
         bundle.expected = self.settle(first, second, lambda: self._double(workloads), workloads, specified)
         bundle.call_s = took
 
@@ -249,6 +255,7 @@ class Oracle(Reference):
 
     def _double(self, workloads: Sequence[Workload]) -> list[Outputs | None]:
         """The float64 build's outputs; ``None`` from the first workload on that it fails on."""
+        self.step("waiting for the kernel as given in double precision")
         results: list[Outputs | None] = []
         placements = ["start"] * len(workloads)
         bundle = make_bundle(self._task, workloads, placements, key="wide", wide=True, align=self._align)

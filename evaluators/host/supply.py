@@ -6,7 +6,7 @@ The inputs of the search are made once; every confirming process has inputs of i
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +19,7 @@ from tuner.core.types import Argument, Problem, Resolved, Task, Value
 from tuner.evaluators.host.bundles import LARGE_BYTES, Bundle, make_bundle, set_bytes
 from tuner.evaluators.host.freshness import FRESH_SETS
 from tuner.evaluators.host.reference import BaselineFailed, Oracle
+from tuner.evaluators.memory import needed_bytes, require_memory, said_bytes
 from tuner.evaluators.redistribution import PERTURBED
 from tuner.evaluators.workloads import (
     Plan,
@@ -87,16 +88,25 @@ class Supply:
         base: the baseline's run-time scalars (:func:`runtime_of`).
         cache_bytes: of the last-level cache; timed sets take half of it at most where they can.
         align: every buffer begins at a multiple of this many bytes.
+        step: told of what is about to take long where buffers are large.
     """
 
     def __init__(
-        self, task: Task, *, oracle: Oracle, base: Mapping[str, Value], cache_bytes: int, align: int = 1
+        self,
+        task: Task,
+        *,
+        oracle: Oracle,
+        base: Mapping[str, Value],
+        cache_bytes: int,
+        align: int = 1,
+        step: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._task = task
         self._oracle = oracle
         self._base = dict(base)
         self._cache_bytes = cache_bytes
         self._align = align
+        self._step = step
         self._bytes = [check_problem(task, problem, self._base) for problem in task.problems]
         self._large = any(size > LARGE_BYTES for size in self._bytes)
         self._constant = self._large and len(self._bytes) == 1 and _is_constant(task)
@@ -203,6 +213,10 @@ class Supply:
         plans = [p for p in plans if not self._large or p.distribution != PERTURBED]
         while True:
             plans, placements = _place(plans, again=not self._large)
+            doubled = self._oracle.kind == "float64"
+            require_memory(self._task, plans, runtime, doubled=doubled)
+            needed = needed_bytes(self._task, plans, runtime, doubled=doubled)
+            self._step(f"making {len(plans)} sets of inputs, {said_bytes(needed)} with what they give")
             workloads = [make_planned(self._task, plan, runtime) for plan in plans]
             bundle = make_bundle(
                 self._task,

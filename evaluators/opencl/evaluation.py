@@ -5,7 +5,7 @@ May not decide what to try next or whether a time is a gain.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.core.canonical import digest
@@ -89,6 +89,10 @@ class OpenClEvaluation:
         except (SpecError, MachineError) as error:
             return Build(status=Status.BUILD_ERROR, message=error.message)
         return build
+
+    def tell(self, step: Callable[[str], None]) -> None:
+        """See :class:`tuner.core.abilities.TellsSteps`."""
+        self._baseline.step = step
 
     def set_baseline(self, build: Build, resolved: Resolved) -> BaselineReport:
         """Runs the baseline and the reference on everything that the search will use."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -173,9 +174,14 @@ def test_arrays_beyond_the_memory_are_one_line(scale_spec: SpecWriter) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_memory_that_ends_elsewhere_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("kind", [MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory")])
+def test_memory_that_ends_elsewhere_is_one_line(
+    kind: BaseException, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where pages are mapped it is no ``MemoryError``."""
+
     def full(**_: object) -> None:
-        raise MemoryError
+        raise kind
 
     with pytest.raises(SystemExit) as ended:
         run_and_exit(full, [], name="tuner")  # type: ignore[arg-type]

@@ -155,6 +155,36 @@ REFUSED: dict[str, tuple[Made, dict[str, Any], str]] = {
     "rows that end by two places": (TOGETHER, STAGE, "two places"),
     "a pointer that moves on": (WALKING, STRIDE, "not|only known"),
     "a loop without a sign": (SIGNLESS, VECTOR, "unsigned"),
+    "a limit below zero for a number without a sign": (
+        opencl("const uint x = get_global_id(0);\nif (x < n - 3) c[x] = b[x];", LINE),
+        STRIDE,
+        "may be below zero",
+    ),
+    "an early end below zero": (
+        opencl("const size_t x = get_global_id(0);\nif (x >= n - 3) return;\nc[x] = b[x];", LINE),
+        BLOCK,
+        "may be below zero",
+    ),
+    "a limit without a sign": (opencl(X + "if (x < n - 3u) c[x] = b[x];", LINE), STRIDE, "may be below zero"),
+    "a limit below zero in a variable": (
+        opencl("const uint x = get_global_id(0);\nconst int w = n - 3;\nif (x < w) c[x] = b[x];", LINE),
+        BLOCK,
+        "may be below zero",
+    ),
+    "a limit below zero in a macro": (
+        opencl(
+            "const uint x = get_global_id(0);\nif (x < END) c[x] = b[x];",
+            LINE,
+            before="#define END (n - 3)\n",
+        ),
+        STRIDE,
+        "may be below zero",
+    ),
+    "a difference of sizes": (
+        opencl("const size_t x = get_global_id(0);\nif (x < n - m) c[x] = b[x];", LINE),
+        STRIDE,
+        "may be below zero",
+    ),
     "a limit behind a guard": (
         opencl(BY_ROW + "c[y * n + x] = 1.0f;"),
         STRIDE,
@@ -332,6 +362,17 @@ ORDINARY: dict[str, tuple[str, Shape, Sequence[str]]] = {
         (("(n + 31) // 32",), ("32",)),
         ("grid_stride",),
     ),
+    "a line without its last, by numbers without a sign": (
+        "const size_t x = get_global_id(0);\nif (x < n - 1) c[x] = b[x];",
+        LINE,
+        ("grid_stride", "block_size"),
+    ),
+    "a shorter line, compared with a sign": (
+        "const size_t x = get_global_id(0);\nif ((int)x < n - 3) c[x] = b[x];",
+        LINE,
+        ("block_size",),
+    ),
+    "a line that ends below zero": (X + "if (x < n - 3) c[x] = b[x];", LINE, ("grid_stride", "block_size")),
     "a grid without its edge": (
         XY + f"if (x > 0 && x < n - 1 && y < m) {PIXEL}",
         PLANE,

@@ -7,10 +7,18 @@ import pty
 import re
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from commands import run_tuner
+
+from tuner.cli import waiting
+from tuner.driver.check import check_spec
+from tuner.spec.load import load_spec
+
+SpecWriter = Callable[..., Path]
 
 EVER = """
 void ever(const float *a, float *b, int n)
@@ -81,3 +89,30 @@ def test_a_terminal_sees_the_seconds_go_by(spec: Path) -> None:
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
     assert "waiting for the kernel as given" in text
     assert len(set(re.findall(r"(\d) s so far", text))) >= 3, text
+
+
+def test_what_is_at_work_is_said_in_other_words_as_it_changes(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large arrays take long in many small parts: no part is as long as what a person waits without a word."""
+    monkeypatch.setattr(waiting, "FIRST_S", 0.2)
+    monkeypatch.setattr(waiting, "AGAIN_S", 0.2)
+    with waiting.Stages("k", {"faults": "planting faults"}) as stages:
+        stages.begin("faults")
+        for done in range(10):
+            stages.say(f"planting faults, {done} of 10 looked at")
+            time.sleep(0.1)
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) >= 2
+    assert all(re.fullmatch(r"k: planting faults, \d of 10 looked at, \d s so far", line) for line in lines)
+
+
+def test_a_check_tells_what_takes_long(scale_spec: SpecWriter) -> None:
+    """Inputs, the kernel, the reference, what they give, and each planted fault."""
+    (spec,) = load_spec(scale_spec())
+    told: list[str] = []
+    assert check_spec(spec, step=told.append).ok
+    beginnings = [text.split(" ")[0] for text in told]
+    assert beginnings[:4] == ["making", "waiting", "comparing", "waiting"]
+    assert "sets of inputs" in told[0]
+    assert any(re.match(r"planting faults, \d+ of \d+ looked at", text) for text in told)

@@ -194,7 +194,7 @@ def check(
                 "faults": "planting faults (--no-faults leaves them out)",
             }
             with Stages(loaded.name, said) as stages:
-                reports.append(check_spec(loaded, faults=faults, stage=stages.begin))
+                reports.append(check_spec(loaded, faults=faults, stage=stages.begin, step=stages.say))
     if as_json:
         objects = [r.to_json() for r in reports]
         print_json(objects[0] if len(objects) == 1 else {"checks": objects})

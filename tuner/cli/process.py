@@ -68,6 +68,9 @@ def run_and_exit(app: typer.Typer, arguments: Sequence[str] | None, *, name: str
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
+        if error.errno == errno.ENOMEM and not os.environ.get(TRACEBACK):
+            # Of a mapping, where Python's own objects raise the other kind.
+            _no_memory()
         # What the layers below expect they name themselves; this is a path of the command line that cannot be used.
         if error.filename is None:
             _unwritable(error)
@@ -84,8 +87,7 @@ def run_and_exit(app: typer.Typer, arguments: Sequence[str] | None, *, name: str
     except MemoryError:
         if os.environ.get(TRACEBACK):
             raise
-        print("error: this machine's memory does not suffice; make the problem smaller", file=sys.stderr)
-        sys.exit(2)
+        _no_memory()
     except Exception as error:
         _usage(error)
         raise
@@ -93,6 +95,11 @@ def run_and_exit(app: typer.Typer, arguments: Sequence[str] | None, *, name: str
         # typer says nothing of it. A run that has begun ends by itself (`stop_cleanly`) and says how to go on.
         print("interrupted", file=sys.stderr)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _no_memory() -> NoReturn:
+    print("error: this machine's memory does not suffice; make the problem smaller", file=sys.stderr)
+    sys.exit(2)
 
 
 def _noted_interrupts() -> list[int]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.cli.winner_text import print_winner
+from tuner.driver.outcome.refusals import describe_refusals
 
 if TYPE_CHECKING:
     from tuner.api import Result
@@ -52,6 +53,9 @@ def print_result(result: Result) -> None:
         _print_front(summary.pareto)
     if summary.evolution is not None:
         print(f"  variants   {_variants(summary.evolution)}")
+    if summary.refusals is not None:
+        for number, line in enumerate(describe_refusals(summary.refusals)):
+            print(f"  {'' if number else 'refused':11}{line}")
     if summary.recalled:
         near = ", ".join(f"{source['kernel']} ({source['speedup']:.2f}x)" for source in summary.recalled)
         tried, best = summary.advised

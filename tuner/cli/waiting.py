@@ -78,6 +78,10 @@ class Stages:
         """The next step."""
         self._stage, self._since_s, self._due_s = self._steps[step], time.monotonic(), FIRST_S
 
+    def say(self, text: str) -> None:
+        """What the step is at now, in other words; its seconds go on."""
+        self._stage = text
+
     def _beat(self) -> None:
         stage, took_s = self._stage, time.monotonic() - self._since_s
         if stage and took_s >= self._due_s:

@@ -5,7 +5,7 @@ A backend needs none of these: it has a method of such a name or it has not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -19,6 +19,7 @@ __all__ = [
     "Replacement",
     "Replaces",
     "Substitute",
+    "TellsSteps",
     "WorksApart",
 ]
 
@@ -136,4 +137,13 @@ class WorksApart(Protocol):
 
     def works_apart(self, target: str) -> bool:
         """Whether this machine's device for the target is one of these; ``False`` where there is none in reach."""
+        ...
+
+
+@runtime_checkable
+class TellsSteps(Protocol):
+    """An :class:`tuner.core.protocols.Evaluation` that says what it is doing where a step takes long."""
+
+    def tell(self, step: Callable[[str], None]) -> None:
+        """From now on ``step`` is told, in a few words, of each part of a baseline's verification as it begins."""
         ...

@@ -20,6 +20,7 @@ from tuner.core.abilities import (
     Replacement,
     Replaces,
     Substitute,
+    TellsSteps,
     WorksApart,
 )
 from tuner.core.types import (
@@ -54,6 +55,7 @@ __all__ = [
     "Searcher",
     "Session",
     "Substitute",
+    "TellsSteps",
     "WorksApart",
 ]
 

@@ -17,7 +17,7 @@ from tuner.core.protocols import Backend, Evaluation
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, BuildRequest, Status
 from tuner.driver.opening import catalogue_of, make_lineup, spec_of
-from tuner.driver.replay import Replay, replay_events
+from tuner.driver.replay import Difference, Replay, replay_events
 from tuner.driver.state.run import RunState
 from tuner.driver.state.strangers import holding_together
 from tuner.driver.work.environment import search_code, toolchain
@@ -35,6 +35,7 @@ REMEASURE_FROM = 100_000
 """Process numbers of a re-measurement: inputs that the run never used."""
 
 REBUILD_BATCH = 32
+_EVENTS_SHOWN = 8
 
 
 @dataclass(slots=True, kw_only=True)
@@ -154,7 +155,7 @@ def _check_signature(report: AuditReport, head: Head) -> None:
 def _describe(report: AuditReport, found: Replay, state: RunState) -> None:
     report.events, report.decisions, report.proposals = found.events, found.decisions, found.proposals
     other = None if state.start is None else _other_code(state.start)
-    for difference in found.differences:
+    for difference in _first_causes(report, found.differences):
         line = f"event {difference.seq} ({difference.kind}): {difference.message}"
         if difference.kind == "ask" and other is not None:
             report.not_rederived.append(f"{line} ({other})")
@@ -163,6 +164,31 @@ def _describe(report: AuditReport, found: Replay, state: RunState) -> None:
     report.not_rederived += [f"event {d.seq}: a tie within 1e-6 fell the other way" for d in found.ties]
     if state.end is None:
         report.notes.append("the run has not ended; --resume goes on with it")
+
+
+def _first_causes(report: AuditReport, differences: Sequence[Difference]) -> list[Difference]:
+    """Differences without those that may follow from others: later proposals of a searcher that went another way.
+
+    Everything else is derived from the record alone, so that it differs by itself.
+    """
+    first: dict[int, Difference] = {}
+    later: dict[int, list[int]] = {}
+    kept = []
+    for difference in differences:
+        searcher = difference.searcher
+        if searcher is None or searcher not in first or difference.alone:
+            kept.append(difference)
+            if searcher is not None:
+                first.setdefault(searcher, difference)
+        else:
+            later.setdefault(searcher, []).append(difference.seq)
+    for searcher, events in later.items():
+        named = ", ".join(map(str, events[:_EVENTS_SHOWN])) + (", …" if len(events) > _EVENTS_SHOWN else "")
+        report.not_rederived.append(
+            f"{len(events)} later asks of the same searcher differ too, which may follow from event "
+            f"{first[searcher].seq}: event{'s' if len(events) > 1 else ''} {named}"
+        )
+    return kept
 
 
 def _other_code(start: Any) -> str | None:

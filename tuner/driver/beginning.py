@@ -12,12 +12,13 @@ from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.protocols import Backend, Searcher
 from tuner.core.types import Proposal, Task
 from tuner.driver.options import Options
+from tuner.driver.outcome import refusals
 from tuner.driver.plan import pruning
 from tuner.driver.state.bounds import light_of
-from tuner.driver.state.settings import RunSettings
+from tuner.driver.state.settings import REMIX, RunSettings
 from tuner.driver.state.trials import proposal_to_json
 from tuner.driver.warm import KEY, begin_searcher
-from tuner.driver.work.breeding import describe_original
+from tuner.driver.work.breeding import describe_original, refusals_of
 from tuner.driver.work.environment import check_flags, search_code, toolchain
 from tuner.driver.work.models import CASSETTE
 from tuner.spaces.space import Space
@@ -95,6 +96,8 @@ def first_event(
         body["rivals"] = [from_json(text) for text in options.rivals]
     if settings.evolution is not None:
         body["variant"] = describe_original(task, settings)
+        if REMIX in settings.proposers:
+            body[refusals.KEY] = refusals_of(task, settings, space)
     # A strategy that cannot be made is said before anything is written.
     searcher = begin_searcher(
         settings.strategy, space, body, lambda r: blobs[r.removeprefix("blob:")].decode()

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.core import statistics
 from tuner.core.errors import SpecError
-from tuner.core.protocols import Backend, BaselineReport, Evaluation, Session
+from tuner.core.protocols import Backend, BaselineReport, Evaluation, Session, TellsSteps
 from tuner.core.types import BASELINE, BuildRequest, Resolved, Status
 from tuner.driver.faults import FaultReport, plant_faults
 from tuner.driver.state.bounds import disproves, light_of
@@ -69,6 +69,7 @@ def check_spec(
     backend: Backend | None = None,
     faults: bool = True,
     stage: Callable[[str], None] = lambda _: None,
+    step: Callable[[str], None] = lambda _: None,
 ) -> CheckReport:
     """Checks one kernel's spec.
 
@@ -77,6 +78,7 @@ def check_spec(
         backend: instead of the spec's by name.
         faults: also plant faults in the baseline to see whether the verification catches them.
         stage: told of each step as it begins: one of :data:`STAGES`.
+        step: told of parts of a step that may take long, in words.
 
     Raises:
         SpecError: the spec cannot be run as it is.
@@ -105,7 +107,7 @@ def check_spec(
     report.lines.append(("device", str(environment.get("device", ""))))
     evaluation = backend.prepare(spec.task_with(seed=spec.search.seed), workers=1)
     try:
-        _check_baseline(report, spec, space, evaluation, backend, faults=faults, stage=stage)
+        _check_baseline(report, spec, space, evaluation, backend, faults=faults, stage=stage, step=step)
     finally:
         evaluation.close()
     return report
@@ -144,6 +146,7 @@ def _check_baseline(
     *,
     faults: bool,
     stage: Callable[[str], None],
+    step: Callable[[str], None],
 ) -> None:
     stage("build")
     resolved = space.resolve(space.default())
@@ -155,7 +158,12 @@ def _check_baseline(
     report.lines += list(evaluation.remarks(build, resolved).items())
     _check_compare(report, spec, evaluation, resolved)
     stage("baseline")
+    if isinstance(evaluation, TellsSteps):
+        evaluation.tell(step)
     baseline = evaluation.set_baseline(build, resolved)
+    if isinstance(evaluation, TellsSteps):
+        # What comes later has stages of its own.
+        evaluation.tell(lambda _: None)
     if baseline.status is not Status.OK:
         return _fail(report, f"does not verify ({baseline.status}): {baseline.message}")
     errors = ", ".join(f"{name} {error:.2g}" for name, error in baseline.own_error.items())
@@ -194,6 +202,9 @@ def _check_baseline(
             entry=spec.task.kernel.entry,
             seed=spec.search.seed,
             sizes_vary=bool(spec.task.verify.assume),
+            told=lambda done, of: step(
+                f"planting faults, {done} of {of} looked at (--no-faults leaves them out)"
+            ),
         )
         _describe_faults(report, found)
     return None

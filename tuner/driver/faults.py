@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,6 +106,7 @@ def plant_faults(
     entry: str,
     seed: int,
     sizes_vary: bool,
+    told: Callable[[int, int], None] = lambda done, of: None,
 ) -> FaultReport:
     """Plants faults and verifies each as if it were a candidate.
 
@@ -118,12 +119,13 @@ def plant_faults(
         seed: chooses among the faults that there could be.
         sizes_vary: whether every confirming session makes up sizes of its own; only then can a fault that passes be
             told from one that changes nothing.
+        told: how many were looked at so far, of how many.
     """
     rng = stream(seed, "faults")
     chosen = sample(faults_of(variant.files, entry), MOST_FAULTS, rng)
     # Time may run out: not always for the ends of kernels.
     rng.shuffle(chosen)
-    tried, passed, uncounted = _tried(evaluation, baseline, variant, resolved, chosen)
+    tried, passed, uncounted = _tried(evaluation, baseline, variant, resolved, chosen, told)
     harmless = _harmless(evaluation, baseline, resolved, passed) if sizes_vary and passed else []
     missed = [fault for fault, _ in passed if fault not in harmless]
     return FaultReport(
@@ -140,7 +142,12 @@ def _place(fault: Fault) -> tuple[str, int, str]:
 
 
 def _tried(
-    evaluation: Evaluation, baseline: Build, variant: Variant, resolved: Resolved, chosen: Sequence[Fault]
+    evaluation: Evaluation,
+    baseline: Build,
+    variant: Variant,
+    resolved: Resolved,
+    chosen: Sequence[Fault],
+    told: Callable[[int, int], None],
 ) -> tuple[int, list[tuple[Fault, Build]], int]:
     """How many were verified before time ran out, those that passed, and how many have no code of their own.
 
@@ -158,6 +165,7 @@ def _tried(
         worth = _distinct(some, evaluation.build(requests), seen)
         uncounted += len(some) - len(worth)
         for fault, build in worth:
+            told(uncounted + tried, len(chosen))
             begin = time.monotonic()
             tried += 1
             if _verdict(evaluation, build, resolved, "search", tried) is not None:

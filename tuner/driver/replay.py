@@ -56,17 +56,26 @@ __all__ = ["Difference", "Replay", "replay_events"]
 TIE = 1e-6
 """Scores closer than this are a tie: another environment may pick another of them."""
 
+_SHOWN = 3
+_LONGEST = 40
+
 FREE = ("interrupt", "resume", "abandoned", "lane", "lane_lost")
 """Events that come from outside the plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One event that is not what the plan called for."""
+    """One event that is not what the plan called for.
+
+    ``searcher`` is the variant whose searcher proposes something else; what it proposes later goes on from that.
+    ``alone`` is whether the record is wrong here whatever came before.
+    """
 
     seq: int
     kind: str
     message: str
+    searcher: int | None = None
+    alone: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -187,8 +196,12 @@ def _replay_ask(
         message = error.message
     if derived is not None and (derived == recorded or _plain(derived) == _plain(recorded)):
         return
+    if derived is not None:
+        message += f": {_apart(derived, recorded, action.first)}"
     message = "; ".join([message, *problems])
-    difference = Difference(seq=event.seq, kind="ask", message=message)
+    difference = Difference(
+        seq=event.seq, kind="ask", message=message, searcher=action.variant, alone=bool(problems)
+    )
     tied = (
         derived is not None
         and len(derived) == len(recorded)
@@ -200,6 +213,31 @@ def _replay_ask(
     (found.ties if tied else found.differences).append(difference)
     if recorded:
         searcher.adopt(recorded)
+
+
+def _apart(derived: list[Proposal], recorded: list[Proposal], first: int) -> str:
+    """The first proposal of an ask that is not the one that is derived, and in what."""
+    if len(derived) != len(recorded):
+        return f"{len(derived)} in place of {len(recorded)}"
+    for trial, (own, other) in enumerate(zip(derived, recorded, strict=True), first):
+        if own.configuration != other.configuration:
+            names = sorted({*own.configuration, *other.configuration})
+            values = [(n, own.configuration.get(n), other.configuration.get(n)) for n in names]
+            apart = [
+                f"{n} is {_plainly(theirs)} and not {_plainly(ours)}"
+                for n, ours, theirs in values
+                if ours != theirs
+            ]
+            more = f", and {len(apart) - _SHOWN} more" if len(apart) > _SHOWN else ""
+            return f"in the record trial {trial}'s {', '.join(apart[:_SHOWN])}{more}"
+        if _plain([own]) != _plain([other]):
+            return f"trial {trial} by the same configuration, with another origin, parent, note or rivals"
+    return "the same in another order"
+
+
+def _plainly(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _outside(lineup: Lineup, action: Ask, recorded: list[Proposal]) -> list[str]:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import parse
 from tuner.spec.cuda_kernels import NOISE, CudaKernel, Parameter, kernels_of
-from tuner.spec.device_shapes import array_extents, axis_sizes, one_block_each
+from tuner.spec.device_shapes import array_extents, axis_sizes, counts_on_block, one_block_each
 from tuner.spec.divisions import divided_by, initial_values
-from tuner.spec.init_device import LOOPED_ALONE, loops_over, reads_next
+from tuner.spec.init_device import LOOPED_ALONE, fixed_note, loops_over, reads_next
 from tuner.spec.macros import choices, of_problem
 from tuner.spec.signature import first_value
 from tuner.spec.yaml_places import closest
@@ -88,6 +88,7 @@ class _Writer:
 
     def __init__(self, file: str, text: str, kernel: CudaKernel) -> None:
         self._file = file
+        self._source = text
         self._kernel = kernel
         whole = [
             p.name
@@ -291,9 +292,21 @@ class _Writer:
         if self._dimensions == 1 and self._most < _MOST:
             fitting = [n for n in (128, 32, 64, 256, 512) if n <= self._most] or [self._most]
             values = [f"[{', '.join(map(str, fitting))}]"]
-        found = {name: text for name, text in zip(self._block, values, strict=True) if not name.isdigit()}
+        found = {
+            name: self._safe(axis, text)
+            for axis, (name, text) in enumerate(zip(self._block, values, strict=True))
+            if not name.isdigit()
+        }
         for name, given in self._defaults.items():
             found[name] = f"[{', '.join(map(str, given))}]   # check: the values; the source's first"
         for name in (*self._macros, *self._template.values()):
             found.setdefault(name, "[1, 2, 4, 8]   # check: the values")
         return {name: text for name, text in found.items() if self._defaults.get(name) != []}
+
+    def _safe(self, axis: int, values: str) -> str:
+        """Sizes of a block that the source does not name; the first alone where results may hang on it."""
+        name = self._block[axis]
+        if name in self._macros or name in self._template.values():
+            return values
+        why = counts_on_block(self._source, "cuda", self._kernel.name, axis)
+        return f"[{values.strip('[]').split(',')[0]}]   # {fixed_note(why)}" if why else values

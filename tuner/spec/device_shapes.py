@@ -8,7 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["WORK_ITEMS", "array_extents", "axis_sizes", "one_block_each"]
+from tuner.core.errors import SpecError
+from tuner.core.types import Kernel, Source, Variant
+from tuner.spaces.source.operators.counting import counts_on_group
+from tuner.spaces.source.regions import read_program
+
+__all__ = ["WORK_ITEMS", "array_extents", "axis_sizes", "counts_on_block", "one_block_each"]
 
 _BLOCKS = tuple(rf"blockIdx\s*\.\s*{axis}\b" for axis in "xyz")
 WORK_ITEMS = tuple(rf"get_global_id\s*\(\s*{axis}\s*\)" for axis in "012")
@@ -44,6 +49,23 @@ def one_block_each(body: str, axis: str) -> bool:
     with_others = rf"{number}\s*\*|\*\s*\(?\s*(?:\w+\s*\)\s*)?{number}"
     own = re.search(rf"=\s*(?:\(\w+\)\s*)?{number}\s*[;,]", body) is not None
     return own and re.search(with_others, body) is None
+
+
+def counts_on_block(text: str, language: str, entry: str, axis: int) -> str:
+    """Why a kernel's results may hang on the size of its blocks along an axis: one clause; empty where they do not.
+
+    >>> counts_on_block("__global__ void k(float *y) { y[blockIdx.x * blockDim.x + threadIdx.x] = 1; }", "cuda", "k", 0)
+    ''
+    >>> counts_on_block("__global__ void k(float *y) { y[blockIdx.x] = threadIdx.x; }", "cuda", "k", 0)
+    'blockIdx.x is used for more than the number of an item'
+    """
+    source = Variant(files=(Source(name="kernel", text=text),))
+    kernel = Kernel(name=entry, entry=entry, language=language, variant=source, folder="")
+    try:
+        found = read_program(kernel).functions.get(entry)
+    except SpecError:
+        found = None
+    return "" if found is None or not found.whole else counts_on_group(found, axis)
 
 
 def array_extents(name: str, body: str, sizes: Sequence[str]) -> list[str]:

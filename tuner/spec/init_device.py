@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from tuner.spec.device_shapes import WORK_ITEMS, axis_sizes
+from tuner.spec.device_shapes import WORK_ITEMS, axis_sizes, counts_on_block
 from tuner.spec.divisions import divided_by, initial_values
 from tuner.spec.macros import macros_of, of_problem, spread
 from tuner.spec.signature import CType, Function, first_value, floating_scalars
 
-__all__ = ["LOOPED_ALONE", "MISSING_BLOCK", "device_spec", "loops_over", "reads_next"]
+__all__ = ["LOOPED_ALONE", "MISSING_BLOCK", "device_spec", "fixed_note", "loops_over", "reads_next"]
 
 MISSING_BLOCK = 16
 """A value for macros that only a build defines: right for the side of a work-group."""
@@ -48,6 +48,7 @@ class _Guess:
     defined: dict[str, int]
     required: bool
     values: dict[str, list[int]]
+    doubts: dict[str, str] = field(default_factory=dict)
 
 
 def device_spec(file: str, function: Function, text: str, *, missing: Sequence[str] = ()) -> str:
@@ -149,6 +150,11 @@ def _guess(function: Function, text: str, missing: Sequence[str]) -> _Guess:
         defined=made,
         required=False,
         values=known.values,
+        doubts={
+            name: why
+            for axis, name in enumerate(names)
+            if name in made and (why := counts_on_block(text, "opencl", function.name, axis))
+        },
     )
 
 
@@ -179,6 +185,9 @@ def _launch(guess: _Guess, local: bool) -> list[str]:
 def _space(guess: _Guess) -> list[str]:
     lines = ["space:", "  parameters:"]
     for name, default in guess.defined.items():
+        if name in guess.doubts:
+            lines.append(_noted(f"    {name}: [{default}]", fixed_note(guess.doubts[name])))
+            continue
         high = 512 if len(guess.defined) == 1 else 64
         lines.append(
             f"    {name}: {{low: {1 if default < 8 else 4}, high: {high}, log: true, default: {default}}}"
@@ -198,6 +207,11 @@ def _space(guess: _Guess) -> list[str]:
         '  flags: {math: ["", "-cl-mad-enable"]}  # "-cl-fast-relaxed-math" if the tolerance allows it'
     )
     return lines
+
+
+def fixed_note(why: str) -> str:
+    """What is said of a block that stays as it is, since results may hang on its size."""
+    return f"check: one size, as {why}; add others that give the same results"
 
 
 def _argument(name: str, kind: CType, guess: _Guess, text: str, *, before: int) -> str:

@@ -21,8 +21,9 @@ from tuner.spaces.source.operators.base import (
     fresh_key,
     parameter,
 )
+from tuner.spaces.source.operators.concealed import behind_macros
 from tuner.spaces.source.operators.differing import differing
-from tuner.spaces.source.operators.guards import is_harmless, limits_of, reaches
+from tuner.spaces.source.operators.guards import is_harmless, limits_of, loses_sign, may_be_negative, reaches
 from tuner.spaces.source.operators.threads import (
     Threads,
     coordinate,
@@ -108,11 +109,20 @@ def _require_reached(
     fixed: Mapping[str, Sequence[int]] | None = None,
 ) -> None:
     """Refuses a launch without some of the items that the conditions let work: others have more of them."""
-    conditions = [filled(threads, c) for c in threads.conditions]
-    if not any(
-        reaches(function, launch, axis, m, fixed or {}) for m in limits_of(conditions, threads.ids[axis])
-    ):
-        raise Refused(f"not every {threads.ids[axis]} that the kernel works on is launched")
+    name, wraps = threads.ids[axis], False
+    for condition in threads.conditions:
+        plain = filled(threads, condition)
+        signless = loses_sign(function, condition) or loses_sign(function, plain)
+        for limit in limits_of([plain], name):
+            # A macro may stand for a difference.
+            if signless and (may_be_negative(limit) or behind_macros(function, plain)):
+                wraps = True
+            elif reaches(function, launch, axis, limit, fixed or {}):
+                return
+    if wraps:
+        # Every item that is launched works then, and no more are: a launch of others would have more of them do so.
+        raise Refused(f"the limit of {name} may be below zero, where a number without a sign is very large")
+    raise Refused(f"not every {name} that the kernel works on is launched")
 
 
 def block_size(function: Function, args: Args) -> Function:

@@ -6,14 +6,14 @@ May not change a tree.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import islice, product
 
 from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.core.types import Launch
 from tuner.spaces.launch import geometry
 from tuner.spaces.source.affine import Poly, minus, polynomial
-from tuner.spaces.source.kinds import is_integer, plain_type, types_of
+from tuner.spaces.source.kinds import is_integer, is_unsigned, plain_type, types_of
 from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.syntax import (
     Assign,
@@ -42,6 +42,8 @@ __all__ = [
     "is_counted",
     "is_harmless",
     "limits_of",
+    "loses_sign",
+    "may_be_negative",
     "negated",
     "reaches",
     "truth",
@@ -189,6 +191,41 @@ def limits_of(conditions: Sequence[Expr], name: str) -> Iterator[Poly]:
         if condition.op in ("<=", ">="):
             limit = {**limit, (): limit.get((), 0) + 1}
         yield limit
+
+
+def loses_sign(function: Function, condition: Expr) -> bool:
+    """Whether a comparison may be one of numbers without a sign, for which what is below zero is very large."""
+    types = types_of(function)
+
+    def signless(expr: Expr) -> bool:
+        match expr:
+            case Name(id=name):
+                kind = plain_type(types.get(name, ""))
+                # A coordinate has no sign in either language.
+                return is_unsigned(kind) or kind in (*_OPENCL_WHOLE, "auto")
+            case Number(text=text):
+                return text[-1] in "uU" or text.lower().endswith(("ul", "ull"))
+            case Cast(type=kind):
+                return is_unsigned(kind) or plain_type(kind) in _OPENCL_WHOLE
+            case Binary(left=left, right=right):
+                return signless(left) or signless(right)
+            case Unary(operand=operand):
+                return signless(operand)
+            case Call(function=name, arguments=arguments):
+                return name.startswith("get_") or any(map(signless, arguments))
+        return False
+
+    return signless(condition)
+
+
+def may_be_negative(limit: Poly) -> bool:
+    """Whether a limit is below zero, or cannot be reckoned, at some of the sizes that there may be."""
+    try:
+        below = parse(_limit_text(limit))
+        samples = islice(_samples(sorted(below.names), {}), _MOST_SAMPLES)
+        return any(below.integer(values) < 0 for values in samples)
+    except SpecError:
+        return True
 
 
 def reaches(

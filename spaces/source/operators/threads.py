@@ -44,6 +44,7 @@ __all__ = [
     "filled",
     "is_barrier",
     "is_return",
+    "is_shared",
     "launch_of",
     "place_names",
     "read_only",
@@ -51,6 +52,7 @@ __all__ = [
     "shared_type",
     "uniform_names",
     "with_launch",
+    "word_of_place",
     "works_with_group",
 ]
 
@@ -259,7 +261,7 @@ def _check(function: Function, made: Threads) -> None:
     if any(is_barrier(n) or isinstance(n, OpaqueStmt) for n in subtrees(parts)):
         raise Refused("the kernel waits for its group or is only known as text")
     shared = [n.type for n in subtrees(parts) if isinstance(n, Decl)] + [p.base for p in function.params]
-    if any(not set(kind.split()).isdisjoint(_SHARED) for kind in shared):
+    if any(is_shared(kind) for kind in shared):
         raise Refused("the kernel shares memory already")
     if not set(made.ids.values()).isdisjoint(written_names(parts)):
         raise Refused("the number of an item changes")
@@ -288,8 +290,17 @@ def filled(threads: Threads, expr: Expr) -> Expr:
 
 def works_with_group(function: Function, part: Any) -> str:
     """A word by which a part asks for its item's place or does something together with its group; or nothing."""
-    words = names_in(part) | opaque_words(part) | behind(function, part)
+    return word_of_place(names_in(part) | opaque_words(part) | behind(function, part))
+
+
+def word_of_place(words: Iterable[str]) -> str:
+    """A word by which an item asks for its place or does something together with its group; or nothing."""
     return next((w for w in sorted(words) if _TOGETHER.fullmatch(w)), "")
+
+
+def is_shared(kind: str) -> bool:
+    """Whether what is of this type lies in memory that a group shares."""
+    return not set(kind.split()).isdisjoint(_SHARED)
 
 
 def uniform_names(function: Function) -> set[str]:

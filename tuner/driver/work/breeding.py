@@ -25,11 +25,13 @@ from tuner.driver.work.joining import joined
 from tuner.search import proposers
 from tuner.search.evolution import Bred, Evolution, Judged
 from tuner.search.inheriting import inherited
+from tuner.search.refusals import survey
 from tuner.search.remix import Offspring
-from tuner.spaces.source.edits import Applied
+from tuner.spaces.source.edits import Applied, permitted
+from tuner.spaces.source.regions import read_program
 from tuner.spaces.space import Space
 
-__all__ = ["Breeding", "describe_original"]
+__all__ = ["Breeding", "describe_original", "refusals_of"]
 
 
 class Breeding:
@@ -130,9 +132,7 @@ class Breeding:
     def informed(self) -> Evolution:
         """Archive and proposer, told of all that was judged so far."""
         if self._evolution is None:
-            tunables = {p.name: p.default for p in self._space.parameters if p.macro}
-            whole = {n: v for n, v in tunables.items() if type(v) is int}
-            self._evolution = _evolution(self._task, self._state.settings, whole)
+            self._evolution = _evolution(self._task, self._state.settings, _whole(self._space))
         settings = self._state.settings.evolution
         assert settings is not None
         if settings.independent:
@@ -173,6 +173,20 @@ def describe_original(task: Task, settings: RunSettings) -> dict[str, Any]:
     """
     structure, cell = _evolution(task, settings, {}).describe_original()
     return {"digest": task.kernel.variant.digest, "structure": structure, "cell": list(cell)}
+
+
+def refusals_of(task: Task, settings: RunSettings, space: Space) -> dict[str, Any]:
+    """What operators refuse in the source as given, for the ``start`` event: the end of the run may hang on it."""
+    own = settings.evolution
+    assert own is not None
+    original = read_program(task.kernel, launch=task.launch)
+    reassociate = permitted([{"reassociate": True}], task.verify.numerics)
+    return survey(original, reassociate=reassociate, values=_whole(space), moves=own.moves)
+
+
+def _whole(space: Space) -> dict[str, int]:
+    """The spec's own tunables that the compiler is given, at their defaults."""
+    return {p.name: p.default for p in space.parameters if p.macro and type(p.default) is int}
 
 
 def _evolution(task: Task, settings: RunSettings, tunables: Mapping[str, int]) -> Evolution:

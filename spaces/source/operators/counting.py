@@ -1,0 +1,71 @@
+"""Whether what a kernel computes may hang on how many items a group has, read without a compiler.
+
+Says so too often rather than too seldom: what numbers items over the whole launch, and how many there are of them, is
+all that is known not to. May not change a tree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tuner.spaces.source.operators.concealed import behind, opaque_words
+from tuner.spaces.source.operators.threads import coordinate, is_barrier, is_shared, word_of_place
+from tuner.spaces.source.syntax import Assign, Binary, Cast, Decl, Expr, Function, Name, Stmt
+from tuner.spaces.source.walks import map_expressions, names_in, statements, substitute, subtrees, transform
+
+__all__ = ["counts_on_group"]
+
+_AXES = range(3)
+_PARTS = ("group", "item", "items", "groups")
+_WHOLE = {"get_global_id", "get_global_size", "get_global_offset", "get_work_dim"}
+_PLAIN = Name("plain")
+"""Stands for what hangs on no group's size along the axis in question."""
+
+
+def counts_on_group(function: Function, axis: int) -> str:
+    """Why a kernel's results may hang on the items of a group along an axis: one clause; empty where they do not.
+
+    Args:
+        function: a whole kernel.
+        axis: of the launch.
+    """
+    shared = [s.name for s in statements(function.body) if isinstance(s, Decl) and is_shared(s.type)]
+    shared += [p.name for p in function.params if is_shared(p.base)]
+    if shared:
+        return f"the items of a group share {shared[0]}"
+    if any(is_barrier(node) for node in subtrees(function.body)):
+        return "the items of a group wait for one another"
+    whole = {form for a in _AXES for form in _over_the_launch(function.language, a)}
+    aside = {coordinate(function.language, part, a) for part in _PARTS for a in _AXES if a != axis}
+    body = map_expressions(_with_places(function), lambda e: _PLAIN if e in whole else e)
+    body = map_expressions(body, lambda e: _PLAIN if e in aside else e)
+    word = word_of_place((names_in(body) | opaque_words(body) | behind(function, body)) - _WHOLE)
+    return f"{word} is used for more than the number of an item" if word else ""
+
+
+def _over_the_launch(language: str, axis: int) -> set[Expr]:
+    """The number of an item in the whole launch, and how many there are of them, as people write them."""
+    group, item, items, groups = (coordinate(language, part, axis) for part in _PARTS)
+    products = (Binary("*", group, items), Binary("*", items, group))
+    numbers = {form for p in products for form in (Binary("+", p, item), Binary("+", item, p))}
+    return {*numbers, Binary("*", groups, items), Binary("*", items, groups)}
+
+
+def _with_places(function: Function) -> tuple[Stmt, ...]:
+    """The body with variables that are nothing but a coordinate written out, and coordinates without casts."""
+    places = {coordinate(function.language, part, a) for part in _PARTS for a in _AXES}
+    body: tuple[Stmt, ...] = map_expressions(
+        function.body, lambda e: e.operand if isinstance(e, Cast) and e.operand in places else e
+    )
+    changed = {n.target.id for n in subtrees(body) if isinstance(n, Assign) and isinstance(n.target, Name)}
+    holders = [
+        s for s in statements(body) if isinstance(s, Decl) and s.init in places and s.name not in changed
+    ]
+    for holder in holders:
+        assert holder.init is not None
+        body = substitute(body, holder.name, holder.init)
+    held = {s.name for s in holders}
+    made: tuple[Stmt, ...] = transform(
+        body, lambda n: replace(n, init=None) if isinstance(n, Decl) and n.name in held else n
+    )
+    return made

@@ -1,0 +1,109 @@
+"""A run that found nothing in the source says that operators refused most edits of it, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from product_runs import KERNEL, SPEC, backend
+
+from tuner.api import Result, load
+from tuner.cli.text import LONGEST_LINE, print_result
+from tuner.core.types import Resolved, Variant
+from tuner.driver.audit import audit
+from tuner.driver.options import Options
+from tuner.driver.outcome.outcome import Outcome
+from tuner.driver.runs import begin
+from tuner.spec.load import load_spec
+
+GOTO = """
+void product(const float *a, const float *b, float *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            float sum = 0.0f;
+            int k = 0;
+        again:
+            sum += a[i * n + k] * b[k * n + j];
+            if (++k < n)
+                goto again;
+            c[i * n + j] = sum;
+        }
+}
+"""
+
+WHILE = """
+void product(const float *a, const float *b, float *c, int n)
+{
+    int i = 0;
+    while (i < n * n) {
+        c[i] = a[i] * b[i];
+        i++;
+        if (c[0] < 0)
+            break;
+    }
+}
+"""
+
+
+def ran(folder: Path, kernel: str) -> Outcome:
+    (folder / "product.c").write_text(kernel)
+    (folder / "product.yaml").write_text(SPEC)
+    (spec,) = load_spec(folder / "product.yaml")
+
+    def same(variant: Variant, resolved: Resolved) -> float:
+        return 1.0
+
+    options = Options(seed=1, workers=2, evaluations=20)
+    return begin(spec, folder / "a.run", options, backend=backend(of_variant=same))
+
+
+def said(outcome: Outcome, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What is printed of the refusals."""
+    print_result(Result(outcome))
+    lines = capsys.readouterr().out.splitlines()
+    begins = [n for n, line in enumerate(lines) if line.startswith("  refused ")]
+    if not begins:
+        return []
+    rest = lines[begins[0] + 1 :]
+    return [lines[begins[0]], *(rest[:1] if rest[0].startswith("   ") else [])]
+
+
+def test_the_text_in_the_way_is_said_with_its_loops(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nearly every edit of loops around a goto is refused: the two lines say how many, by what and at which loops."""
+    outcome = ran(tmp_path, GOTO)
+    found = outcome.to_json()["refusals"]
+    assert found["refused"] > 0.6 * found["tried"] > 0
+    assert found["reasons"][0]["count"] >= found["reasons"][-1]["count"] > 0
+    assert {"i", "j"} & set(found["reasons"][0]["loops"])
+    lines = said(outcome, capsys)
+    assert 1 <= len(lines) <= 2
+    assert f"{found['refused']} of {found['tried']} edits" in lines[0]
+    assert "again:" in lines[0]
+    assert "loop j" in lines[0]
+    assert audit(tmp_path / "a.run", backend=backend()).differences == []
+    assert load(tmp_path / "a.run").to_json()["refusals"] == found
+
+
+def test_a_source_without_a_loop_to_change_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where there is no place for any edit, nothing was refused either: the text that nothing can read is named."""
+    outcome = ran(tmp_path, WHILE)
+    found = outcome.to_json()["refusals"]
+    assert (found["tried"], found["refused"]) == (0, 0)
+    (line,) = said(outcome, capsys)
+    assert "while (i < n * n)" in line
+    assert len(line) <= LONGEST_LINE
+
+
+def test_nothing_is_said_where_operators_had_enough_to_try(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A product of matrices takes most edits: that none of them pays is no matter of refusals."""
+    outcome = ran(tmp_path, KERNEL)
+    assert not outcome.summary.improved or not outcome.summary.best.variant
+    assert "refusals" not in outcome.to_json()
+    assert said(outcome, capsys) == []
