@@ -49,6 +49,11 @@ def test_a_parameter_named_by_a_flag_is_used(notices: Callable[[str], tuple[str,
     assert notices('  parameters: {WIDTH: [1], W: [1, 2]}\n  flags: {a: ["", "-DX=W"]}\n') == ()
 
 
+def test_a_flag_that_sets_a_parameter(notices: Callable[[str], tuple[str, ...]]) -> None:
+    (line,) = notices('  parameters: {WIDTH: [1, 2]}\n  flags: {a: ["", "-DW=1 -DWIDTH=3"]}\n')
+    assert line == "space.flags.a: '-DW=1 -DWIDTH=3' sets WIDTH, which is a parameter as well; rename one"
+
+
 def test_a_baseline_that_a_constraint_rules_out(notices: Callable[[str], tuple[str, ...]]) -> None:
     (line,) = notices('  parameters: {WIDTH: [1, 2, 4]}\n  constraints: ["WIDTH > 1"]\n')
     assert "'WIDTH > 1' does not hold for the baseline (WIDTH = 1)" in line

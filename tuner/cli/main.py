@@ -191,6 +191,7 @@ def check(
                 "build": "building",
                 "baseline": baseline_runs(loaded.task.measure.limit_s),
                 "time": "timing the kernel as given",
+                "light": "measuring what this machine can do at best, once for each target",
                 "faults": "planting faults (--no-faults leaves them out)",
             }
             with Stages(loaded.name, said) as stages:

@@ -22,7 +22,11 @@ _LOOKED_AT = 1 << 14
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
-_OPENMP = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+omp[ \t]+(?!simd\b|declare[ \t]+simd\b)[^\n\\]*", re.MULTILINE)
+_DEFINED = re.compile(r"(?:^|\s)-[DU]\s*([A-Za-z_]\w*)")
+
+_OPENMP = re.compile(
+    r"^[ \t]*#[ \t]*pragma[ \t]+omp[ \t]+(?!simd\b|declare[ \t]+simd\b)[^\n\\]*", re.MULTILINE
+)
 """OpenMP but for what -fopenmp-simd honours."""
 
 
@@ -33,7 +37,13 @@ def doubts(task: Task, tunables: Tunables) -> tuple[str, ...]:
         task: of the spec.
         tunables: its space.
     """
-    return (*_unused(task, tunables), *_ruled_out(tunables), *_not_computed(tunables), *_ignored(task))
+    return (
+        *_unused(task, tunables),
+        *_ruled_out(tunables),
+        *_not_computed(tunables),
+        *_twice(tunables),
+        *_ignored(task),
+    )
 
 
 def _unused(task: Task, tunables: Tunables) -> Iterator[str]:
@@ -96,6 +106,16 @@ def _not_computed(tunables: Tunables) -> Iterator[str]:
                 f"space.constraints: {constraint.text!r} cannot be computed for {len(reasons):,} of {total:,} "
                 f"combinations ({reasons[0]}), which are ruled out"
             )
+
+
+def _twice(tunables: Tunables) -> Iterator[str]:
+    """A macro that flags define as well: what the configuration says of it is not what is built."""
+    macros = {p.name for p in tunables.parameters if p.macro}
+    for group, choices in tunables.flags.items():
+        for choice in choices:
+            for name in _DEFINED.findall(choice):
+                if name in macros:
+                    yield f"space.flags.{group}: {choice!r} sets {name}, which is a parameter as well; rename one"
 
 
 def _ignored(task: Task) -> Iterator[str]:
