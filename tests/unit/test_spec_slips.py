@@ -78,7 +78,10 @@ def test_a_folder_of_headers_that_is_none(load: Load, folder: str) -> None:
     ("more", "why"),
     [
         ("measure: {bytes: 8 * m}", r"k.yaml:7:18: unknown name 'm' in '8 \* m'; known names: n"),
-        ("measure: {operations: -5}", r"k.yaml:7:23: measure.operations is -5 with n = 64; it must be over 0"),
+        (
+            "measure: {operations: -5}",
+            r"k.yaml:7:23: measure.operations is -5 with n = 64; it must be over 0",
+        ),
         ("verify: {reference: recording}", r"k.yaml:7:10: verify.reference is recording, and there is none"),
         (
             "space: {parameters: {WIDTH: {low: 0, high: 1000000000000}}}",

@@ -144,6 +144,8 @@ def tune(
                 "note: --resume goes on with the budget, seed, strategy and models of the record",
                 file=sys.stderr,
             )
+        if force and not go_on:
+            raise UsageError("--force is given without --resume", "add --resume, or leave it out")
         interruption = Interruption()
         stop_cleanly(interruption)
         results = tune_all(
