@@ -593,6 +593,18 @@ def test_large_runs_open_and_stay_fluid(browser: Any, tmp_path: Path, trials: in
         print({name: round(seconds, 3) for name, seconds in took.items()}, target.stat().st_size)
 
 
+def test_paper_is_white(browser: Any, report: str) -> None:
+    """Axes of the dark theme could not be read on it."""
+    with tab(browser, color_scheme="dark") as opened:
+        opened.open(report)
+        opened.page.evaluate(
+            "seen = []; for (const name of ['beforeprint', 'afterprint'])"
+            " addEventListener(name, () => seen.push(document.documentElement.dataset.theme))"
+        )
+        opened.page.pdf()
+        assert opened.page.evaluate("seen") == ["light", "dark"]
+
+
 def of_parts(*names: str, say: str) -> str:
     """A function of the page's own scripts, which keep their names to themselves."""
     folder = files("tuner.report").joinpath("templates")
