@@ -20,6 +20,7 @@ from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import Expression, parse
 from tuner.core.streams import seed_for, stream
 from tuner.core.types import Argument, Value, opaque_bytes
+from tuner.evaluators.data_files import check_fitting, read_file
 from tuner.evaluators.python_reference import call_initialiser
 from tuner.evaluators.redistribution import PERTURBED, perturb, redistribute, redistribute_integers
 from tuner.evaluators.sparse import random_csr
@@ -344,31 +345,8 @@ class ArrayMaker:
         return pointers if part == "row_pointers" else indices
 
     def _from_file(self, argument: Argument, shape: tuple[int, ...]) -> Array:
-        dtype, path = dtype_of(argument), Path(self.folder, str(argument.initial.options["path"]))
-        try:
-            if path.suffix == ".npy":
-                # Mapped, so that a header that promises too much costs nothing.
-                values: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-            elif path.suffix == ".bin":
-                if path.stat().st_size != math.prod(shape) * dtype.itemsize:
-                    raise SpecError(
-                        f"argument {argument.name!r} takes {math.prod(shape) * dtype.itemsize} bytes, "
-                        f"{path.name} has {path.stat().st_size}",
-                        "make the shape fit the file, or the file the shape",
-                    )
-                values = np.fromfile(path, dtype)
-            else:
-                raise SpecError(
-                    f"argument {argument.name!r}: init file {path.name!r}", "a .npy or a .bin file"
-                )
-        except (OSError, ValueError, EOFError) as error:
-            if isinstance(error, SpecError):
-                raise
-            raise SpecError(
-                f"argument {argument.name!r}: cannot read {path} ({error})",
-                "name a .npy or .bin file beside the spec",
-            ) from None
-        return _fitting(argument, values, shape, path.name)
+        path = Path(self.folder, str(argument.initial.options["path"]))
+        return read_file(argument.name, dtype_of(argument), path, shape)
 
     def _from_python(self, argument: Argument, shape: tuple[int, ...], seed: int) -> Array:
         options = argument.initial.options
@@ -387,25 +365,12 @@ class ArrayMaker:
                     f"argument {argument.name!r}: values of {options['function']} do not fit {dtype}",
                     "return values that the dtype can hold",
                 )
-        return _fitting(argument, values.astype(dtype), shape, f"{path.name}:{options['function']}")
+        values = values.astype(dtype)
+        check_fitting(argument.name, dtype, values, shape, f"{path.name}:{options['function']}")
+        return np.array(values).reshape(shape)
 
 
 def _cast_constant(argument: Argument, value: int | float, dtype: np.dtype[Any]) -> int | float:
     if dtype.kind == "c":
         return value
     return cast_scalar(argument.name, value, dtype)
-
-
-def _fitting(argument: Argument, values: Array, shape: tuple[int, ...], origin: str) -> Array:
-    dtype = dtype_of(argument)
-    if values.dtype != dtype:
-        raise SpecError(
-            f"argument {argument.name!r} is {dtype}, {origin} holds {values.dtype}",
-            "save the file with the argument's dtype",
-        )
-    if values.shape != shape and not (values.ndim == 1 and values.size == math.prod(shape)):
-        raise SpecError(
-            f"argument {argument.name!r} has shape {list(shape)}, {origin} {list(values.shape)}",
-            "give the argument the shape of the values",
-        )
-    return np.array(values).reshape(shape)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -211,6 +212,29 @@ def test_usage_errors_exit_2(tmp_path: Path) -> None:
     for done in (run_tuner("replay", tmp_path / "none.run"), run_tuner("tune", tmp_path / "none.yaml")):
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["tune", "{spec}", "--seed", "-3"], "seed is -3; give a whole number from 0"),
+        (["tune", "{spec}", "--force"], "--force is given without --resume"),
+        (["record", "{spec}", "--list", "--", "true"], "--list takes no spec"),
+        (["record", "{spec}", "--kernel", "k", "--", "true"], "--kernel takes no spec"),
+    ],
+)
+def test_options_that_mean_nothing_here_are_refused(
+    scale_spec: Callable[..., Path], tmp_path: Path, words: list[str], why: str
+) -> None:
+    spec = str(scale_spec(evaluations=2))
+    done = run_tuner(*(word.format(spec=spec) for word in words), cwd=tmp_path)
+    assert done.returncode == 2
+    assert why in done.stderr
+
+
+def test_version() -> None:
+    done = run_tuner("--version")
+    assert (done.returncode, done.stdout) == (0, f"remix-tuner {metadata.version('remix-tuner')}\n")
 
 
 def test_init_check_doctor_schema(scale_spec: Callable[..., Path], tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ except KeyError:
 """
     )
     assert "an image" in answer["k"]
-    assert answer["scale"].startswith("this program never called 'scale'")
+    assert answer["scale"].startswith("this program launched no OpenCL or CUDA kernel 'scale'")
     assert answer["kept"] == 1
 
 

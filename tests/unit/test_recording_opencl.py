@@ -671,8 +671,10 @@ def test_commands_that_launch_nothing_are_told_so(
     with pytest.raises(UsageError, match="no OpenCL or CUDA kernel"):
         list_launches(["true"])
     body = "program(SCALE).scale(queue, (32,), None, buffer(x), buffer(x), np.float32(2), np.int32(9)); queue.finish()"
-    with pytest.raises(UsageError, match="never called 'skale'"):
+    with pytest.raises(UsageError, match="no OpenCL or CUDA kernel 'skale'") as caught:
         record_kernel(command(body), "skale", tmp_path / "out", instances=1)
+    assert "a C function is recorded by a spec" in caught.value.hint
+    assert not (tmp_path / "out").exists()
 
 
 def test_launches_that_differ_in_what_a_number_is_for_are_no_repetitions(record: Record) -> None:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -590,3 +591,39 @@ def test_large_runs_open_and_stay_fluid(browser: Any, tmp_path: Path, trials: in
         took["hover"] = (time.perf_counter() - began) / 20
         assert opened.page.inner_text("#panel-progress .readout >> nth=0").startswith("Trial ")
         print({name: round(seconds, 3) for name, seconds in took.items()}, target.stat().st_size)
+
+
+def test_paper_is_white(browser: Any, report: str) -> None:
+    """Axes of the dark theme could not be read on it."""
+    with tab(browser, color_scheme="dark") as opened:
+        opened.open(report)
+        opened.page.evaluate(
+            "seen = []; for (const name of ['beforeprint', 'afterprint'])"
+            " addEventListener(name, () => seen.push(document.documentElement.dataset.theme))"
+        )
+        opened.page.pdf()
+        assert opened.page.evaluate("seen") == ["light", "dark"]
+
+
+def of_parts(*names: str, say: str) -> str:
+    """A function of the page's own scripts, which keep their names to themselves."""
+    folder = files("tuner.report").joinpath("templates")
+    parts = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+    return f"given => {{ {parts}\nreturn {say}; }}"
+
+
+def test_neighbours_on_an_axis_read_differently(browser: Any) -> None:
+    """A front within a percent had the same label seven times."""
+    said = of_parts("base.js", say="given.map(apart(given))")
+    with tab(browser) as opened:
+        assert opened.page.evaluate(said, [1.006, 1.008, 1.01]) == ["1.006", "1.008", "1.01"]
+        assert opened.page.evaluate(said, [0, 0.5, 20]) == ["0", "0.5", "20"]
+        assert opened.page.evaluate(said, [1, 1]) == ["1", "1"]
+
+
+def test_what_the_verification_would_miss_stands_beside_the_answer(browser: Any) -> None:
+    answer = {"workloads": ["n=8, given"], "reference": "float64"}
+    said = of_parts("base.js", "answer.js", say="sureCard(given).textContent")
+    with tab(browser) as opened:
+        text = opened.page.evaluate(said, {"answer": answer, "result": {"warnings": ["zeros pass"]}})
+    assert "The verification would miss faults: zeros pass." in text

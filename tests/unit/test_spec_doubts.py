@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.core.errors import SpecError
+from tuner.core.errors import BaselineError, SpecError
 from tuner.spec.load import load_spec
 
 KERNEL = "void k(const float *x, float *y, int n) { for (int i = 0; i < n; i += 1) y[i] = x[i] * WIDTH; }\n"
@@ -49,6 +49,11 @@ def test_a_parameter_named_by_a_flag_is_used(notices: Callable[[str], tuple[str,
     assert notices('  parameters: {WIDTH: [1], W: [1, 2]}\n  flags: {a: ["", "-DX=W"]}\n') == ()
 
 
+def test_a_flag_that_sets_a_parameter(notices: Callable[[str], tuple[str, ...]]) -> None:
+    (line,) = notices('  parameters: {WIDTH: [1, 2]}\n  flags: {a: ["", "-DW=1 -DWIDTH=3"]}\n')
+    assert line == "space.flags.a: '-DW=1 -DWIDTH=3' sets WIDTH, which is a parameter as well; rename one"
+
+
 def test_a_baseline_that_a_constraint_rules_out(notices: Callable[[str], tuple[str, ...]]) -> None:
     (line,) = notices('  parameters: {WIDTH: [1, 2, 4]}\n  constraints: ["WIDTH > 1"]\n')
     assert "'WIDTH > 1' does not hold for the baseline (WIDTH = 1)" in line
@@ -57,6 +62,26 @@ def test_a_baseline_that_a_constraint_rules_out(notices: Callable[[str], tuple[s
 def test_a_constraint_that_cannot_be_computed(notices: Callable[[str], tuple[str, ...]]) -> None:
     (line,) = notices('  parameters: {WIDTH: [1, 2, 0]}\n  constraints: ["8 / WIDTH > 1"]\n')
     assert "cannot be computed for 1 of 3 combinations (division by zero" in line
+
+
+def test_directives_of_openmp_are_ignored_aloud(tmp_path: Path) -> None:
+    path = tmp_path / "k.yaml"
+    path.write_text(SPEC + "  parameters: {WIDTH: [1, 2]}\n")
+    source = tmp_path / "k.c"
+    source.write_text("#pragma omp declare simd\n" + KERNEL.replace("for", "\n  #pragma omp simd\n  for"))
+    assert load_spec(path)[0].notices == ()
+    source.write_text(KERNEL.replace("for", "\n#  pragma omp  parallel for\n  for"))
+    (line,) = load_spec(path)[0].notices
+    assert line.startswith("k.c:2: '# pragma omp parallel for' is ignored, since there is no OpenMP here")
+
+
+def test_openmps_header_is_told_where_to_stand(tmp_path: Path) -> None:
+    path = tmp_path / "k.yaml"
+    path.write_text(SPEC + "  parameters: {WIDTH: [1, 2]}\n")
+    (tmp_path / "k.c").write_text("#include <omp.h>\n" + KERNEL)
+    with pytest.raises(BaselineError) as caught:
+        load_spec(path)
+    assert "#ifdef _OPENMP" in caught.value.hint
 
 
 def test_a_level_that_llvm_does_not_have_is_refused_before_anything_is_built(

@@ -268,7 +268,7 @@ MISTAKES = [
     (("problem:", "backend: hots\nproblem:"), 4, "did you mean 'host'?"),
     (("problem:", "workload: 'recordings/*.rec'\nproblem:"), 4, "no recording fits 'recordings/*.rec'"),
     (("entry: scale", "entry: scale\n  link: [libx.so]"), 4, "not available in this version"),
-    (("  rtol: 1e-5", "  reference: recording"), 18, "not available in this version"),
+    (("  rtol: 1e-5", "  reference: recording"), 18, "reference is recording, and there is none"),
     (("problem:", "compare: ['']\nproblem:"), 4, "compare[0] is empty"),
     (("problem:", "objective: energy\nproblem:"), 4, "objective is 'energy'"),
 ]
@@ -362,10 +362,13 @@ def test_a_python_reference_is_kept_with_the_sources(load: Load) -> None:
 
 def test_data_files_count_in_the_digest(load: Load, tmp_path: Path) -> None:
     change = ("{uniform: [-1, 1]}", "{file: data.bin}")
+    one_size = ("  problems: [{n: 67}]\n", "")
     (tmp_path / "data.bin").write_bytes(bytes(4096))
-    first = load(change)
+    first = load(change, one_size)
     (tmp_path / "data.bin").write_bytes(b"\1" * 4096)
-    assert load(change).digest != first.digest
+    assert load(change, one_size).digest != first.digest
+    with pytest.raises(SpecError, match=r"takes 268 bytes, data.bin has 4096 with n = 67"):
+        load(change)
     assert len(first.files["data.bin.sha256"]) == 64
 
 

@@ -1,10 +1,11 @@
-"""``tuner report`` and ``tuner serve``: parse, call, print."""
+"""``tuner report``, ``tuner serve`` and ``tuner --version``: parse, call, print."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,9 +21,25 @@ NICE = 10
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Adds the commands to the program's."""
+    """Adds the commands to the program's, and what it says of itself."""
+    app.callback()(_itself)
     app.command()(report)
     app.command()(serve)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"remix-tuner {metadata.version('remix-tuner')}")
+        raise typer.Exit
+
+
+def _itself(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    pass
 
 
 def write_trials(result: Result, *, optuna: Path | None, parquet: Path | None) -> None:

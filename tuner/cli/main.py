@@ -144,6 +144,8 @@ def tune(
                 "note: --resume goes on with the budget, seed, strategy and models of the record",
                 file=sys.stderr,
             )
+        if force and not go_on:
+            raise UsageError("--force is given without --resume", "add --resume, or leave it out")
         interruption = Interruption()
         stop_cleanly(interruption)
         results = tune_all(
@@ -191,6 +193,7 @@ def check(
                 "build": "building",
                 "baseline": baseline_runs(loaded.task.measure.limit_s),
                 "time": "timing the kernel as given",
+                "light": "measuring what this machine can do at best, once for each target",
                 "faults": "planting faults (--no-faults leaves them out)",
             }
             with Stages(loaded.name, said) as stages:

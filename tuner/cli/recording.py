@@ -95,6 +95,9 @@ def record(
 
     if only_list and (kernel or output):
         raise UsageError("--list records nothing", "leave out --kernel and -o")
+    if (only_list or kernel) and len(words) > 1 and Path(words[0]).suffix in (".yaml", ".yml"):
+        option = "--list" if only_list else "--kernel"
+        raise UsageError(f"{option} takes no spec", f"leave out {words[0]}, or {option}")
     if only_list:
         _print_listing(list_launches(words, aside=as_json), as_json)
         return

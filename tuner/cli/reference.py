@@ -22,7 +22,7 @@ prints, and what a record holds: [run record](run-record.md).
 
 Exit status: 0 done, also when nothing better was found; 2 a mistake in a spec or on the command line, a machine that
 cannot do it, or a third party's part that fails; 3 the baseline does not build or verify; 4 an audit found a
-difference; 130 interrupted.
+difference; 130 interrupted. `tuner --version` prints the version.
 """
 
 

@@ -85,6 +85,8 @@ def print_result(result: Result) -> None:
     print(f"  trials     {summary.trials['total']}: {counts}")
     for failure in summary.failures:
         print(f"             {_failure(failure)}")
+    for warning in summary.warnings:
+        print(f"  warning    {warning}")
     print(f"  ended by   {summary.stopped_by} after {summary.wall_s:.1f} s")
     if outcome.path is not None:
         print(f"  record     {outcome.path}")

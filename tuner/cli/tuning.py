@@ -12,7 +12,7 @@ from typing import Any
 from tuner.api import Display, Result, tune_spec, tune_together
 from tuner.cli import text
 from tuner.cli.progress import progress
-from tuner.driver.earlier import with_earlier
+from tuner.driver.earlier import LEAST, with_earlier
 from tuner.driver.imports import read_sources, write_t4
 from tuner.driver.options import Options
 from tuner.driver.together import Member, find_together, share_of
@@ -110,7 +110,10 @@ def _sources(given: Sequence[Path], spec: LoadedSpec, out: Path, *, aloud: bool)
     """What a warm start learns from, said aloud."""
     paths = with_earlier(given, spec, [out])
     if given and aloud:
-        named = ", ".join(map(str, paths)) or f"nothing: no earlier run of {spec.name} in {out}"
+        none = (
+            f"nothing: no earlier run of {spec.name} in {out} has its tunables and {LEAST} trials that worked"
+        )
+        named = ", ".join(map(str, paths)) or none
         print(f"note: warm start from {named}", file=sys.stderr)
     return read_sources(paths)
 

@@ -16,8 +16,11 @@ AGAIN_S = 10.0
 
 
 def baseline_runs(limit_s: float) -> str:
-    """What the first calls of the kernel as given are, and how long they may take."""
-    return f"waiting for the kernel as given, of which a call may take {limit_s:g} s (measure.limit_s in the spec)"
+    """What is run first, on every input of the verification, and how long a call of the kernel as given may take."""
+    return (
+        f"waiting for the kernel as given, of which a call may take {limit_s:g} s (measure.limit_s in the spec), "
+        "and for its reference"
+    )
 
 
 class Heartbeat:

@@ -69,7 +69,7 @@ def first_event(
     """
     catalogue = backend.pass_catalogue(spec.task.target) if spec.wants_passes else None
     space = spec.space(catalogue)
-    check_flags(backend, space)
+    check_flags(backend, spec)
     task = spec.task_with(seed=settings.seed)
     blobs: dict[str, bytes] = {}
     body = {

@@ -27,7 +27,7 @@ from tuner.spec.yaml_places import read_yaml
 
 __all__ = ["STAGES", "CheckReport", "check_spec"]
 
-STAGES = ("build", "baseline", "time", "faults")
+STAGES = ("build", "baseline", "time", "light", "faults")
 TIMED_CALLS = 5
 MISSED_SHOWN = 5
 _NOT_INSTALLED = "not installed"
@@ -87,7 +87,7 @@ def check_spec(
     backend = backends.given(backend, spec.task.backend)
     report = CheckReport(name=spec.name, warnings=list(spec.notices))
     space = spec.space(backend.pass_catalogue(spec.task.target) if spec.wants_passes else None)
-    check_flags(backend, space)
+    check_flags(backend, spec)
     searchers.create(spec.search.strategy, space)
     _describe_space(report, space)
     if spec.evolves:
@@ -191,6 +191,7 @@ def _check_baseline(
     finally:
         session.close()
     if evaluation.times:
+        stage("light")
         _describe_light(report, spec, backend, medians)
     if faults:
         stage("faults")

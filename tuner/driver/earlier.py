@@ -14,14 +14,16 @@ from tuner.driver.state.run import RunState
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["AUTO", "find_earlier", "with_earlier"]
+__all__ = ["AUTO", "LEAST", "find_earlier", "with_earlier"]
 
 AUTO = "auto"
 """What ``--warm-start`` takes in place of a path."""
 
+LEAST = 4
+"""Trials that worked, below which a run tells too little."""
+
 _LOOKED = 64
 _TAKEN = 3
-_LEAST = 4
 
 
 def find_earlier(spec: LoadedSpec, folders: Sequence[Path]) -> list[Path]:
@@ -57,7 +59,7 @@ def _fits(path: Path, spec: LoadedSpec) -> bool:
             state, other, _ = open_state(record)
     except (TunerError, OSError):
         return False
-    return _identity(other) == _identity(spec) and _worked(state) >= _LEAST
+    return _identity(other) == _identity(spec) and _worked(state) >= LEAST
 
 
 def _identity(spec: LoadedSpec) -> tuple[str, frozenset[str]]:

@@ -22,6 +22,8 @@ SEVERAL = "surrogate"
 SIMPLER = 6
 CONFIRM_WIDTH = 0.05
 """Proposals with less changed than the best candidate has, at most."""
+_SEED_MOST = (1 << 63) - 1
+"""As in a spec."""
 CONFIRM_S = 30.0
 """Least seconds kept for choosing and confirming where the source evolves, as far as that is not most of the time."""
 
@@ -54,7 +56,7 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
     """The run's settings: the command line over the spec over the defaults; ``llm`` is of the models to ask.
 
     Raises:
-        UsageError: a budget that is none, or a searcher that does not know several objectives.
+        UsageError: a budget or a seed that is none, or a searcher that does not know several objectives.
     """
     search = spec.search
     evaluations = options.evaluations if options.evaluations is not None else search.evaluations
@@ -65,6 +67,9 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
         raise UsageError(f"evaluations is {evaluations!r}", "give a whole number of at least 1")
     if minutes is not None and not (isinstance(minutes, int | float) and 0 < minutes < math.inf):
         raise UsageError(f"minutes is {minutes!r}", "give a number above 0")
+    seed = search.seed if options.seed is None else options.seed
+    if not isinstance(seed, int) or not 0 <= seed <= _SEED_MOST:
+        raise UsageError(f"seed is {seed!r}", f"give a whole number from 0 to {_SEED_MOST}")
     total = sum(p.weight for p in spec.task.problems)
     more: dict[str, Any] = {}
     if spec.evolves:
@@ -83,7 +88,7 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
             )
     return RunSettings(
         strategy=strategy,
-        seed=search.seed if options.seed is None else options.seed,
+        seed=seed,
         evaluations=evaluations,
         minutes=minutes,
         batch=workers_of(options),

@@ -123,7 +123,7 @@ def _candidates(
     number = outcome(run, state).summary.best.number if than == "winner" else BASELINE
     variant, resolved = lineup.of_trial(number)
     space = spec.space(backend.pass_catalogue() if spec.wants_passes else None)
-    check_flags(backend, space)
+    check_flags(backend, spec)
     now, configured = space.resolve(space.default()), "default"
     if than == "winner" and state.trials[number].variant == ORIGINAL:
         try:

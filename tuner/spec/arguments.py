@@ -27,6 +27,7 @@ __all__ = [
     "make_arguments",
     "make_problems",
     "verify_problems",
+    "with_sizes",
 ]
 
 MAX_BYTES = 1 << 40
@@ -277,15 +278,17 @@ def _evaluate(
             path = (*path, "shape")
             extents = [extent.integer(problem.sizes) for extent in argument.shape or ()]
         except SpecError as error:
-            raise SpecError(f"{error.message}{_with(problem)}", error.hint, place=view.place(path)) from None
+            raise SpecError(
+                f"{error.message}{with_sizes(problem)}", error.hint, place=view.place(path)
+            ) from None
         if min(extents) < 1:
             raise view.error(
-                path, f"argument {argument.name!r} has the shape {extents}{_with(problem)}", "at least 1"
+                path, f"argument {argument.name!r} has the shape {extents}{with_sizes(problem)}", "at least 1"
             )
         total += math.prod(extents) * np.dtype(argument.dtype).itemsize
         if total > MAX_BYTES:
             hint = "make the problem smaller"
-            raise view.error(path, f"the arrays need {total >> 30:,} GiB{_with(problem)}", hint)
+            raise view.error(path, f"the arrays need {total >> 30:,} GiB{with_sizes(problem)}", hint)
         _check_range(argument, problem, view, ("arguments", i, "init"))
 
 
@@ -298,25 +301,29 @@ def _check_range(argument: Argument, problem: Problem, view: View, path: Path) -
                 numbers[name] = value.evaluate(problem.sizes)
             except SpecError as error:
                 raise SpecError(
-                    f"{error.message}{_with(problem)}", error.hint, place=view.place(path)
+                    f"{error.message}{with_sizes(problem)}", error.hint, place=view.place(path)
                 ) from None
+    if numbers.get("deviation", 0) < 0:
+        message = f"the deviation of normal is {numbers['deviation']}{with_sizes(problem)}"
+        raise view.error(path, message, "at least 0")
     low, high = numbers.get("low"), numbers.get("high")
     if low is None or high is None:
         return
     if argument.initial.kind == "randint":
         if low >= high:
             raise view.error(
-                path, f"randint [{low}, {high}] is empty{_with(problem)}", "the high end is excluded"
+                path, f"randint [{low}, {high}] is empty{with_sizes(problem)}", "the high end is excluded"
             )
         if argument.dtype.startswith(("int", "uint")):
             info = np.iinfo(argument.dtype)
             if low < info.min or high - 1 > info.max:
                 raise view.error(path, f"randint [{low}, {high}] does not fit {argument.dtype}", "narrow it")
     elif low > high:
-        raise view.error(path, f"uniform [{low}, {high}] is empty{_with(problem)}", "swap the ends")
+        raise view.error(path, f"uniform [{low}, {high}] is empty{with_sizes(problem)}", "swap the ends")
 
 
-def _with(problem: Problem) -> str:
+def with_sizes(problem: Problem) -> str:
+    """`` with n = 3``: which sizes a message is about; empty where there are none."""
     return " with " + ", ".join(f"{k} = {v}" for k, v in problem.sizes.items()) if problem.sizes else ""
 
 
@@ -339,7 +346,10 @@ def check_python_function(file: str, function: str, view: View, path: Path, read
         ) from None
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except SyntaxError as error:
+        line = f":{error.lineno}" if error.lineno else ""
+        raise view.error(path, f"{file!r} is not Python: {file}{line}: {error.msg}", "correct it") from None
+    except (ValueError, RecursionError, MemoryError) as error:
         raise view.error(path, f"{file!r} is not Python: {error}", "correct it") from None
     functions = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
     if function not in functions:

@@ -1,6 +1,6 @@
 """What a spec allows and hardly means: a macro that nothing names, a baseline that its constraints rule out.
 
-Says so in one line each; may not refuse anything.
+Directives that are ignored here are such too. Says so in one line each; may not refuse anything.
 """
 
 from __future__ import annotations
@@ -22,6 +22,13 @@ _LOOKED_AT = 1 << 14
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
+_DEFINED = re.compile(r"(?:^|\s)-[DU]\s*([A-Za-z_]\w*)")
+
+_OPENMP = re.compile(
+    r"^[ \t]*#[ \t]*pragma[ \t]+omp[ \t]+(?!simd\b|declare[ \t]+simd\b)[^\n\\]*", re.MULTILINE
+)
+"""OpenMP but for what -fopenmp-simd honours."""
+
 
 def doubts(task: Task, tunables: Tunables) -> tuple[str, ...]:
     """One line for each thing that is probably a slip.
@@ -30,7 +37,13 @@ def doubts(task: Task, tunables: Tunables) -> tuple[str, ...]:
         task: of the spec.
         tunables: its space.
     """
-    return (*_unused(task, tunables), *_ruled_out(tunables), *_not_computed(tunables))
+    return (
+        *_unused(task, tunables),
+        *_ruled_out(tunables),
+        *_not_computed(tunables),
+        *_twice(tunables),
+        *_ignored(task),
+    )
 
 
 def _unused(task: Task, tunables: Tunables) -> Iterator[str]:
@@ -92,6 +105,30 @@ def _not_computed(tunables: Tunables) -> Iterator[str]:
             yield (
                 f"space.constraints: {constraint.text!r} cannot be computed for {len(reasons):,} of {total:,} "
                 f"combinations ({reasons[0]}), which are ruled out"
+            )
+
+
+def _twice(tunables: Tunables) -> Iterator[str]:
+    """A macro that flags define as well: what the configuration says of it is not what is built."""
+    macros = {p.name for p in tunables.parameters if p.macro}
+    for group, choices in tunables.flags.items():
+        for choice in choices:
+            for name in _DEFINED.findall(choice):
+                if name in macros:
+                    yield f"space.flags.{group}: {choice!r} sets {name}, which is a parameter as well; rename one"
+
+
+def _ignored(task: Task) -> Iterator[str]:
+    """Directives of OpenMP: whoever builds the application with them measures against another baseline."""
+    if task.backend != "host":
+        return
+    for source in task.kernel.variant.files:
+        found = _OPENMP.search(source.text)
+        if found is not None:
+            line = source.text.count("\n", 0, found.start()) + 1
+            yield (
+                f"{source.name}:{line}: {' '.join(found[0].split())!r} is ignored, since there is no OpenMP here: "
+                "the baseline is one thread's; tuner ab tells what an application with threads gains"
             )
 
 

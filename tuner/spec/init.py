@@ -65,7 +65,7 @@ def first_spec(kernel_file: str | Path, *, entry: str | None = None) -> FirstSpe
         return FirstSpec(text=init_cuda(path.name, _read(path), entry=entry))
     if language not in ("c", "c++", "opencl"):
         raise UsageError(
-            f"{path.name} is no C, C++, OpenCL or CUDA", "write its spec by hand; see tuner schema"
+            f"{path.name} is no C, C++, OpenCL or CUDA", "write the kernel as a function of one of these"
         )
     view = View(document=Document(data={}, file=str(path), values={}, keys={}), data={})
     folder = path.resolve().parent

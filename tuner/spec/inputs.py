@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tuner.core.types import Argument, Kernel, MeasurePolicy, Problem, Task
+from tuner.core.types import Argument, Kernel, Problem, Task
 from tuner.spaces.parameters import Parameter
 from tuner.spec.arguments import make_arguments, make_problems, verify_problems
 from tuner.spec.models import SpecModel
-from tuner.spec.sections import make_launch, make_verify
+from tuner.spec.sections import make_launch, make_measure, make_verify
 from tuner.spec.sources import Sources
 from tuner.spec.tunables import Tunables, make_parameters
 from tuner.spec.workload import FUNCTIONS, Workload, bind, call_problems, hold_out, recorded_launch
@@ -73,6 +73,7 @@ def make_task(
     """What evaluators need to know of the kernel."""
     workload, problems = inputs.workload, inputs.problems
     verify = make_verify(model, inputs.further)
+    measure = make_measure(model, problems, view)
     launch = make_launch(model, tunables, backend, view, problems[0].sizes)
     if workload is not None:
         launch = launch if inputs.calls else recorded_launch(workload, launch, view)
@@ -80,7 +81,6 @@ def make_task(
         if "nonfinite" not in (view.data.get("verify") or {}):
             # NaN and infinities of a recording are the application's own: they have to come out again.
             verify = replace(verify, nonfinite="propagate")
-    measure = model.measure
     return Task(
         kernel=kernel,
         backend=backend,
@@ -88,13 +88,7 @@ def make_task(
         arguments=inputs.arguments,
         problems=problems,
         verify=verify,
-        measure=MeasurePolicy(
-            cache=measure.cache,
-            threads=measure.threads,
-            limit_s=measure.limit_s,
-            bytes=measure.bytes,
-            operations=measure.operations,
-        ),
+        measure=measure,
         launch=launch,
         seed=model.search.seed,
     )

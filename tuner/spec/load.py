@@ -5,7 +5,6 @@ The way in for every other part. May not compile candidates.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from tuner.core.types import Task
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.spaces.space import Space
 from tuner.spec.arguments import check_python_function
+from tuner.spec.data_files import check_data_files, file_digest
 from tuner.spec.doubts import doubts
 from tuner.spec.imported import with_imported
 from tuner.spec.inputs import make_inputs, make_task
@@ -254,6 +254,8 @@ class _Loader:
         if passless or not self.live:
             tunables = replace(tunables, passes_asked=False)
         files = {**sources.files, **self._further_files(model, view), **(self.recorded or {})}
+        if self.live:
+            check_data_files(inputs.arguments, (*inputs.problems, *inputs.further), Path(self.folder), view)
         if workload is not None:
             files[DERIVED] = workload.text
         kernel = make_kernel(model, sources, name, self.folder)
@@ -331,7 +333,7 @@ class _Loader:
                 text = check_python_function(file, function, view, path, self.read)
                 files |= with_imported(file, text, self.read)
             if argument.init.kind == "file":
-                files[f"{options['path']}.sha256"] = _file_digest(
+                files[f"{options['path']}.sha256"] = file_digest(
                     Path(self.folder, options["path"]), view, path
                 )
         return files
@@ -367,12 +369,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return repr(value)
     return value
-
-
-def _file_digest(path: Path, view: View, where: KeyPath) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        hint = "paths are relative to the spec"
-        raise view.error(where, f"{path.name!r} cannot be read: {error.strerror}", hint) from None

@@ -34,7 +34,7 @@ _BACKENDS = {
     "cuda": "cuda",
     "recorded": "recorded",
 }
-_TAKES = {"host": "C and C++", "opencl": "OpenCL C and SPIR-V", "cuda": "CUDA"}
+_TAKES = {"host": "C and C++", "opencl": "OpenCL C and SPIR-V", "cuda": "CUDA", "recorded": "recorded spaces"}
 
 
 def choose_backend(model: SpecModel, language: str, view: View, *, live: bool) -> str:
@@ -106,6 +106,8 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
     _check_name(model.search.strategy, "searcher", searchers.names(), ("search", "strategy"), view)
     for i, name in enumerate(model.search.proposers):
         _check_name(name, "proposer", proposers.names(), ("search", "proposers", i), view)
+    if task.backend in ("host", "opencl"):
+        _refuse_constants(task, view)
     if task.backend != "host":
         _check_flags(task.backend, tunables, view)
         if task.kernel.language == SPIRV:
@@ -118,6 +120,16 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
         return ()
     cure = f"; write returns: {returned.dtypes[0]} under kernel" if _is_number(returned) else ""
     return (f"kernel: {task.kernel.entry} returns `{returned.text}`, which is not verified{cure}",)
+
+
+def _refuse_constants(task: Task, view: View) -> None:
+    for i, argument in enumerate(task.arguments):
+        if argument.constant:
+            message = (
+                f"argument {argument.name!r} is constant, which the {task.backend} backend does not have"
+            )
+            hint = "remove constant: a pointer is passed"
+            raise view.error(("arguments", i, "constant"), message, hint, key=True)
 
 
 def unsaid_return(task: Task, tunables: Tunables) -> str:

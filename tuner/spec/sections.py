@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from tuner.core.types import Kernel, Launch, Problem, Reference, VerifyPolicy
-from tuner.spec.arguments import check_names
+from tuner.core.errors import SpecError
+from tuner.core.expressions import Expression
+from tuner.core.types import Kernel, Launch, MeasurePolicy, Problem, Reference, VerifyPolicy
+from tuner.spec.arguments import check_names, with_sizes
 from tuner.spec.models import SpecModel
 from tuner.spec.sources import Sources
 from tuner.spec.tunables import Tunables
@@ -25,6 +27,7 @@ __all__ = [
     "make_compare",
     "make_kernel",
     "make_launch",
+    "make_measure",
     "make_notices",
     "make_objectives",
     "make_verify",
@@ -40,22 +43,14 @@ NOT_YET = "not available in this version"
 
 def refuse_unbuilt(model: SpecModel, view: View) -> None:
     """Keys without which the rest means something else, and whose feature is still to come."""
-    reference = model.verify.reference
-    refused: tuple[tuple[bool, KeyPath, str], ...] = (
-        (
-            bool(model.kernel.link),
-            ("kernel", "link"),
-            "the C and mathematical libraries are there without it",
-        ),
-        (
-            reference.kind == "recording" and model.workload is None,
-            ("verify", "reference"),
-            "name recordings with workload, or use original or {python: file.py:function}",
-        ),
-    )
-    for wrong, path, hint in refused:
-        if wrong:
-            raise view.error(path, f"{'.'.join(map(str, path))} is {NOT_YET}", hint, key=True)
+    if model.kernel.link:
+        hint = "the C and mathematical libraries are there without it"
+        raise view.error(("kernel", "link"), f"kernel.link is {NOT_YET}", hint, key=True)
+    if model.verify.reference.kind == "recording" and model.workload is None:
+        hint = "name recordings with workload, or use original or {python: file.py:function}"
+        raise view.error(
+            ("verify", "reference"), "verify.reference is recording, and there is none", hint, key=True
+        )
 
 
 def evolves(model: SpecModel, language: str) -> bool:
@@ -146,6 +141,36 @@ def make_verify(model: SpecModel, further: tuple[Problem, ...]) -> VerifyPolicy:
         nonfinite=given.nonfinite,
         problems=further,
         assume=tuple(given.assume),
+    )
+
+
+def make_measure(model: SpecModel, problems: Sequence[Problem], view: View) -> MeasurePolicy:
+    """How a candidate is timed.
+
+    Raises:
+        SpecError: bytes or operations that name something else than sizes, or are less than nothing.
+    """
+    given = model.measure
+    for key in ("bytes", "operations"):
+        expression: Expression | None = getattr(given, key)
+        if expression is None:
+            continue
+        path: KeyPath = ("measure", key)
+        check_names(expression, set(problems[0].sizes), view, path)
+        for problem in problems:
+            try:
+                value = expression.evaluate(problem.sizes)
+            except SpecError as error:
+                raise error.at(view.place(path)) from None
+            if not isinstance(value, int | float) or value <= 0:
+                shown = f"measure.{key} is {value!r}{with_sizes(problem)}"
+                raise view.error(path, shown, "it must be over 0")
+    return MeasurePolicy(
+        cache=given.cache,
+        threads=given.threads,
+        limit_s=given.limit_s,
+        bytes=given.bytes,
+        operations=given.operations,
     )
 
 

@@ -269,9 +269,10 @@ def _skip_space(text: str, at: int) -> int:
 def _broken(errors: str, first: str) -> BaselineError:
     found = _ERROR.search(errors)
     what = f"{found['where']}: {found['what']}" if found else " ".join(errors.split())[:200] or first
-    return BaselineError(
-        f"the kernel does not compile: {what}", "clang must accept it with the default parameters"
-    )
+    hint = "clang must accept it with the default parameters"
+    if "'omp.h'" in what:
+        hint = "OpenMP is not available here: put it between #ifdef _OPENMP and #endif"
+    return BaselineError(f"the kernel does not compile: {what}", hint)
 
 
 def _function(tree: Node) -> Function | None:

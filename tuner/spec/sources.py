@@ -93,10 +93,10 @@ def read_sources(model: KernelModel, view: View, read: Reader, folder: str) -> S
         model: which files.
         view: for places in messages.
         read: how.
-        folder: of the spec, to suggest other files from; empty for none.
+        folder: of the spec, to suggest other files from and to see that folders are there; empty for none.
 
     Raises:
-        SpecError: a file is missing or not text, two have the same name, the language is unknown.
+        SpecError: a file or folder is missing, a file is not text, two have the same name, the language is unknown.
     """
     language = model.language or language_of(model.source)
     if language is None:
@@ -109,6 +109,10 @@ def read_sources(model: KernelModel, view: View, read: Reader, folder: str) -> S
         if any(PurePosixPath(name).name == PurePosixPath(other).name for other in files):
             raise view.error(path, f"two sources are called {PurePosixPath(name).name!r}", "rename one")
         files[name] = _read(name, path, view, read, folder)
+    for i, name in enumerate(model.include if folder else ()):
+        if not Path(folder, name).is_dir():
+            message = f"there is no folder {name!r}"
+            raise view.error(("kernel", "include", i), message, "paths are relative to the spec")
     sources = list(files)
     headers = read_headers(files, model.include, read, macros=_macros(view.data))
     first_folder = posixpath.dirname(model.source)

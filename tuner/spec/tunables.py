@@ -22,7 +22,10 @@ from tuner.spec.arguments import check_names
 from tuner.spec.models import ParameterModel, SpecModel
 from tuner.spec.yaml_places import Path, View
 
-__all__ = ["Tunables", "make_parameters", "make_tunables"]
+__all__ = ["MAX_VALUES", "Tunables", "make_parameters", "make_tunables"]
+
+MAX_VALUES = 1 << 22
+"""Values of one parameter: searchers keep numbers for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +63,13 @@ class Tunables:
             whole = Space(
                 self.parameters, self.constraints, flags=self.flags, passes=passes, sizes=self.sizes
             )
-            return whole if self.measured is None else _measured_part(whole, self.measured)
         except SpecError as error:
             path: Path = ("space", "constraints") if self.constraints else ("space",)
             raise error.at(self.view.place(path, key=True)) from None
+        try:
+            return whole if self.measured is None else _measured_part(whole, self.measured)
+        except SpecError as error:
+            raise error.at(self.view.place(("kernel", "source"))) from None
 
 
 def _measured_part(space: Space, text: str) -> Space:
@@ -114,9 +120,15 @@ def _parameter(name: str, given: ParameterModel) -> Parameter:
         return Parameter.log_integer(
             name, low=given.low, high=given.high, default=given.default, macro=given.macro
         )
-    return Parameter.integer(
+    made = Parameter.integer(
         name, low=given.low, high=given.high, step=given.step or 1, default=given.default, macro=given.macro
     )
+    if len(made.values) > MAX_VALUES:
+        raise SpecError(
+            f"parameter {name!r} has {len(made.values):,} values, {MAX_VALUES:,} are the most",
+            "give a step, or log: true for the powers of two",
+        )
+    return made
 
 
 def make_tunables(

@@ -192,6 +192,5 @@ def _calls(live: Live, spec: LoadedSpec, library: Any, folder: Path, instances: 
                 ran=ran, recordings=tuple(path for path, _ in found), notes=tuple(notes_of(ran))
             )
         elif not failed:
-            raise nothing_found(
-                ran if recorder.use.launches else Ran(status=0, wall_s=0.0, seen=True), HERE, [entry]
-            )
+            nothing = Ran(status=0, wall_s=0.0, seen=True)
+            raise nothing_found(ran if recorder.use.launches else nothing, HERE, [entry], function=True)

@@ -214,9 +214,19 @@ def _capture(
         scratch = Path(name)
         ran = _application(command, aside=aside, library=library).run(scratch, variables)
         found = collect(ran, scratch, folder, kernels, instances=instances)
-        if not found:
-            raise nothing_found(ran, command, kernels)
+    if not found:
+        _leave_no_empty(folder)
+        raise nothing_found(ran, command, kernels, function=library is not None)
     return ran, found
+
+
+def _leave_no_empty(folder: Path) -> None:
+    """Takes the folder for recordings away again, and the one that was made for it, where nothing lies in them."""
+    for made in (folder, folder.parent):
+        try:
+            made.rmdir()
+        except OSError:
+            return
 
 
 def collect(ran: Ran, scratch: Path, folder: Path, kernels: Sequence[str], *, instances: int) -> list[Taken]:
@@ -267,8 +277,10 @@ def _write(raw: Path, folder: Path, ran: Ran, kernels: Sequence[str]) -> Taken:
         )
 
 
-def nothing_found(ran: Ran, command: Sequence[str], kernels: Sequence[str]) -> UsageError:
-    """Why there is no recording."""
+def nothing_found(
+    ran: Ran, command: Sequence[str], kernels: Sequence[str], *, function: bool = False
+) -> UsageError:
+    """Why there is no recording, of kernels or of a function of the processor."""
     if ran.lost:
         full = "written" in ran.lost[0]
         hint = "make room on the disk, or name another with -o" if full else "run it as it is first"
@@ -282,7 +294,12 @@ def nothing_found(ran: Ran, command: Sequence[str], kernels: Sequence[str]) -> U
     if not ran.seen:
         _must_have_run(ran, command)
     shown = command[0] if tuple(command) == HERE else repr(shlex.join(command))
+    named = " or ".join(map(repr, kernels))
+    if function:
+        where = "in a library, or in the executable named first, and neither static nor inlined"
+        hint = "call it as an attribute of the library that is named" if tuple(command) == HERE else ""
+        return UsageError(f"{shown} never called {named}{ended}", hint or f"it has to be {where}")
     return UsageError(
-        f"{shown} never called {' or '.join(map(repr, kernels))}{ended}",
-        "tuner record --list names kernels; a C function has to be in a library, or in the executable named first",
+        f"{shown} launched no OpenCL or CUDA kernel {named}{ended}",
+        "tuner record --list names kernels; a C function is recorded by a spec (tuner init FILE): tuner record SPEC",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,6 +150,7 @@ class Summary:
         refusals: what operators refused in the source, where that is why nothing was found in it.
         devices: what each of several devices did; empty where there was one.
         rivals: what simpler searches reached with the same budget, where they were asked for.
+        warnings: what the verification would miss, as the baseline showed it.
         baseline_s, best_s: seconds of one call with 95% interval (weighted geometric mean over problems).
     """
 
@@ -183,6 +184,7 @@ class Summary:
     refusals: Mapping[str, Any] | None = None
     devices: tuple[DeviceShare, ...] = ()
     unconfirmed: Unconfirmed | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def configuration(self) -> Configuration:
@@ -204,6 +206,8 @@ class Summary:
             more["pareto"] = [p.to_json() for p in self.pareto]
         if self.unconfirmed is not None:
             more["unconfirmed"] = self.unconfirmed.to_json()
+        if self.warnings:
+            more["warnings"] = list(self.warnings)
         return {
             "schema_version": SCHEMA_VERSION,
             "run": run,
@@ -317,7 +321,14 @@ def summarise(state: RunState, *, variant: str) -> Summary:
         refusals=refusals(state, edited=bool(state.variants[best.variant].edits)),
         devices=device_shares(state),
         unconfirmed=why_unconfirmed(state),
+        warnings=_warnings(state),
     )
+
+
+def _warnings(state: RunState) -> tuple[str, ...]:
+    notes = (state.baseline or {}).get("notes")
+    found = notes.get("warnings") if isinstance(notes, Mapping) else None
+    return tuple(str(text) for text in found) if isinstance(found, Sequence) else ()
 
 
 def _advised(state: RunState) -> tuple[int, int]:

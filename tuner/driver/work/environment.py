@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from tuner import cost_models, search, spaces
-from tuner.core.errors import MachineError
+from tuner.core.errors import MachineError, SpecError
 from tuner.core.protocols import Backend
-from tuner.spaces.space import Space
+from tuner.spec.load import LoadedSpec
 
 __all__ = ["changed", "check_flags", "require_sandbox", "search_code", "toolchain"]
 
@@ -71,11 +71,14 @@ def require_sandbox(backend: Backend, target: str) -> None:
         )
 
 
-def check_flags(backend: Backend, space: Space) -> None:
-    """Every choice of every flag group can be honoured, or a ``SpecError`` says which cannot."""
-    for choices in space.flags.values():
-        for choice in choices:
-            backend.check_flags(shlex.split(choice))
+def check_flags(backend: Backend, spec: LoadedSpec) -> None:
+    """Every choice of every flag group can be honoured, or a ``SpecError`` says which cannot, and where it stands."""
+    for group, choices in spec.tunables.flags.items():
+        for i, choice in enumerate(choices):
+            try:
+                backend.check_flags(shlex.split(choice))
+            except SpecError as error:
+                raise error.at(spec.tunables.view.place(("space", "flags", group, i))) from None
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> list[str]:

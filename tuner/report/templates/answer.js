@@ -86,7 +86,8 @@ const sureCard = (data) => {
   if (less) lines.push(`Trial ${less.trial} looked as fast or faster when the best was chosen (the best took ${less.ratio.toFixed(3)} times as long) and could not be told apart from it; it changes ${less.changes.fastest} settings, passes and edits, the best ${less.changes.best}.`);
   const expected = { baseline: "the baseline's", float64: "those of the kernel in float64", recording: "what the application computed", python: "those of the Python reference" };
   if (a.reference && ran) lines.push(`Outputs were compared with ${expected[a.reference] || `the ${a.reference} reference`} on ${count(a.workloads.length, "workload")}${a.reference === "recording" ? "" : ", hidden sizes and odd values among them"}.`);
-  else if (a.reference) lines.push("Nothing ran here: the times were recorded elsewhere, and whoever recorded them compared the outputs.");
+  for (const warning of data.result.warnings || []) lines.push(`The verification would miss faults: ${warning}.`);
+  if (a.reference && !ran) lines.push("Nothing ran here: the times were recorded elsewhere, and whoever recorded them compared the outputs.");
   if (data.ended && data.variants && data.variants.rows.length > 1 && !baselinesOf(data).length) lines.push("Whether a simpler search would have done as well was not asked: tune --baselines gives simpler ones the same budget each.");
   const audit = data.audit;
   if (audit && audit.clean) lines.push(`A replay of the record re-derived ${count(audit.decisions, "decision")} and ${count(audit.proposals, "proposal")}, with no difference.`);

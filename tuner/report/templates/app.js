@@ -62,16 +62,18 @@ const render = (data) => {
 
 const theme = () => {
   const root = document.documentElement, button = byId("theme"), media = matchMedia("(prefers-color-scheme: dark)");
-  let own = null;
+  let own = null, onPaper = false;
   try { own = localStorage.getItem("tuner-theme"); } catch { /* none where the page has no origin */ }
   const apply = () => {
-    const dark = own ? own === "dark" : media.matches;
+    const dark = !onPaper && (own ? own === "dark" : media.matches);
     root.dataset.theme = dark ? "dark" : "light";
     button.textContent = dark ? "Light" : "Dark"; button.setAttribute("aria-label", dark ? "Use the light theme" : "Use the dark theme");
     redrawAll();
   };
   button.addEventListener("click", () => { own = root.dataset.theme === "dark" ? "light" : "dark"; try { localStorage.setItem("tuner-theme", own); } catch { /* as above */ } apply(); });
   media.addEventListener("change", apply);
+  // Paper is white: light letters of the dark theme, in charts above all, could not be read on it.
+  for (const [event, state] of [["beforeprint", true], ["afterprint", false]]) addEventListener(event, () => { onPaper = state; apply(); });
   apply();
 };
 

@@ -25,6 +25,11 @@ const digits = (value, n = 3) => {
   if (value !== 0 && (Math.abs(value) >= 1e6 || Math.abs(value) < 1e-4)) return value.toExponential(n - 1);
   return String(Number(value.toPrecision(n)));
 };
+// As many digits as neighbours on an axis need to be told apart.
+const apart = (values) => {
+  for (let n = 3; n <= 12; n++) if (new Set(values.map((v) => digits(v, n))).size === new Set(values).size) return (v) => digits(v, n);
+  return digits;
+};
 const times = (value) => (value === null || value === undefined ? "–" : `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)}×`);
 const factor = (value) => (value === null || value === undefined ? "–" : `${value.toFixed(3)}×`);
 const percent = (value, n = 1) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(n)}%`);

@@ -64,13 +64,15 @@ const PAD = { left: 58, right: 16, top: 12, bottom: 40 };
 const drawAxes = (pen, x, y, axes, width, height) => {
   pen.strokeStyle = css("--line"); pen.fillStyle = css("--soft"); pen.lineWidth = 1;
   pen.textAlign = "right"; pen.textBaseline = "middle";
-  for (const v of ticksOf(y.low, y.high, y.log)) {
+  const up = ticksOf(y.low, y.high, y.log), along = ticksOf(x.low, x.high, x.log, Math.max(2, Math.floor(width / 90)));
+  const upSaid = axes.y.format || apart(up), alongSaid = axes.x.format || apart(along);
+  for (const v of up) {
     const at = Math.round(y(v)) + 0.5;
     pen.beginPath(); pen.moveTo(PAD.left, at); pen.lineTo(width - PAD.right, at); pen.stroke();
-    pen.fillText((axes.y.format || digits)(v), PAD.left - 7, at);
+    pen.fillText(upSaid(v), PAD.left - 7, at);
   }
   pen.textAlign = "center"; pen.textBaseline = "top";
-  for (const v of ticksOf(x.low, x.high, x.log, Math.max(2, Math.floor(width / 90)))) pen.fillText((axes.x.format || digits)(v), x(v), height - PAD.bottom + 7);
+  for (const v of along) pen.fillText(alongSaid(v), x(v), height - PAD.bottom + 7);
   pen.fillText(axes.x.label, (PAD.left + width - PAD.right) / 2, height - 15);
   pen.save(); pen.translate(11, (PAD.top + height - PAD.bottom) / 2); pen.rotate(-Math.PI / 2);
   pen.textBaseline = "middle"; pen.fillText(axes.y.label, 0, 0); pen.restore();

@@ -1,0 +1,58 @@
+"""Files that hold initial values: what each is by its content, and whether it fits the argument.
+
+Reads headers and digests, never makes values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tuner.core.errors import SpecError
+from tuner.core.types import Argument, Problem
+from tuner.evaluators.data_files import check_file
+from tuner.spec.arguments import with_sizes
+from tuner.spec.yaml_places import Path as KeyPath
+from tuner.spec.yaml_places import View
+
+__all__ = ["check_data_files", "file_digest"]
+
+
+def check_data_files(
+    arguments: Sequence[Argument], problems: Sequence[Problem], folder: Path, view: View
+) -> None:
+    """Every file holds what its argument takes at each of the problems' sizes.
+
+    Raises:
+        SpecError: one is missing, or holds something else.
+    """
+    for i, argument in enumerate(arguments):
+        if argument.initial.kind != "file" or argument.shape is None:
+            continue
+        file = folder / str(argument.initial.options["path"])
+        for number, problem in enumerate(problems):
+            shape = tuple(extent.integer(problem.sizes) for extent in argument.shape)
+            try:
+                check_file(argument.name, np.dtype(argument.dtype), file, shape)
+            except SpecError as error:
+                # What is wrong at the first size is wrong at each; later on it is that size.
+                message = error.message + (with_sizes(problem) if number else "")
+                place = view.place(("arguments", i, "init", "file"))
+                raise SpecError(message, error.hint, place=place) from None
+
+
+def file_digest(path: Path, view: View, where: KeyPath) -> str:
+    """The SHA-256 of a file's content.
+
+    Raises:
+        SpecError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        hint = "paths are relative to the spec"
+        raise view.error(where, f"{path.name!r} cannot be read: {error.strerror}", hint) from None
