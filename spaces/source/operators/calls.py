@@ -7,14 +7,10 @@ function.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
-from tuner.spaces.source.conditionals import configured
-from tuner.spaces.source.definitions import read_definitions
-from tuner.spaces.source.heads import with_begins, with_counters
 from tuner.spaces.source.kinds import Refused, is_pure, plain_type, types_of, writable
 from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.operators.base import (
@@ -25,6 +21,15 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_known,
 )
+from tuner.spaces.source.operators.callees import (
+    RETURN,
+    callees,
+    changes_nothing,
+    local_names,
+    reads_memory,
+    require_same_meaning,
+)
+from tuner.spaces.source.operators.concealed import free_words
 from tuner.spaces.source.operators.naming import declared, is_array, names_known
 from tuner.spaces.source.reading import parse_expression
 from tuner.spaces.source.scan import loose_macros
@@ -44,7 +49,6 @@ from tuner.spaces.source.syntax import (
     Opaque,
     OpaqueStmt,
     Param,
-    Settled,
     Stmt,
     Ternary,
     Unary,
@@ -61,7 +65,7 @@ from tuner.spaces.source.walks import (
 __all__ = ["OPERATORS", "hidden_calls"]
 
 _SPECIAL = re.compile(r"__attribute__|\[\[|template|virtual|weak|__global__|__kernel|\bkernel\b")
-_RETURN = re.compile(r"return\b(.*);", re.DOTALL)
+_CHANGING = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=|\w\s*\(")
 
 
 def inline_call(function: Function, args: Args) -> Function:
@@ -72,71 +76,75 @@ def inline_call(function: Function, args: Args) -> Function:
         args: ``call``, the function's name.
     """
     name = argument(args, "call")
-    helpers = _helpers(function.file, function.language, function.settled or ())
+    helpers = callees(function)
     if name not in helpers or name == function.name:
-        raise Refused(f"{name} is no other function of this file")
+        raise Refused(f"{name} is no other function of this file, or of a header that was configured with")
     helper = helpers[name]
     _require_plain(function, helper, helpers)
+    if function.unit:
+        require_same_meaning(function, helper)
     stmt, call = _first(function, name)
     if len(call.arguments) != len(helper.params):
         raise Refused(f"{name} is called with {len(call.arguments)} arguments")
     body, value = _split(helper)
     inlining = _Inlining(function, helper, names_in((body, value)))
     before = inlining.arguments(call.arguments)
-    loose = names_in((body, value)) & loose_macros(function.file)
-    if loose:
-        raise Refused(f"{min(loose)} is a macro that cannot be seen through")
+    _require_macros_apart(function, helper, (body, value))
     made: list[Stmt] = [*before, *inlining.renamed(body)]
     last = inlining.renamed(value)
     if not (isinstance(stmt, ExprStmt) and stmt.expr is call):
-        if _stores(body):
-            _require_alone(stmt, call)
+        if _stores(body) or any(_may_change(n, helpers) for n in subtrees(call.arguments)):
+            _require_alone(function, stmt, call)
+        if reads_memory(helper):
+            _require_quiet(stmt, call, helpers)
         made += inlining.used(stmt, call, last)
     elif last is not None and not is_pure(last):
         raise Refused(f"the value of {name} has effects")
     return replace_statement(function, stmt, rekeyed(function, tuple(made), set()))
 
 
-def hidden_calls(function: Function) -> list[str]:
-    """Functions that are called in loops and that no operator sees into: those of other files, headers included."""
-    helpers = _helpers(function.file, function.language, function.settled or ())
+def hidden_calls(function: Function) -> dict[str, str]:
+    """Functions of the project that are called in loops, and why the calls stay; each a line.
+
+    Args:
+        function: as opened as it can be.
+    """
     loops = [s for s in statements(function.body) if isinstance(s, For)]
     called = dict.fromkeys(
         n.function for n in subtrees(tuple(loops)) if isinstance(n, Call) and not is_pure(n)
     )
+    found: dict[str, str] = {}
     # A text's pattern will do: what a header defines mostly lies under its guard, which is no outermost level.
-    others = function.source.replace(function.file, "", 1)
-    elsewhere = [n for n in called if re.search(rf"\b{n}\s*\([^;{{}}]*\)\s*\{{", others)]
-    return [name for name in elsewhere if name not in helpers]
+    for name in called:
+        if re.search(rf"\b{name}\s*\([^;{{}}]*\)\s*\{{", function.source):
+            try:
+                inline_call(function, {"call": name})
+            except Refused as refusal:
+                found[name] = str(refusal)
+    return found
 
 
 def _inline_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    helpers = _helpers(function.file, function.language, function.settled or ())
+    helpers = callees(function)
     called = dict.fromkeys(n.function for n in subtrees(function.body) if isinstance(n, Call))
     for name in called:
         if name in helpers and name != function.name:
             yield {"call": name}
 
 
-@lru_cache(maxsize=64)
-def _helpers(text: str, language: str, settled: Settled) -> dict[str, Function]:
-    """The functions of a file as the compiler sees them."""
-    try:
-        plain = configured(text, 0, len(text), dict(settled))
-    except Refused:
-        return {}
-    found = read_definitions(plain, language)
-    counted = read_definitions(with_begins(plain), language)
-    for name, function in counted.items():
-        made = with_counters(function)
-        if made is not None and name in found:
-            found[name] = made
-    return found
+def _require_macros_apart(function: Function, helper: Function, part: Any) -> None:
+    """Refuses macros whose text is about variables of the function that is called, or of the one that calls."""
+    loose = names_in(part) & loose_macros(function.file)
+    if loose:
+        raise Refused(f"{min(loose)} is a macro that cannot be seen through")
+    meant = free_words(function, part) & (local_names(helper) | local_names(function))
+    if meant:
+        raise Refused(f"a macro in {helper.name} is about {min(meant)}, which may be another variable")
 
 
-def _require_plain(function: Function, helper: Function, helpers: dict[str, Function]) -> None:
+def _require_plain(function: Function, helper: Function, helpers: Mapping[str, Function]) -> None:
     name = helper.name
-    if _SPECIAL.search(helper.head) or "*" in helper.head:
+    if _SPECIAL.search(helper.head) or "*" in helper.head or "->" in helper.signature:
         raise Refused(f"{name} is declared in a way that is not known")
     if not helper.params and not re.search(r"\(\s*(void)?\s*\)", helper.signature):
         raise Refused(f"the parameters of {name} are not known")
@@ -202,7 +210,7 @@ def _split(helper: Function) -> tuple[tuple[Stmt, ...], Expr | None]:
     """A function's statements and the value at its end."""
     body, value = helper.body, None
     last = body[-1] if body else None
-    found = _RETURN.fullmatch(last.text.strip()) if isinstance(last, OpaqueStmt) else None
+    found = RETURN.fullmatch(last.text.strip()) if isinstance(last, OpaqueStmt) else None
     if found is not None:
         body = body[:-1]
         value = parse_expression(found[1]) if found[1].strip() else None
@@ -225,7 +233,7 @@ def _stores(body: tuple[Stmt, ...]) -> bool:
     )
 
 
-def _require_alone(stmt: ExprStmt | Decl, call: Call) -> None:
+def _require_alone(function: Function, stmt: ExprStmt | Decl, call: Call) -> None:
     """Refuses a statement with anything beside a call that could see what the call stores.
 
     C leaves their order open; a compiler does not.
@@ -244,9 +252,32 @@ def _require_alone(stmt: ExprStmt | Decl, call: Call) -> None:
         part = waiting.pop()
         if part is call:
             continue
-        if isinstance(part, Index | Call | Assign | Opaque | Unary | Cast | Ternary):
+        looked_at = isinstance(part, Name) and _address_taken(function, part.id)
+        if looked_at or isinstance(part, Index | Call | Assign | Opaque | Unary | Cast | Ternary):
             raise Refused(f"{call.function} stores, and is called among other things")
         waiting += _parts(part)
+
+
+def _require_quiet(stmt: ExprStmt | Decl, call: Call, helpers: Mapping[str, Function]) -> None:
+    """Refuses a statement with anything beside a call that may change what the call reads, and that came first."""
+    root = stmt.expr if isinstance(stmt, ExprStmt) else stmt.init
+    own = {id(node) for node in subtrees(call)}
+    for part in subtrees((root.target, root.value) if isinstance(root, Assign) else root):
+        again = isinstance(part, Call) and part.function == call.function
+        if id(part) not in own and not again and _may_change(part, helpers):
+            raise Refused(f"{call.function} reads what the statement that calls it may change")
+
+
+def _may_change(part: Any, helpers: Mapping[str, Function]) -> bool:
+    """Whether evaluating a part itself may change something."""
+    match part:
+        case Assign():
+            return True
+        case Opaque(text=text):
+            return bool(_CHANGING.search(text))
+        case Call():
+            return not changes_nothing(part, helpers)
+    return False
 
 
 class _Inlining:
@@ -261,7 +292,11 @@ class _Inlining:
         if own_names & params:
             raise Refused(f"{helper.name} declares {min(own_names & params)} again")
         free = used - own_names - params
-        own = {p.name for p in function.params} | {d.name for d in function.outer} | declared(function.body)
+        # What is declared here may not take a name that the function called means something by.
+        self._taken |= free
+        own = local_names(function)
+        if helper.name in own:
+            raise Refused(f"{helper.name} is declared again")
         if free & written_names(helper.body):
             raise Refused(
                 f"{helper.name} changes {min(free & written_names(helper.body))}, which is not its own"
