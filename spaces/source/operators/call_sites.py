@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_pure
-from tuner.spaces.source.operators.callees import changes_nothing, local_names, reads_memory
+from tuner.spaces.source.operators.callees import (
+    changes_nothing,
+    local_names,
+    reads_memory,
+    stands_for_number,
+)
 from tuner.spaces.source.operators.inlining import address_taken
 from tuner.spaces.source.operators.naming import is_array
 from tuner.spaces.source.syntax import (
@@ -88,16 +93,19 @@ def _stays(function: Function, loop: For, limit: Expr, helper: Function) -> bool
     """Whether a function gives the same each time that a loop's limit is looked at."""
     if reads_memory(helper) or not changes_nothing(Call(helper.name, ()), {helper.name: helper}):
         return False
-    if any(isinstance(n, Opaque | OpaqueStmt) for n in subtrees(function.body)):
+    references = function.language in ("c++", "cuda")
+    # A reference is declared as text, and may be to anything.
+    within: Function | For = function if references else loop
+    if any(isinstance(n, Opaque | OpaqueStmt) for n in subtrees(within.body)):
         return False
     others = (n for n in subtrees(loop.body) if isinstance(n, Call) and not is_pure(n))
-    if function.language in ("c++", "cuda") and any(n.function != helper.name for n in others):
+    if references and any(n.function != helper.name for n in others):
         # There an argument may be taken by reference.
         return False
     unsteady = written_names(loop.body) | {loop.var} | {p.name for p in function.params if not p.plain}
     unsteady |= {n for n in names_in(limit) if address_taken(function, n)}
     for call in (n for n in subtrees(limit) if isinstance(n, Call) and n.function == helper.name):
-        used = {n for n in names_in(call.arguments) if not n.isupper()}
+        used = {n for n in names_in(call.arguments) if not stands_for_number(function.source, n)}
         if not used <= local_names(function) - unsteady:
             return False
         if not all(is_pure(a) for a in call.arguments) or any(isinstance(n, Index) for n in subtrees(call)):

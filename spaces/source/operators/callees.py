@@ -44,6 +44,7 @@ __all__ = [
     "reads_memory",
     "require_same_meaning",
     "returned",
+    "stands_for_number",
 ]
 
 RETURN = re.compile(r"return\b(.*);", re.DOTALL)
@@ -129,8 +130,15 @@ def reads_memory(helper: Function) -> bool:
         isinstance(node, Index | Opaque | OpaqueStmt)
         or (isinstance(node, Call) and not is_pure(node))
         or (isinstance(node, Unary) and node.op == "*")
-        or (isinstance(node, Name) and node.id not in own and not node.id.isupper())
+        or (isinstance(node, Name) and node.id not in own and not stands_for_number(helper.source, node.id))
         for node in _nodes(helper)
+    )
+
+
+def stands_for_number(source: str, name: str) -> bool:
+    """Whether a name that is written like one is a macro."""
+    return (
+        name.isupper() and re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b", source, re.MULTILINE) is not None
     )
 
 
