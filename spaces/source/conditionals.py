@@ -70,7 +70,8 @@ def configured(
 
 def known_names(language: str) -> dict[str, bool]:
     """Names of which is known whether every compiler of a language defines them."""
-    return {"__cplusplus": language in ("c++", "cuda")}
+    # OpenCL C may be compiled as C++, too.
+    return {} if language == "opencl" else {"__cplusplus": language in ("c++", "cuda")}
 
 
 @dataclass(slots=True)

@@ -37,7 +37,7 @@ NAMES = st.sampled_from(["A", "B", "C"])
 VALUES = st.sampled_from(["1", "2", "(A)", "v", "n", "3 -", "(B + 1)", ""])
 CALLED = [
     "static int g(int v) { return v * A + 1; }",
-    "static int g(int v) { int n = v + B; return n * 2; }",
+    "static int g(int v) { int m = v + B; return m * 2; }",
     "static int g(int v) { if (v > A) return B; return v; }",
     "static inline int g(int v) { return ADD(v, A); }",
 ]

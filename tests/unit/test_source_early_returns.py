@@ -43,6 +43,11 @@ def body(made: Applied) -> str:
             "const float a = y[0]; float v = a > 1.0f ? (float)n : -a;",
         ),
         (
+            "float g(float a, int b) { if (b) return 0.0f; if (b > 2) return 1e3; return a; }",
+            "float v = g(y[0], n);",
+            "const float a = y[0]; float v = n ? 0.0f : n > 2 ? (float)1e3 : a;",
+        ),
+        (
             "float g(long a, float b) { if (b > 1.0f) return a; return 0.1; }",
             "float v = g(n, y[0]);",
             "const long a = n; const float b = y[0]; float v = b > 1.0f ? (float)a : (float)0.1;",

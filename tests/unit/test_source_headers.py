@@ -44,7 +44,7 @@ def inlined(text: str, headers: dict[str, str], *, language: str = "c") -> Appli
 def body(made: Applied) -> list[str]:
     """The statements of ``f``."""
     lines = [line.strip() for line in made.variant.files[0].text.splitlines()]
-    return lines[lines.index("{", next(n for n, s in enumerate(lines) if s.startswith("void f("))) + 1 : -1]
+    return lines[lines.index("{", next(n for n, s in enumerate(lines) if "void f(" in s)) + 1 : -1]
 
 
 G = "static inline float g(const float *p, int i) { return p[i] * 2.0f; }\n"
@@ -232,6 +232,52 @@ def test_a_name_of_cpp_has_to_be_one_function(before: str, header: str, reason: 
         return
     with pytest.raises(EditRefused, match=reason):
         inlined(text, {"g.h": header}, language="c++")
+
+
+DEVICE = """#include "grid.h"
+%(kernel)s void f(%(space)s const float *a, %(space)s float *b, int n)
+{
+    int i = %(item)s;
+    for (int k = 0; k < n; k++)
+        b[IDX(i, k)] = g(a, IDX(i, k), n);
+}
+"""
+GUARDED = """#pragma once
+#define IDX(i, k) ((i) + (k) * n)
+%(head)s float g(%(space)s const float *p, int i, int n)
+{
+    if (i < 0 || i >= n)
+        return 0.0f;
+    return p[i];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("opencl", {"kernel": "__kernel", "space": "__global", "item": "get_global_id(0)", "head": "inline"}),
+        (
+            "cuda",
+            {
+                "kernel": "__global__",
+                "space": "",
+                "item": "threadIdx.x",
+                "head": "__device__ __forceinline__",
+            },
+        ),
+    ],
+)
+def test_functions_of_headers_in_kernels_that_are_launched(language: str, words: dict[str, str]) -> None:
+    """Early returns and subscripts that begin with a variable in parentheses among them."""
+    kernel = kernel_of(DEVICE % words, {"grid.h": GUARDED % words}, language=language)
+    made = apply_edits(read_program(kernel), [CONFIGURED, {**CALL, "op": "inline_branching"}])
+    loop = [line for line in body(made) if line != "}"][2:]
+    assert loop == [
+        "const int i_2 = i + k * n;",
+        "const float g_value = i_2 < 0 || i_2 >= n ? 0.0f : a[i_2];",
+        "b[i + k * n] = g_value;",
+    ]
 
 
 def test_the_order_in_which_memory_changes_stays() -> None:

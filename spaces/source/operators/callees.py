@@ -177,7 +177,8 @@ def require_same_meaning(function: Function, helper: Function) -> None:
     _require_steady_macros(function, helper, words)
     if re.search(r"\b(weak|ifunc|alias)\b", function.unit):
         raise Refused("the linker may put another function in the place of one")
-    if function.language in ("c++", "cuda"):
+    own = _defined(function.file, function.language, function.settled or (), False)
+    if function.language in ("c++", "cuda") and helper.name not in own:
         _require_one_declaration(function, helper.name)
 
 

@@ -6,6 +6,7 @@ judge where the body is used.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from tuner.spaces.source.kinds import Refused, plain_type, types_of
@@ -34,6 +35,14 @@ from tuner.spaces.source.syntax import (
 from tuner.spaces.source.walks import statements
 
 __all__ = ["value_at_end", "with_one_exit"]
+
+_FRACTION = r"(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+"
+_LITERALS = {
+    "int": re.compile(r"0|[1-9]\d{0,8}"),
+    "double": re.compile(_FRACTION),
+    "float": re.compile(rf"(?:{_FRACTION})[fF]"),
+}
+"""How literals of a type are written, for certain."""
 
 
 def value_at_end(helper: Function) -> tuple[tuple[Stmt, ...], Expr | None]:
@@ -156,7 +165,8 @@ def _has_type(value: Expr, kind: str, types: dict[str, str]) -> bool:
     """Whether an expression is known to be of a type; of several of one selection the type is the same then."""
     match value:
         case Number(text=text):
-            return kind == "int" and text.isdigit() and len(text) < 10
+            wanted = _LITERALS.get(kind)
+            return wanted is not None and wanted.fullmatch(text) is not None
         case Name(id=name):
             return "*" not in types.get(name, "*") and plain_type(types[name]) == kind
         case Index(base=Name(id=name)):
