@@ -18,7 +18,8 @@ from tuner.spaces.source.regions import Program
 
 __all__ = ["WITH_HEADERS_SINCE", "opened", "still_hidden"]
 
-_MOST = 24
+_MOST = 96
+_MOST_BEFORE = 24
 
 WITH_HEADERS_SINCE = 7
 """The first set of moves that takes functions and macros of a project's headers."""
@@ -40,7 +41,7 @@ def opened(attempt: Attempt, values: Mapping[str, int], moves: int) -> Attempt |
         except Refused:
             pass
     names = [n for n, o in OPERATORS.items() if o.opens and o.since <= moves]
-    for _ in range(_MOST):
+    for _ in range(_MOST if moves >= WITH_HEADERS_SINCE else _MOST_BEFORE):
         for name in names:
             found = try_operator(made, name)
             if found is not None:

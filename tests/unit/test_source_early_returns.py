@@ -56,7 +56,7 @@ def body(made: Applied) -> str:
             "float g(const float *p, int i) { float s = p[0]; if (i < 0) return s; s *= p[i]; return s; }",
             "y[0] = g(x, n);",
             "float s = x[0]; float g_result; if (n < 0) { g_result = s; } else { s *= x[n]; g_result = s; } "
-            "const float g_value = g_result; y[0] = g_value;",
+            "y[0] = g_result;",
         ),
         (
             "void g(float *p, int i) { if (i < 0) return; p[i] = 1.0f; }",
@@ -71,17 +71,32 @@ def body(made: Applied) -> str:
         (
             "int g(int a) { return a / 2; }",
             "for (int i = g(n); i < n; i++) y[i] = 1.0f;",
-            "const int g_value = n / 2; for (int i = g_value; i < n; i++) { y[i] = 1.0f; }",
+            "for (int i = n / 2; i < n; i++) { y[i] = 1.0f; }",
         ),
         (
             "int g(int a) { return a / 2; }",
             "for (int i = 0; i < g(n); i++) y[i] = 1.0f;",
-            "const int g_value = n / 2; for (int i = 0; i < g_value; i++) { y[i] = 1.0f; }",
+            "for (int i = 0; i < n / 2; i++) { y[i] = 1.0f; }",
         ),
         (
             "float g(const float *p) { return p[1]; }",
             "y[0] = (float)(2.0 * (double)g(x));",
-            "const float g_value = x[1]; y[0] = (float)(2.0 * (double)g_value);",
+            "y[0] = (float)(2.0 * (double)x[1]);",
+        ),
+        (
+            "short g(int a, short b) { return a + b; }",
+            "y[0] = g(n + 1, n * 2);",
+            "const short b = n * 2; const short g_value = n + 1 + b; y[0] = g_value;",
+        ),
+        (
+            "int g(int a) { a += 1; return a; }",
+            "y[0] = g(n + 1) * g(n);",
+            "int a = n + 1; a += 1; y[0] = a * g(n);",
+        ),
+        (
+            "int g(int a, int b) { return a + a * b; }",
+            "int *p = &n; y[0] = g(n, 3 * (n + 1) - 2);",
+            "int *p = &n; const int a = n; const int b = 3 * (n + 1) - 2; y[0] = a + a * b;",
         ),
     ],
 )
@@ -141,6 +156,12 @@ def test_what_takes_the_place_of_a_call(helper: str, call: str, found: str) -> N
             "may change",
         ),
         ("int h(int *p); int g(int a) { return a + 1; }", "if (h(&n) > g(n)) y[0] = 1.0f;", "may change"),
+        (
+            "float g(float *p) { return p[0]; }\n#define g(p) (2.0f * (g)(p))",
+            "y[0] = g(x);",
+            "is a macro, too",
+        ),
+        ("float g(float *p) { return p[0]; }", "\n#pragma omp critical\ny[0] += g(x);", "in any case"),
         ("float g(float *p) { *p = 1.0f; return 2; }", "y[0] = x[0] + g(x);", "among other things"),
     ],
 )

@@ -274,8 +274,7 @@ def test_functions_of_headers_in_kernels_that_are_launched(language: str, words:
     made = apply_edits(read_program(kernel), [CONFIGURED, {**CALL, "op": "inline_branching"}])
     loop = [line for line in body(made) if line != "}"][2:]
     assert loop == [
-        "const int i_2 = i + k * n;",
-        "const float g_value = i_2 < 0 || i_2 >= n ? 0.0f : a[i_2];",
+        "const float g_value = i + k * n < 0 || i + k * n >= n ? 0.0f : a[i + k * n];",
         "b[i + k * n] = g_value;",
     ]
 

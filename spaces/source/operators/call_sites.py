@@ -64,7 +64,13 @@ def first_site(function: Function, name: str, helpers: Mapping[str, Function], *
         helpers: the functions that are known.
         further: also in conditions, casts and heads of loops.
     """
+    before: Stmt | None = None
     for stmt in statements(function.body):
+        # A pragma is about the statement that follows it.
+        bound = isinstance(before, OpaqueStmt) and before.text.lstrip().startswith("#")
+        before = stmt
+        if bound:
+            continue
         for root in _roots(function, stmt, name, helpers, further=further):
             for call in _always(root, casts=further):
                 if call.function == name:

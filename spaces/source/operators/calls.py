@@ -73,6 +73,8 @@ def _inlined(function: Function, name: str, *, further: bool) -> Function:
     helpers = callees(function)
     if name not in helpers or name == function.name:
         raise Refused(f"{name} is no other function of this file, or of a header that was configured with")
+    if name in loose_macros(function.source):
+        raise Refused(f"{name} is a macro, too")
     helper = helpers[name]
     _require_plain(function, helper, helpers)
     if function.unit:
@@ -83,7 +85,8 @@ def _inlined(function: Function, name: str, *, further: bool) -> Function:
         raise Refused(f"{name} is called with {len(call.arguments)} arguments")
     _require_nothing_kept(helper)
     body, value = with_one_exit(helper) if further else value_at_end(helper)
-    inlining = Inlining(function, replace(helper, body=body), names_in((body, value)))
+    plainly = further or bool(function.unit)
+    inlining = Inlining(function, replace(helper, body=body), names_in((body, value)), plainly=plainly)
     made = [*inlining.arguments(call.arguments), *inlining.renamed(body)]
     _require_macros_apart(function, helper, (body, value))
     last = inlining.renamed(value)
