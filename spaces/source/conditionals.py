@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.macros import (
@@ -22,7 +23,7 @@ from tuner.spaces.source.macros import (
     truth,
 )
 
-__all__ = ["configured", "deciding"]
+__all__ = ["configured", "deciding", "known_names"]
 
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(?P<word>\w*)(?P<rest>.*)", re.DOTALL)
 _PRAGMA = re.compile(r'_Pragma\s*\(\s*"((?:\\.|[^"\\\n])*)"\s*\)')
@@ -39,7 +40,14 @@ def deciding(text: str) -> set[str]:
     return found
 
 
-def configured(text: str, start: int, end: int, values: Mapping[str, int]) -> str:
+def configured(
+    text: str,
+    start: int,
+    end: int,
+    values: Mapping[str, int],
+    *,
+    known: Mapping[str, bool] = MappingProxyType({}),
+) -> str:
     """A part of a file with its conditionals decided and the file's macros replaced.
 
     Args:
@@ -47,16 +55,23 @@ def configured(text: str, start: int, end: int, values: Mapping[str, int]) -> st
         start: of the part, in characters.
         end: likewise.
         values: of tunables, which the compiler is given.
+        known: names of which is known whether the compiler itself defines them.
 
     Raises:
         Refused: the part is not compiled with these values, cuts through a conditional, or uses a macro wrongly.
     """
-    walk = _Walk(text, start, end, values)
+    walk = _Walk(text, start, end, values, known)
     for piece in PIECE.finditer(text):
         if piece.start() >= end:
             break
         walk.take(piece)
     return walk.finished()
+
+
+def known_names(language: str) -> dict[str, bool]:
+    """Names of which is known whether every compiler of a language defines them."""
+    # OpenCL C may be compiled as C++, too.
+    return {} if language == "opencl" else {"__cplusplus": language in ("c++", "cuda")}
 
 
 @dataclass(slots=True)
@@ -77,6 +92,7 @@ class _Walk:
     start: int
     end: int
     values: Mapping[str, int]
+    known: Mapping[str, bool]
     macros: dict[str, Macro | None] = field(default_factory=dict)
     defined: dict[str, bool] = field(default_factory=dict)
     frames: list[_Frame] = field(default_factory=list)
@@ -86,7 +102,7 @@ class _Walk:
 
     def __post_init__(self) -> None:
         self.macros = {name: number_macro(value) for name, value in self.values.items()}
-        self.defined = dict.fromkeys(self.values, True)
+        self.defined = {**self.known, **dict.fromkeys(self.values, True)}
 
     def take(self, piece: re.Match[str]) -> None:
         inside = piece.start() >= self.start
@@ -138,7 +154,7 @@ class _Walk:
             elif word == "include" and '"' in rest:
                 # It may define anything again.
                 self.macros = {n: number_macro(v) for n, v in self.values.items()}
-                self.defined = dict.fromkeys(self.values, True)
+                self.defined = {**self.known, **dict.fromkeys(self.values, True)}
         if not (inside and kept):
             return
         if begins:

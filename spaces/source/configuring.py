@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tuner.core.errors import SpecError
-from tuner.spaces.source.conditionals import configured, deciding
+from tuner.spaces.source.conditionals import configured, deciding, known_names
 from tuner.spaces.source.heads import with_begins, with_counters
+from tuner.spaces.source.included import includes_own
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.lexical import damage
 from tuner.spaces.source.memo import kept_by_identity
@@ -26,55 +27,86 @@ CONFIGURE = "configure"
 def apply(program: Program, edit: Mapping[str, Any]) -> Program:
     """Applies one edit: ``{"op": "configure", "values": {name: whole number, …}}``.
 
+    With ``"headers": true`` what the project's own headers define is known, too.
+
     Raises:
         Refused: it does not apply.
     """
-    settled = _settled(edit)
+    settled, headers = _settled(edit), _with_headers(edit)
     if program.settled is not None:
         raise Refused("the regions are configured already")
-    made, changed = program, False
+    if headers:
+        program.require_headers()
+    made, changed = program, headers
     for file, part in program.regions:
-        parts = made.parts(file)
-        start = sum(map(len, parts[:part]))
-        text = configured("".join(parts), start, start + len(parts[part]), dict(settled))
+        text = _configured(made, file, part, dict(settled), headers=headers)
         reason = damage(text)
         if reason:
             raise Refused(f"{reason} in the region")
-        made, counted = _read(made, (file, part), text, settled)
-        changed = changed or counted or text != parts[part]
+        before = made.parts(file)[part]
+        made, counted = _read(made, (file, part), text, settled, headers=headers)
+        changed = changed or counted or text != before
     if not changed and not settled:
         raise Refused("nothing changes")
     return made
 
 
-def _read(program: Program, region: tuple[int, int], text: str, settled: Settled) -> tuple[Program, bool]:
+def _configured(program: Program, file: int, part: int, values: dict[str, int], *, headers: bool) -> str:
+    parts = program.parts(file)
+    before, text, rest = "".join(parts[:part]), parts[part], "".join(parts[part + 1 :])
+    if not headers:
+        return configured("".join(parts), len(before), len(before) + len(text), values)
+    if includes_own(text):
+        raise Refused("a region includes a header")
+    seen = program.unit(file, before)
+    known = known_names(program.language)
+    return configured(seen + text + rest, len(seen), len(seen) + len(text), values, known=known)
+
+
+def _read(
+    program: Program, region: tuple[int, int], text: str, settled: Settled, *, headers: bool
+) -> tuple[Program, bool]:
     """The program with a region's text, loops with counters of their own where all can have them; whether any has."""
     begun = with_begins(text)
     try:
         if begun != text:
-            made = program.with_region(*region, begun, settled)
+            made = program.with_region(*region, begun, settled, with_headers=headers)
             counted = {label: with_counters(made.functions[label]) for label in made.inside(*region)}
             if all(f is not None for f in counted.values()):
                 for label, function in counted.items():
                     if function is not None and function != made.functions[label]:
                         made = made.with_function(label, function)
                 return made, True
-        return program.with_region(*region, text, settled), False
+        return program.with_region(*region, text, settled, with_headers=headers), False
     except SpecError as error:
         raise Refused(error.message) from None
 
 
-def configuring(program: Program, values: Mapping[str, int]) -> dict[str, Any] | None:
+def configuring(
+    program: Program, values: Mapping[str, int], *, headers: bool = False
+) -> dict[str, Any] | None:
     """The edit for a candidate's values; ``None`` where the regions are configured already.
 
     Args:
         program: as given, or with edits.
         values: of all tunables that the compiler is given.
+        headers: whether to configure with the project's headers where the program has any.
     """
     if program.settled is not None:
         return None
-    asked = sorted(_asked(program) & values.keys())
-    return {"op": CONFIGURE, "values": {name: values[name] for name in asked}}
+    headers = headers and _brings_headers(program)
+    asked = sorted((_asked_with_headers(program) if headers else _asked(program)) & values.keys())
+    edit: dict[str, Any] = {"op": CONFIGURE, "values": {name: values[name] for name in asked}}
+    return {**edit, "headers": True} if headers else edit
+
+
+@kept_by_identity(256)
+def _brings_headers(program: Program) -> bool:
+    try:
+        program.require_headers()
+    except Refused:
+        return False
+    return True
 
 
 @kept_by_identity(256)
@@ -83,9 +115,22 @@ def _asked(program: Program) -> frozenset[str]:
     return frozenset(n for file in range(len(program.files)) for n in deciding("".join(program.parts(file))))
 
 
+@kept_by_identity(256)
+def _asked_with_headers(program: Program) -> frozenset[str]:
+    """Likewise, with those of headers in other folders."""
+    return _asked(program) | {n for header in program.entry.headers for n in deciding(header.text)}
+
+
 def frozen(edits: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """The tunables that a list of edits fixes, with their values."""
     return {n: v for e in edits if e.get("op") == CONFIGURE for n, v in e.get("values", {}).items()}
+
+
+def _with_headers(edit: Mapping[str, Any]) -> bool:
+    headers = edit.get("headers", False)
+    if not isinstance(headers, bool):
+        raise Refused(f"the edit's 'headers' is {headers!r}")
+    return headers
 
 
 def _settled(edit: Mapping[str, Any]) -> Settled:

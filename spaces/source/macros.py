@@ -21,7 +21,7 @@ __all__ = ["PIECE", "Macro", "evaluate", "expand", "is_number", "macro_of", "num
 PIECE = re.compile(
     r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
     |(?P<string>R"(?P<mark>[^ ()\\\t\v\f\n]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
-    |(?P<directive>^[ \t]*\#(?:\\\n|/\*.*?\*/|[^\n])*\n?)
+    |(?P<directive>^[ \t]*\#(?:\\\n|//(?:\\\n|[^\n])*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|[^\n])*\n?)
     |(?P<word>[A-Za-z_]\w*)
     |(?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)
     |(?P<other>.)""",

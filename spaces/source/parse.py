@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tuner.core.errors import MachineError
+from tuner.spaces.source.casts import MAY_BE_CAST, without_parentheses
 from tuner.spaces.source.syntax import Param
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ ADDRESS_SPACE = re.compile(
 """Words of OpenCL C and CUDA that say where a variable lies."""
 
 
+_MOST_READINGS = 8
+"""A variable that is read as one may lay others bare."""
+
+
 @cache
 def _parser(language: str) -> Parser:
     try:
@@ -51,8 +56,18 @@ def _parser(language: str) -> Parser:
 
 
 def parse_file(text: bytes, language: str) -> Node:
-    """The root of the concrete syntax tree; ``language`` is ``c``, or anything else that C++ grammar reads."""
-    return _parser("c" if language == "c" else "c++").parse(text).root_node
+    """The root of the concrete syntax tree; ``language`` is ``c``, or anything else that C++ grammar reads.
+
+    Variables may have lost the parentheses around them, which changes no place in the text.
+    """
+    parser = _parser("c" if language == "c" else "c++")
+    for _ in range(_MOST_READINGS):
+        root = parser.parse(text).root_node
+        plain = without_parentheses(root, text) if MAY_BE_CAST.search(text) else text
+        if plain == text:
+            break
+        text = plain
+    return root
 
 
 def function_nodes(root: Node) -> Iterator[tuple[str, Node]]:

@@ -6,14 +6,16 @@ the definition of the entry function is the region. What lies outside is copied 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tuner.core.errors import Place, SpecError
 from tuner.core.types import Kernel, Launch, Source, Variant
+from tuner.spaces.source.cutting import SourceFile, cut_at_entry, cut_at_marks
 from tuner.spaces.source.definitions import read_function
+from tuner.spaces.source.included import includes_own, spliced
+from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.parse import (
     definition_start,
@@ -30,21 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Program", "SourceFile", "outside_differs", "read_program"]
 
-_MARK = re.compile(r"EVOLVE-BLOCK-(START|END)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceFile:
-    """A file cut at its regions: ``parts`` alternate between fixed text and a region's, fixed first and last."""
-
-    name: str
-    parts: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The whole file."""
-        return "".join(self.parts)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
@@ -59,10 +46,16 @@ class _Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """The function that is launched, by its bare name, and how it is as given: ``None`` for one that is called."""
+    """The function that is launched, by its bare name, and how it is as given: ``None`` for one that is called.
+
+    ``headers`` are the texts of the project's headers that are not among the program's files, ``include`` the folders
+    that they are looked for in.
+    """
 
     name: str
     launch: Launch | None
+    headers: tuple[Source, ...] = ()
+    include: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +68,7 @@ class Program:
         functions: by label: the function's name, with ``#2`` and so on where several regions lie in one function.
         entry: of the sources as given.
         settled: values of tunables that the regions were configured for; ``None`` where they were not.
+        with_headers: whether they were configured with what the project's headers define.
     """
 
     language: str
@@ -82,6 +76,7 @@ class Program:
     functions: Mapping[str, Function]
     entry: Entry
     settled: Settled | None
+    with_headers: bool
     _launch: Launch | None = field(repr=False)
     _places: Mapping[str, _Place] = field(repr=False)
     _original: Mapping[str, Function] = field(repr=False)
@@ -103,7 +98,15 @@ class Program:
         """The program with one function changed."""
         return replace(self, functions={**self.functions, label: function})
 
-    def with_region(self, file: int, part: int, text: str, settled: Settled | None = None) -> Program:
+    def with_region(
+        self,
+        file: int,
+        part: int,
+        text: str,
+        settled: Settled | None = None,
+        *,
+        with_headers: bool | None = None,
+    ) -> Program:
         """The program with a region's text replaced and read anew; other changes are kept as text.
 
         Args:
@@ -111,13 +114,34 @@ class Program:
             part: the region's.
             text: new.
             settled: what the regions are configured for from now on; as before by default.
+            with_headers: whether with the project's headers; as before by default.
         """
         files = list(self._rendered())
         parts = list(files[file].parts)
         parts[part] = text
         files[file] = replace(files[file], parts=tuple(parts))
         settled = self.settled if settled is None else settled
-        return _program(self.language, tuple(files), self.entry, self.launch, settled)
+        seen = self.with_headers if with_headers is None else with_headers
+        return _program(self.language, tuple(files), self.entry, self.launch, settled, with_headers=seen)
+
+    def unit(self, file: int, text: str) -> str:
+        """A file's text with the project's headers in the place of their includes.
+
+        Args:
+            file: which.
+            text: its, or the beginning of it.
+
+        Raises:
+            Refused: what they bring is not known for sure.
+        """
+        return _unit(self.files, self.entry, file, text)
+
+    def require_headers(self) -> None:
+        """Refuses files with regions of which none includes a header of the project, or whose headers are not known."""
+        cut = [(number, f.text) for number, f in enumerate(self.files) if len(f.parts) > 1]
+        found = [(text, self.unit(number, text)) for number, text in cut]
+        if all(len(unit) <= len(text) and not includes_own(text) for text, unit in found):
+            raise Refused("no header of the project is included")
 
     def region_text(self, file: int, part: int) -> str:
         """A region's text as it is now."""
@@ -182,7 +206,8 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
         SpecError: marks that do not pair up or cut through a statement; no marks and no entry function.
     """
     files = (variant or kernel.variant).files
-    key = (kernel.language, kernel.entry, launch, *((f.name, f.text) for f in files))
+    texts = ((f.name, f.text) for f in files)
+    key = (kernel.language, kernel.entry, launch, kernel.headers, kernel.include, *texts)
     found = _READ.get(key)
     if found is None:
         found = _read(kernel, files, launch)
@@ -191,10 +216,15 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
 
 
 def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> Program:
-    entry = Entry(name=_bare(kernel.entry), launch=launch)
-    cut = [_cut_at_marks(f) for f in files]
+    entry = Entry(
+        name=kernel.entry.split("<")[0].split("::")[-1],
+        launch=launch,
+        headers=kernel.headers,
+        include=kernel.include,
+    )
+    cut = [cut_at_marks(f) for f in files]
     if all(len(f.parts) == 1 for f in cut):
-        cut = _cut_at_entry(files, kernel)
+        cut = cut_at_entry(files, entry.name, kernel.language)
     return _program(kernel.language, tuple(cut), entry, launch)
 
 
@@ -214,72 +244,24 @@ def outside_differs(program: Program, variant: Variant) -> str:
     return ""
 
 
-def _bare(entry: str) -> str:
-    return entry.split("<")[0].split("::")[-1]
-
-
-def _cut_at_marks(source: Source) -> SourceFile:
-    parts: list[str] = [""]
-    inside = 0
-    for number, line in enumerate(source.text.splitlines(keepends=True), 1):
-        found = _MARK.search(line)
-        place = Place(file=source.name, line=number)
-        if found is None:
-            parts[-1] += line
-        elif found[1] == "START":
-            if inside:
-                raise SpecError(
-                    "EVOLVE-BLOCK-START inside a block", f"end the one of line {inside} first", place=place
-                )
-            inside = number
-            parts[-1] += line
-            parts.append("")
-        else:
-            if not inside:
-                raise SpecError(
-                    "EVOLVE-BLOCK-END without a start", "add EVOLVE-BLOCK-START above", place=place
-                )
-            inside = 0
-            parts.append(line)
-    if inside:
-        place = Place(file=source.name, line=inside)
-        raise SpecError("EVOLVE-BLOCK-START without an end", "add EVOLVE-BLOCK-END below", place=place)
-    return SourceFile(name=source.name, parts=tuple(parts))
-
-
-def _cut_at_entry(files: Sequence[Source], kernel: Kernel) -> list[SourceFile]:
-    entry = _bare(kernel.entry)
-    cut = [SourceFile(name=f.name, parts=(f.text,)) for f in files]
-    for number, source in enumerate(files):
-        text = source.text.encode()
-        found = [node for name, node in function_nodes(parse_file(text, kernel.language)) if name == entry]
-        if found:
-            node = found[-1]
-            start = definition_start(node)
-            pieces = (text[:start], text[start : node.end_byte], text[node.end_byte :])
-            cut[number] = SourceFile(name=source.name, parts=tuple(p.decode() for p in pieces))
-            return cut
-    raise SpecError(
-        f"no definition of {entry!r} is found in {', '.join(f.name for f in files)}",
-        "mark what may change with EVOLVE-BLOCK-START and EVOLVE-BLOCK-END comments",
-    )
-
-
 def _program(
     language: str,
     files: tuple[SourceFile, ...],
     entry: Entry,
     launch: Launch | None,
     settled: Settled | None = None,
+    *,
+    with_headers: bool = False,
 ) -> Program:
     # Macros of headers count, and tunables have one name in all files.
-    everything = "\n".join(f.text for f in files)
+    everything = "\n".join([*(f.text for f in files), *(h.text for h in entry.headers if with_headers)])
     functions: dict[str, Function] = {}
     places: dict[str, _Place] = {}
     for number, file in enumerate(files):
         if len(file.parts) == 1:
             continue
         root = parse_file(file.text.encode(), language)
+        unit = _unit(files, entry, number, file.text) if with_headers else ""
         begin = 0
         for part, text in enumerate(file.parts):
             end = begin + len(text.encode())
@@ -291,6 +273,7 @@ def _program(
                         function,
                         source=everything,
                         file=file.text,
+                        unit=unit,
                         settled=settled,
                         language=language,
                         launch=launch if function.name == entry.name else None,
@@ -305,9 +288,17 @@ def _program(
         functions=functions,
         entry=entry,
         settled=settled,
+        with_headers=with_headers,
         _launch=launch,
         _places=places,
         _original=functions,
+    )
+
+
+def _unit(files: Sequence[SourceFile], entry: Entry, file: int, text: str) -> str:
+    others = {f.name: f.text for number, f in enumerate(files) if number != file}
+    return spliced(
+        files[file].name, text, {**others, **{h.name: h.text for h in entry.headers}}, entry.include
     )
 
 

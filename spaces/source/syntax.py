@@ -263,6 +263,7 @@ class Function:
         preamble: type definitions that were added.
         source: all files' texts, for names that are taken.
         file: the text of its own file, for the functions that it calls.
+        unit: the same with the project's headers in the place of their includes, where it was configured with them.
         settled: values of tunables that its text was configured for; ``None`` where it was not.
         language: of the file: ``c``, ``c++``, ``opencl`` or ``cuda``.
         launch: of the function where it is the kernel that is launched; operators may change it.
@@ -279,6 +280,7 @@ class Function:
     preamble: tuple[str, ...] = ()
     source: str = ""
     file: str = ""
+    unit: str = ""
     settled: Settled | None = None
     language: str = "c"
     launch: Launch | None = None

@@ -19,6 +19,7 @@ from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.search.cooking import Attempt
 from tuner.search.opening import opened
 from tuner.spaces.source.edits import apply_edits
+from tuner.spaces.source.operators import MOVES
 from tuner.spaces.source.regions import read_program
 
 HEAD = """#include <string.h>
@@ -60,6 +61,18 @@ static %(result)s helper(const float *in, float *restrict out, %(counts)s n, flo
     %(last)s
 }
 """
+EARLY = """
+static %(kind)s pick(%(kind)s v, int low, long high)
+{
+    if (v < low)
+        return low;
+    %(between)s
+    if (v > high) {
+        return high;
+    }
+    return v;
+}
+"""
 KERNEL = """
 void kernel(const float *x, float *y, int n)
 {
@@ -76,6 +89,7 @@ void kernel(const float *x, float *y, int n)
 #endif
     for (; i < n; i++) {
         %(call)s
+        %(early)s
     }
     const float *at = x + %(start)s;
     for (int k = 0; k < n - 4; k++)
@@ -114,9 +128,19 @@ CALLS = {
 }
 
 
+EARLIER = [
+    "y[i] += (float)pick(i - 1, 2, n);",
+    "if (pick(i, 3, 9) > 5)\n            y[i] -= 1.0f;",
+    "for (int q = (int)pick(i, 0, 3); q < (int)pick(n, 1, 5); q++)\n            y[q] += 0.1f * x[i];",
+    "y[(int)pick(i, 1, 30)] *= 1.5f;",
+    "y[i] = (float)pick((int)x[i], 0, 7) * y[i] + x[i];",
+]
+"""Statements that need the newest set of moves."""
+
+
 @st.composite
-def sources(draw: st.DrawFn) -> tuple[str, dict[str, int]]:
-    """A program's text and its tunables' values."""
+def sources(draw: st.DrawFn) -> tuple[dict[str, str], dict[str, int], int]:
+    """A program's files, its tunables' values, and the set of moves that opens it."""
     result = draw(st.sampled_from(["void", "float"]))
     changes = ["", "factor = factor + 1.0f;", "n += 2;\n    sum += (float)n;"]
     last = "" if result == "void" else draw(st.sampled_from(["return sum;", "return sum * factor + out[i];"]))
@@ -126,23 +150,54 @@ def sources(draw: st.DrawFn) -> tuple[str, dict[str, int]]:
         "change": draw(st.sampled_from(changes)),
         "last": last,
     }
-    local = draw(st.sampled_from(["scale", "sum", "dx", "j"]))
+    helper += EARLY % {
+        "kind": draw(st.sampled_from(["int", "double", "float", "unsigned"])),
+        "between": draw(st.sampled_from(["", "low += 1;", "int sum = low;\n    v += sum;"])),
+    }
+    local = draw(st.sampled_from(["scale", "sum", "dx", "j", "v"]))
     arg = draw(st.sampled_from([local, "1.5f", "2", f"{local} * x[i]", "(double)n"]))
     call = draw(st.sampled_from(CALLS[result])).format(arg=arg)
-    kernel = KERNEL % {"local": local, "start": draw(st.sampled_from(["0", "2", "(int)x[0]"])), "call": call}
+    moves = draw(st.sampled_from([5, MOVES]))
+    kernel = KERNEL % {
+        "local": local,
+        "start": draw(st.sampled_from(["0", "2", "(int)x[0]"])),
+        "call": call,
+        "early": "" if moves == 5 else draw(st.sampled_from(EARLIER)),
+    }
     values = {"STEP": draw(st.sampled_from([1, 2, 4])), "MODE": draw(st.integers(0, 3))}
-    return HEAD + helper + kernel, values
+    kept = draw(st.sampled_from(["inside", "guarded", "once", "both"])) if moves == MOVES else "inside"
+    event(kept)
+    return laid_out(kept, helper, kernel), values, moves
 
 
-def printed(texts: list[str], values: dict[str, int], folder: Path) -> list[str]:
+def laid_out(kept: str, helper: str, kernel: str) -> dict[str, str]:
+    """A program with its macros and functions in headers, kept from being read twice in one way or another."""
+    if kept == "inside":
+        return {"k.c": HEAD + helper + kernel}
+    guards = {
+        "guarded": ("#ifndef %s_H // once\n#define %s_H\n", "\n#endif\n"),
+        "once": ("#pragma once\n/* %s %s */\n", "\n"),
+        "both": ("#pragma once\n#if !defined(%s_H)\n#define %s_H 1\n", "\n#endif /* once */\n"),
+    }
+    begin, end = guards[kept]
+
+    def header(name: str, text: str) -> str:
+        return begin % (name, name) + text + end
+
+    kernel = '#include "k.h"\n#include "head.h"\n' + kernel
+    return {"k.c": kernel, "k.h": header("K", '#include "head.h"\n' + helper), "head.h": header("HEAD", HEAD)}
+
+
+def printed(versions: list[dict[str, str]], values: dict[str, int], folder: Path) -> list[str]:
     """What each program prints."""
     (folder / "main.c").write_text(MAIN)
     tunables = [f"-D{name}={value}" for name, value in values.items()]
     command = [str(find_toolchain().clang), "-O1", "-w", "-march=native", *tunables]
     found = []
-    for number, text in enumerate(texts):
-        (folder / f"{number}.c").write_text(text)
-        made = [*command, f"{number}.c", "main.c", "-o", "run", "-lm"]
+    for files in versions:
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        made = [*command, "k.c", "main.c", "-o", "run", "-lm"]
         subprocess.run(made, cwd=folder, check=True, timeout=60)
         done = subprocess.run([str(folder / "run")], cwd=folder, check=True, timeout=60, capture_output=True)
         found.append(done.stdout.decode())
@@ -150,21 +205,21 @@ def printed(texts: list[str], values: dict[str, int], folder: Path) -> list[str]
 
 
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(sources())
-def test_an_opened_source_computes_the_same_bits(made: tuple[str, dict[str, int]]) -> None:
+def test_an_opened_source_computes_the_same_bits(made: tuple[dict[str, str], dict[str, int], int]) -> None:
     """For every size, empty ones included; its edits alone give it again."""
-    text, values = made
+    files, values, moves = made
     kernel = Kernel(
         name="k",
         entry="kernel",
         language="c",
-        variant=Variant(files=(Source(name="k.c", text=text),)),
+        variant=Variant(files=tuple(Source(name=n, text=t) for n, t in files.items())),
         folder=".",
     )
     program = read_program(kernel)
     attempt = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
-    found = opened(attempt, values, 5)
+    found = opened(attempt, values, moves)
     assert found is not None
     for name in [e["op"] for e in found.edits]:
         event(name)
@@ -172,8 +227,10 @@ def test_an_opened_source_computes_the_same_bits(made: tuple[str, dict[str, int]
     assert again.checked
     assert again.variant.files == found.program.sources()
     assert set(again.constraints) == {f"{n} == {v}" for n, v in values.items()}
-    opened_text = again.variant.files[0].text
-    assert "#if" not in opened_text[opened_text.index("void kernel(") :]
+    opened_files = {f.name: f.text for f in again.variant.files}
+    text = opened_files["k.c"][opened_files["k.c"].index("void kernel(") :]
+    assert "#if" not in text
+    assert "pick(" not in text
     with TemporaryDirectory() as folder:
-        expected, found_bits = printed([text, opened_text], values, Path(folder))
+        expected, found_bits = printed([files, opened_files], values, Path(folder))
     assert found_bits == expected

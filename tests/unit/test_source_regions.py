@@ -6,9 +6,12 @@ import pytest
 
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Source, Variant
+from tuner.spaces.source.definitions import read_definitions
 from tuner.spaces.source.edits import EditRefused, apply_edits, crossover, permitted, without
 from tuner.spaces.source.identity import structure_digest
 from tuner.spaces.source.regions import Program, outside_differs, read_program
+from tuner.spaces.source.syntax import Cast
+from tuner.spaces.source.walks import subtrees
 
 MARKED = """#include <math.h>
 /* helper */
@@ -245,3 +248,21 @@ def test_tunables_have_one_name_in_the_whole_program() -> None:
     other = {**STRIP, "function": "g"}
     with pytest.raises(EditRefused, match="the name T is taken"):
         apply_edits(read(MARKED), [STRIP, other])
+
+
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_a_variable_in_parentheses_is_no_type(language: str) -> None:
+    """``(i) + (j) * n``, as macros write a subscript, was read as a cast to a type called ``i``: renaming missed it."""
+    text = (
+        "static int k;\ntypedef float real;\nint f(real *x, int n) { for (int i = 0; i < n; i++) x[%s] = 1; }"
+    )
+    for written, meant in (
+        ("(i) + (k) * n", "i + k * n"),
+        ("((i) - (n) * (k))", "i - n * k"),
+        ("(i) + ((k) + (n) * k) * n", "i + (k + n * k) * n"),
+        ("(k) & (i) * 2", "k & i * 2"),
+    ):
+        read = [read_definitions(text % t, language)["f"].body for t in (written, meant)]
+        assert read[0] == read[1]
+    (loop,) = read_definitions(text % "(int)+(real)+(i) * 2", language)["f"].body
+    assert {n.type for n in subtrees(loop) if isinstance(n, Cast)} == {"int", "real"}

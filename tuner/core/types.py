@@ -175,7 +175,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """What is called and how it is written. ``folder`` is where ``include`` folders and files are looked up."""
+    """What is called and how it is written. ``folder`` is where ``include`` folders and files are looked up.
+
+    ``headers`` are those of other folders that the sources include, by their names relative to ``folder``: they are
+    compiled from where they lie, and their texts are known to those who reason about the sources.
+    """
 
     name: str
     entry: str
@@ -183,6 +187,7 @@ class Kernel:
     variant: Variant
     folder: str
     include: tuple[str, ...] = ()
+    headers: tuple[Source, ...] = ()
     link: tuple[str, ...] = ()
     returns: str | None = None
 

@@ -18,8 +18,8 @@ from tuner.driver.work.models import models_of
 from tuner.evaluators import registry as backends
 from tuner.search import proposers
 from tuner.search import registry as searchers
+from tuner.search.opening import still_hidden
 from tuner.search.remix import RemixProposer
-from tuner.spaces.source.operators.calls import hidden_calls
 from tuner.spaces.source.regions import read_program
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
@@ -91,15 +91,7 @@ def check_spec(
     searchers.create(spec.search.strategy, space)
     _describe_space(report, space)
     if spec.evolves:
-        functions = read_program(spec.task.kernel, launch=spec.task.launch).functions
-        labels = ", ".join(functions) or "none of its functions"
-        report.lines.append(("source", f"may change: {labels}; by {_proposers(spec)}"))
-        hidden = dict.fromkeys(name for f in functions.values() for name in hidden_calls(f))
-        if hidden:
-            report.warnings.append(
-                f"loops that call {', '.join(hidden)} stay as they are: operators see no functions of other files "
-                f"or headers; to have them changed, put the definitions into {spec.task.kernel.variant.files[0].name}"
-            )
+        _describe_source(report, spec, space)
     try:
         environment = backend.environment(spec.task.target)
     except SpecError as error:
@@ -111,6 +103,18 @@ def check_spec(
     finally:
         evaluation.close()
     return report
+
+
+def _describe_source(report: CheckReport, spec: LoadedSpec, space: Space) -> None:
+    program = read_program(spec.task.kernel, launch=spec.task.launch)
+    labels = ", ".join(program.functions) or "none of its functions"
+    report.lines.append(("source", f"may change: {labels}; by {_proposers(spec)}"))
+    values = {p.name: p.default for p in space.parameters if p.macro and type(p.default) is int}
+    for name, reason in still_hidden(program, values).items():
+        report.warnings.append(
+            f"loops that call {name} stay as they are, because operators do not see into it: {reason}; to have them "
+            "changed, write its statements in the place of the call"
+        )
 
 
 def _proposers(spec: LoadedSpec) -> str:

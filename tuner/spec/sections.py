@@ -124,6 +124,7 @@ def make_kernel(model: SpecModel, sources: Sources, name: str, folder: str) -> K
         variant=sources.variant,
         folder=folder,
         include=sources.include,
+        headers=sources.headers,
         link=tuple(model.kernel.link),
         returns=model.kernel.returns,
     )

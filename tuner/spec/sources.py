@@ -45,6 +45,7 @@ class Sources:
         variant: what is compiled: sources first, then headers from the same folder.
         files: all texts read, by their names relative to the spec.
         include: folders of headers, also those that sources in other folders need.
+        headers: those of other folders, by their names relative to the spec.
         language: of the first source.
         notices: about headers that cannot be told.
     """
@@ -52,6 +53,7 @@ class Sources:
     variant: Variant
     files: Mapping[str, str] = field(repr=False)
     include: tuple[str, ...]
+    headers: tuple[Source, ...]
     language: str
     notices: tuple[str, ...] = ()
 
@@ -116,17 +118,17 @@ def read_sources(model: KernelModel, view: View, read: Reader, folder: str) -> S
     sources = list(files)
     headers = read_headers(files, model.include, read, macros=_macros(view.data))
     first_folder = posixpath.dirname(model.source)
-    compiled = [Source(name=PurePosixPath(name).name, text=files[name]) for name in sources]
-    for name in headers.quoted:
-        # Headers of other folders are found through -I: all files of a variant lie in one folder.
-        if posixpath.dirname(name) == first_folder and language_of(name) is None:
-            compiled.append(Source(name=PurePosixPath(name).name, text=files[name]))
+    # Headers of other folders are found through -I: all files of a variant lie in one folder.
+    beside = [n for n in headers.quoted if posixpath.dirname(n) == first_folder and language_of(n) is None]
+    compiled = [Source(name=PurePosixPath(name).name, text=files[name]) for name in (*sources, *beside)]
+    further = [name for name in files if name not in sources and name not in beside]
     folders = [posixpath.dirname(name) for name in sources]
     extra = tuple(dict.fromkeys(f for f in folders if f and f not in model.include))
     return Sources(
         variant=Variant(files=tuple(compiled)),
         files=files,
         include=(*model.include, *extra),
+        headers=tuple(Source(name=name, text=files[name]) for name in further),
         language=language,
         notices=tuple(
             f"{unseen} is included, and which file that is cannot be told: a change of it goes unseen"

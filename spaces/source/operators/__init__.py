@@ -57,5 +57,5 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
 )
 """Every operator by the name that edits give it."""
 
-MOVES = 6
+MOVES = 7
 """The newest set of moves, recipes included. A run keeps the one that it began with."""

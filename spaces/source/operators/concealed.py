@@ -14,12 +14,13 @@ from tuner.spaces.source.parse import function_nodes, node_text, parse_file
 from tuner.spaces.source.syntax import Function, Opaque, OpaqueStmt
 from tuner.spaces.source.walks import names_in, subtrees
 
-__all__ = ["behind", "behind_macros", "loosely_bound", "opaque_words"]
+__all__ = ["behind", "behind_macros", "free_words", "loosely_bound", "opaque_words"]
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\([^)\n]*\))?(.*)", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _NUMBER = r"-?\.?\d[\w.]*([eEpP][+-]\d+\w*)?"
+_LITERAL = re.compile(r"\.?\b\d(?:[eEpP][+-]|[\w.])*")
 _ATOM = re.compile(rf"[\w.]*|{_NUMBER}|\w+[(\[].*[)\]]|\(.*\)", re.DOTALL)
 
 
@@ -33,6 +34,11 @@ def behind(function: Function, part: Any) -> set[str]:
 def behind_macros(function: Function, part: Any) -> set[str]:
     """:func:`behind` without functions, which do not see the variables of those that call them."""
     return _reached(function, part, (_macros(function.source),))
+
+
+def free_words(function: Function, part: Any) -> set[str]:
+    """Words of the macros that a part names, and of those that they name, without their own parameters."""
+    return _reached(function, part, (_free(function.source),))
 
 
 def opaque_words(part: Any) -> set[str]:
@@ -73,6 +79,15 @@ def _texts(source: str) -> Mapping[str, tuple[str, ...]]:
 @lru_cache(maxsize=64)
 def _macros(source: str) -> Mapping[str, frozenset[str]]:
     return {name: frozenset(_WORD.findall(" ".join(texts))) for name, texts in _texts(source).items()}
+
+
+@lru_cache(maxsize=64)
+def _free(source: str) -> Mapping[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for match in _MACRO.finditer(_COMMENT.sub(" ", source.replace("\\\n", " "))):
+        words = frozenset(_WORD.findall(_LITERAL.sub(" ", match[3]))) - set(_WORD.findall(match[2] or ""))
+        found[match[1]] = found.get(match[1], frozenset()) | words
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,234 @@
+"""Where a function is called such that the call may be made before the statement that it stands in.
+
+A call is evaluated exactly once there, and nothing that the statement evaluates before it changes what it sees, or sees
+what it changes. May not transform.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.spaces.source.kinds import Refused, is_pure
+from tuner.spaces.source.operators.callees import (
+    changes_nothing,
+    local_names,
+    reads_memory,
+    stands_for_number,
+)
+from tuner.spaces.source.operators.inlining import address_taken
+from tuner.spaces.source.operators.naming import is_array
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    If,
+    Index,
+    Name,
+    Opaque,
+    OpaqueStmt,
+    Stmt,
+    Ternary,
+    Unary,
+)
+from tuner.spaces.source.walks import names_in, statements, subtrees, written_names
+
+__all__ = ["CallSite", "first_site", "require_order"]
+
+_CHANGING = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=|\w\s*\(")
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """A call, the statement that it stands in, and the expression of that statement that it is part of."""
+
+    stmt: Stmt
+    root: Expr
+    call: Call
+
+
+def first_site(function: Function, name: str, helpers: Mapping[str, Function], *, further: bool) -> CallSite:
+    """The first call of a function that is evaluated exactly once.
+
+    Args:
+        function: that calls.
+        name: of the function that is called.
+        helpers: the functions that are known.
+        further: also in conditions, casts and heads of loops.
+    """
+    before: Stmt | None = None
+    for stmt in statements(function.body):
+        # A pragma is about the statement that follows it.
+        bound = isinstance(before, OpaqueStmt) and before.text.lstrip().startswith("#")
+        before = stmt
+        if bound:
+            continue
+        for root in _roots(function, stmt, name, helpers, further=further):
+            for call in _always(root, casts=further):
+                if call.function == name:
+                    return CallSite(stmt, root, call)
+    raise Refused(f"no statement calls {name} in any case")
+
+
+def _roots(
+    function: Function, stmt: Stmt, name: str, helpers: Mapping[str, Function], *, further: bool
+) -> Iterator[Expr]:
+    """The expressions that a statement begins with evaluating, once."""
+    match stmt:
+        case ExprStmt(expr=expr):
+            yield expr
+        case Decl(dims=(), init=init) if init is not None:
+            yield init
+        case If(condition=condition) if further:
+            yield condition
+        case For(start=start, limit=limit) if further:
+            yield start
+            if _stays(function, stmt, limit, helpers[name]):
+                yield limit
+
+
+def _stays(function: Function, loop: For, limit: Expr, helper: Function) -> bool:
+    """Whether a function gives the same each time that a loop's limit is looked at."""
+    if reads_memory(helper) or not changes_nothing(Call(helper.name, ()), {helper.name: helper}):
+        return False
+    references = function.language in ("c++", "cuda")
+    # A reference is declared as text, and may be to anything.
+    within: Function | For = function if references else loop
+    if any(isinstance(n, Opaque | OpaqueStmt) for n in subtrees(within.body)):
+        return False
+    others = (n for n in subtrees(loop.body) if isinstance(n, Call) and not is_pure(n))
+    if references and any(n.function != helper.name for n in others):
+        # There an argument may be taken by reference.
+        return False
+    unsteady = written_names(loop.body) | {loop.var} | {p.name for p in function.params if not p.plain}
+    unsteady |= {n for n in names_in(limit) if address_taken(function, n)}
+    for call in (n for n in subtrees(limit) if isinstance(n, Call) and n.function == helper.name):
+        used = {n for n in names_in(call.arguments) if not stands_for_number(function.source, n)}
+        if not used <= local_names(function) - unsteady:
+            return False
+        if not all(is_pure(a) for a in call.arguments) or any(isinstance(n, Index) for n in subtrees(call)):
+            return False
+    return True
+
+
+def require_order(
+    function: Function,
+    site: CallSite,
+    called: tuple[Function, tuple[Stmt, ...]],
+    helpers: Mapping[str, Function],
+) -> None:
+    """Refuses a call that may not be made before the rest of its statement.
+
+    Args:
+        function: that calls.
+        site: of the call.
+        called: the function, and its statements.
+        helpers: the functions that are known.
+    """
+    helper, body = called
+    handed = [n for n in subtrees(site.call.arguments) if isinstance(n, Name | Index | Unary)]
+    if _stores(body) or any(_may_change(n, helpers) for n in subtrees(site.call.arguments)):
+        _require_alone(function, site)
+    if reads_memory(helper) or any(_may_be_changed(function, n) for n in handed):
+        _require_quiet(site, helpers)
+
+
+def _may_be_changed(function: Function, part: Name | Index | Unary) -> bool:
+    """Whether something else than an assignment to it may change a part of an argument."""
+    if isinstance(part, Name):
+        return not is_array(function, part.id) and (
+            part.id not in local_names(function) or address_taken(function, part.id)
+        )
+    return isinstance(part, Index) or part.op == "*"
+
+
+def _always(expr: Expr, *, casts: bool) -> Iterator[Call]:
+    """Calls that a statement evaluates whatever its conditions come to."""
+    if isinstance(expr, Ternary):
+        yield from _always(expr.condition, casts=casts)
+    elif isinstance(expr, Binary) and expr.op in ("&&", "||"):
+        yield from _always(expr.left, casts=casts)
+    elif isinstance(expr, Cast):
+        yield from _always(expr.operand, casts=casts) if casts else ()
+    else:
+        if isinstance(expr, Call):
+            yield expr
+        for part in _parts(expr):
+            yield from _always(part, casts=casts)
+
+
+def _parts(expr: Expr) -> tuple[Expr, ...]:
+    match expr:
+        case Unary(operand=operand):
+            return (operand,)
+        case Binary(left=left, right=right):
+            return (left, right)
+        case Index(base=base, index=index):
+            return (base, index)
+        case Call(arguments=arguments):
+            return arguments
+        case Assign(target=target, value=value):
+            return (target, value)
+    return ()
+
+
+def _stores(body: tuple[Stmt, ...]) -> bool:
+    """Whether statements may change what is not the function's own."""
+    return any(
+        not is_pure(n) if isinstance(n, Call) else isinstance(n, Assign) and not isinstance(n.target, Name)
+        for n in subtrees(body)
+    )
+
+
+def _require_alone(function: Function, site: CallSite) -> None:
+    """Refuses a statement with anything beside a call that could see what the call stores.
+
+    C leaves their order open; a compiler does not.
+    """
+    call = site.call
+    match site.stmt:
+        case ExprStmt(expr=Assign(op="=", target=Index(index=index), value=value)):
+            parts: tuple[Expr, ...] = (index, value)
+        case ExprStmt(expr=Assign(op="=", target=Name(), value=value)):
+            parts = (value,)
+        case _:
+            parts = (site.root,)
+    waiting = list(parts)
+    while waiting:
+        part = waiting.pop()
+        if part is call:
+            continue
+        looked_at = isinstance(part, Name) and address_taken(function, part.id)
+        if looked_at or isinstance(part, Index | Call | Assign | Opaque | Unary | Cast | Ternary):
+            raise Refused(f"{call.function} stores, and is called among other things")
+        waiting += _parts(part)
+
+
+def _require_quiet(site: CallSite, helpers: Mapping[str, Function]) -> None:
+    """Refuses a statement with anything beside a call that may change what the call reads, and that came first."""
+    root, call = site.root, site.call
+    own = {id(node) for node in subtrees(call)}
+    for part in subtrees((root.target, root.value) if isinstance(root, Assign) else root):
+        again = isinstance(part, Call) and part.function == call.function
+        if id(part) not in own and not again and _may_change(part, helpers):
+            raise Refused(f"{call.function} reads what the statement that calls it may change")
+
+
+def _may_change(part: Any, helpers: Mapping[str, Function]) -> bool:
+    """Whether evaluating a part itself may change something."""
+    match part:
+        case Assign():
+            return True
+        case Opaque(text=text):
+            return bool(_CHANGING.search(text))
+        case Call():
+            return not changes_nothing(part, helpers)
+    return False

@@ -1,0 +1,239 @@
+"""The functions that a function may call and whose definitions are known: of its file, or of headers that it includes.
+
+Says whether a definition's text means the same where it is called. May not transform.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from tuner.spaces.source.conditionals import configured, known_names
+from tuner.spaces.source.definitions import read_definitions
+from tuner.spaces.source.heads import with_begins, with_counters
+from tuner.spaces.source.included import HARMLESS_PRAGMA, directive_of
+from tuner.spaces.source.kinds import Refused, is_pure, keeps_value
+from tuner.spaces.source.macros import PIECE
+from tuner.spaces.source.operators.naming import declared
+from tuner.spaces.source.parse import node_text, parse_file
+from tuner.spaces.source.printer import statement_text
+from tuner.spaces.source.reading import parse_expression
+from tuner.spaces.source.syntax import (
+    Assign,
+    Call,
+    Decl,
+    Expr,
+    Function,
+    Index,
+    Name,
+    Opaque,
+    OpaqueStmt,
+    Settled,
+    Stmt,
+    Unary,
+)
+from tuner.spaces.source.walks import subtrees
+
+__all__ = [
+    "RETURN",
+    "callees",
+    "changes_nothing",
+    "local_names",
+    "reads_memory",
+    "require_same_meaning",
+    "returned",
+    "stands_for_number",
+]
+
+RETURN = re.compile(r"return\b(.*);", re.DOTALL)
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_PLACE = re.compile(
+    r"__(LINE|FILE|COUNTER|func|FUNCTION|PRETTY_FUNCTION|BASE_FILE)__|__func__|(__builtin_)?alloca|setjmp|longjmp|"
+    r"va_start|va_arg|__builtin_(return|frame)_address"
+)
+"""What means something else in another place or function."""
+
+_CONTROL = re.compile(
+    r"(while|do|switch|goto|return|break|continue|asm|__asm__|if|for|case|default)\b|[#{;]|\w+\s*:(?!:)"
+)
+_ARITHMETIC = re.compile(
+    r"(float|double|half|_Float16|int|long|short|char|unsigned|signed|const|size_t|ptrdiff_t|u?int\d+_t|uint|ulong|ushort"
+    r"|uchar|static|inline|extern|__inline|__inline__|__forceinline__|__device__|__host__|restrict|__restrict|__restrict__)"
+)
+
+
+def callees(function: Function) -> Mapping[str, Function]:
+    """Functions by name, as the compiler sees them; those of headers where the text was configured with them."""
+    return _defined(
+        function.unit or function.file, function.language, function.settled or (), bool(function.unit)
+    )
+
+
+@lru_cache(maxsize=64)
+def _defined(text: str, language: str, settled: Settled, whole: bool) -> dict[str, Function]:
+    try:
+        plain = configured(text, 0, len(text), dict(settled), known=known_names(language) if whole else {})
+    except Refused:
+        return {}
+    if whole and _strange_pragma(plain):
+        return {}
+    found = read_definitions(plain, language)
+    counted = read_definitions(with_begins(plain), language)
+    for name, function in counted.items():
+        made = with_counters(function)
+        if made is not None and name in found:
+            found[name] = made
+    return found
+
+
+def _strange_pragma(text: str) -> bool:
+    """Whether there is one that may count for all that follows it; macros bring them as well."""
+    found = (directive_of(m["directive"]) for m in PIECE.finditer(text) if m["directive"])
+    return any(word == "pragma" and not HARMLESS_PRAGMA.match(" ".join(rest.split())) for word, rest in found)
+
+
+def local_names(function: Function) -> set[str]:
+    """What a function declares, its parameters among it."""
+    return {p.name for p in function.params} | {d.name for d in function.outer} | declared(function.body)
+
+
+def changes_nothing(call: Call, known: Mapping[str, Function], within: frozenset[str] = frozenset()) -> bool:
+    """Whether a call is known to change nothing but variables of the functions that it goes through."""
+    if is_pure(call):
+        return True
+    helper = known.get(call.function)
+    if helper is None or call.function in within:
+        return False
+    own, within = local_names(helper), within | {call.function}
+    for node in _nodes(helper):
+        match node:
+            case Opaque() | OpaqueStmt():
+                return False
+            case Decl() if keeps_value(node):
+                return False
+            case Assign(target=Name(id=name)) if name in own:
+                continue
+            case Assign():
+                return False
+            case Call() if not changes_nothing(node, known, within):
+                return False
+    return True
+
+
+def reads_memory(helper: Function) -> bool:
+    """Whether a function's result may hang on more than its arguments' values."""
+    own = local_names(helper)
+    return any(
+        isinstance(node, Index | Opaque | OpaqueStmt)
+        or (isinstance(node, Call) and not is_pure(node))
+        or (isinstance(node, Unary) and node.op == "*")
+        or (isinstance(node, Name) and node.id not in own and not stands_for_number(helper.source, node.id))
+        for node in _nodes(helper)
+    )
+
+
+def stands_for_number(source: str, name: str) -> bool:
+    """Whether a name that is written like one is a macro."""
+    return (
+        name.isupper() and re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b", source, re.MULTILINE) is not None
+    )
+
+
+def returned(stmt: Stmt) -> Expr | None:
+    """The value that a statement returns; ``None`` for one that returns none, or is another."""
+    found = RETURN.fullmatch(stmt.text.strip()) if isinstance(stmt, OpaqueStmt) else None
+    return parse_expression(found[1]) if found is not None and found[1].strip() else None
+
+
+def _nodes(helper: Function) -> Iterator[Any]:
+    """All that a function's body consists of, values that it returns as well."""
+    for node in subtrees(helper.body):
+        value = returned(node) if isinstance(node, OpaqueStmt) else None
+        if value is None:
+            yield node
+        else:
+            yield from subtrees(value)
+
+
+def require_same_meaning(function: Function, helper: Function) -> None:
+    """Refuses a definition that may mean something else where it is called, of a text configured with headers.
+
+    Args:
+        function: that calls.
+        helper: one of its :func:`callees`.
+    """
+    text = helper.signature + "\n".join(map(statement_text, helper.body))
+    words = {m[0] for m in PIECE.finditer(text) if m["word"]}
+    strange = sorted(w for w in words if _PLACE.fullmatch(w))
+    if strange:
+        raise Refused(f"{strange[0]} in {helper.name} hangs on where it stands")
+    free = words - local_names(helper)
+    hidden = free & (local_names(function) | _declared_as_text(function))
+    if hidden:
+        raise Refused(f"{min(hidden)} means something else in {helper.name}")
+    _require_steady_macros(function, helper, words)
+    if re.search(r"\b(weak|ifunc|alias)\b", function.unit):
+        raise Refused("the linker may put another function in the place of one")
+    own = _defined(function.file, function.language, function.settled or (), False)
+    if function.language in ("c++", "cuda") and helper.name not in own:
+        _require_one_declaration(function, helper.name)
+
+
+def _declared_as_text(function: Function) -> set[str]:
+    """Words of statements that may declare something and could not be read."""
+    texts = (n.text for n in subtrees(function.body) if isinstance(n, OpaqueStmt))
+    return {w for text in texts if not _CONTROL.match(text.strip()) for w in _WORD.findall(text)}
+
+
+def _require_steady_macros(function: Function, helper: Function, words: set[str]) -> None:
+    """Refuses macros that are defined anew between a function and its call, or that are more than numbers and types."""
+    begin, last, bodies = _macros(function.unit, helper.name)
+    for word in sorted(words & last.keys()):
+        if last[word] > begin:
+            raise Refused(f"the macro {word} is defined after {helper.name}")
+        used = {m["word"] for body in bodies[word] for m in PIECE.finditer(body) if m["word"]}
+        if not all(_ARITHMETIC.fullmatch(w) for w in used):
+            raise Refused(f"{word} is a macro that cannot be seen through")
+
+
+@lru_cache(maxsize=256)
+def _macros(unit: str, name: str) -> tuple[int, dict[str, int], dict[str, list[str]]]:
+    """Where a name is first said, where each macro is last defined or taken back, and what macros stand for."""
+    begin, last, bodies = len(unit), dict[str, int](), dict[str, list[str]]()
+    for piece in PIECE.finditer(unit):
+        if piece["directive"]:
+            word, rest = directive_of(piece["directive"])
+            found = re.match(r"([A-Za-z_]\w*)(\([^)]*\))?(.*)", rest, re.DOTALL)
+            if word in ("define", "undef") and found is not None:
+                last[found[1]] = piece.start()
+                bodies.setdefault(found[1], []).append(found[3])
+        if not piece["comment"] and name in _WORD.findall(piece[0]):
+            begin = min(begin, piece.start())
+    return begin, last, bodies
+
+
+def _require_one_declaration(function: Function, name: str) -> None:
+    """Refuses a name that may stand for another function as well."""
+    if re.search(rf"\busing\s+namespace\b|\busing\b[^;]*\b{name}\b", function.unit):
+        raise Refused(f"{name} may be another function, which 'using' brings")
+    if is_pure(Call(name, ())):
+        raise Refused(f"{name} may be a function of the library")
+    if _declarations(function.unit, function.language).count(name) != 1:
+        raise Refused(f"{name} is declared more than once")
+
+
+@lru_cache(maxsize=64)
+def _declarations(unit: str, language: str) -> tuple[str, ...]:
+    """The names that functions are declared or defined by, wherever that is."""
+    found: list[str] = []
+    stack = [parse_file(unit.encode(), language)]
+    while stack:
+        node = stack.pop()
+        if node.type == "function_declarator":
+            name = node.child_by_field_name("declarator")
+            found += [] if name is None else [node_text(name).split("::")[-1].strip()]
+        stack.extend(node.children)
+    return tuple(found)

@@ -1,0 +1,218 @@
+"""One call whose function's body takes its place: the names of that body become the caller's, arguments declarations.
+
+May not judge whether that is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.kinds import Refused, is_pure, plain_type, types_of, writable
+from tuner.spaces.source.lexical import unused
+from tuner.spaces.source.operators.callees import local_names
+from tuner.spaces.source.operators.naming import declared, is_array, names_known
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Call,
+    Decl,
+    Expr,
+    For,
+    Function,
+    Index,
+    Name,
+    Number,
+    Opaque,
+    OpaqueStmt,
+    Param,
+    Stmt,
+    Unary,
+)
+from tuner.spaces.source.walks import map_expressions, subtrees, transform, written_names
+
+__all__ = ["Inlining", "address_taken"]
+
+_SMALL = 5
+"""Nodes of an argument that may stand wherever its parameter stood."""
+
+
+class Inlining:
+    """One call: what its function's names become.
+
+    Args:
+        function: that calls.
+        helper: that is called, with one exit.
+        used: the names that it uses.
+        plainly: whether whole numbers and loads go in the place of names as they are; else all but names and numbers
+            have declarations, as they had for earlier sets of moves.
+    """
+
+    def __init__(self, function: Function, helper: Function, used: set[str], *, plainly: bool) -> None:
+        self.function, self.helper, self.plainly = function, helper, plainly
+        self._types = types_of(function)
+        self._taken = names_known(function)
+        own_names = declared(helper.body)
+        params = {p.name for p in helper.params}
+        if own_names & params:
+            raise Refused(f"{helper.name} declares {min(own_names & params)} again")
+        free = used - own_names - params
+        # What is declared here may not take a name that the function called means something by.
+        self._taken |= free
+        own = local_names(function)
+        if helper.name in own:
+            raise Refused(f"{helper.name} is declared again")
+        if free & written_names(helper.body):
+            raise Refused(
+                f"{helper.name} changes {min(free & written_names(helper.body))}, which is not its own"
+            )
+        if free & own:
+            raise Refused(f"{min(free & own)} means something else in {helper.name}")
+        self._values: dict[str, Expr] = {}
+        own_types = types_of(helper)
+        self._own_types = {self._fresh(n): own_types[n] for n in sorted(own_names) if n in own_types}
+        for name in sorted(own_names - own_types.keys()):
+            self._fresh(name)
+
+    def _fresh(self, name: str) -> str:
+        made = unused(name, self._taken)
+        self._taken.add(made)
+        self._values[name] = Name(made)
+        return made
+
+    def arguments(self, given: Sequence[Expr]) -> list[Stmt]:
+        """Declarations of what is not handed on as it is."""
+        written = written_names(self.helper.body)
+        assigned = {
+            n.target.id
+            for n in subtrees(self.helper.body)
+            if isinstance(n, Assign) and isinstance(n.target, Name)
+        }
+        made: list[Stmt] = []
+        for param, expr in zip(self.helper.params, given, strict=True):
+            if isinstance(expr, Opaque):
+                raise Refused(f"an argument of {self.helper.name} is only known as text")
+            changed = param.name in (assigned if param.is_array else written)
+            if not changed and self._handed_on(param, expr):
+                self._values[param.name] = expr
+                continue
+            kind = writable(param.base)
+            if param.is_array:
+                kind = " ".join(param.base.split()) + " *"
+            elif not changed:
+                kind = f"const {kind}"
+            name = self._fresh(param.name)
+            self._own_types[name] = kind
+            made.append(Decl(kind, name, (), expr))
+        return made
+
+    def _handed_on(self, param: Param, expr: Expr) -> bool:
+        """Whether an argument's own name or number may stand where the parameter's did."""
+        if self.plainly and not param.is_array and plain_type(param.base) == "int":
+            small = sum(1 for _ in subtrees(expr)) <= _SMALL
+            if small and is_whole_expression(expr, self._types) and not self._looked_at(expr):
+                return True
+        if isinstance(expr, Number):
+            return not param.is_array and plain_type(param.base) == "int" and expr.text.isdigit()
+        if not isinstance(expr, Name) or address_taken(self.function, expr.id):
+            return False
+        kind = self._types.get(expr.id)
+        if kind is None:
+            return False
+        array = is_array(self.function, expr.id)
+        return array == param.is_array and plain_type(kind) == plain_type(param.base)
+
+    def _looked_at(self, expr: Expr) -> bool:
+        """Whether something else may change a variable of an expression."""
+        # What lies outside of the region may do anything with a variable of there.
+        outside = set() if self.function.whole else {d.name for d in self.function.outer}
+        names = {n.id for n in subtrees(expr) if isinstance(n, Name)}
+        return bool(names & outside) or any(address_taken(self.function, n) for n in names)
+
+    def renamed(self, node: Any) -> Any:
+        """Part of the called function in the caller's names."""
+        values = self._values
+
+        def change(part: Any) -> Any:
+            match part:
+                case Name(id=name):
+                    return values.get(name, part)
+                case Decl():
+                    return replace(part, name=_id(values, part.name))
+                case For():
+                    return replace(part, var=_id(values, part.var))
+            return part
+
+        return None if node is None else transform(node, change)
+
+    def used(self, stmt: Stmt, call: Call, value: Expr | None) -> tuple[list[Stmt], Stmt]:
+        """A declaration of the value, if that needs one, and the calling statement with it in the place of the call."""
+        if value is None:
+            raise Refused(f"{self.helper.name} has no value")
+        kind = plain_type(self.helper.head)
+        if (
+            isinstance(stmt, Decl)
+            and stmt.init is call
+            and plain_type(stmt.type) == kind
+            and "*" not in stmt.type
+        ):
+            return [], replace(stmt, init=value)
+        taken: Expr = value
+        made: list[Stmt] = []
+        if not (self.plainly and self._as_it_is(value)):
+            taken = Name(self._fresh(f"{self.helper.name}_value"))
+            made = [Decl(f"const {kind}", taken.id, (), value)]
+        done = False
+
+        def change(part: Expr) -> Expr:
+            nonlocal done
+            if part is call and not done:
+                done = True
+                return taken
+            return part
+
+        return made, map_expressions(stmt, change)
+
+    def _as_it_is(self, value: Expr) -> bool:
+        """Whether a value is the same where the call was: whole numbers do not round, and a load computes nothing."""
+        kind = plain_type(self.helper.head)
+        types = {**self._types, **self._own_types}
+        if kind == "int" and is_whole_expression(value, types):
+            return True
+        match value:
+            case Name(id=name):
+                return "*" not in types.get(name, "*") and plain_type(types[name]) == kind
+            case Index(base=Name(id=name), index=index):
+                found = types.get(name, "")
+                return found.count("*") == 1 and plain_type(found) == kind and is_pure(index)
+        return False
+
+
+def is_whole_expression(expr: Expr, types: Mapping[str, str]) -> bool:
+    """Whether an expression is computed in ``int``, of variables that are declared as such."""
+    match expr:
+        case Number(text=text):
+            return re.fullmatch(r"0|[1-9]\d{0,8}", text) is not None
+        case Name(id=name):
+            return "*" not in types.get(name, "*") and plain_type(types[name]) == "int"
+        case Unary(op="-", operand=operand):
+            return is_whole_expression(operand, types)
+        case Binary(op="+" | "-" | "*" | "/" | "%", left=left, right=right):
+            return is_whole_expression(left, types) and is_whole_expression(right, types)
+    return False
+
+
+def _id(values: dict[str, Expr], name: str) -> str:
+    found = values.get(name)
+    return found.id if isinstance(found, Name) else name
+
+
+def address_taken(function: Function, name: str) -> bool:
+    for node in subtrees(function.body):
+        if isinstance(node, Unary) and node.op == "&" and node.operand == Name(name):
+            return True
+        if isinstance(node, Opaque | OpaqueStmt) and re.search(rf"&\s*{name}\b", node.text):
+            return True
+    return False

@@ -1,0 +1,415 @@
+"""Functions and macros of a project's own headers: taken where what they mean is known, else refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from product_runs import SPEC, seconds
+
+from tuner.core.types import Kernel, Resolved, Source, Status, Variant
+from tuner.driver.audit import audit
+from tuner.driver.options import Options
+from tuner.driver.runs import begin
+from tuner.search.remix import RemixProposer
+from tuner.spaces.source.edits import Applied, EditRefused, apply_edits
+from tuner.spaces.source.included import spliced
+from tuner.spaces.source.regions import read_program
+from tuner.spec.load import load_spec
+from tuner.testing import SimulatedBackend
+
+CONFIGURED = {"op": "configure", "values": {}, "headers": True}
+CALL = {"op": "inline_call", "function": "f", "call": "g"}
+
+
+def kernel_of(text: str, headers: dict[str, str], *, language: str = "c") -> Kernel:
+    """A kernel of one file; headers without a folder lie beside it."""
+    beside = [Source(name=n, text=t) for n, t in headers.items() if "/" not in n]
+    return Kernel(
+        name="f",
+        entry="f",
+        language=language,
+        variant=Variant(files=(Source(name="f.c", text=text), *beside)),
+        headers=tuple(Source(name=n, text=t) for n, t in headers.items() if "/" in n),
+        folder=".",
+    )
+
+
+def inlined(text: str, headers: dict[str, str], *, language: str = "c") -> Applied:
+    return apply_edits(read_program(kernel_of(text, headers, language=language)), [CONFIGURED, CALL])
+
+
+def body(made: Applied) -> list[str]:
+    """The statements of ``f``."""
+    lines = [line.strip() for line in made.variant.files[0].text.splitlines()]
+    return lines[lines.index("{", next(n for n, s in enumerate(lines) if "void f(" in s)) + 1 : -1]
+
+
+G = "static inline float g(const float *p, int i) { return p[i] * 2.0f; }\n"
+F = "void f(const float *x, float *y, int n)\n{\n    y[0] = g(x, n);\n}\n"
+INLINED = ["const float g_value = x[n] * 2.0f;", "y[0] = g_value;"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"g.h": G},
+        {"g.h": f"#pragma once\n{G}"},
+        {"g.h": f"// Guarded\n#ifndef G_H\n#define G_H\n{G}#endif // G_H\n"},
+        {"g.h": f"#if !defined(G_H)\n#define G_H 1\n{G}#endif\n"},
+        {"g.h": '#include "inner.h"\n', "inner.h": f"#include <math.h>\n{G}"},
+        {"g.h": '#pragma once\n#include "inner.h"\n', "inner.h": f'#pragma once\n#include "g.h"\n{G}'},
+        {"include/g.h": G},
+        {"g.h": f'#ifdef __cplusplus\nextern "C" {{\n#endif\n{G}#ifdef __cplusplus\n}}\n#endif\n'},
+        {
+            "g.h": f"#define INLINE static inline\n#define REAL float\nINLINE {G[14:].replace('float', 'REAL')}"
+        },
+        {"g.h": f"#ifndef SIZE\n#define SIZE 16\n#endif\n#if UNKNOWN\n#define OTHER 1\n#endif\n{G}"},
+        {
+            "g.h": f"#define ELEMENT(p, i) p[i] // an element /* of p\n{G.replace('p[i]', 'ELEMENT(p, i)')}/* end */\n"
+        },
+    ],
+)
+def test_a_function_of_a_header_goes_in_the_place_of_its_call(headers: dict[str, str]) -> None:
+    made = inlined('#include <math.h>\n#include "g.h"\n' + F, headers)
+    assert body(made) == INLINED
+    assert made.checked
+    assert made.variant.files[0].text.startswith('#include <math.h>\n#include "g.h"\n')
+    again = [CONFIGURED, {**CALL}]
+    assert (
+        apply_edits(read_program(kernel_of('#include <math.h>\n#include "g.h"\n' + F, headers)), again)
+        == made
+    )
+
+
+def test_a_header_in_angle_brackets_is_that_of_the_folders() -> None:
+    """Those that the spec names come before the system's."""
+    kernel = replace(kernel_of("#include <g.h>\n" + F, {"include/g.h": G}), include=("include",))
+    assert body(apply_edits(read_program(kernel), [CONFIGURED, CALL])) == INLINED
+
+
+def test_macros_of_a_header_are_replaced() -> None:
+    """So are those that another header takes back and defines anew; each as it is where it stands."""
+    headers = {
+        "grid.h": "#define IDX(i, j) ((i) * n + (j))\n#define OLD 1 +\n",
+        "later.h": "#undef OLD\n#define OLD 2 *\n",
+    }
+    text = (
+        '#include "grid.h"\n#include "later.h"\nvoid f(float *x, int n)\n{\n    x[IDX(1, n)] = OLD 3.0f;\n}\n'
+    )
+    made = apply_edits(read_program(kernel_of(text, headers)), [CONFIGURED])
+    assert body(made) == ["x[((1) * n + (n))] = 2 * 3.0f;"]
+
+
+@pytest.mark.parametrize(
+    ("text", "headers", "reason"),
+    [
+        ('#include "missing.h"\n' + F, {"g.h": G}, "missing.h is included and not found"),
+        ('#include "g.h"\n' + F, {"a/g.h": G, "b/g.h": G.replace("2", "3")}, "g.h may be a/g.h or b/g.h"),
+        ("#include <g.h>\n" + F, {"include/g.h": G}, "may be include/g.h or a header of the system"),
+        ('#define HEADER "g.h"\n#include HEADER\n' + F, {"g.h": G}, "hangs on a macro"),
+        ('#include_next "g.h"\n' + F, {"g.h": G}, "'#include_next'"),
+        ('/* */ #include "g.h"\n' + F, {"g.h": G}, "a directive behind a comment"),
+        ('#pragma push_macro("A")\n#include "g.h"\n' + F, {"g.h": G}, "which may count for all"),
+        ('#pragma GCC optimize("fast-math")\n#include "g.h"\n' + F, {"g.h": G}, "which may count for all"),
+        (
+            '#include "g.h"\n' + F,
+            {"g.h": f"#pragma STDC FP_CONTRACT OFF\n{G}"},
+            "g.h has '#pragma STDC FP_CONTRACT OFF'",
+        ),
+        ('#include "g.h"\n' + F, {"g.h": '#include "g.h"\n' + G}, "do not end"),
+        (
+            '#include "g.h"\n#undef G_H\n' + F,
+            {"g.h": f"#ifndef G_H\n#define G_H\n{G}#endif\n"},
+            "takes back G_H",
+        ),
+        (
+            '#if U\n#include "g.h"\n#endif\n#include "g.h"\n' + F,
+            {"g.h": f"#pragma once\n{G}"},
+            "after it was under a condition",
+        ),
+        ('#if U\n#include "g.h"\n#endif\n' + F, {"g.h": G}, "no other function"),
+        (
+            '#include "g.h"\n' + F,
+            {"g.h": f"#if U\n{G}#else\n{G.replace('2', '3')}#endif\n"},
+            "no other function",
+        ),
+        ('#include "g.h"\n' + F, {"g.h": f"#ifdef FAST\n{G}#endif\n"}, "no other function"),
+        ('#include "g.h"\n#include "g.h"\n' + F, {"g.h": G}, "no other function"),
+        (
+            '#include "g.h"\n#include "h.h"\n' + F,
+            {
+                "g.h": f"#ifndef H\n#define H\n{G}#endif\n",
+                "h.h": "#ifndef H\n#define H\nint g(int);\n#endif\n",
+            },
+            "",
+        ),
+        ('#include "g.h"\n' + F, {"g.h": "#define MAKE(t) static t g##1(t);\n" + G}, ""),
+        (
+            '#include "g.h"\n#define SCALE 3.0f\n' + F,
+            {"g.h": "static float SCALE;\n" + G.replace("2.0f", "SCALE")},
+            "after g",
+        ),
+        (
+            '#include "g.h"\n#undef SCALE\n#define SCALE 3.0f\n' + F,
+            {"g.h": "#define SCALE 2.0f\n" + G.replace("2.0f", "SCALE")},
+            "after g",
+        ),
+        (
+            '#include "g.h"\n#define float double\n' + F,
+            {"g.h": G},
+            "after g",
+        ),
+        (
+            '#include "g.h"\n' + F.replace("y[0]", "float scale = 1.0f; y[0]"),
+            {"g.h": "static const float scale = 2.0f;\n" + G.replace("2.0f", "scale")},
+            "means something else",
+        ),
+        (
+            '#include "g.h"\n' + F.replace("y[0]", "typedef double real; y[0]"),
+            {"g.h": "typedef float real;\n" + G.replace("2.0f", "(real)2.0")},
+            "means something else",
+        ),
+        (
+            '#include "g.h"\n' + F.replace("y[0]", "float (*g)(const float *, int) = other; y[0]"),
+            {"g.h": G},
+            "g",
+        ),
+        ('#include "g.h"\n' + F, {"g.h": G.replace("2.0f", "__LINE__")}, "hangs on where it stands"),
+        (
+            '#include "g.h"\n' + F,
+            {"g.h": "#if U\n#define K 2 +\n#endif\n" + G.replace("2.0f", "K 1")},
+            "known as text|seen through",
+        ),
+        (
+            '#include "g.h"\n' + F,
+            {
+                "g.h": "#if U\n#define K n\n#else\n#define K 2\n#endif\nstatic int n;\n"
+                + G.replace("2.0f", "K")
+            },
+            "seen through",
+        ),
+        (
+            '#include "g.h"\n' + F,
+            {"g.h": "extern __attribute__((weak)) float g(const float *, int);\n" + G},
+            "linker",
+        ),
+        (
+            '#include "g.h"\n' + F,
+            {"g.h": G.replace("static", "__attribute__((optnone)) static")},
+            "not known",
+        ),
+        (
+            '#include "g.h"\nvoid f(float *x, float *y, int n)\n{\n#include "h.h"\n    y[0] = g(x, n);\n}\n',
+            {"g.h": G, "h.h": ""},
+            "a region includes",
+        ),
+    ],
+)
+def test_what_is_not_known_is_refused(text: str, headers: dict[str, str], reason: str) -> None:
+    if not reason:
+        assert body(inlined(text, headers)) == INLINED
+        return
+    with pytest.raises(EditRefused, match=reason):
+        inlined(text, headers)
+
+
+@pytest.mark.parametrize(
+    ("before", "header", "reason"),
+    [
+        ("", G, ""),
+        ("", G + "static inline double g(const double *p, int i) { return p[i]; }\n", "no other function"),
+        ("", G + "double g(const double *p, int i);\n", "declared more than once"),
+        ("", G + "template <class T> T g(const T *p, long i);\n", "declared more than once"),
+        ("", G + "namespace a { float g(const float *p, int i); }\n", "declared more than once"),
+        ("", f"namespace a {{ {G} }}\nusing a::g;\n", "no other function"),
+        ("using namespace std;\n", G, "'using' brings"),
+        ("", "template <class T> " + G.replace("float", "T"), "no other function"),
+        ("", G.replace("int i", "const int &i"), "not plain"),
+        (
+            "",
+            G.replace("static inline float g", "static inline auto g").replace(") {", ") -> float {"),
+            "not known",
+        ),
+    ],
+)
+def test_a_name_of_cpp_has_to_be_one_function(before: str, header: str, reason: str) -> None:
+    text = f'{before}#include "g.h"\n{F}'
+    if not reason:
+        assert body(inlined(text, {"g.h": header}, language="c++")) == INLINED
+        return
+    with pytest.raises(EditRefused, match=reason):
+        inlined(text, {"g.h": header}, language="c++")
+
+
+DEVICE = """#include "grid.h"
+%(kernel)s void f(%(space)s const float *a, %(space)s float *b, int n)
+{
+    int i = %(item)s;
+    for (int k = 0; k < n; k++)
+        b[IDX(i, k)] = g(a, IDX(i, k), n);
+}
+"""
+GUARDED = """#pragma once
+#define IDX(i, k) ((i) + (k) * n)
+%(head)s float g(%(space)s const float *p, int i, int n)
+{
+    if (i < 0 || i >= n)
+        return 0.0f;
+    return p[i];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("opencl", {"kernel": "__kernel", "space": "__global", "item": "get_global_id(0)", "head": "inline"}),
+        (
+            "cuda",
+            {
+                "kernel": "__global__",
+                "space": "",
+                "item": "threadIdx.x",
+                "head": "__device__ __forceinline__",
+            },
+        ),
+    ],
+)
+def test_functions_of_headers_in_kernels_that_are_launched(language: str, words: dict[str, str]) -> None:
+    """Early returns and subscripts that begin with a variable in parentheses among them."""
+    kernel = kernel_of(DEVICE % words, {"grid.h": GUARDED % words}, language=language)
+    made = apply_edits(read_program(kernel), [CONFIGURED, {**CALL, "op": "inline_branching"}])
+    loop = [line for line in body(made) if line != "}"][2:]
+    assert loop == [
+        "const float g_value = i + k * n < 0 || i + k * n >= n ? 0.0f : a[i + k * n];",
+        "b[i + k * n] = g_value;",
+    ]
+
+
+def test_the_order_in_which_memory_changes_stays() -> None:
+    """What a call reads may be changed by what stands before it in its statement, or by its arguments."""
+    helpers = "float h(float *p);\nstatic inline float k(const float *p) { return p[1]; }\n"
+    for call, reason in (
+        ("y[0] = h(x) + g(x, n)", "may change"),
+        ("y[0] = x[0] + g(x, (int)h(x))", "among other things"),
+        ("y[0] = (x[1] = 2.0f) + g(x, n)", "may change"),
+        ("y[0] = k(x) + g(x, n)", ""),
+        ("y[n] = g(x, n) + g(x, 0)", ""),
+        ("y[0] = g(x, (int)h(x))", ""),
+    ):
+        text = f'#include "g.h"\n{helpers}{F.replace("const ", "").replace("y[0] = g(x, n)", call)}'
+        if reason:
+            with pytest.raises(EditRefused, match=reason):
+                inlined(text, {"g.h": G})
+        else:
+            assert inlined(text, {"g.h": G}).checked
+
+
+def test_a_header_macro_about_a_local_name_is_not_moved() -> None:
+    """In a function of the file itself, whose text was not configured with headers: ``n`` is another one there."""
+    text = f'#include "g.h"\nstatic float g(const float *p, int m) {{ int n = m + 1; return p[LAST]; }}\n{F}'
+    program = read_program(kernel_of(text, {"g.h": "#define LAST (n - 1)\n"}))
+    with pytest.raises(EditRefused, match="is about n"):
+        apply_edits(program, [CALL])
+    made = apply_edits(program, [CONFIGURED, CALL])
+    assert "return" not in "".join(body(made))
+    assert "p[LAST]" not in "".join(body(made))
+
+
+def test_names_of_an_inlined_body_are_not_taken() -> None:
+    """``t`` became ``t_2``, which the body already meant something by."""
+    text = (
+        "static int t_2 = 5;\nstatic float g(const float *p, int i) { int t = i; return p[t + t_2]; }\n"
+        + F.replace("y[0]", "int t = n; y[0]")
+    )
+    made = apply_edits(read_program(kernel_of(text, {})), [CALL])
+    assert body(made)[1:] == ["int t_3 = n;", "const float g_value = x[t_3 + t_2];", "y[0] = g_value;"]
+
+
+@pytest.mark.parametrize("headers", ["yes", 1, None])
+def test_whether_with_headers_is_yes_or_no(headers: object) -> None:
+    program = read_program(kernel_of('#include "g.h"\n' + F, {"g.h": G}))
+    with pytest.raises(EditRefused, match="'headers' is"):
+        apply_edits(program, [{**CONFIGURED, "headers": headers}])
+
+
+def test_directives_of_a_spliced_text() -> None:
+    """Comments are gone from them, and a header that is guarded comes once."""
+    found = spliced(
+        "f.c",
+        '#include /* here */ "g.h" // g\n#include "g.h"\n#define A/**/1 // one /* or\nint x; /* two */\n',
+        {"g.h": "#ifndef G\n#define G\nint g;\n#endif\n"},
+    )
+    assert found is not None
+    assert found.split() == ["#define", "G", "int", "g;", "#define", "A", "1", "int", "x;", "/*", "two", "*/"]
+
+
+GRID = {
+    "include/grid.h": (
+        "#ifndef GRID_H\n#define GRID_H\n#define IDX(i, j, n) ((i) * (n) + (j))\n"
+        "static inline float at(const float *p, int i, int j, int n) { return p[IDX(i, j, n)]; }\n#endif\n"
+    ),
+}
+PRODUCT = """#include "grid.h"
+void product(const float *a, const float *b, float *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            float sum = 0.0f;
+            for (int k = 0; k < n; k++)
+                sum += at(a, i, k, n) * at(b, k, j, n);
+            c[IDX(i, j, n)] = sum;
+        }
+}
+"""
+
+
+@pytest.fixture
+def grid_spec(tmp_path: Path) -> Callable[[str], Path]:
+    """A spec whose kernel includes a header from a folder, or from beside it."""
+
+    def make(folder: str) -> Path:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "grid.h").write_text(GRID["include/grid.h"])
+        (tmp_path / "product.c").write_text(PRODUCT)
+        path = tmp_path / "product.yaml"
+        path.write_text(SPEC.replace("source: product.c", f"source: product.c, include: [{folder}]"))
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize("folder", [".", "include"])
+def test_a_run_reaches_loops_behind_headers(
+    grid_spec: Callable[[str], Path], tmp_path: Path, folder: str
+) -> None:
+    """The record alone derives every variant again, also where the header has changed since."""
+    path = grid_spec(folder)
+    (spec,) = load_spec(path)
+
+    def cost(variant: Variant, resolved: Resolved) -> float | Status:
+        return 0.4 if "interchange" in [e["op"] for e in variant.edits] else 1.0
+
+    backend = SimulatedBackend(seconds=seconds, of_variant=cost, process_noise=0.001, call_noise=0.001)
+    result = begin(spec, tmp_path / "a.run", Options(seed=1, workers=1, evaluations=60), backend=backend)
+    lineage = result.summary.evolution
+    assert lineage is not None
+    assert {e["op"] for e in lineage.edits} >= {"configure", "inline_call", "interchange"}
+    (tmp_path / folder / "grid.h").write_text("#error changed\n")
+    assert audit(result.path, backend=backend).differences == []
+
+
+def test_earlier_sets_of_moves_see_no_headers(grid_spec: Callable[[str], Path]) -> None:
+    """What older runs proposed is derived as it was."""
+    (spec,) = load_spec(grid_spec("include"))
+    for moves in (6, 7):
+        proposer = RemixProposer(spec.task.kernel, moves=moves)
+        rng = np.random.default_rng(0)
+        offered = [proposer.propose([spec.task.kernel.variant], rng) for _ in range(6)]
+        edits = [e for o in offered if o is not None for e in o.variant.edits]
+        assert any(e.get("headers") for e in edits) == (moves == 7)
+        assert any(e["op"] == "inline_call" for e in edits) == (moves == 7)
