@@ -25,7 +25,7 @@ __all__ = ["survey"]
 
 _REASONS = 3
 _LONGEST = 60
-_MOST_PLACES = 600
+_MOST_PLACES = 200
 """A kernel of very many loops is not worth the time of looking at all of them twice."""
 
 _PROMISES = ("restrict", "const", "free_sums", "launch_bounds", "read_only_loads")

@@ -264,6 +264,26 @@ def test_shapes_of_tiled_loops(name: str, shape: str, tmp_path: Path) -> None:
     assert f"{{name: in, dtype: float32, shape: [{shape}], init: normal}}\n" in init_spec(tmp_path / name)
 
 
+@pytest.mark.parametrize(
+    ("index", "rows"),
+    [
+        ("y * width", "height"),
+        ("y * width + width - 1", "height"),
+        ("(y + 1) * width - 1", "height"),
+        ("(y + 1) * width", "height + 1"),
+        ("(y + 2) * width - 1", "height + 1"),
+        ("(y - 1) * width", "height"),
+    ],
+)
+def test_what_one_counter_goes_to(index: str, rows: str, tmp_path: Path) -> None:
+    """The last element of a row is no row of its own."""
+    (tmp_path / "k.c").write_text(
+        "void k(float *out, int height, int width)\n"
+        f"{{ for (int y = 1; y < height; y++) out[{index}] = 1.0f; }}\n"
+    )
+    assert f"shape: [{rows}, width]," in init_spec(tmp_path / "k.c")
+
+
 def test_macros_that_the_source_leaves_to_the_build(tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text(
         "void k(float *y, int n) { for (int i = 0; i < n; i += STEP)\n"

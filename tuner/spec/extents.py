@@ -12,6 +12,9 @@ from tuner.spec.polynomials import Polynomial, constant, variable
 
 __all__ = ["extents", "moves", "symbol"]
 
+_LARGE = 1000
+"""A size by which polynomials are compared."""
+
 
 def symbol(identity: str) -> str:
     """The name of a variable that may change, told apart from sizes."""
@@ -57,7 +60,8 @@ def extents(index: Polynomial, bounds: Mapping[str, Polynomial]) -> tuple[Polyno
     if last != constant(1):
         shape.append(last)
     # What is added to the counters counts too: `start[r + 1]`, or a row below of `(y + 1) * width + x`.
-    shape[0] = shape[0] + (rest if len(shape) == 1 else _times(rest, strides[0][0]))
+    alone = len(strides) == 1
+    shape[0] = shape[0] + (rest if len(shape) == 1 else _times(rest, strides[0][0], alone=alone))
     return tuple(extent.rounded_up() for extent in shape)
 
 
@@ -82,8 +86,15 @@ def _without_offsets(index: Polynomial, bounds: Mapping[str, Polynomial]) -> Pol
     return index
 
 
-def _times(rest: Polynomial, stride: Polynomial) -> Polynomial:
-    """How often a stride is part of what is added to it, as a whole number that is not negative."""
+def _times(rest: Polynomial, stride: Polynomial, *, alone: bool) -> Polynomial:
+    """How often a stride is part of what is added to it, as a whole number that is not negative.
+
+    Where a counter is ``alone`` what falls short of a stride stays in its row: `y * width + width - 1` is its last element.
+    """
     leading, step = max(stride.terms, key=lambda term: len(term[0]))
-    added = dict(rest.terms).get(leading, 0)
-    return constant(max(0, added // step)) if step > 0 else constant(0)
+    if step <= 0:
+        return constant(0)
+    times = dict(rest.terms).get(leading, 0) // step
+    if alone and (rest - constant(times) * stride).at(_LARGE) < 0:
+        times -= 1
+    return constant(max(0, times))
