@@ -89,7 +89,7 @@ def _without_offsets(index: Polynomial, bounds: Mapping[str, Polynomial]) -> Pol
 def _times(rest: Polynomial, stride: Polynomial, *, alone: bool) -> Polynomial:
     """How often a stride is part of what is added to it, as a whole number that is not negative.
 
-    Where a counter is ``alone`` what falls short of a stride stays in its row: `y * width + width - 1` is the last of it.
+    Where a counter is ``alone`` what falls short of a stride stays in its row: `y * width + width - 1` ends it.
     """
     leading, step = max(stride.terms, key=lambda term: len(term[0]))
     if step <= 0:
