@@ -24,11 +24,14 @@ _MOST_LINE = 400
 _MOST_FEATURES = 40
 _A_LINE = 12
 
-PROMPTS = 3
+PROMPTS = 4
 """The newest version of the prompts. A run keeps the one that it began with."""
 
 _SORTED = 2
 """The last version that listed all features by name, zeros and all, as far as one line went."""
+
+_HEADERS_SINCE = 4
+"""The first version that shows the project's headers of other folders; those beside the sources it always showed."""
 
 _RULES = """\
 You make one kernel faster by changing its source. A compiler at its best optimisation level builds what you write, \
@@ -154,7 +157,7 @@ def first_messages(facts: Facts) -> list[Message]:
     system = _RULES.format(numerics=_NUMERICS[facts.numerics])
     parts = [_task(facts), _regions(facts)]
     room = _MOST_BYTES - len(system.encode()) - sum(len(p.encode()) for p in parts)
-    for part in (_numbers(facts), *_failures(facts), *_relatives(facts), _fixed(facts)):
+    for part in (_numbers(facts), *_failures(facts), *_relatives(facts), _fixed(facts), *_headers(facts)):
         room -= len(part.encode())
         if room < 0:
             break
@@ -200,6 +203,17 @@ def _fixed(facts: Facts) -> str:
         if around.strip() and len(around) <= _MOST_FIXED:
             texts.append(f"{file.name} (cannot change):\n```\n{shown.strip(chr(10))}\n```")
     return "\n\n".join(texts)
+
+
+def _headers(facts: Facts) -> list[str]:
+    """Headers of other folders, whose functions and macros the regions may use."""
+    if facts.version < _HEADERS_SINCE:
+        return []
+    return [
+        f"{header.name} (included, cannot change):\n```\n{header.text.strip(chr(10))}\n```"
+        for header in facts.program.entry.headers
+        if header.text.strip() and len(header.text) <= _MOST_FIXED
+    ]
 
 
 def _numbers(facts: Facts) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from tuner.core.types import Kernel, Source, Variant
@@ -11,6 +14,7 @@ from tuner.search.llm.reply import read_reply
 from tuner.search.remix import Offspring
 from tuner.spaces.source.edits import Applied, apply_edits, crossover, without
 from tuner.spaces.source.regions import outside_differs, read_program
+from tuner.spec.load import load_spec
 
 TEXT = """\
 #include <stddef.h>
@@ -238,3 +242,28 @@ def test_what_the_code_is_like_is_told_from_the_machine_code_inwards() -> None:
     assert "Of its compiled code: text_bytes 96, ir_d2_loads_count 7, ir_d1_loads_count 3\n" in now + "\n"
     assert "Of its compiled code: ir_calls_count 0, ir_d1_loads_count 3" in before
     assert template(PROMPTS) != template(2)
+
+
+def test_headers_of_other_folders_are_told(tmp_path: Path) -> None:
+    """What stands beside the source is one of its files; an earlier run's prompt stays as it was."""
+    texts = {
+        "k.c": '#include "near.h"\n#include "far.h"\nvoid k(float *y, int n)\n{\n'
+        "    for (int i = 0; i < n; i++)\n        y[i] = near(i) + far(i);\n}\n",
+        "near.h": "static inline float near(int i) { return i * 0.5f; }\n",
+        "inc/far.h": "static inline float far(int i) { return i * 0.25f; }\n",
+        "k.yaml": "kernel: {source: k.c, entry: k, include: [inc]}\nproblem: {n: 64}\narguments:\n"
+        "  - {name: y, dtype: float32, shape: [n], role: output}\n  - {name: n, dtype: int32, value: n}\n"
+        "space: {source: {evolve: true}}\n",
+    }
+    (tmp_path / "inc").mkdir()
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    facts = replace(known(PROMPTS), program=read_program(spec.task.kernel))
+    now, before = (
+        first_messages(replace(facts, version=version))[1]["content"] for version in (PROMPTS, PROMPTS - 1)
+    )
+    assert "near.h (cannot change):" in now
+    assert "near.h (cannot change):" in before
+    assert "inc/far.h (included, cannot change):\n```\nstatic inline float far(int i)" in now
+    assert "far(int i)" not in before
