@@ -11,6 +11,7 @@ from tuner.api import Result, load
 from tuner.cli.text import LONGEST_LINE, print_result
 from tuner.core.types import Resolved, Variant
 from tuner.driver.audit import audit
+from tuner.driver.check import check_spec
 from tuner.driver.options import Options
 from tuner.driver.outcome.outcome import Outcome
 from tuner.driver.runs import begin
@@ -107,3 +108,12 @@ def test_nothing_is_said_where_operators_had_enough_to_try(
     assert not outcome.summary.improved or not outcome.summary.best.variant
     assert "refusals" not in outcome.to_json()
     assert said(outcome, capsys) == []
+
+
+@pytest.mark.parametrize(("text", "words"), [(GOTO, "again:"), (WHILE, "no loop"), (KERNEL, "")])
+def test_a_check_says_it_before_anything_is_tuned(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "product.c").write_text(text)
+    (tmp_path / "product.yaml").write_text(SPEC)
+    (spec,) = load_spec(tmp_path / "product.yaml")
+    lines = dict(check_spec(spec, backend=backend(), faults=False).lines)
+    assert words in lines["refused"] if words else "refused" not in lines

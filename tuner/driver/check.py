@@ -12,6 +12,7 @@ from tuner.core.errors import SpecError
 from tuner.core.protocols import Backend, BaselineReport, Evaluation, Session, TellsSteps
 from tuner.core.types import BASELINE, BuildRequest, Resolved, Status
 from tuner.driver.faults import FaultReport, plant_faults
+from tuner.driver.outcome.refusals import describe_refusals, mostly_refused
 from tuner.driver.state.bounds import disproves, light_of
 from tuner.driver.work.environment import check_flags
 from tuner.driver.work.models import models_of
@@ -19,7 +20,10 @@ from tuner.evaluators import registry as backends
 from tuner.search import proposers
 from tuner.search import registry as searchers
 from tuner.search.opening import still_hidden
+from tuner.search.refusals import survey
 from tuner.search.remix import RemixProposer
+from tuner.spaces.source.edits import permitted
+from tuner.spaces.source.operators import MOVES
 from tuner.spaces.source.regions import read_program
 from tuner.spaces.space import Space
 from tuner.spec.load import LoadedSpec
@@ -115,6 +119,11 @@ def _describe_source(report: CheckReport, spec: LoadedSpec, space: Space) -> Non
             f"loops that call {name} stay as they are, because operators do not see into it: {reason}; to have them "
             "changed, write its statements in the place of the call"
         )
+    if RemixProposer.name in (spec.search.proposers or (RemixProposer.name,)):
+        reassociate = permitted([{"reassociate": True}], spec.task.verify.numerics)
+        found = survey(program, reassociate=reassociate, values=values, moves=MOVES)
+        if mostly_refused(found):
+            report.lines += [("refused", line) for line in describe_refusals(found)]
 
 
 def _proposers(spec: LoadedSpec) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tuner.driver.state.run import RunState
 
-__all__ = ["KEY", "describe_refusals", "refusals"]
+__all__ = ["KEY", "describe_refusals", "mostly_refused", "refusals"]
 
 KEY = "refusals"
 """Where the ``start`` event has it."""
@@ -31,12 +31,17 @@ def refusals(state: RunState, *, edited: bool) -> Mapping[str, Any] | None:
     found: Mapping[str, Any] | None = (state.start or {}).get(KEY)
     if found is None or edited or state.end is None or state.end["stopped_by"] == "baseline":
         return None
-    # With no place for any edit there is nothing that could have been refused, and nothing was proposed either.
-    if found["refused"] < _MOSTLY * found["tried"]:
+    if not mostly_refused(found):
         return None
     # A stranger's record may say anything here: what cannot be put into words is found while it is read.
     describe_refusals(found)
     return found
+
+
+def mostly_refused(found: Mapping[str, Any]) -> bool:
+    """Whether operators can do little with a source, by what :func:`tuner.search.refusals.survey` says of it."""
+    # With no place for any edit there is nothing that could have been refused, and nothing is proposed either.
+    return bool(found["refused"] >= _MOSTLY * found["tried"])
 
 
 def describe_refusals(found: Mapping[str, Any]) -> list[str]:
