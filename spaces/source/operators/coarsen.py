@@ -6,6 +6,7 @@ rests on. The launch changes with the source. May not judge what is fast.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +25,8 @@ from tuner.spaces.source.operators.base import (
     rekeyed,
     require_known,
 )
+from tuner.spaces.source.operators.beyond import Beyond
+from tuner.spaces.source.operators.concealed import behind, behind_macros
 from tuner.spaces.source.operators.differing import assigned, differing, reads_memory
 from tuner.spaces.source.operators.guards import conjuncts, negated, truth
 from tuner.spaces.source.operators.push import Inner, Piece, Point, Run, expand, pieces
@@ -32,6 +35,7 @@ from tuner.spaces.source.operators.threads import (
     dims_of,
     is_barrier,
     is_return,
+    is_shared,
     launch_of,
     place_names,
     with_launch,
@@ -39,7 +43,6 @@ from tuner.spaces.source.operators.threads import (
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
-    Block,
     Call,
     Comment,
     Decl,
@@ -57,6 +60,12 @@ from tuner.spaces.source.walks import map_expressions, names_in, statements, sub
 __all__ = ["OPERATORS"]
 
 _AXES = "xyz"
+_ELSEWHERE = re.compile(
+    r"get_(global|group|num|enqueued)_\w+|(blockIdx|gridDim)(\..*)?|\w*barrier\w*|__syncthreads\w*|grid_group|this_grid"
+)
+"""Words by which what a name hides asks for its group, or waits for it."""
+_COUNTING = re.compile(r"\w*(atom|printf|async|exchange)\w*", re.IGNORECASE)
+"""Functions of which it shows how often they are called, whatever they are called with."""
 _COUNTS = (1, 2, 4, 8)
 
 
@@ -77,6 +86,7 @@ def coarsen(function: Function, args: Args) -> Function:
         raise Refused(f"the edit's 'axes' is {axes!r}")
     if not all(isinstance(a, int) and 0 <= a < len(launch.grid) for a in axes):
         raise Refused("the launch has no such axes")
+    _require_in_sight(function)
     made, counts = define(function, args, len(axes))
     body, grid = made.body, [e.text for e in launch.grid]
     loops: list[For] = []
@@ -87,13 +97,20 @@ def coarsen(function: Function, args: Args) -> Function:
         loops.append(For(key, "int", part, Number("0"), "<", count, Number("1"), (), ("unroll",)))
         grid[axis] = f"ceil(({grid[axis]}) / {count.id if isinstance(count, Name) else ''})"
     frame = _frame(function, body, tuple(loops))
+    held = frame.own & behind_macros(function, function.body)
+    if held:
+        raise Refused(f"a macro holds the variable {min(held)}")
     # Where items never end early, one axis after the other: what depends on one of them only is not done for both.
     steps = [tuple(loops)] if frame.guards else [(f,) for f in loops]
     for step in steps:
         frame = _frame(function, body, step)
         for loop in step:
-            _require_bounded(body, frame, loop.var)
+            _require_bounded(replace(made, body=body), frame, loop.var)
         body = _versioned(replace(made, body=body), frame)
+    outermost = {id(s) for s in body}
+    inner = [s for s in statements(body) if isinstance(s, Decl) and id(s) not in outermost]
+    if function.language == "opencl" and any(is_shared(s.type) for s in inner):
+        raise Refused("what a group shares would be declared in an inner scope")
     return with_launch(replace(made, body=body), grid=grid)
 
 
@@ -140,12 +157,35 @@ def _renumbered(function: Function, axis: int, part: str, count: Expr) -> tuple[
     return tuple(s for s in changed if not isinstance(s, Comment))
 
 
+def _require_in_sight(function: Function) -> None:
+    """Refuses what names hide of an item's group, and what changes that parts have in common."""
+    changed = assigned(function.body) & {p.name for p in function.params if not p.is_array}
+    if changed:
+        raise Refused(f"{min(changed)} changes from one part to the next")
+    outer = [f.key for f in all_loops(function) if not f.type]
+    if outer:
+        raise Refused(f"the counter of loop {outer[0]} is declared before it")
+    asks = sorted(w for w in behind(function, function.body) if _ELSEWHERE.fullmatch(w))
+    if asks:
+        raise Refused(f"the kernel asks for its group by {asks[0]} behind a name")
+
+
+def _counting(function: Function) -> set[str]:
+    """Functions that are called as often as there are parts, though their arguments are the same for all."""
+    called = {n.function for n in subtrees(function.body) if isinstance(n, Call)}
+    return {
+        name
+        for name in called
+        if any(map(_COUNTING.fullmatch, {name, *behind(function, ExprStmt(Call(name, ())))}))
+    }
+
+
 def _is_exit(stmt: Stmt) -> bool:
     return isinstance(stmt, If) and not stmt.other and len(stmt.then) == 1 and is_return(stmt.then[0])
 
 
 def _frame(function: Function, body: tuple[Stmt, ...], loops: tuple[For, ...]) -> _Frame:
-    own = differing(body, {f.var for f in loops})
+    own = differing(body, {f.var for f in loops} | _counting(function))
     written = assigned(body)
     first: list[Stmt] = []
     plain: list[Decl] = []
@@ -156,6 +196,7 @@ def _frame(function: Function, body: tuple[Stmt, ...], loops: tuple[For, ...]) -
         stmt = rest[0]
         if isinstance(stmt, Decl):
             cheap = stmt.init is not None and not stmt.dims and not reads_memory(stmt)
+            cheap = cheap and written.isdisjoint(names_in(stmt.init))
             if not cheap or stmt.name in written:
                 kept.append(stmt)
             elif stmt.name in own:
@@ -184,29 +225,19 @@ def _frame(function: Function, body: tuple[Stmt, ...], loops: tuple[For, ...]) -
     )
 
 
-def _require_bounded(body: tuple[Stmt, ...], frame: _Frame, part: str) -> None:
-    """Refuses what could store beyond the launch as it was, or would let items wait for ones that have ended."""
+def _require_bounded(function: Function, frame: _Frame, part: str) -> None:
+    """Refuses what could reach beyond the launch as it was, or would let items wait for ones that have ended."""
+    body = function.body
     if any(is_return(s) for s in statements(frame.rest)):
         raise Refused("an item may end in the midst of the work")
-    own = differing(body, {part})
     if frame.guards and any(is_barrier(n) for n in subtrees(frame.rest)):
         raise Refused("items that wait for one another may end early")
-    if any(not own.isdisjoint(names_in(guard)) for guard in frame.guards):
-        return
-    local = {s.name for s in statements(body) if isinstance(s, Decl)}
-
-    def visit(stmts: Sequence[Stmt], bounded: bool) -> None:
-        for stmt in stmts:
-            if isinstance(stmt, If):
-                inner = bounded or not own.isdisjoint(names_in(stmt.condition))
-                visit(stmt.then, inner)
-                visit(stmt.other, inner)
-            elif isinstance(stmt, For | Block):
-                visit(stmt.body, bounded)
-            elif not bounded and not assigned([stmt]) <= local:
-                raise Refused("a store is not under a condition on its place along the axis")
-
-    visit(frame.rest, False)
+    late = {s.name for s in frame.rest if isinstance(s, Decl)} & names_in(frame.guards)
+    if late:
+        raise Refused(f"a condition on an item's place needs {min(late)}, which changes")
+    beyond = Beyond(function=function, part=part, own=differing(body, {part}))
+    if not beyond.guarded(frame.guards):
+        beyond.require(frame.rest)
 
 
 def _versioned(function: Function, frame: _Frame) -> tuple[Stmt, ...]:
@@ -291,6 +322,8 @@ def _repeated(stmts: Sequence[Stmt], parts: Sequence[Piece], own: frozenset[str]
     for place in reversed(range(len(stmts))):
         stmt = stmts[place]
         if not isinstance(stmt, Decl) or stmt.dims or stmt.init is None or reads_memory(stmt):
+            continue
+        if not names_in(stmt.init).isdisjoint(assigned(stmts)):
             continue
         users = [s for s in stmts[place + 1 :] if stmt.name in names_in(s)]
         differing = all(not _same_for_all(s, own) or id(s) in found for s in users)

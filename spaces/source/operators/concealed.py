@@ -78,7 +78,12 @@ def _texts(source: str) -> Mapping[str, tuple[str, ...]]:
 
 @lru_cache(maxsize=64)
 def _macros(source: str) -> Mapping[str, frozenset[str]]:
-    return {name: frozenset(_WORD.findall(" ".join(texts))) for name, texts in _texts(source).items()}
+    """Words of what macros stand for, under any condition, without their own parameters."""
+    found: dict[str, frozenset[str]] = {}
+    for name, parameters, text in _MACRO.findall(_COMMENT.sub(" ", source.replace("\\\n", " "))):
+        words = frozenset(_WORD.findall(text)) - frozenset(_WORD.findall(parameters))
+        found[name] = found.get(name, frozenset()) | words
+    return found
 
 
 @lru_cache(maxsize=64)
