@@ -128,7 +128,8 @@ def tune(
     seed: int | None = None,
     strategy: str | None = None,
     workers: int | None = None,
-    warm_start: Sequence[str | Path] = (),
+    llm: str | None = None,
+    warm_start: str | Path | Sequence[str | Path] = (),
     library: str | Path | None = None,
     out: str | Path = DEFAULT_OUT,
     go_on: bool = False,
@@ -145,7 +146,8 @@ def tune(
         seed: of every random stream.
         strategy: a searcher by name.
         workers: compile workers.
-        warm_start: runs of the same kernel elsewhere to learn from; ``"auto"`` finds those in ``out``.
+        llm: a model to ask for variants, ``off``, or ``cassette:`` with a run's path.
+        warm_start: a run of the same kernel elsewhere to learn from, or several; ``"auto"`` finds those in ``out``.
         library: folder of finished runs; what similar kernels gained by is tried first, and this run is kept there.
         out: folder for the run record.
         go_on: go on with the newest unfinished run of this spec in ``out``; of a newer record that cannot be read, and
@@ -167,14 +169,16 @@ def tune(
         raise UsageError(
             f"{spec} describes {len(specs)} kernels", "tune them one by one, or use the command line"
         )
+    learnt = [Path(p) for p in ([warm_start] if isinstance(warm_start, str | Path) else warm_start)]
     options = Options(
         evaluations=evaluations,
         minutes=minutes,
         seed=seed,
         strategy=strategy,
         workers=workers,
+        llm=llm,
         require_sandbox=require_sandbox,
-        warm_start=tuple(read_sources(with_earlier([Path(p) for p in warm_start], specs[0], [Path(out)]))),
+        warm_start=tuple(read_sources(with_earlier(learnt, specs[0], [Path(out)]))),
         library=None if library is None else Path(library),
     )
     result = tune_spec(

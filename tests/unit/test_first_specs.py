@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from tuner.cli.main import app
-from tuner.core.errors import MachineError, UsageError
+from tuner.core.errors import BaselineError, MachineError, SpecError, UsageError
 from tuner.driver.check import check_spec
 from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.evaluators.opencl.backend import OpenClBackend
@@ -153,3 +154,50 @@ def test_a_first_spec_tunes_unedited(name: str, tmp_path: Path) -> None:
     needs(name)
     result = tune(first(name, tmp_path), evaluations=5, out=tmp_path / "runs")
     assert result.to_json()["trials"]["ok"] >= 1
+
+
+def test_a_first_spec_elsewhere_finds_its_source_and_headers(tmp_path: Path) -> None:
+    """It named the source as if it lay beside it, and headers of other folders could not be named at all."""
+    source, headers, there = (tmp_path / name for name in ("src", "inc", "specs"))
+    for folder in (source, headers, there):
+        folder.mkdir()
+    (headers / "by.h").write_text("#define BY 2\n")
+    body = "(const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] = BY * x[i]; }\n"
+    (source / "k.c").write_text('#include "by.h"\nvoid k' + body)
+    (source / "t.cpp").write_text(
+        '#include "by.h"\ntemplate <typename T> void t' + body.replace("float", "T")
+    )
+    with pytest.raises(BaselineError) as caught:
+        first_spec(source / "k.c")
+    assert "tuner init -I" in caught.value.hint
+    for name, file in (("k.c", "../src/k.c"), ("t.cpp", "t_instance.cpp")):
+        made = first_spec(source / name, folder=there, include=[headers])
+        for other, text in made.beside.items():
+            (there / other).write_text(text)
+        spec = there / "first.yaml"
+        spec.write_text(made.text)
+        assert yaml.safe_load(made.text)["kernel"]["source"] == file
+        assert check_spec(load_spec(spec)[0], faults=False).ok
+
+
+def test_a_header_of_a_folder_that_compilers_may_not_read(tmp_path: Path) -> None:
+    """What came of it was `Permission denied` from clang, of a file that anyone could read."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "by.h").write_text("#define BY 2\n")
+    (tmp_path / "src" / "k.c").write_text(
+        '#include "../common/by.h"\n'
+        "void k(const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] = BY * x[i]; }\n"
+    )
+    made = first_spec(tmp_path / "src" / "k.c")
+    spec = tmp_path / "src" / "k.yaml"
+    spec.write_text(made.text)
+    assert "include: [../common]" in made.text
+    assert check_spec(load_spec(spec)[0], faults=False).ok
+    spec.write_text(made.text.replace(", include: [../common]", ""))
+    with pytest.raises(
+        SpecError, match=r"k.yaml:2:18: ../common/by.h is included and lies in a folder"
+    ) as caught:
+        load_spec(spec)
+    assert "include: [../common]" in caught.value.hint
+    assert "include" not in first_spec(tmp_path / "src" / "k.c", folder=tmp_path).text

@@ -57,6 +57,14 @@ def t1(**changes):
     }
 
 
+def test_a_spec_in_another_folder_finds_the_kernel(tmp_path):
+    source = tmp_path / "from" / "blur.json"
+    source.parent.mkdir()
+    source.write_text(json.dumps(t1()))
+    done = import_file(source, tmp_path / "to")
+    assert "source: ../from/blur.cu" in done.spec.read_text()
+
+
 def test_a_description_becomes_a_spec(tmp_path):
     import yaml
 

@@ -222,6 +222,19 @@ def test_a_warm_start_is_in_the_record_and_replays(spec, tmp_path):
         )
 
 
+def test_a_warm_start_is_one_run_or_what_is_found(spec, tmp_path):
+    """``auto`` was taken apart into letters."""
+    source = run(spec, tmp_path / "runs")
+    for given in ("auto", source.path, str(source.path)):
+        warm = tuner.tune(
+            spec, evaluations=2, strategy="surrogate", workers=1, out=tmp_path / "runs", warm_start=given
+        )
+        first = warm.rows[1]["configuration"]
+        assert (first["BLOCK"], first["TILE"], first["UNROLLED"]) == (64, 3, False)
+    with pytest.raises(UsageError, match="workers is 0"):
+        tuner.tune(spec, evaluations=2, workers=0, out=tmp_path / "x")
+
+
 def test_earlier_runs_of_the_kernel_are_found_and_others_are_not(spec, tmp_path, capsys):
     folder = tmp_path / "runs"
     (loaded,) = load_spec(spec)

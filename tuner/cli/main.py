@@ -215,17 +215,21 @@ def init(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write; - for stdout.")
     ] = None,
+    include: Annotated[
+        list[Path] | None, typer.Option("-I", "--include", help="A folder of headers that the source needs.")
+    ] = None,
 ) -> None:
     """Write a first spec from a kernel's signature, with its schema beside it for editors."""
     from tuner.core.files import write_atomically
     from tuner.spec.init import first_spec
     from tuner.spec.schema_file import SCHEMA_FILE, SCHEMA_LINE, schema_text
 
-    first = first_spec(kernel_file, entry=entry)
-    if output == Path("-"):
+    shown = output == Path("-")
+    target = kernel_file.with_suffix(".yaml") if output is None or shown else output
+    first = first_spec(kernel_file, entry=entry, folder=target.parent, include=include or ())
+    if shown:
         print(first.text, end="")
         return
-    target = output or kernel_file.with_suffix(".yaml")
     further = {target.with_name(name): text for name, text in first.beside.items()}
     for path in (target, *further):
         if path.exists():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ def import_file(path: Path, folder: Path) -> Import:
     if not is_run(path):
         described = _t1(path)
         if described is not None:
-            imported = import_t1(described)
+            imported = import_t1(described, beside=os.path.relpath(path.resolve().parent, folder.resolve()))
             return _write(imported, folder, {})
         space = read_file(path)
     else:

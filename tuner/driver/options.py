@@ -112,5 +112,12 @@ def settings_of(spec: LoadedSpec, options: Options, llm: Llm | None = None) -> R
 
 
 def workers_of(options: Options) -> int:
-    """Compile workers: as many as said, else one for each core that this process may use."""
-    return options.workers or max(1, len(os.sched_getaffinity(0)))
+    """Compile workers: as many as said, else one for each core that this process may use.
+
+    Raises:
+        UsageError: a number of workers that is none.
+    """
+    workers = options.workers
+    if workers is not None and (not isinstance(workers, int) or workers < 1):
+        raise UsageError(f"workers is {workers!r}", "give a whole number of at least 1")
+    return workers or max(1, len(os.sched_getaffinity(0)))

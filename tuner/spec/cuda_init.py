@@ -35,13 +35,14 @@ _ODD = (67, 129, 35, 41)
 _ODD_IN_SPACE = (37, 21, 11)
 
 
-def init_cuda(file: str, text: str, *, entry: str | None = None) -> str:
+def init_cuda(file: str, text: str, *, entry: str | None = None, include: Sequence[str] = ()) -> str:
     """The text of a first spec.
 
     Args:
-        file: name of the source, beside which the spec will lie.
+        file: name of the source, from where the spec will lie.
         text: the source.
         entry: the kernel; may be left out where the file has only one.
+        include: folders of headers, from there too.
 
     Raises:
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
@@ -61,7 +62,7 @@ def init_cuda(file: str, text: str, *, entry: str | None = None) -> str:
                 f"`{parameter.text}`",
                 "write a kernel that takes numbers and pointers to numbers and calls it",
             )
-    return _Writer(file, text, kernel).text()
+    return _Writer(file, text, kernel, include).text()
 
 
 def _choose(file: str, kernels: Sequence[CudaKernel], entry: str | None) -> CudaKernel:
@@ -86,9 +87,10 @@ def _choose(file: str, kernels: Sequence[CudaKernel], entry: str | None) -> Cuda
 class _Writer:
     """Puts the YAML together."""
 
-    def __init__(self, file: str, text: str, kernel: CudaKernel) -> None:
+    def __init__(self, file: str, text: str, kernel: CudaKernel, include: Sequence[str]) -> None:
         self._file = file
         self._source = text
+        self._headers = f", include: [{', '.join(include)}]" if include else ""
         self._kernel = kernel
         whole = [
             p.name
@@ -179,7 +181,7 @@ class _Writer:
         """The spec."""
         lines = [
             "# A first spec, guessed from the source's text: look through what says `check`, then run tuner check.",
-            f"kernel: {{source: {self._file}, entry: {self._entry()}}}",
+            f"kernel: {{source: {self._file}, entry: {self._entry()}{self._headers}}}",
             "target: sm_90                           # check: your card's; native where there is one",
         ]
         if self._sizes:

@@ -7,6 +7,7 @@ write files.
 from __future__ import annotations
 
 import ast
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -86,14 +87,18 @@ def spec_of_space(space: RecordedSpace, data_file: str) -> Imported:
     return Imported(name=space.kernel, text=_yaml(document), notes=tuple(notes))
 
 
-def import_t1(data: Mapping[str, Any]) -> Imported:
+def import_t1(data: Mapping[str, Any], *, beside: str = ".") -> Imported:
     """The spec of a T1 description.
+
+    Args:
+        data: the description.
+        beside: the folder that its files are relative to, as the spec's folder sees it.
 
     Raises:
         SpecError: something is missing, or cannot be said in a spec.
     """
     try:
-        return _T1(data).spec()
+        return _T1(data, beside).spec()
     except (KeyError, TypeError, AttributeError) as error:
         raise SpecError(
             f"the T1 description does not hold together ({type(error).__name__}: {error})",
@@ -102,8 +107,9 @@ def import_t1(data: Mapping[str, Any]) -> Imported:
 
 
 class _T1:
-    def __init__(self, data: Mapping[str, Any]) -> None:
+    def __init__(self, data: Mapping[str, Any], beside: str) -> None:
         self._data = data
+        self._beside = beside
         self._kernel: Mapping[str, Any] = data["KernelSpecification"]
         space = data["ConfigurationSpace"]
         self._values = {p["Name"]: list_of_values(str(p["Values"])) for p in space["TuningParameters"]}
@@ -120,7 +126,11 @@ class _T1:
             )
         sizes = self._sizes()
         document: dict[str, Any] = {
-            "kernel": {"source": kernel["KernelFile"], "entry": kernel["KernelName"], "language": language},
+            "kernel": {
+                "source": posixpath.normpath(posixpath.join(self._beside, kernel["KernelFile"])),
+                "entry": kernel["KernelName"],
+                "language": language,
+            },
             **({"problem": sizes} if sizes else {}),
             "arguments": [a for a in map(self._argument, kernel.get("Arguments") or ()) if a is not None],
             **({"launch": self._launch(language)} if language in ("cuda", "opencl") else {}),

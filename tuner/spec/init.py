@@ -5,8 +5,9 @@ Guesses, and says in comments what it guessed. May not run or optimise the kerne
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tuner.spec.init_template import Instance, instance_of
 from tuner.spec.macros import macros_of
 from tuner.spec.models import KernelModel
 from tuner.spec.signature import Function, SourceReader, walk
-from tuner.spec.sources import folder_reader, language_of, read_sources
+from tuner.spec.sources import folder_reader, language_of, out_of_reach, read_sources
 from tuner.spec.structures import structure
 from tuner.spec.yaml_places import Document, View, closest
 
@@ -48,12 +49,20 @@ def init_spec(kernel_file: str | Path, *, entry: str | None = None) -> str:
     return first_spec(kernel_file, entry=entry).text
 
 
-def first_spec(kernel_file: str | Path, *, entry: str | None = None) -> FirstSpec:
+def first_spec(
+    kernel_file: str | Path,
+    *,
+    entry: str | None = None,
+    folder: Path | None = None,
+    include: Sequence[str | Path] = (),
+) -> FirstSpec:
     """A first spec, and a function that calls the kernel where that is a C++ template.
 
     Args:
         kernel_file: a C, C++, OpenCL or CUDA source.
         entry: the function; may be left out where the file has one that can be called from outside.
+        folder: where the spec will lie; beside the source when left out.
+        include: folders of headers that the source needs.
 
     Raises:
         UsageError: no such file or function, several functions, or a type that no spec can describe.
@@ -61,35 +70,49 @@ def first_spec(kernel_file: str | Path, *, entry: str | None = None) -> FirstSpe
     """
     path = Path(kernel_file)
     language = language_of(path.name)
+    beside_it = path.resolve().parent
+    name = path.name if folder is None else _from(folder, path)
+    headers = [_from(folder or beside_it, Path(each)) for each in include]
     if language == "cuda":
-        return FirstSpec(text=init_cuda(path.name, _read(path), entry=entry))
+        return FirstSpec(text=init_cuda(name, _read(path), entry=entry, include=headers))
     if language not in ("c", "c++", "opencl"):
         raise UsageError(
             f"{path.name} is no C, C++, OpenCL or CUDA", "write the kernel as a function of one of these"
         )
     view = View(document=Document(data={}, file=str(path), values={}, keys={}), data={})
-    folder = path.resolve().parent
     try:
-        model = KernelModel(source=path.name, entry=entry or "kernel")
-        sources = read_sources(model, view, folder_reader(folder), str(folder))
+        seen = [_from(beside_it, Path(each)) for each in include]
+        model = KernelModel(source=path.name, entry=entry or "kernel", include=seen)
+        sources = read_sources(model, view, folder_reader(beside_it), str(beside_it))
     except SpecError as error:
         # There is no spec yet that a path could be relative to.
         hint = error.hint if error.hint.startswith("did you mean") or path.exists() else "check the path"
         raise UsageError(error.message, hint) from None
-    reader = SourceReader(files=sources.variant.files, language=language, folder=str(folder))
+    for far in out_of_reach(sources, beside_it):
+        needed = _from(folder or beside_it, (beside_it / far).parent)
+        if needed.startswith("..") and needed not in headers:
+            headers.append(needed)
+    reader = SourceReader(
+        files=sources.variant.files, language=language, folder=str(beside_it), include=sources.include
+    )
     text = sources.variant.files[0].text
     reader = _with_missing(reader, text)
     function = _choose(reader, text, path.name, entry)
-    file, beside = path.name, {}
+    file, beside = name, {}
     if function.template:
         instance, reader = _instance(reader, _named(function), path.name)
         function = next(f for f in reader.functions(instance.name) if f.defined)
         file = f"{path.stem}_instance{path.suffix}"
         beside[file] = f'#include "{path.name}"\n\n{instance.text}'
         text += "\n" + instance.text
+        if name != path.name:
+            # What the instance includes lies elsewhere than the instance, which lies beside the spec.
+            headers = [os.path.dirname(name), *headers]
     function = _described(_named(function), "\n".join(sources.files.values()), language)
     if language == "opencl":
-        return FirstSpec(text=device_spec(file, function, text, missing=tuple(reader.macros)))
+        return FirstSpec(
+            text=device_spec(file, function, text, missing=tuple(reader.macros), include=headers)
+        )
     names = set(functions_of(text))
     known: dict[str, Function | None] = {}
 
@@ -100,7 +123,14 @@ def first_spec(kernel_file: str | Path, *, entry: str | None = None) -> FirstSpe
         return known[name]
 
     macros = replace(macros_of(text), missing=tuple(reader.macros))
-    return FirstSpec(text=host_spec(file, function, examine(function, lookup), macros), beside=beside)
+    return FirstSpec(
+        text=host_spec(file, function, examine(function, lookup), macros, headers), beside=beside
+    )
+
+
+def _from(folder: Path, path: Path) -> str:
+    """The path as a spec in the folder names it."""
+    return os.path.relpath(path.resolve(), folder.resolve())
 
 
 def _instance(reader: SourceReader, template: Function, file: str) -> tuple[Instance, SourceReader]:

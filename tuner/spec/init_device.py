@@ -51,7 +51,9 @@ class _Guess:
     doubts: dict[str, str] = field(default_factory=dict)
 
 
-def device_spec(file: str, function: Function, text: str, *, missing: Sequence[str] = ()) -> str:
+def device_spec(
+    file: str, function: Function, text: str, *, missing: Sequence[str] = (), include: Sequence[str] = ()
+) -> str:
     """The text of a first spec.
 
     Args:
@@ -59,6 +61,7 @@ def device_spec(file: str, function: Function, text: str, *, missing: Sequence[s
         function: the kernel, with a name for every parameter.
         text: the source.
         missing: macros that it uses and does not define.
+        include: folders of headers.
     """
     guess = _guess(function, text, missing)
     small = {1: _ODD[0], 2: _ODD[1]}.get(guess.axes, _ODD[2])
@@ -70,7 +73,8 @@ def device_spec(file: str, function: Function, text: str, *, missing: Sequence[s
         # Work that grows with the square of the size.
         size = LOOPED_ALONE
     lines = ["# A first spec, guessed from the source: look through what says `check`, then run tuner check."]
-    lines.append(f"kernel: {{source: {_quoted(file)}, entry: {function.name}}}")
+    headers = f", include: [{', '.join(map(_quoted, include))}]" if include else ""
+    lines.append(f"kernel: {{source: {_quoted(file)}, entry: {function.name}{headers}}}")
     if guess.sizes:
         sizes = ", ".join(f"{n}: {size}" for n in guess.sizes)
         lines.append(

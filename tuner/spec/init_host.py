@@ -6,6 +6,7 @@ Guesses, and says in comments what it guessed. May not read files, compile or ru
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.spec.accesses import Findings, Use
@@ -32,7 +33,9 @@ _MAX_DIMENSIONS = 8
 _INNER = re.compile(r"\[(\d+)\]")
 
 
-def host_spec(file: str, function: Function, findings: Findings, macros: Macros) -> str:
+def host_spec(
+    file: str, function: Function, findings: Findings, macros: Macros, include: Sequence[str] = ()
+) -> str:
     """The text of a first spec.
 
     Args:
@@ -40,8 +43,9 @@ def host_spec(file: str, function: Function, findings: Findings, macros: Macros)
         function: the kernel, with a name for every parameter.
         findings: what it does with them.
         macros: of the source.
+        include: folders of headers.
     """
-    return _Writer(file, function, findings, macros).text()
+    return _Writer(file, function, findings, macros, include).text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,11 @@ class _Line:
 class _Writer:
     """Puts the YAML together."""
 
-    def __init__(self, file: str, function: Function, findings: Findings, macros: Macros) -> None:
+    def __init__(
+        self, file: str, function: Function, findings: Findings, macros: Macros, include: Sequence[str]
+    ) -> None:
         self._file = file
+        self._include = include
         self._macros = macros
         self._function = function
         self._findings = findings
@@ -137,6 +144,8 @@ class _Writer:
         returns = self._function.returns
         if returns is not None and returns.dtypes and not returns.pointer:
             parts.append(f"returns: {returns.dtypes[0]}")
+        if self._include:
+            parts.append(f"include: [{', '.join(map(_quoted, self._include))}]")
         return [_Line(f"kernel: {{{', '.join(parts)}}}")]
 
     def _entry(self) -> str:

@@ -6,6 +6,7 @@ The way in for every other part. May not compile candidates.
 from __future__ import annotations
 
 import os
+import posixpath
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -41,7 +42,7 @@ from tuner.spec.sections import (
     refuse_unbuilt,
 )
 from tuner.spec.signature import SourceReader
-from tuner.spec.sources import Reader, Sources, folder_reader, mapping_reader, read_sources
+from tuner.spec.sources import Reader, Sources, folder_reader, mapping_reader, out_of_reach, read_sources
 from tuner.spec.tunables import Tunables, make_parameters, make_tunables
 from tuner.spec.workload import (
     DERIVED,
@@ -245,6 +246,8 @@ class _Loader:
         check_models(model, view)
         sources = read_sources(model.kernel, view, self.read, self.folder if self.live else "")
         backend = choose_backend(model, sources.language, view, live=self.live)
+        if self.live and backend == "host":
+            self._check_reach(sources, view)
         inputs = make_inputs(model, sources, self._workload(model, sources, view), view)
         workload = inputs.workload
         tunables = make_tunables(model, inputs.parameters, inputs.arguments, inputs.problems, view)
@@ -283,6 +286,12 @@ class _Loader:
                 *found,
             ),
         )
+
+    def _check_reach(self, sources: Sources, view: View) -> None:
+        for name in out_of_reach(sources, Path(self.folder)):
+            hint = f"name its folder as well, so that they may: include: [{posixpath.dirname(name)}]"
+            message = f"{name} is included and lies in a folder that compilers may not read"
+            raise view.error(("kernel", "source"), message, hint)
 
     def _workload(self, model: SpecModel, sources: Sources, view: View) -> Workload | None:
         """What the recordings say, where the spec names any."""

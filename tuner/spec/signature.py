@@ -270,6 +270,8 @@ def _broken(errors: str, first: str) -> BaselineError:
     found = _ERROR.search(errors)
     what = f"{found['where']}: {found['what']}" if found else " ".join(errors.split())[:200] or first
     hint = "clang must accept it with the default parameters"
+    if what.endswith("file not found"):
+        hint = "name its folder: include under kernel in the spec, or tuner init -I"
     if "'omp.h'" in what:
         hint = "OpenMP is not available here: put it between #ifdef _OPENMP and #endif"
     return BaselineError(f"the kernel does not compile: {what}", hint)

@@ -17,7 +17,15 @@ from tuner.spec.includes import read_headers
 from tuner.spec.models import KernelModel
 from tuner.spec.yaml_places import View, closest
 
-__all__ = ["Reader", "Sources", "folder_reader", "language_of", "mapping_reader", "read_sources"]
+__all__ = [
+    "Reader",
+    "Sources",
+    "folder_reader",
+    "language_of",
+    "mapping_reader",
+    "out_of_reach",
+    "read_sources",
+]
 
 Reader = Callable[[str], str]
 """Gives the text of a file named relative to the spec; raises ``OSError`` or ``UnicodeDecodeError``."""
@@ -134,6 +142,20 @@ def read_sources(model: KernelModel, view: View, read: Reader, folder: str) -> S
             f"{unseen} is included, and which file that is cannot be told: a change of it goes unseen"
             for unseen in headers.unseen
         ),
+    )
+
+
+def out_of_reach(sources: Sources, folder: Path) -> tuple[str, ...]:
+    """Files that no compiler may read: in neither the spec's folder nor one of ``include``; the sandbox denies them.
+
+    Args:
+        sources: that were read.
+        folder: of the spec.
+    """
+    reach = [folder.resolve(), *((folder / each).resolve() for each in sources.include)]
+    outside = [name for name in sources.files if name.startswith("../")]
+    return tuple(
+        name for name in outside if not any((folder / name).resolve().is_relative_to(each) for each in reach)
     )
 
 
