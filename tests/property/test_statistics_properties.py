@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tuner.core.claims import choose, confirm_verdict
 from tuner.core.statistics import (
-    choose,
-    confirm_verdict,
     log_ratio_interval,
     mean_interval,
     median,

@@ -83,6 +83,14 @@ REFUSED: dict[str, tuple[Made, str]] = {
         made(IN_LINE + "float s = 0; int k;\nfor (k = 0; k < 3; k++) s += b[k];\nc[x] = s;", **LINE),
         "counter of loop k is declared before it",
     ),
+    "a name that is declared again": (
+        made(
+            IN_LINE + "float s = 0; float v = x;\nfor (int k = 0; k < 3; k++) { float v = b[k]; s += v; }\n"
+            "c[x] = s + v;",
+            **LINE,
+        ),
+        "v is declared again",
+    ),
     "a row in a macro": (
         made(f"{IN_PLANE}{SUM}c[ROW + x] = s;", before="#define ROW (y * n)\n", **PLANE),
         "a macro holds the variable y",

@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tuner.core.claims import LOOK_ALPHA, choose, confirm_verdict
 from tuner.core.statistics import (
-    LOOK_ALPHA,
     Interval,
-    choose,
-    confirm_verdict,
     drift,
     log_ratio_interval,
     mean_interval,

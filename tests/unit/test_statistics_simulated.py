@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from tuner.core.statistics import Race, choose, confirm_verdict, drift, log_ratio_interval, median, race
+from tuner.core.claims import choose, confirm_verdict
+from tuner.core.statistics import Race, drift, log_ratio_interval, median, race
 
 CANDIDATES = 40
 RUNS = 200

@@ -1,4 +1,4 @@
-"""What measured times allow one to say: medians, intervals, races, and the rule by which a gain is claimed.
+"""What measured times allow one to say: medians, intervals, races. Claims of gains: :mod:`tuner.core.claims`.
 
 Pure functions: the same samples give the same answer in every process. May not measure, draw random numbers
 or know of trials. Times are in seconds and over zero; SciPy is imported on first use (0.3 s).
@@ -12,43 +12,23 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 __all__ = [
-    "LOOK_ALPHA",
-    "MIN_PROCESSES",
-    "NEGLIGIBLE",
-    "Confirmation",
     "Interval",
     "Race",
-    "choose",
-    "confirm_verdict",
+    "check_times",
     "drift",
     "log_ratio_interval",
     "mean_interval",
     "median",
     "median_interval",
-    "pairs_for",
+    "moments",
     "race",
+    "t_quantile",
     "weighted_geometric_mean",
 ]
-
-NEGLIGIBLE = 1.01
-"""Speed-ups under this are not worth the name."""
-
-LOOK_ALPHA = 0.0147
-"""One-sided error of each of at most two looks: Pocock's boundary (2.178 deviations) for 0.025 over both.
-
-Pocock, "Group sequential methods in the design and analysis of clinical trials", Biometrika 64 (1977), table
-1: two-sided 0.0294 a look. The second look pools the first one's processes; so correlated, two looks at
-0.0147 err as often as one at 0.025, where Bonferroni's split would need 0.0125. Of 200,000 simulated pairs of
-identical code 2.4% were claimed (twelve processes a side, then twenty-four; lognormal noise), 1.1% with heavy
-tails, 3.0% at worst with four processes a side and seven times the noise on one of them.
-"""
-
-MIN_PROCESSES = 4
-"""Fewer processes of either side confirm nothing."""
 
 _RACE_ALPHA = 0.002
 _RACE_MARGIN = 0.02
@@ -74,24 +54,6 @@ class Interval:
     low: float
     high: float
     confidence: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Confirmation:
-    """What a confirmation says of a candidate.
-
-    Attributes:
-        claim: ``improved``; ``negligible`` (faster, by under 1%); ``none`` (nothing may be claimed);
-            ``extend`` (the first look leaves it open: measure as many processes again, pool them and look a
-            second time); ``not_confirmed`` (fewer than four processes of either side).
-        interval: of the speed-up, baseline over candidate. Over both looks together it covers the truth in
-            95% of runs; ``None`` for ``not_confirmed``.
-        look: 1 or 2.
-    """
-
-    claim: str
-    interval: Interval | None
-    look: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +94,8 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval
     Raises:
         ValueError: too few values, or one that is not a time.
     """
-    mean, variance, count = _moments(values)
-    half = _t_quantile(_upper(confidence), count - 1) * math.sqrt(variance / count)
+    mean, variance, count = moments(values)
+    half = t_quantile(_upper(confidence), count - 1) * math.sqrt(variance / count)
     return _exponential(mean, half, confidence)
 
 
@@ -151,8 +113,8 @@ def log_ratio_interval(
     Raises:
         ValueError: too few values, or one that is not a time.
     """
-    mean_b, variance_b, count_b = _moments(baseline)
-    mean_c, variance_c, count_c = _moments(candidate)
+    mean_b, variance_b, count_b = moments(baseline)
+    mean_c, variance_c, count_c = moments(candidate)
     share_b, share_c = variance_b / count_b, variance_c / count_c
     error = math.sqrt(share_b + share_c)
     if error == 0.0:
@@ -161,7 +123,7 @@ def log_ratio_interval(
     # As fractions, since squares of tiny variances would vanish.
     part_b, part_c = share_b / (share_b + share_c), share_c / (share_b + share_c)
     freedom = 1 / (part_b**2 / (count_b - 1) + part_c**2 / (count_c - 1))
-    return _exponential(mean_b - mean_c, _t_quantile(_upper(confidence), freedom) * error, confidence)
+    return _exponential(mean_b - mean_c, t_quantile(_upper(confidence), freedom) * error, confidence)
 
 
 def median_interval(samples: Sequence[float], confidence: float = 0.95) -> Interval:
@@ -188,79 +150,6 @@ def median_interval(samples: Sequence[float], confidence: float = 0.95) -> Inter
     )
 
 
-def confirm_verdict(
-    baseline_medians: Sequence[float], candidate_medians: Sequence[float], *, look: int = 1
-) -> Confirmation:
-    """Whether a gain may be claimed for the one candidate that was chosen on other samples.
-
-    One-sided at 0.025 over at most two looks, 0.0147 each (:data:`LOOK_ALPHA`). A gain is claimed when the
-    lower end of the interval is over 1. The first look asks for the second where the candidate seems faster
-    and may be so by 1% or more; a caller who cannot extend claims nothing then.
-
-    Args:
-        baseline_medians: one median time for each fresh process.
-        candidate_medians: likewise, interleaved with the baseline's in random order.
-        look: 2 when the samples hold those of look 1 and as many again.
-
-    Raises:
-        ValueError: a value that is not a time, or a look that is neither 1 nor 2.
-    """
-    if look not in (1, 2):
-        raise ValueError(f"look {look}: there are two")
-    _check_times(baseline_medians, least=0)
-    _check_times(candidate_medians, least=0)
-    if min(len(baseline_medians), len(candidate_medians)) < MIN_PROCESSES:
-        return Confirmation(claim="not_confirmed", interval=None, look=look)
-    interval = log_ratio_interval(baseline_medians, candidate_medians, 1 - 2 * LOOK_ALPHA)
-    if interval.low > 1:
-        claim = "improved" if interval.value >= NEGLIGIBLE else "negligible"
-    elif look == 1 and interval.value > 1 and interval.high >= NEGLIGIBLE:
-        claim = "extend"
-    else:
-        claim = "none"
-    return Confirmation(claim=claim, interval=interval, look=look)
-
-
-def pairs_for(spreads: Sequence[Sequence[float]], half_width: float) -> int:
-    """Pairs of processes with which a confirmation's interval will be about so narrow.
-
-    The number is fixed before the confirmation, by samples that it does not use, so it is no look at the result and
-    costs no error: with variance ``v`` of each side a look's half width is ``q sqrt(2 v / n)``.
-
-    Args:
-        spreads: process medians of candidates on this machine, of each at least two; others are passed over.
-        half_width: wanted, of the logarithm of the ratio.
-
-    Returns:
-        0 where the spread is not known.
-
-    Raises:
-        ValueError: a value that is not a time.
-    """
-    variances = [_moments(values)[1] for values in spreads if len(values) > 1]
-    if not variances:
-        return 0
-    quantile = _t_quantile(1 - LOOK_ALPHA, math.inf)
-    return math.ceil(2 * math.fsum(variances) / len(variances) * (quantile / half_width) ** 2)
-
-
-def choose(finalists: Mapping[int, Sequence[float]]) -> int:
-    """The best of a few candidates: the lowest median of process medians, the lowest number among equals.
-
-    The samples that chose it say nothing about its gain any more: confirm it on fresh ones.
-
-    Args:
-        finalists: process medians by trial; a trial without any is passed over.
-
-    Raises:
-        ValueError: no trial has a value, or one is NaN.
-    """
-    middles = {trial: median(values) for trial, values in finalists.items() if len(values)}
-    if not middles:
-        raise ValueError("no finalist was measured")
-    return min(middles, key=lambda trial: (middles[trial], trial))
-
-
 def race(candidate_samples: Sequence[float], incumbent_samples: Sequence[float]) -> Race:
     """Whether a candidate is still in, after a few samples in one process.
 
@@ -276,9 +165,9 @@ def race(candidate_samples: Sequence[float], incumbent_samples: Sequence[float])
     Raises:
         ValueError: a value that is not a time.
     """
-    _check_times(candidate_samples, least=0)
+    check_times(candidate_samples, least=0)
     if not candidate_samples or not incumbent_samples:
-        _check_times(incumbent_samples, least=0)
+        check_times(incumbent_samples, least=0)
         return Race(keep=True, slowdown=1.0, least=0.0)
     middle_c, deviation_c, count_c = _robust_logs(candidate_samples)
     middle_i, deviation_i, count_i = _incumbent_logs(tuple(incumbent_samples))
@@ -289,8 +178,8 @@ def race(candidate_samples: Sequence[float], incumbent_samples: Sequence[float])
     # The deviation of three samples is often far too small by chance; pooled it is less so.
     pooled = ((count_c - 1) * deviation_c**2 + (count_i - 1) * deviation_i**2) / freedom
     within = _MEDIAN_TO_MEAN_ERROR**2 * pooled * (1 / count_c + 1 / count_i)
-    half_within = _t_quantile(1 - _RACE_ALPHA, freedom) * math.sqrt(within)
-    half_between = _t_quantile(1 - _RACE_ALPHA, math.inf) * _PROCESS_NOISE * math.sqrt(2)
+    half_within = t_quantile(1 - _RACE_ALPHA, freedom) * math.sqrt(within)
+    half_between = t_quantile(1 - _RACE_ALPHA, math.inf) * _PROCESS_NOISE * math.sqrt(2)
     half = math.hypot(half_within, half_between)
     least = _finite_exp(middle_c - middle_i - half - _RACE_MARGIN)
     return Race(keep=least <= 1, slowdown=slowdown, least=least)
@@ -306,8 +195,8 @@ def drift(control_s: Sequence[float], reference_s: Sequence[float]) -> float:
     Raises:
         ValueError: no values, or one that is not a time.
     """
-    _check_times(control_s, least=1)
-    _check_times(reference_s, least=1)
+    check_times(control_s, least=1)
+    check_times(reference_s, least=1)
     return median(control_s) / median(reference_s)
 
 
@@ -324,7 +213,7 @@ def weighted_geometric_mean(values: Sequence[float], weights: Sequence[float] | 
     >>> weighted_geometric_mean([1.0, 4.0])
     2.0
     """
-    _check_times(values, least=1)
+    check_times(values, least=1)
     used = [1.0] * len(values) if weights is None else list(weights)
     if len(used) != len(values):
         raise ValueError(f"{len(values)} values and {len(used)} weights")
@@ -347,7 +236,8 @@ def _check(values: Sequence[float], *, least: int) -> None:
         raise ValueError("a value is NaN")
 
 
-def _check_times(values: Sequence[float], *, least: int) -> None:
+def check_times(values: Sequence[float], *, least: int) -> None:
+    """Raises ``ValueError`` for fewer values than that, and for one that is not a time."""
     _check(values, least=least)
     # In C for what is right, as nearly all is: every race comes here.
     if all(map(math.isfinite, values)) and min(values, default=1.0) > 0:
@@ -363,8 +253,9 @@ def _upper(confidence: float) -> float:
     return (1 + confidence) / 2
 
 
-def _moments(values: Sequence[float]) -> tuple[float, float, int]:
-    _check_times(values, least=2)
+def moments(values: Sequence[float]) -> tuple[float, float, int]:
+    """Mean and variance of the logarithms of times, and how many they are."""
+    check_times(values, least=2)
     logs = [math.log(value) for value in values]
     mean = math.fsum(logs) / len(logs)
     return mean, math.fsum((value - mean) ** 2 for value in logs) / (len(logs) - 1), len(logs)
@@ -373,7 +264,7 @@ def _moments(values: Sequence[float]) -> tuple[float, float, int]:
 @functools.lru_cache(maxsize=64)
 def _incumbent_logs(samples: tuple[float, ...]) -> tuple[float, float, int]:
     """The same incumbent is raced against by many."""
-    _check_times(samples, least=0)
+    check_times(samples, least=0)
     return _robust_logs(samples)
 
 
@@ -399,7 +290,8 @@ def _finite_exp(power: float) -> float:
 
 
 @functools.lru_cache(maxsize=1024)
-def _t_quantile(probability: float, freedom: float) -> float:
+def t_quantile(probability: float, freedom: float) -> float:
+    """Of Student's distribution; of the normal one with infinite freedom."""
     from scipy.special import ndtri, stdtrit
 
     return float(ndtri(probability) if math.isinf(freedom) else stdtrit(freedom, probability))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner.core import statistics
+from tuner.core import claims, statistics
 from tuner.core.errors import BaselineError, MachineError, SpecError, UsageError
 from tuner.core.protocols import Backend, Evaluation, Session
 from tuner.core.streams import stream
@@ -90,8 +90,8 @@ def compare_with_run(
     """
     if than not in THAN:
         raise UsageError(f"than is {than!r}", "one of " + ", ".join(THAN))
-    if isinstance(processes, bool) or processes < statistics.MIN_PROCESSES:
-        raise UsageError(f"processes is {processes!r}", f"give at least {statistics.MIN_PROCESSES}")
+    if isinstance(processes, bool) or processes < claims.MIN_PROCESSES:
+        raise UsageError(f"processes is {processes!r}", f"give at least {claims.MIN_PROCESSES}")
     backend = backends.given(backend, spec.task.backend)
     recorded, present, configured = _candidates(spec, run, than, backend)
     evaluation = backend.prepare(spec.task_with(seed=spec.search.seed), workers=1)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from tuner.spaces.source.kinds import hidden
 from tuner.spaces.source.operators.base import (
     DEVICE,
     Args,
@@ -162,6 +163,10 @@ def _require_in_sight(function: Function) -> None:
     changed = assigned(function.body) & {p.name for p in function.params if not p.is_array}
     if changed:
         raise Refused(f"{min(changed)} changes from one part to the next")
+    again = hidden(function)
+    if again:
+        # Names get elements for parts, whatever they mean where they stand.
+        raise Refused(f"{again} is declared again where it already means something")
     outer = [f.key for f in all_loops(function) if not f.type]
     if outer:
         raise Refused(f"the counter of loop {outer[0]} is declared before it")

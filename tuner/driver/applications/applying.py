@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tuner.core import statistics
+from tuner.core import claims, statistics
 from tuner.core.errors import MachineError, UsageError
 from tuner.driver.applications.in_place import Origin, WinnerInPlace
 from tuner.evaluators.lane import TimingLane
@@ -21,7 +21,7 @@ from tuner.recorders.recordings.points import Point
 
 __all__ = ["Applied", "Comparison", "applied_json", "check_applied", "compare", "run_with"]
 
-LEAST_PAIRS = statistics.MIN_PROCESSES
+LEAST_PAIRS = claims.MIN_PROCESSES
 _HINT = "record the application as it is now, and tune that"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tuner.core import statistics
+from tuner.core import claims, statistics
 from tuner.core.types import BASELINE, Status
 from tuner.driver.state.run import RunState
 
@@ -38,7 +38,7 @@ def gains(state: RunState) -> tuple[ProblemGain, ...]:
     baseline = {s.number: s.medians_s for s in samples if s.trial == BASELINE}
     winner = {s.number: s.medians_s for s in samples if s.trial == state.chosen}
     shared = sorted(baseline.keys() & winner.keys())
-    if state.chosen is None or len(shared) < statistics.MIN_PROCESSES:
+    if state.chosen is None or len(shared) < claims.MIN_PROCESSES:
         return ()
     found = []
     for problem in range(len(state.settings.weights)):

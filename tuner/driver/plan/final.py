@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tuner.core import statistics
+from tuner.core import claims, statistics
 from tuner.core.streams import stream
 from tuner.core.types import BASELINE, Status
 from tuner.driver.plan import ablation, comparison, evolving, simplest, unseen
@@ -89,7 +89,7 @@ def _choose(state: RunState, alive: list[int]) -> Action:
             break
         return Final(purpose="choose", number=number, trial=missing[0], calls=_calls(state, missing[0]))
     by_trial = {n: [_composite(state, s) for s in samples if s.trial == n and _ok(s)] for n in alive}
-    fastest = statistics.choose(by_trial)
+    fastest = claims.choose(by_trial)
     chosen = simplest.among(state, _simplest(state, fastest, by_trial), by_trial)
     medians = {str(n): statistics.median(v) for n, v in sorted(by_trial.items()) if v}
     body: dict[str, Any] = {"chosen": chosen, "medians": medians}
@@ -113,7 +113,7 @@ def _pairs(state: RunState) -> int:
     for sample in state.finals["choose"]:
         if _ok(sample):
             spreads.setdefault(sample.trial, []).append(_composite(state, sample))
-    found = statistics.pairs_for(list(spreads.values()), settings.confirm_width)
+    found = claims.pairs_for(list(spreads.values()), settings.confirm_width)
     return max(settings.confirm_processes, min(found, settings.confirm_growth * settings.confirm_processes))
 
 
@@ -154,7 +154,7 @@ def _confirm(state: RunState, chosen: int) -> Action:
     baseline = [_composite(state, s) for s in samples if s.trial == BASELINE and _ok(s)]
     candidate = [_composite(state, s) for s in samples if s.trial == chosen and _ok(s)]
     processes = min(len(baseline), len(candidate))
-    verdict = statistics.confirm_verdict(baseline, candidate, look=2 if looks else 1)
+    verdict = claims.confirm_verdict(baseline, candidate, look=2 if looks else 1)
     if verdict.interval is None or processes < settings.confirm_least:
         return Decide(kind="verdict", body=_verdict_body("not_confirmed", processes=processes))
     claim = "none" if verdict.claim == "extend" and (looks or done < wanted) else verdict.claim

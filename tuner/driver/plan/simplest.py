@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuner.core import statistics
+from tuner.core import claims, statistics
 from tuner.core.types import BASELINE, Status
 from tuner.driver.plan.actions import Simplify
 from tuner.driver.state.run import RunState
@@ -151,9 +151,9 @@ def among(state: RunState, chosen: int, by_trial: Mapping[int, Sequence[float]])
 def _equal(times: Sequence[float], fastest: Sequence[float]) -> bool:
     if min(len(times), len(fastest)) < LEAST:
         return False
-    if statistics.median(times) > statistics.median(fastest) * statistics.NEGLIGIBLE:
+    if statistics.median(times) > statistics.median(fastest) * claims.NEGLIGIBLE:
         return False
-    interval = statistics.log_ratio_interval(times, fastest, 1 - 2 * statistics.LOOK_ALPHA)
+    interval = statistics.log_ratio_interval(times, fastest, 1 - 2 * claims.LOOK_ALPHA)
     return interval.low <= 1
 
 

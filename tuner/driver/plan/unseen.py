@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.core import statistics
+from tuner.core import claims, statistics
 from tuner.driver.state.trials import FinalSample, Look
 
 __all__ = ["missing"]
@@ -46,7 +46,7 @@ def missing(
     pairs = [(sample.looks, own[sample.number]) for sample in baseline if sample.number in own]
     # A problem with large buffers has no new sets.
     looked = [p for p in range(len(weights)) if all(b.get(p) and c.get(p) for b, c in pairs)]
-    if len(pairs) < statistics.MIN_PROCESSES or not looked:
+    if len(pairs) < claims.MIN_PROCESSES or not looked:
         return None
     saved, lost = 0.0, [0.0] * len(pairs)
     for problem in looked:
