@@ -195,6 +195,16 @@ def test_macros_of_a_header_are_replaced() -> None:
         (
             '#include "g.h"\n' + F,
             {"g.h": "extern __attribute__((weak)) float g(const float *, int);\n" + G},
+            "an attribute that is not known",
+        ),
+        (
+            '#include "g.h"\n' + F,
+            {"g.h": 'static float g(const float *, int) __attribute__((target("no-fma")));\n' + G},
+            "an attribute that is not known",
+        ),
+        (
+            '#include "g.h"\n' + F,
+            {"g.h": G + 'extern float h(void) __attribute__((alias("g")));\n'},
             "linker",
         ),
         (
