@@ -33,7 +33,7 @@ HARMLESS_PRAGMA = re.compile(
 
 _UNREADABLE = re.compile(r"\w\\\n\w|\?\?[=/'()!<>-]|^[ \t]*%:", re.MULTILINE)
 _DEEPEST = 40
-_LARGEST = 2_000_000
+_LARGEST = 500_000
 
 
 def spliced(name: str, text: str, files: Mapping[str, str], include: Sequence[str] = ()) -> str:

@@ -162,6 +162,7 @@ def test_what_takes_the_place_of_a_call(helper: str, call: str, found: str) -> N
             "is a macro, too",
         ),
         ("float g(float *p) { return p[0]; }", "\n#pragma omp critical\ny[0] += g(x);", "in any case"),
+        ("float g(float a) { return a * 2.0f; }", "float v = g(v); y[0] = v;", "in any case"),
         ("float g(float *p) { *p = 1.0f; return 2; }", "y[0] = x[0] + g(x);", "among other things"),
     ],
 )
@@ -175,6 +176,31 @@ def test_references_of_cpp_may_change_a_limit() -> None:
     with pytest.raises(EditRefused, match="in any case"):
         inlined(helper, call, language="c++")
     assert inlined(helper.replace("&", ""), call, language="c").checked
+
+
+@pytest.mark.parametrize(
+    ("helper", "call", "found"),
+    [
+        (
+            "void h(int &); int g(int v) { h(v); return v; }",
+            "y[0] = g(n) + n;",
+            "int v = n; h(v); y[0] = v + n;",
+        ),
+        (
+            "void h(int &); void h(int &&); int g(int v) { return v; }",
+            "h(g(n));",
+            "const int g_value = n; h(g_value);",
+        ),
+        (
+            "int h(int v) { return v; } int g(int v) { return h(v); }",
+            "y[0] = g(n);",
+            "const int g_value = h(n); y[0] = g_value;",
+        ),
+    ],
+)
+def test_references_of_cpp_see_values_and_no_variables(helper: str, call: str, found: str) -> None:
+    """A function that takes its argument by reference would change the caller's variable in the place of a value."""
+    assert body(inlined(helper, call, language="c++")) == found
 
 
 HELPERS = """
