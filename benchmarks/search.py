@@ -43,14 +43,14 @@ def main() -> int:
 
 
 def _run(arguments: Any) -> int:
-    budgets = sorted({int(b) for b in arguments.budgets.split(",")})
+    budgets = arguments.budgets
     strategies = expanded(arguments.strategies.split(","))
     runs = {strategy: runner(strategy) for strategy in strategies}
     cases = _cases(arguments.spaces.split(","), arguments.match.split(","), Path(arguments.cache))
     if not cases:
-        print(
-            f"no complete recorded space in {arguments.spaces}; name a folder with --spaces", file=sys.stderr
-        )
+        named = f" whose name contains {' or '.join(arguments.match.split(','))}" if arguments.match else ""
+        cure = "leave out --match" if arguments.match else "name a folder with --spaces"
+        print(f"no complete recorded space in {arguments.spaces}{named}; {cure}", file=sys.stderr)
         return 2
     cache = Cache(Path(arguments.cache))
     found: dict[str, dict[str, list[Trace]]] = {}
@@ -77,13 +77,26 @@ def _run(arguments: Any) -> int:
     return 0
 
 
+def _whole_number(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
+def _budgets(text: str) -> list[int]:
+    return sorted({_whole_number(part) for part in text.split(",")})
+
+
 def _arguments() -> Any:
     made = parser(__doc__)
     made.add_argument("--spaces", default=MADE, help="folders of recorded spaces, and 'made', with commas")
     made.add_argument("--match", default="", help="only spaces whose names contain one of these, with commas")
     made.add_argument("--strategies", default=DEFAULT, help="names and groups, with commas")
-    made.add_argument("--budgets", default="25,50,100,200", help="unique evaluations, failures counted")
-    made.add_argument("--seeds", type=int, default=30, help="searches of each space")
+    made.add_argument(
+        "--budgets", type=_budgets, default="25,50,100,200", help="unique evaluations, failures counted"
+    )
+    made.add_argument("--seeds", type=_whole_number, default=30, help="searches of each space")
     made.add_argument("--slow-seeds", type=int, default=10, help="of " + ", ".join(SLOW) + "…, at most")
     made.add_argument("--slow-budget", type=int, default=200, help="of these, at most")
     made.add_argument("--cache", default=str(ROOT / "build" / "search-benchmark"), help="folder of traces")
@@ -145,7 +158,9 @@ def _result(
         "schema_version": 1,
         "machine": machine(),
         "command": f"python benchmarks/search.py --spaces DIR --strategies {arguments.strategies} "
-        f"--seeds {arguments.seeds} --budgets {arguments.budgets}" + " --no-score" * arguments.no_score,
+        f"--seeds {arguments.seeds} --budgets {','.join(map(str, arguments.budgets))}"
+        + " --no-score"
+        * arguments.no_score,
         "seeds": arguments.seeds,
         "budgets": sorted({b for each in reach.values() for b in each}),
         "strategies": rows,

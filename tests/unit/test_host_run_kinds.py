@@ -352,6 +352,15 @@ def test_baseline_that_is_no_baseline(text: str, status: Status, words: str) -> 
         assert words in report.message
 
 
+def test_a_reference_that_is_never_finite_is_no_reference(tmp_path: Path) -> None:
+    """Whatever a candidate gave passed, and a gain of it was claimed."""
+    (tmp_path / "ref.py").write_text("def ref(x, n):\n    return {'y': x * float('nan')}\n")
+    verify = VerifyPolicy(reference=Reference(kind="python", file="ref.py", function="ref"))
+    with baseline(make_task(SCALE, *SCALE_ARGUMENTS, folder=str(tmp_path), verify=verify)) as (_, _, report):
+        assert report.status is Status.WRONG_RESULT
+        assert report.message.startswith("nothing is compared: what is expected has no finite element")
+
+
 @pytest.mark.parametrize(("factor", "status"), [("3", Status.OK), ("2", Status.WRONG_RESULT)])
 def test_python_reference_decides(tmp_path: Path, factor: str, status: Status) -> None:
     (tmp_path / "ref.py").write_text(f"def ref(x, n):\n    return {{'y': {factor} * x + 1}}\n")

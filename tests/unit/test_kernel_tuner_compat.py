@@ -146,6 +146,13 @@ def test_a_metric_that_raises_is_one_line_that_names_the_run(tmp_path: Path) -> 
     assert replay(run).clean
 
 
+def test_a_metric_that_is_no_function_is_refused_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the metric 'GFLOP/s' is '1 / time'"):
+        tune_kernel("vector_add", ADD_C, 1000, vectors(1000), {"vecsize": [1, 64]}, quiet=True, out=tmp_path,
+                    metrics={"GFLOP/s": "1 / time"})  # fmt: skip
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.slow
 def test_candidates_that_fail_have_no_time(tmp_path: Path) -> None:
     source = ADD_C.replace("c[i] = a[i] + b[i]", "c[i] = a[i] + b[i] + (vecsize == 64)")

@@ -134,3 +134,19 @@ def test_warm_starts_are_compared_with_cold_ones_and_with_copying(folder):
     pairs = json.loads(done.stdout)["pairs"]
     assert set(pairs) == {"k__plain->k__needle", "k__needle->k__plain"}
     assert set(pairs["k__plain->k__needle"]) == {"cold", "warm", "copied"}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--budgets", "x"], "argument --budgets: invalid _budgets value: 'x'"),
+        (["--seeds", "0"], "argument --seeds: invalid _whole_number value: '0'"),
+        (["--match", "zzz"], "no complete recorded space in made whose name contains zzz; leave out --match"),
+    ],
+)
+def test_options_that_cannot_be(tmp_path, words, why):
+    command = [sys.executable, str(ROOT / "benchmarks" / "search.py"), "--cache", str(tmp_path), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr

@@ -119,6 +119,12 @@ def tune_kernel(
     _refuse(more)
     if iterations is not None and (isinstance(iterations, bool) or iterations < 1):
         raise UsageError(f"iterations is {iterations!r}", "give a whole number of at least 1")
+    for metric, function in (metrics or {}).items():
+        if not callable(function):
+            raise UsageError(
+                f"the metric {metric!r} is {function!r}",
+                "give a function of a result: lambda p: 1 / p['time']",
+            )
     target = _cache_path(cache)
     budget = _budget(strategy_options, tune_params)
     searcher = _searcher(strategy)

@@ -85,7 +85,8 @@ class KernelModel(_Model):
     sources: list[str] = []
     """Further source files, compiled together with the first."""
     include: list[str] = []
-    """Folders in which headers are looked for, relative to the spec. Compilers may read these and the spec's own, no others."""
+    """Folders in which headers are looked for, relative to the spec. Compilers may read these and the spec's own
+    folder, no others."""
     link: list[str] = []
     """Shared libraries that the kernel needs: not available in this version; C's and the mathematical one are there."""
     returns: Dtype | None = None
