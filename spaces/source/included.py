@@ -77,6 +77,8 @@ class _Splicing:
     unsure: set[str] = field(default_factory=set)
     """Of what was included under a condition."""
     guards: set[str] = field(default_factory=set)
+    defined: set[str] = field(default_factory=set)
+    """Names that a definition was met of, whatever condition it hangs on."""
     size: int = 0
 
     def whole(self, name: str, text: str) -> str:
@@ -107,6 +109,8 @@ class _Splicing:
             raise _Unknown
         if word == "undef" and rest in self.guards:
             raise _Unknown
+        if word == "define":
+            self.defined.add(re.split(r"\W", rest, maxsplit=1)[0])
         if word != "include":
             return f"#{word} {rest}\n"
         found = _NAMED.fullmatch(rest)
@@ -142,9 +146,11 @@ class _Splicing:
             self.unsure |= keys
         elif keys:
             self.sure |= keys
+        # A guard that something else has defined keeps the header out.
+        sole = guard is not None and not conditions and guard[0] not in self.defined
         if guard and not conditions:
             self.guards.add(guard[0])
-        kept = guard[1] if guard and not conditions else text
+        kept = guard[1] if guard and sole else text
         return f"\n{self._text(header, kept, conditions, depth + 1)}\n"
 
 
