@@ -26,7 +26,8 @@ _PLAIN = frozenset(
     | {"pragma", "error", "warning", "include", "line"}
 )
 HARMLESS_PRAGMA = re.compile(
-    r"(once|GCC (diagnostic|ivdep|unroll)|clang (diagnostic|loop)|omp|unroll|nounroll|ivdep|mark|message)\b"
+    r"(once|GCC (diagnostic|ivdep|unroll)|clang (diagnostic|loop)|omp|unroll|nounroll|ivdep|mark|message|"
+    r"OPENCL EXTENSION)\b"
 )
 """Pragmas that mean the same wherever a function's text stands, or that go with a loop."""
 

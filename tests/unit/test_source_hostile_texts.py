@@ -78,3 +78,99 @@ def test_a_pointer_whose_type_has_another_name_is_one() -> None:
     refused("type that is not known", before, f"pointer p = y + 1; {loops}", edit)
     inner = loops.replace("p[i]", "{ pointer p = y + 1; p[i]").replace("j];", "j]; }")
     refused("type that is not known", before, inner, edit)
+
+
+OWN = "static float g(float a) {{ return a * K; }}\n"
+USE = "y[0] = g(x[n]);"
+
+
+@pytest.mark.parametrize(
+    ("before", "lines", "reason"),
+    [
+        (f"#define K 2\n{OWN}#undef K\n#define K 3\n", USE, "K is defined after g"),
+        (f"#define K 2\n{OWN}#include <r.h>\n", USE, "a header after g may"),
+        (f"#pragma STDC FP_CONTRACT OFF\n{G}#pragma STDC FP_CONTRACT ON\n", USE, "no other function"),
+        (f"typedef float T;\n{G.replace('float', 'T')}", f"typedef int T; {USE}", "T means something else"),
+        (
+            "typedef float T;\nstatic float g(float a) { T t = a; return t; }\n",
+            f"int T = n; {USE}",
+            "T means something",
+        ),
+        (
+            "static int m; static void h(void) { m += 1; }\nstatic float g(float a) { h(); return a; }\n",
+            "y[0] = m + g(x[0]);",
+            "among other things",
+        ),
+        (
+            "static int k;\nstatic int g(int a) { int r = k; int k = a; return r + k; }\n",
+            "y[0] = g(n) + k;",
+            "k means two things",
+        ),
+        (
+            "static int k;\nstatic int g(int a) { int r = 1; if (a > 3) { int k = a; r = k; } return r + k; }\n",
+            "y[0] = g(n);",
+            "k means two things",
+        ),
+        (G, "assert(g(x[n]));", "in any case"),
+        (f"#define LAZY(c, ...) ((c) ? (__VA_ARGS__) : 0)\n{G}", "y[0] = LAZY(n, g(x[n]));", "in any case"),
+    ],
+)
+def test_functions_that_stay_where_they_are(before: str, lines: str, reason: str) -> None:
+    refused(reason, before.replace("{{", "{").replace("}}", "}"), lines, CALL)
+
+
+@pytest.mark.parametrize(
+    ("before", "lines", "reason"),
+    [
+        (f"{G}float g(double a);\n", "y[0] = g(1.5 * n);", "declared more than once"),
+        (f"#include <o.h>\n{G}", "y[0] = g(1.5 * n);", "in a header as well"),
+        (f"#include <cmath>\n#include <math.h>\nstatic float g(float a);\n{G}", "y[0] = g(x[0]);", ""),
+        ("static auto g(float a) { if (a > 1) return a * 2; return a; }\n", USE, "not known"),
+        ("static int g(int *p) { p[0] += 5; return p[0]; }\n", "static int v = g(z);", "in any case"),
+        ("static constexpr int g(int a) { return a + 1; }\n", "constexpr float v = g(3);", "in any case"),
+    ],
+)
+def test_functions_of_cpp(before: str, lines: str, reason: str) -> None:
+    if reason:
+        refused(reason, before, lines, BRANCHING, language="c++")
+    else:
+        assert "g(" not in body(made(before, lines, BRANCHING, language="c++"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "language"),
+    [
+        ("int k = 3; auto h = [&]() { k += 2; return k; }; y[0] = g(k, z);", "c++"),
+        ("int k = 3; int &r = k; y[0] = g(k, &r);", "c++"),
+        ("int k = 3; int *q = &k;\n// EVOLVE-BLOCK-START\ny[0] = g(k, q);\n// EVOLVE-BLOCK-END\n", "c"),
+    ],
+)
+def test_a_variable_that_something_else_stands_for_is_handed_over_by_value(lines: str, language: str) -> None:
+    """As the parameter was: what the function stores may change the variable."""
+    before = "static int g(int a, int *q) { q[0] = 7 + a; return a; }\n"
+    assert "const int a = k;" in body(made(before, lines, CALL, language=language))
+
+
+def test_a_number_that_is_no_int_is_converted() -> None:
+    found = made("static int g(int a) { return a / 2; }", "y[0] = g(3000000000);", CALL)
+    assert "const int a = 3000000000;" in body(found)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "int N = n; for (int i = 0; i < g(N); i++) { y[i] = 1; N -= 1; }",
+        "int k = 3; for (int i = (k = 5); i < g(k); i++) y[i] = 2;",
+    ],
+)
+def test_a_limit_that_does_not_stay(lines: str) -> None:
+    refused("in any case", "static int g(int a) { return a / 2; }", lines, BRANCHING)
+
+
+def test_new_names_are_neither_types_nor_macros() -> None:
+    """``real`` is a type in ``f``, and ``t_2`` a macro."""
+    before = "typedef float real;\n#define t_2 (n + 1)\n"
+    before += "static int g(int a) { int real = a; int t = 1; return real * t; }\n"
+    found = body(made(before, "real t = x[0]; y[0] = g(n) + t;", CALL))
+    assert "int real_2 = n;" in found
+    assert "int t_3 = 1;" in found
