@@ -147,6 +147,9 @@ def _statement(node: Node) -> list[Stmt]:
             return [_for(node) or OpaqueStmt(node_text(node))]
         case "if_statement":
             return [_if(node) or OpaqueStmt(node_text(node))]
+        case "enum_specifier" | "struct_specifier" | "union_specifier" | "class_specifier":
+            # Its semicolon is a statement to the grammar.
+            return [OpaqueStmt(f"{node_text(node)};")]
     return [OpaqueStmt(node_text(node))]
 
 

@@ -174,3 +174,20 @@ def test_new_names_are_neither_types_nor_macros() -> None:
     found = body(made(before, "real t = x[0]; y[0] = g(n) + t;", CALL))
     assert "int real_2 = n;" in found
     assert "int t_3 = 1;" in found
+
+
+def test_a_local_type_keeps_its_semicolon() -> None:
+    before, lines = "static int g(int a) { return a * 2; }\n", "enum { K = 3 }; y[0] = g(n) * K;"
+    assert body(made(before, lines, CALL)).startswith("enum { K = 3 };")
+
+
+def test_a_variable_of_each_iteration_that_counts_a_loop() -> None:
+    """Its copies cannot all be the counter of the one loop that iterations share."""
+    lines = "for (int i = 0; i < n; i++) { int a = i; float s = 0; for (a = 0; a < 5; a++) s += x[a]; y[i] = s + a; }"
+    sizes = [{"name": "JAM_I", "values": [1, 2], "default": 2}]
+    refused(
+        "counts loops and is",
+        "",
+        lines,
+        {"op": "unroll_and_jam", "function": "f", "loops": ["i"], "parameters": sizes},
+    )
