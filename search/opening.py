@@ -13,6 +13,7 @@ from tuner.search.cooking import Attempt, try_operator
 from tuner.spaces.source.configuring import configuring
 from tuner.spaces.source.edits import apply_edit
 from tuner.spaces.source.operators import MOVES, OPERATORS, Refused
+from tuner.spaces.source.operators.callees import callees
 from tuner.spaces.source.operators.calls import hidden_calls
 from tuner.spaces.source.regions import Program
 
@@ -61,7 +62,13 @@ def still_hidden(program: Program, values: Mapping[str, int]) -> dict[str, str]:
     """
     start = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
     made = opened(start, values, MOVES) or start
-    return {n: r for f in made.program.functions.values() for n, r in hidden_calls(f).items()}
+    found = {n: r for f in made.program.functions.values() for n, r in hidden_calls(f).items()}
+    try:
+        program.require_headers()
+    except Refused as refusal:
+        own = {name for f in program.functions.values() for name in callees(f)}
+        found = {name: reason if name in own else str(refusal) for name, reason in found.items()}
+    return found
 
 
 def _after(attempt: Attempt, edit: dict[str, object]) -> Attempt:

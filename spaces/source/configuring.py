@@ -35,8 +35,8 @@ def apply(program: Program, edit: Mapping[str, Any]) -> Program:
     settled, headers = _settled(edit), _with_headers(edit)
     if program.settled is not None:
         raise Refused("the regions are configured already")
-    if headers and not program.brings_headers:
-        raise Refused("what headers bring is not known")
+    if headers:
+        program.require_headers()
     made, changed = program, headers
     for file, part in program.regions:
         text = _configured(made, file, part, dict(settled), headers=headers)
@@ -59,8 +59,6 @@ def _configured(program: Program, file: int, part: int, values: dict[str, int], 
     if includes_own(text):
         raise Refused("a region includes a header")
     seen = program.unit(file, before)
-    if seen is None:
-        raise Refused("what headers bring is not known")
     known = known_names(program.language)
     return configured(seen + text + rest, len(seen), len(seen) + len(text), values, known=known)
 
@@ -104,7 +102,11 @@ def configuring(
 
 @kept_by_identity(256)
 def _brings_headers(program: Program) -> bool:
-    return program.brings_headers
+    try:
+        program.require_headers()
+    except Refused:
+        return False
+    return True
 
 
 @kept_by_identity(256)

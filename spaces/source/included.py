@@ -1,8 +1,8 @@
 """A source with the headers of its own project in the place of their ``#include``.
 
 What the compiler sees of the project before a kernel's text, so that macros and functions of headers are known there as
-those of the file itself are. What cannot be told for sure gives nothing at all: a header that could be one of two, one
-that is named by a macro, a directive or a pragma that is not known. May not decide conditionals or replace macros.
+those of the file itself are. What cannot be told for sure is refused: a header that could be one of two, one that
+is named by a macro, a directive or a pragma that is not known. May not decide conditionals or replace macros.
 
 Source: ISO/IEC 9899:2011, 6.10.2.
 """
@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.macros import PIECE, pieces
 
 __all__ = ["HARMLESS_PRAGMA", "directive_of", "includes_own", "spliced"]
@@ -33,15 +34,11 @@ HARMLESS_PRAGMA = re.compile(
 
 _UNREADABLE = re.compile(r"\w\\\n\w|\?\?[=/'()!<>-]|^[ \t]*%:", re.MULTILINE)
 _DEEPEST = 40
-_LARGEST = 2_000_000
+_LARGEST = 500_000
 
 
-class _Unknown(Exception):
-    """What the compiler sees is not known."""
-
-
-def spliced(name: str, text: str, files: Mapping[str, str]) -> str | None:
-    """A file's text with headers in the place of their includes; ``None`` where that is not known for sure.
+def spliced(name: str, text: str, files: Mapping[str, str], include: Sequence[str] = ()) -> str:
+    """A file's text with headers in the place of their includes.
 
     Directives lose their comments. Guards of headers are left out where nothing hangs on them.
 
@@ -49,11 +46,12 @@ def spliced(name: str, text: str, files: Mapping[str, str]) -> str | None:
         name: the file's.
         text: its text, or the beginning of it.
         files: the project's other files by their names, relative to one folder.
+        include: folders of headers, relative to it.
+
+    Raises:
+        Refused: what the compiler sees is not known for sure.
     """
-    try:
-        return _Splicing(files).whole(name, text)
-    except _Unknown:
-        return None
+    return _Splicing(files, include).read(name, text, 0, 0)
 
 
 def includes_own(text: str) -> bool:
@@ -73,6 +71,7 @@ def directive_of(line: str) -> tuple[str, str]:
 @dataclass(slots=True)
 class _Splicing:
     files: Mapping[str, str]
+    include: Sequence[str]
     sure: set[str] = field(default_factory=set)
     """Guards, or names of headers with ``#pragma once``, of what was included in any case."""
     unsure: set[str] = field(default_factory=set)
@@ -82,18 +81,16 @@ class _Splicing:
     """Names that a definition was met of, whatever condition it hangs on."""
     size: int = 0
 
-    def whole(self, name: str, text: str) -> str:
-        return self._text(name, text, 0, 0)
-
-    def _text(self, name: str, text: str, conditions: int, depth: int) -> str:
+    def read(self, name: str, text: str, conditions: int, depth: int) -> str:
         self.size += len(text)
-        if depth > _DEEPEST or self.size > _LARGEST or _UNREADABLE.search(text):
-            raise _Unknown
+        if depth > _DEEPEST or self.size > _LARGEST:
+            raise Refused(f"{name} and what it includes do not end, or are too large")
+        if _UNREADABLE.search(text):
+            raise Refused(f"{name} splits a word over lines, or uses trigraphs")
         made: list[str] = []
         for piece in PIECE.finditer(text):
             if piece[0] == "#":
-                # Behind a comment: a directive that nothing here would take for one.
-                raise _Unknown
+                raise Refused(f"{name} has a directive behind a comment")
             if not piece["directive"]:
                 made.append(piece[0])
                 continue
@@ -105,18 +102,18 @@ class _Splicing:
 
     def _directive(self, name: str, word: str, rest: str, conditions: int, depth: int) -> str:
         if (word or rest) and word not in _PLAIN:
-            raise _Unknown
+            raise Refused(f"{name} has '#{word}', which is not known")
         if word == "pragma" and not HARMLESS_PRAGMA.match(" ".join(rest.split())):
-            raise _Unknown
+            raise Refused(f"{name} has '#pragma {rest}', which may count for all that follows it")
         if word == "undef" and rest in self.guards:
-            raise _Unknown
+            raise Refused(f"{name} takes back {rest}, which keeps a header from being read twice")
         if word == "define":
             self.defined.add(re.split(r"\W", rest, maxsplit=1)[0])
         if word != "include":
             return f"#{word} {rest}\n"
         found = _NAMED.fullmatch(rest)
         if found is None:
-            raise _Unknown
+            raise Refused(f"{name} includes {rest}, and which file that is hangs on a macro")
         header = self._header(found["own"] or found["other"], own=bool(found["own"]))
         return f"#{word} {rest}\n" if header is None else self._included(header, conditions, depth)
 
@@ -128,9 +125,18 @@ class _Splicing:
         fitting = [n for n in self.files if n == wanted or n.endswith(f"/{wanted}")]
         if not own and not fitting:
             return None
-        # In angle brackets it could be the system's.
-        if not own or len({self.files[n] for n in fitting}) != 1:
-            raise _Unknown
+        brought = [
+            n for f in self.include if (n := posixpath.normpath(posixpath.join(f, target))) in self.files
+        ]
+        if not own and brought:
+            # Those folders come before the system's.
+            return brought[0]
+        if not own:
+            raise Refused(f"<{target}> may be {fitting[0]} or a header of the system; write it in quotes")
+        if not fitting:
+            raise Refused(f"{target} is included and not found; name its folder in kernel.include")
+        if len({self.files[n] for n in fitting}) > 1:
+            raise Refused(f"{target} may be {' or '.join(fitting)}")
         return fitting[0]
 
     def _included(self, header: str, conditions: int, depth: int) -> str:
@@ -140,7 +146,7 @@ class _Splicing:
         if _once(text):
             keys.add(f"once {header}")
         if keys & self.unsure:
-            raise _Unknown
+            raise Refused(f"{header} is included again, after it was under a condition")
         if keys & self.sure:
             return "\n"
         if keys and conditions:
@@ -152,7 +158,7 @@ class _Splicing:
         if guard and not conditions:
             self.guards.add(guard[0])
         kept = guard[1] if guard and sole else text
-        return f"\n{self._text(header, kept, conditions, depth + 1)}\n"
+        return f"\n{self.read(header, kept, conditions, depth + 1)}\n"
 
 
 def _once(text: str) -> bool:

@@ -5,6 +5,7 @@ Only those that no other file can know of. May not change what is built, hashed 
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ _OWN = {
 }
 """Heads of functions that only their own program knows, by language; elsewhere those that are ``static``."""
 _ENDED = re.compile(r"(?:\A|[;}]|\*/|^[ \t]*(?:#|//)[^\n]*\n)\s*\Z", re.MULTILINE)
+_INCLUDED = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[\"<]([^\">\n]+)", re.MULTILINE)
 _STATIC = re.compile(r"\bstatic\b")
 
 
@@ -36,9 +38,13 @@ def without_leftovers(made: Sequence[Source], given: Sequence[Source], language:
     """
     used = _names(given)
     files = list(made)
+    # Other programs may include a header.
+    headers = {posixpath.basename(n) for f in given for n in _INCLUDED.findall(f.text)}
     while True:
         left = _names(files)
-        shorter = [replace(f, text=_without(f.text, language, used, left)) for f in files]
+        shorter = [
+            f if f.name in headers else replace(f, text=_without(f.text, language, used, left)) for f in files
+        ]
         if shorter == files:
             return tuple(files)
         files = shorter

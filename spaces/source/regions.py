@@ -15,6 +15,7 @@ from tuner.core.types import Kernel, Launch, Source, Variant
 from tuner.spaces.source.cutting import SourceFile, cut_at_entry, cut_at_marks
 from tuner.spaces.source.definitions import read_function
 from tuner.spaces.source.included import includes_own, spliced
+from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.parse import (
     definition_start,
@@ -47,12 +48,14 @@ class _Place:
 class Entry:
     """The function that is launched, by its bare name, and how it is as given: ``None`` for one that is called.
 
-    ``headers`` are the texts of the project's headers that are not among the program's files.
+    ``headers`` are the texts of the project's headers that are not among the program's files, ``include`` the folders
+    that they are looked for in.
     """
 
     name: str
     launch: Launch | None
     headers: tuple[Source, ...] = ()
+    include: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,22 +124,24 @@ class Program:
         seen = self.with_headers if with_headers is None else with_headers
         return _program(self.language, tuple(files), self.entry, self.launch, settled, with_headers=seen)
 
-    def unit(self, file: int, text: str) -> str | None:
-        """A file's text with the project's headers in the place of their includes; ``None`` where that is not known.
+    def unit(self, file: int, text: str) -> str:
+        """A file's text with the project's headers in the place of their includes.
 
         Args:
             file: which.
             text: its, or the beginning of it.
+
+        Raises:
+            Refused: what they bring is not known for sure.
         """
         return _unit(self.files, self.entry, file, text)
 
-    @property
-    def brings_headers(self) -> bool:
-        """Whether files with regions include headers of the project, and what each of them includes is known."""
+    def require_headers(self) -> None:
+        """Refuses files with regions of which none includes a header of the project, or whose headers are not known."""
         cut = [(number, f.text) for number, f in enumerate(self.files) if len(f.parts) > 1]
-        return any(includes_own(text) for _, text in cut) and all(
-            self.unit(number, text) is not None for number, text in cut
-        )
+        found = [(text, self.unit(number, text)) for number, text in cut]
+        if all(len(unit) <= len(text) and not includes_own(text) for text, unit in found):
+            raise Refused("no header of the project is included")
 
     def region_text(self, file: int, part: int) -> str:
         """A region's text as it is now."""
@@ -202,7 +207,7 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
     """
     files = (variant or kernel.variant).files
     texts = ((f.name, f.text) for f in files)
-    key = (kernel.language, kernel.entry, launch, kernel.headers, *texts)
+    key = (kernel.language, kernel.entry, launch, kernel.headers, kernel.include, *texts)
     found = _READ.get(key)
     if found is None:
         found = _read(kernel, files, launch)
@@ -211,7 +216,12 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
 
 
 def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> Program:
-    entry = Entry(name=kernel.entry.split("<")[0].split("::")[-1], launch=launch, headers=kernel.headers)
+    entry = Entry(
+        name=kernel.entry.split("<")[0].split("::")[-1],
+        launch=launch,
+        headers=kernel.headers,
+        include=kernel.include,
+    )
     cut = [cut_at_marks(f) for f in files]
     if all(len(f.parts) == 1 for f in cut):
         cut = cut_at_entry(files, entry.name, kernel.language)
@@ -251,7 +261,7 @@ def _program(
         if len(file.parts) == 1:
             continue
         root = parse_file(file.text.encode(), language)
-        unit = _unit(files, entry, number, file.text) if with_headers else None
+        unit = _unit(files, entry, number, file.text) if with_headers else ""
         begin = 0
         for part, text in enumerate(file.parts):
             end = begin + len(text.encode())
@@ -263,7 +273,7 @@ def _program(
                         function,
                         source=everything,
                         file=file.text,
-                        unit=unit or "",
+                        unit=unit,
                         settled=settled,
                         language=language,
                         launch=launch if function.name == entry.name else None,
@@ -285,9 +295,11 @@ def _program(
     )
 
 
-def _unit(files: Sequence[SourceFile], entry: Entry, file: int, text: str) -> str | None:
+def _unit(files: Sequence[SourceFile], entry: Entry, file: int, text: str) -> str:
     others = {f.name: f.text for number, f in enumerate(files) if number != file}
-    return spliced(files[file].name, text, {**others, **{h.name: h.text for h in entry.headers}})
+    return spliced(
+        files[file].name, text, {**others, **{h.name: h.text for h in entry.headers}}, entry.include
+    )
 
 
 def _inside(root: Node, begin: int, end: int, file: SourceFile) -> list[tuple[Function, int, int, int]]:

@@ -177,6 +177,31 @@ def test_references_of_cpp_may_change_a_limit() -> None:
     assert inlined(helper.replace("&", ""), call, language="c").checked
 
 
+@pytest.mark.parametrize(
+    ("helper", "call", "found"),
+    [
+        (
+            "void h(int &); int g(int v) { h(v); return v; }",
+            "y[0] = g(n) + n;",
+            "int v = n; h(v); y[0] = v + n;",
+        ),
+        (
+            "void h(int &); void h(int &&); int g(int v) { return v; }",
+            "h(g(n));",
+            "const int g_value = n; h(g_value);",
+        ),
+        (
+            "int h(int v) { return v; } int g(int v) { return h(v); }",
+            "y[0] = g(n);",
+            "const int g_value = h(n); y[0] = g_value;",
+        ),
+    ],
+)
+def test_references_of_cpp_see_values_and_no_variables(helper: str, call: str, found: str) -> None:
+    """A function that takes its argument by reference would change the caller's variable in the place of a value."""
+    assert body(inlined(helper, call, language="c++")) == found
+
+
 HELPERS = """
 static float g(const float *p, int i, double w)
 {

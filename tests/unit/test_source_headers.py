@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,12 @@ def test_a_function_of_a_header_goes_in_the_place_of_its_call(headers: dict[str,
     )
 
 
+def test_a_header_in_angle_brackets_is_that_of_the_folders() -> None:
+    """Those that the spec names come before the system's."""
+    kernel = replace(kernel_of("#include <g.h>\n" + F, {"include/g.h": G}), include=("include",))
+    assert body(apply_edits(read_program(kernel), [CONFIGURED, CALL])) == INLINED
+
+
 def test_macros_of_a_header_are_replaced() -> None:
     """So are those that another header takes back and defines anew; each as it is where it stands."""
     headers = {
@@ -100,25 +107,29 @@ def test_macros_of_a_header_are_replaced() -> None:
 @pytest.mark.parametrize(
     ("text", "headers", "reason"),
     [
-        ('#include "missing.h"\n' + F, {"g.h": G}, "what headers bring"),
-        ('#include "g.h"\n' + F, {"a/g.h": G, "b/g.h": G.replace("2", "3")}, "what headers bring"),
-        ("#include <g.h>\n" + F, {"include/g.h": G}, "what headers bring"),
-        ('#define HEADER "g.h"\n#include HEADER\n' + F, {"g.h": G}, "what headers bring"),
-        ('#include_next "g.h"\n' + F, {"g.h": G}, "what headers bring"),
-        ('/* */ #include "g.h"\n' + F, {"g.h": G}, "what headers bring"),
-        ('#pragma push_macro("A")\n#include "g.h"\n' + F, {"g.h": G}, "what headers bring"),
-        ('#pragma GCC optimize("fast-math")\n#include "g.h"\n' + F, {"g.h": G}, "what headers bring"),
-        ('#include "g.h"\n' + F, {"g.h": f"#pragma STDC FP_CONTRACT OFF\n{G}"}, "what headers bring"),
-        ('#include "g.h"\n' + F, {"g.h": '#include "g.h"\n' + G}, "what headers bring"),
+        ('#include "missing.h"\n' + F, {"g.h": G}, "missing.h is included and not found"),
+        ('#include "g.h"\n' + F, {"a/g.h": G, "b/g.h": G.replace("2", "3")}, "g.h may be a/g.h or b/g.h"),
+        ("#include <g.h>\n" + F, {"include/g.h": G}, "may be include/g.h or a header of the system"),
+        ('#define HEADER "g.h"\n#include HEADER\n' + F, {"g.h": G}, "hangs on a macro"),
+        ('#include_next "g.h"\n' + F, {"g.h": G}, "'#include_next'"),
+        ('/* */ #include "g.h"\n' + F, {"g.h": G}, "a directive behind a comment"),
+        ('#pragma push_macro("A")\n#include "g.h"\n' + F, {"g.h": G}, "which may count for all"),
+        ('#pragma GCC optimize("fast-math")\n#include "g.h"\n' + F, {"g.h": G}, "which may count for all"),
+        (
+            '#include "g.h"\n' + F,
+            {"g.h": f"#pragma STDC FP_CONTRACT OFF\n{G}"},
+            "g.h has '#pragma STDC FP_CONTRACT OFF'",
+        ),
+        ('#include "g.h"\n' + F, {"g.h": '#include "g.h"\n' + G}, "do not end"),
         (
             '#include "g.h"\n#undef G_H\n' + F,
             {"g.h": f"#ifndef G_H\n#define G_H\n{G}#endif\n"},
-            "what headers",
+            "takes back G_H",
         ),
         (
             '#if U\n#include "g.h"\n#endif\n#include "g.h"\n' + F,
             {"g.h": f"#pragma once\n{G}"},
-            "what headers bring",
+            "after it was under a condition",
         ),
         ('#if U\n#include "g.h"\n#endif\n' + F, {"g.h": G}, "no other function"),
         (
@@ -184,6 +195,16 @@ def test_macros_of_a_header_are_replaced() -> None:
         (
             '#include "g.h"\n' + F,
             {"g.h": "extern __attribute__((weak)) float g(const float *, int);\n" + G},
+            "an attribute that is not known",
+        ),
+        (
+            '#include "g.h"\n' + F,
+            {"g.h": 'static float g(const float *, int) __attribute__((target("no-fma")));\n' + G},
+            "an attribute that is not known",
+        ),
+        (
+            '#include "g.h"\n' + F,
+            {"g.h": G + 'extern float h(void) __attribute__((alias("g")));\n'},
             "linker",
         ),
         (

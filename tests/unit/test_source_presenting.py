@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,14 @@ def test_a_head_with_a_long_attribute_has_lines_of_its_own() -> None:
     assert max(map(len, shown.splitlines())) <= 110
     assert shown.startswith("__kernel void __attribute__((reqd_work_group_size(BLOCK_X, 1, 1)))\nscale(")
     assert "".join(made.sources()[0].text.split()) == "".join(shown.split())
+
+
+def test_functions_of_a_header_stay() -> None:
+    """Other programs may include it; those of the source that nothing calls any more are left out."""
+    helper = "static int {name}(int a)\n{{\n    return a;\n}}\n"
+    header = Source(name="g.h", text=helper.format(name="theirs"))
+    start = '#include "g.h"\n' + helper.format(name="ours")
+    given = Source(name="f.c", text=start + "int f(void)\n{\n    return ours(theirs(1));\n}\n")
+    made = replace(given, text=start + "int f(void)\n{\n    return 1;\n}\n")
+    shown = without_leftovers((made, header), (given, header), "c")
+    assert [f.text for f in shown] == ['#include "g.h"\nint f(void)\n{\n    return 1;\n}\n', header.text]

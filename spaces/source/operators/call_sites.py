@@ -114,7 +114,11 @@ def _stays(function: Function, loop: For, limit: Expr, helper: Function) -> bool
     if references and any(n.function != helper.name for n in others):
         # There an argument may be taken by reference.
         return False
-    unsteady = written_names(loop.body) | {loop.var} | {p.name for p in function.params if not p.plain}
+    unsteady = (
+        written_names((loop.body, ExprStmt(loop.start)))
+        | {loop.var}
+        | {p.name for p in function.params if not p.plain}
+    )
     unsteady |= {n for n in names_in(limit) if address_taken(function, n)}
     for call in (n for n in subtrees(limit) if isinstance(n, Call) and n.function == helper.name):
         used = {n for n in names_in(call.arguments) if not stands_for_number(function.source, n)}
@@ -151,7 +155,8 @@ def _may_be_changed(function: Function, part: Name | Index | Unary) -> bool:
     """Whether something else than an assignment to it may change a part of an argument."""
     if isinstance(part, Name):
         return not is_array(function, part.id) and (
-            part.id not in local_names(function) or address_taken(function, part.id)
+            (part.id not in local_names(function) and not stands_for_number(function.source, part.id))
+            or address_taken(function, part.id)
         )
     return isinstance(part, Index) or part.op == "*"
 

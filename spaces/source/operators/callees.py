@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,11 @@ _PLACE = re.compile(
 )
 """What means something else in another place or function."""
 
+_WORDS = "always_inline|gnu_inline|unused|const|pure|hot|flatten|artificial|nothrow|nodiscard|maybe_unused"
+_ATTRIBUTE = rf"\s*(?:gnu::)?_*(?:{_WORDS})_*\s*"
+_HARMLESS = re.compile(
+    rf"__attribute__\s*\(\({_ATTRIBUTE}(?:,{_ATTRIBUTE})*\)\)|\[\[{_ATTRIBUTE}(?:,{_ATTRIBUTE})*\]\]"
+)
 _CONTROL = re.compile(
     r"(while|do|switch|goto|return|break|continue|asm|__asm__|if|for|case|default)\b|[#{;]|\w+\s*:(?!:)"
 )
@@ -96,7 +102,13 @@ def _defined(text: str, language: str, settled: Settled, whole: bool) -> dict[st
         made = with_counters(function)
         if made is not None and name in found:
             found[name] = made
-    return found
+    return {name: _without_attributes(f) for name, f in found.items()} if whole else found
+
+
+def _without_attributes(function: Function) -> Function:
+    """A function without attributes that say nothing of what it computes."""
+    head, signature = (_HARMLESS.sub(" ", text) for text in (function.head, function.signature))
+    return replace(function, head=head, signature=signature)
 
 
 def _strange_pragma(text: str) -> bool:
@@ -194,7 +206,15 @@ def require_same_meaning(function: Function, helper: Function) -> None:
     if hidden:
         raise Refused(f"{min(hidden)} means something else in {helper.name}")
     _require_steady_macros(function, helper, words)
-    if re.search(r"\b(weak|ifunc|alias)\b", function.unit or function.file):
+    whole = function.unit or function.file
+    said, name = _HARMLESS.sub(" ", whole), helper.name
+    before, after = (
+        rf"(__attribute__|\[\[)[^;{{}}]*\b{name}\s*\(",
+        rf"\b{name}\s*\([^;{{}}]*\)\s*(__attribute__|_*asm)",
+    )
+    if re.search(f"{before}|{after}", said):
+        raise Refused(f"{name} is declared with an attribute that is not known")
+    if re.search(r"\b(weak|ifunc|alias)\b", whole):
         raise Refused("the linker may put another function in the place of one")
     if function.language in ("c++", "cuda"):
         _require_one_declaration(function, helper.name)

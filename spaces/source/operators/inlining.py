@@ -6,13 +6,13 @@ May not judge whether that is allowed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_pure, plain_type, types_of, writable
 from tuner.spaces.source.lexical import unused
-from tuner.spaces.source.operators.callees import local_names
+from tuner.spaces.source.operators.callees import callees, local_names
 from tuner.spaces.source.operators.naming import declared, is_array, names_known
 from tuner.spaces.source.syntax import (
     Assign,
@@ -32,7 +32,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import map_expressions, subtrees, transform, written_names
+from tuner.spaces.source.walks import map_expressions, names_in, subtrees, transform, written_names
 
 __all__ = ["Inlining", "address_taken"]
 
@@ -74,10 +74,9 @@ class Inlining:
         if free & own:
             raise Refused(f"{min(free & own)} means something else in {helper.name}")
         self._values: dict[str, Expr] = {}
-        own_types = types_of(helper)
-        self._own_types = {self._fresh(n): own_types[n] for n in sorted(own_names) if n in own_types}
-        for name in sorted(own_names - own_types.keys()):
-            self._fresh(name)
+        known = types_of(helper)
+        # A name of several types has none.
+        self._own_types = {self._fresh(name): known.get(name, "*") for name in sorted(own_names)}
 
     def _fresh(self, name: str) -> str:
         made = unused(name, self._taken)
@@ -93,11 +92,12 @@ class Inlining:
             for n in subtrees(self.helper.body)
             if isinstance(n, Assign) and isinstance(n.target, Name)
         }
+        referred = names_in(tuple(_referring(self.function, self.helper.body)))
         made: list[Stmt] = []
         for param, expr in zip(self.helper.params, given, strict=True):
             if isinstance(expr, Opaque):
                 raise Refused(f"an argument of {self.helper.name} is only known as text")
-            changed = param.name in (assigned if param.is_array else written)
+            changed = param.name in (assigned if param.is_array else written) | referred
             if not changed and self._handed_on(param, expr):
                 self._values[param.name] = expr
                 continue
@@ -164,7 +164,8 @@ class Inlining:
             return [], replace(stmt, init=value)
         taken: Expr = value
         made: list[Stmt] = []
-        if not (self.plainly and self._as_it_is(value)):
+        handed = any(a is call for c in _referring(self.function, stmt) for a in c.arguments)
+        if not (self.plainly and not handed and self._as_it_is(value)):
             taken = Name(self._fresh(f"{self.helper.name}_value"))
             made = [Decl(f"const {kind}", taken.id, (), value)]
         done = False
@@ -191,6 +192,18 @@ class Inlining:
                 found = types.get(name, "")
                 return found.count("*") == 1 and plain_type(found) == kind and is_pure(index)
         return False
+
+
+def _referring(function: Function, part: Any) -> Iterator[Call]:
+    """Calls that may take an argument by reference, and change it or bind to it for being a variable."""
+    if function.language not in ("c++", "cuda"):
+        return
+    known = callees(function)
+    for node in subtrees(part):
+        if isinstance(node, Call) and not is_pure(node):
+            params = known[node.function].params if node.function in known else ()
+            if not params or any("?" in p.suffix for p in params):
+                yield node
 
 
 def is_whole_expression(expr: Expr, types: Mapping[str, str]) -> bool:
