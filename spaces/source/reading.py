@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tuner.spaces.source.casts import doubtful
 from tuner.spaces.source.parse import ADDRESS_SPACE, function_nodes, node_slice, node_text, parse_file
 from tuner.spaces.source.syntax import (
     Assign,
@@ -285,7 +286,7 @@ def _effect(node: Node) -> Expr:
 
 
 def _expression(node: Node) -> Expr:
-    made = _known(node)
+    made = None if doubtful(node) else _known(node)
     return Opaque(node_text(node)) if made is None else made
 
 

@@ -191,3 +191,21 @@ def test_a_variable_of_each_iteration_that_counts_a_loop() -> None:
         lines,
         {"op": "unroll_and_jam", "function": "f", "loops": ["i"], "parameters": sizes},
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        # K is defined in a header, and could be a type as well: the grammar takes either.
+        ("y[0] = n - ((K) - (n) * 2);", ("y[0] = n - ((K) - (n) * 2);", "y[0] = n - (K - n * 2);")),
+        ("y[0] = (n && z[1]) - ((K) - (n) * 0.25f);", ("- ((K) - (n) * 0.25f);", "- (K - n * 0.25f);")),
+        ("y[0] = n - ((x[1]) - (n) * 2);", ("y[0] = n - (x[1] - n * 2);",)),
+        ("y[0] = (x[0] > y[1]) < (n < 3);", ("y[0] = (x[0] > y[1]) < (n < 3);",)),
+    ],
+)
+@pytest.mark.parametrize("after", [True, False])
+def test_what_binds_as_it_did(lines: str, found: tuple[str, ...], after: bool) -> None:
+    other = "z[0] = g(n);"
+    text = f"{lines} {other}" if after else f"{other} {lines}"
+    printed = body(made("static int g(int a) { return a; }", text, CALL))
+    assert any(f in printed for f in found)
