@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAY_BE_CAST", "doubtful", "without_parentheses"]
 
-MAY_BE_CAST = re.compile(rb"\(\s*[A-Za-z_]\w*\s*(?:\[.*\]\s*)?\)\s*[-+*&]")
+MAY_BE_CAST = re.compile(rb"\(\s*[A-Za-z_]\w*\s*(?:[\[(].*[\])]\s*)?\)\s*[-+*&]")
 """What a text has to have before its tree is looked through."""
 
 _TYPE = re.compile(r"\w+_t|_?Bool|half|u(char|short|int|long)|(u?(char|short|int|long)|half|float|double)\d+")
@@ -50,7 +50,7 @@ def without_parentheses(root: Node, text: bytes) -> bytes:
     for named, cast in casts:
         name = named.text or b""
         within = _function_of(cast)
-        # Nothing is cast to an array.
+        # Nothing is cast to an array or a function.
         element = named.next_named_sibling is not None
         if element or within in declared.get(name, ()) or (0 in declared.get(name, ()) and name not in types):
             for child in cast.children:
@@ -65,8 +65,8 @@ def _bare_type(cast: Node) -> Node | None:
     if kind is None or value is None or value.type not in ("unary_expression", "pointer_expression"):
         return None
     inner = kind.named_children
-    array = len(inner) == 2 and inner[1].type == "abstract_array_declarator"
-    return inner[0] if (len(inner) == 1 or array) and inner[0].type == "type_identifier" else None
+    never = len(inner) == 2 and inner[1].type in ("abstract_array_declarator", "abstract_function_declarator")
+    return inner[0] if (len(inner) == 1 or never) and inner[0].type == "type_identifier" else None
 
 
 def doubtful(node: Node) -> bool:

@@ -162,6 +162,7 @@ def test_what_takes_the_place_of_a_call(helper: str, call: str, found: str) -> N
             "is a macro, too",
         ),
         ("float g(float *p) { return p[0]; }", "\n#pragma omp critical\ny[0] += g(x);", "in any case"),
+        ("float g(float a) { return a * 2.0f; }", "float v = g(v); y[0] = v;", "in any case"),
         ("float g(float *p) { *p = 1.0f; return 2; }", "y[0] = x[0] + g(x);", "among other things"),
     ],
 )

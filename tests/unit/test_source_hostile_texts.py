@@ -200,6 +200,7 @@ def test_a_variable_of_each_iteration_that_counts_a_loop() -> None:
         ("y[0] = n - ((K) - (n) * 2);", ("y[0] = n - ((K) - (n) * 2);", "y[0] = n - (K - n * 2);")),
         ("y[0] = (n && z[1]) - ((K) - (n) * 0.25f);", ("- ((K) - (n) * 0.25f);", "- (K - n * 0.25f);")),
         ("y[0] = n - ((x[1]) - (n) * 2);", ("y[0] = n - (x[1] - n * 2);",)),
+        ("y[0] = n - ((h(n)) - (n) * 0.25f);", ("- (h(n) - n * 0.25f);",)),
         ("y[0] = (x[0] > y[1]) < (n < 3);", ("y[0] = (x[0] > y[1]) < (n < 3);",)),
     ],
 )
@@ -209,3 +210,14 @@ def test_what_binds_as_it_did(lines: str, found: tuple[str, ...], after: bool) -
     text = f"{lines} {other}" if after else f"{other} {lines}"
     printed = body(made("static int g(int a) { return a; }", text, CALL))
     assert any(f in printed for f in found)
+
+
+def test_a_header_that_takes_a_tunable_back() -> None:
+    """Without the header it is not known what the name stands for."""
+    header = "#undef N\n#define N 5\n"
+    edit = {"op": "configure", "values": {"N": 7}}
+    refused("takes back N", '#include "h.h"', "\n#if N > 6\ny[0] = N;\n#endif\n", edit, h=header)
+    assert (
+        body(made('#include "h.h"', "\n#if N > 6\ny[0] = 1;\n#endif\n", edit | {"headers": True}, h=header))
+        == ""
+    )

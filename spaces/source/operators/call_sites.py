@@ -90,8 +90,10 @@ def _roots(
     match stmt:
         case ExprStmt(expr=expr):
             yield expr
-        case Decl(dims=(), init=init) if init is not None and _LASTING.isdisjoint(stmt.type.split()):
-            yield init
+        case Decl(dims=(), name=declared, init=init) if init is not None:
+            # A value that names its own variable cannot stand before it.
+            if declared not in names_in(init) and _LASTING.isdisjoint(stmt.type.split()):
+                yield init
         case If(condition=condition) if further:
             yield condition
         case For(start=start, limit=limit) if further:

@@ -52,7 +52,9 @@ _LASTING = frozenset({"static", "_Thread_local", "thread_local"})
 
 
 def inline_call(function: Function, args: Args) -> Function:
-    """Puts the body of a function of the same file in the place of its first call that is evaluated once.
+    """Puts the body of a function of the same file, or of a header that it was configured with, in the place of a call.
+
+    Of its first call that a statement evaluates exactly once.
 
     Args:
         function: to change.
