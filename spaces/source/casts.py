@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["MAY_BE_CAST", "without_parentheses"]
+__all__ = ["MAY_BE_CAST", "doubtful", "without_parentheses"]
 
-MAY_BE_CAST = re.compile(rb"\(\s*[A-Za-z_]\w*\s*\)\s*[-+*&]")
+MAY_BE_CAST = re.compile(rb"\(\s*[A-Za-z_]\w*\s*(?:[\[(].*[\])]\s*)?\)\s*[-+*&]")
 """What a text has to have before its tree is looked through."""
 
+_TYPE = re.compile(r"\w+_t|_?Bool|half|u(char|short|int|long)|(u?(char|short|int|long)|half|float|double)\d+")
+_ENCLOSING = ("parenthesized_expression", "argument_list")
 _DECLARING = frozenset(
     {"declaration", "parameter_declaration", "optional_parameter_declaration", "init_declarator"}
 )
@@ -48,7 +50,9 @@ def without_parentheses(root: Node, text: bytes) -> bytes:
     for named, cast in casts:
         name = named.text or b""
         within = _function_of(cast)
-        if within in declared.get(name, ()) or (0 in declared.get(name, ()) and name not in types):
+        # Nothing is cast to an array or a function.
+        element = named.next_named_sibling is not None
+        if element or within in declared.get(name, ()) or (0 in declared.get(name, ()) and name not in types):
             for child in cast.children:
                 if child.type in ("(", ")"):
                     made[child.start_byte : child.end_byte] = b" "
@@ -61,7 +65,39 @@ def _bare_type(cast: Node) -> Node | None:
     if kind is None or value is None or value.type not in ("unary_expression", "pointer_expression"):
         return None
     inner = kind.named_children
-    return inner[0] if len(inner) == 1 and inner[0].type == "type_identifier" else None
+    never = len(inner) == 2 and inner[1].type in ("abstract_array_declarator", "abstract_function_declarator")
+    return inner[0] if (len(inner) == 1 or never) and inner[0].type == "type_identifier" else None
+
+
+def doubtful(node: Node) -> bool:
+    """Whether an expression holds, outside of parentheses, what may be a cast and may be a sum or product.
+
+    How the rest binds hangs on that.
+    """
+    if node.type in _ENCLOSING or MAY_BE_CAST.search(node.text or b"") is None:
+        return False
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if current.type in _ENCLOSING:
+            continue
+        named = _bare_type(current) if current.type == "cast_expression" else None
+        if named is not None and not _is_type(named):
+            return True
+        stack.extend(current.children)
+    return False
+
+
+def _is_type(named: Node) -> bool:
+    """Whether a word is a type's for certain."""
+    name = (named.text or b"").decode()
+    if _TYPE.fullmatch(name):
+        return True
+    root = named
+    while root.parent is not None:
+        root = root.parent
+    text = (root.text or b"").decode()
+    return re.search(rf"\btypedef\b[^;{{}}]*\b{name}\s*;|\busing\s+{name}\s*=", text) is not None
 
 
 def _declared(declarator: Node) -> bytes | None:

@@ -139,6 +139,8 @@ class _Walk:
         parts = _DIRECTIVE.match(line)
         word, rest = ("", "") if parts is None else (parts["word"], parts["rest"])
         begins = False
+        if word in ("elifdef", "elifndef"):
+            raise Refused(f"#{word} is not known")
         if word in ("if", "ifdef", "ifndef"):
             kept = self._open(word, rest)
         elif word in ("elif", "else", "endif"):

@@ -6,6 +6,7 @@ for the variant from then on; each is a constraint of it. May not draw random nu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,6 +53,14 @@ def apply(program: Program, edit: Mapping[str, Any]) -> Program:
 
 
 def _configured(program: Program, file: int, part: int, values: dict[str, int], *, headers: bool) -> str:
+    if not headers:
+        others = (
+            *(f.text for n, f in enumerate(program.files) if n != file),
+            *(h.text for h in program.entry.headers),
+        )
+        for name in values:
+            if any(re.search(rf"^[ \t]*#[ \t]*undef[ \t]+{name}\b", other, re.MULTILINE) for other in others):
+                raise Refused(f"another file takes back {name}")
     parts = program.parts(file)
     before, text, rest = "".join(parts[:part]), parts[part], "".join(parts[part + 1 :])
     if not headers:

@@ -27,7 +27,8 @@ _PLAIN = frozenset(
     | {"pragma", "error", "warning", "include", "line"}
 )
 HARMLESS_PRAGMA = re.compile(
-    r"(once|GCC (diagnostic|ivdep|unroll)|clang (diagnostic|loop)|omp|unroll|nounroll|ivdep|mark|message)\b"
+    r"(once|GCC (diagnostic|ivdep|unroll)|clang (diagnostic|loop)|omp|unroll|nounroll|ivdep|mark|message|"
+    r"OPENCL EXTENSION)\b"
 )
 """Pragmas that mean the same wherever a function's text stands, or that go with a loop."""
 
@@ -76,6 +77,8 @@ class _Splicing:
     unsure: set[str] = field(default_factory=set)
     """Of what was included under a condition."""
     guards: set[str] = field(default_factory=set)
+    defined: set[str] = field(default_factory=set)
+    """Names that a definition was met of, whatever condition it hangs on."""
     size: int = 0
 
     def read(self, name: str, text: str, conditions: int, depth: int) -> str:
@@ -104,6 +107,8 @@ class _Splicing:
             raise Refused(f"{name} has '#pragma {rest}', which may count for all that follows it")
         if word == "undef" and rest in self.guards:
             raise Refused(f"{name} takes back {rest}, which keeps a header from being read twice")
+        if word == "define":
+            self.defined.add(re.split(r"\W", rest, maxsplit=1)[0])
         if word != "include":
             return f"#{word} {rest}\n"
         found = _NAMED.fullmatch(rest)
@@ -148,9 +153,11 @@ class _Splicing:
             self.unsure |= keys
         elif keys:
             self.sure |= keys
+        # A guard that something else has defined keeps the header out.
+        sole = guard is not None and not conditions and guard[0] not in self.defined
         if guard and not conditions:
             self.guards.add(guard[0])
-        kept = guard[1] if guard and not conditions else text
+        kept = guard[1] if guard and sole else text
         return f"\n{self.read(header, kept, conditions, depth + 1)}\n"
 
 

@@ -31,6 +31,10 @@ PIECE = re.compile(
 
 _NUMBER = re.compile(r"\(?-?\.?\d[\w.]*\)?")
 _WHOLE = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)[uUlL]*")
+_UNSIGNED = re.compile(r"\b\d\w*[uU][lL]*\b")
+_PAST = 1 << 63
+"""What comes after the largest number of a condition that has a sign."""
+
 _DEFINE = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<params>\([^)]*\))?(?P<body>.*)", re.DOTALL)
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*([A-Za-z_]\w*)\s*\)|([A-Za-z_]\w*))")
 _DEEPEST = 60
@@ -101,8 +105,14 @@ def expand(tokens: Sequence[str], macros: Macros, hidden: frozenset[str] = froze
     at = 0
     while at < len(tokens):
         token = tokens[at]
-        macro = None if token in hidden else macros.get(token)
+        macro = macros.get(token)
         at += 1
+        if macro is not None and token in hidden:
+            follows = _next(tokens, at)
+            if macro.params is None or (follows is not None and tokens[follows] == "("):
+                # The compiler would take what is left for a use of the macro once more.
+                raise Refused(f"the macro {token} is about itself")
+            macro = None
         if macro is None:
             made.append(token)
             continue
@@ -196,7 +206,9 @@ def evaluate(condition: str, macros: Macros, defined: Mapping[str, bool]) -> int
 
     text = _DEFINED.sub(asked, "".join(pieces(condition.replace("\\\n", " "))))
     try:
-        return _value(parse_expression("".join(expand(pieces(text), macros))))
+        whole = "".join(expand(pieces(text), macros))
+        # Numbers without a sign and with one are the same where none is negative.
+        return _value(parse_expression(whole), 0 if _UNSIGNED.search(whole) else -_PAST)
     except Refused:
         return None
 
@@ -206,7 +218,12 @@ def truth(value: int | None) -> bool | None:
     return None if value is None else bool(value)
 
 
-def _value(expr: Expr) -> int | None:
+def _value(expr: Expr, least: int) -> int | None:
+    value = _found(expr, least)
+    return value if value is not None and least <= value < _PAST else None
+
+
+def _found(expr: Expr, least: int) -> int | None:
     match expr:
         case Number(text=text):
             found = _WHOLE.fullmatch(text)
@@ -215,21 +232,21 @@ def _value(expr: Expr) -> int | None:
             octal = len(found[1]) > 1 and found[1].isdigit() and found[1][0] == "0"
             return int(found[1], 8 if octal else 0)
         case Unary(op=op, operand=operand):
-            value = _value(operand)
+            value = _value(operand, least)
             return (
                 None if value is None else {"-": -value, "+": value, "~": ~value, "!": int(not value)}.get(op)
             )
         case Ternary(condition=condition, then=then, other=other):
-            decided = _value(condition)
-            return None if decided is None else _value(then if decided else other)
+            decided = _value(condition, least)
+            return None if decided is None else _value(then if decided else other, least)
         case Binary(op="&&" | "||" as op, left=left, right=right):
-            sides = [truth(_value(left)), truth(_value(right))]
+            sides = [truth(_value(left, least)), truth(_value(right, least))]
             ends = op == "||"
             if ends in sides:
                 return int(ends)
             return None if None in sides else int(not ends)
         case Binary(op=op, left=left, right=right):
-            a, b = _value(left), _value(right)
+            a, b = _value(left, least), _value(right, least)
             return None if a is None or b is None else _computed(op, a, b)
     return None
 

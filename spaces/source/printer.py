@@ -46,6 +46,7 @@ _PRECEDENCE = {
 }
 _TERNARY, _ASSIGN, _UNARY, _POSTFIX, _ATOM = 2, 1, 13, 14, 15
 _CLEARER = {("<<", 11), (">>", 11), ("&", 12), ("&", 11), ("|", 12), ("|", 11), ("||", 4)}
+_CLEARER |= {(op, 9) for op in ("<", ">", "<=", ">=")}
 
 
 def expression_text(expr: Expr, context: int = 0) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tuner.spaces.source.casts import doubtful
 from tuner.spaces.source.parse import ADDRESS_SPACE, function_nodes, node_slice, node_text, parse_file
 from tuner.spaces.source.syntax import (
     Assign,
@@ -147,6 +148,9 @@ def _statement(node: Node) -> list[Stmt]:
             return [_for(node) or OpaqueStmt(node_text(node))]
         case "if_statement":
             return [_if(node) or OpaqueStmt(node_text(node))]
+        case "enum_specifier" | "struct_specifier" | "union_specifier" | "class_specifier":
+            # Its semicolon is a statement to the grammar.
+            return [OpaqueStmt(f"{node_text(node)};")]
     return [OpaqueStmt(node_text(node))]
 
 
@@ -282,7 +286,7 @@ def _effect(node: Node) -> Expr:
 
 
 def _expression(node: Node) -> Expr:
-    made = _known(node)
+    made = None if doubtful(node) else _known(node)
     return Opaque(node_text(node)) if made is None else made
 
 

@@ -187,6 +187,8 @@ class _Walker:
         self.local |= {d.name for d in function.outer}
         self.shared_vars = {f.var for f in statements(function.body) if isinstance(f, For) and not f.type}
         self.macros = loose_macros(function.source)
+        declared = (*function.outer, *(s for s in statements(function.body) if isinstance(s, Decl)))
+        self.flat = {d.name for d in declared if not d.dims}
         self.fractions = {n for n, k in self.types.items() if is_floating(k) and "*" not in k}
         targets = (n.target for n in subtrees(function.body) if isinstance(n, Assign))
         self.assigned = {t.id for t in targets if isinstance(t, Name)}
@@ -350,6 +352,8 @@ class _Walker:
             raise Refused(f"{min(loose)} is a macro that cannot be seen through")
 
     def _access(self, name: str, subscripts: tuple[Expr, ...], scope: _Scope, *, write: bool) -> Access:
+        if subscripts and name in self.flat:
+            raise Refused(f"{name} is a pointer of its own, or of a type that is not known")
         filled = tuple(scope.fill(s) for s in subscripts)
         if name in scope.private:
             variable, around = scope.private[name]

@@ -47,7 +47,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Ternary,
 )
-from tuner.spaces.source.walks import index_chain, map_expressions, subtrees
+from tuner.spaces.source.walks import index_chain, map_expressions, statements, subtrees
 
 __all__ = ["OPERATORS"]
 
@@ -92,6 +92,15 @@ class _Build:
     width: Expr | None
 
 
+def _require_shared_counters(loop: For) -> None:
+    """Refuses a variable of each iteration that counts a loop, which iterations share then."""
+    within = tuple(statements(loop.body))
+    own = {s.name for s in within if isinstance(s, Decl)}
+    for stmt in within:
+        if isinstance(stmt, For) and not stmt.type and stmt.var in own:
+            raise Refused(f"{stmt.var} counts loops and is a variable of each iteration")
+
+
 def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool) -> Function:
     given = nest_below(function, keys)
     for loop in given:
@@ -100,6 +109,7 @@ def _block(function: Function, args: Args, keys: Sequence[str], *, vector: bool)
     _check_order(function, args, given, vector=vector)
     inlined = inline_constants(function, given[0])
     nest = perfect_nest(inlined)[: len(keys)]
+    _require_shared_counters(nest[-1])
     parts = pieces(nest[-1].body, nest)
     if not vector and not any(isinstance(p, Inner) for p in parts):
         raise Refused(f"{keys[-1]} holds no loop to move the block into")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.operators.callees import (
     changes_nothing,
+    is_declared,
     local_names,
     reads_memory,
     stands_for_number,
@@ -46,6 +47,10 @@ __all__ = ["CallSite", "first_site", "require_order"]
 _CHANGING = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=|\w\s*\(")
 
 
+_LASTING = frozenset({"static", "thread_local", "_Thread_local", "__thread", "constexpr", "constinit"})
+"""Of variables that are not initialised where they are declared."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallSite:
     """A call, the statement that it stands in, and the expression of that statement that it is part of."""
@@ -72,7 +77,7 @@ def first_site(function: Function, name: str, helpers: Mapping[str, Function], *
         if bound:
             continue
         for root in _roots(function, stmt, name, helpers, further=further):
-            for call in _always(root, casts=further):
+            for call in _always(root, function, helpers, casts=further):
                 if call.function == name:
                     return CallSite(stmt, root, call)
     raise Refused(f"no statement calls {name} in any case")
@@ -87,13 +92,14 @@ def _roots(
             yield expr
         case Decl(dims=(), name=declared, init=init) if init is not None:
             # A value that names its own variable cannot stand before it.
-            if declared not in names_in(init):
+            if declared not in names_in(init) and _LASTING.isdisjoint(stmt.type.split()):
                 yield init
         case If(condition=condition) if further:
             yield condition
         case For(start=start, limit=limit) if further:
             yield start
-            if _stays(function, stmt, limit, helpers[name]):
+            begins = not any(_may_change(n, helpers) for n in subtrees(start))
+            if begins and _stays(function, stmt, limit, helpers[name]):
                 yield limit
 
 
@@ -157,19 +163,33 @@ def _may_be_changed(function: Function, part: Name | Index | Unary) -> bool:
     return isinstance(part, Index) or part.op == "*"
 
 
-def _always(expr: Expr, *, casts: bool) -> Iterator[Call]:
+def _always(
+    expr: Expr, function: Function, helpers: Mapping[str, Function], *, casts: bool
+) -> Iterator[Call]:
     """Calls that a statement evaluates whatever its conditions come to."""
+    parts: tuple[Expr, ...]
     if isinstance(expr, Ternary):
-        yield from _always(expr.condition, casts=casts)
+        parts = (expr.condition,)
     elif isinstance(expr, Binary) and expr.op in ("&&", "||"):
-        yield from _always(expr.left, casts=casts)
+        parts = (expr.left,)
     elif isinstance(expr, Cast):
-        yield from _always(expr.operand, casts=casts) if casts else ()
+        parts = (expr.operand,) if casts else ()
     else:
+        parts = _parts(expr)
         if isinstance(expr, Call):
             yield expr
-        for part in _parts(expr):
-            yield from _always(part, casts=casts)
+            # A macro's argument may be evaluated never or twice.
+            known = expr.function in helpers or is_pure(replace(expr, arguments=()))
+            parts = parts if known or is_declared(function, expr.function) else ()
+    for part in parts:
+        yield from _always(part, function, helpers, casts=casts)
+
+
+def _seen_by_others(function: Function, name: str) -> bool:
+    """Whether a function that is called may see or change what a name stands for."""
+    if name not in local_names(function):
+        return not stands_for_number(function.source, name)
+    return address_taken(function, name)
 
 
 def _parts(expr: Expr) -> tuple[Expr, ...]:
@@ -213,7 +233,7 @@ def _require_alone(function: Function, site: CallSite) -> None:
         part = waiting.pop()
         if part is call:
             continue
-        looked_at = isinstance(part, Name) and address_taken(function, part.id)
+        looked_at = isinstance(part, Name) and _seen_by_others(function, part.id)
         if looked_at or isinstance(part, Index | Call | Assign | Opaque | Unary | Cast | Ternary):
             raise Refused(f"{call.function} stores, and is called among other things")
         waiting += _parts(part)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.spaces.source.conditionals import configured, known_names
 from tuner.spaces.source.definitions import read_definitions
@@ -37,10 +37,14 @@ from tuner.spaces.source.syntax import (
 )
 from tuner.spaces.source.walks import subtrees
 
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
 __all__ = [
     "RETURN",
     "callees",
     "changes_nothing",
+    "is_declared",
     "local_names",
     "reads_memory",
     "require_same_meaning",
@@ -65,6 +69,12 @@ _HARMLESS = re.compile(
 _CONTROL = re.compile(
     r"(while|do|switch|goto|return|break|continue|asm|__asm__|if|for|case|default)\b|[#{;]|\w+\s*:(?!:)"
 )
+_UNSEEN = re.compile(
+    r"^[ \t]*#[ \t]*include[ \t]*"
+    r'(?:"|<(?![a-z]+>|(?:math|std\w+|string|float|limits|assert|\w+intrin|omp|cuda\w*)\.h>))',
+    re.MULTILINE,
+)
+"""A header that is not the language's or the compiler's."""
 _ARITHMETIC = re.compile(
     r"(float|double|half|_Float16|int|long|short|char|unsigned|signed|const|size_t|ptrdiff_t|u?int\d+_t|uint|ulong|ushort"
     r"|uchar|static|inline|extern|__inline|__inline__|__forceinline__|__device__|__host__|restrict|__restrict|__restrict__)"
@@ -84,7 +94,7 @@ def _defined(text: str, language: str, settled: Settled, whole: bool) -> dict[st
         plain = configured(text, 0, len(text), dict(settled), known=known_names(language) if whole else {})
     except Refused:
         return {}
-    if whole and _strange_pragma(plain):
+    if _strange_pragma(plain):
         return {}
     found = read_definitions(plain, language)
     counted = read_definitions(with_begins(plain), language)
@@ -154,6 +164,14 @@ def stands_for_number(source: str, name: str) -> bool:
     )
 
 
+def is_declared(function: Function, name: str) -> bool:
+    """Whether a name that is called is a function's for certain, and no macro's."""
+    texts = (function.unit or function.file, function.source)
+    return any(n == name for n, _ in _declarations(texts[0], function.language)) and not any(
+        re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b", text, re.MULTILINE) for text in texts
+    )
+
+
 def returned(stmt: Stmt) -> Expr | None:
     """The value that a statement returns; ``None`` for one that returns none, or is another."""
     found = RETURN.fullmatch(stmt.text.strip()) if isinstance(stmt, OpaqueStmt) else None
@@ -184,20 +202,21 @@ def require_same_meaning(function: Function, helper: Function) -> None:
         raise Refused(f"{strange[0]} in {helper.name} hangs on where it stands")
     free = words - local_names(helper)
     hidden = free & (local_names(function) | _declared_as_text(function))
+    hidden = {w for w in hidden if not _ARITHMETIC.fullmatch(w)}
     if hidden:
         raise Refused(f"{min(hidden)} means something else in {helper.name}")
     _require_steady_macros(function, helper, words)
-    said, name = _HARMLESS.sub(" ", function.unit), helper.name
+    whole = function.unit or function.file
+    said, name = _HARMLESS.sub(" ", whole), helper.name
     before, after = (
         rf"(__attribute__|\[\[)[^;{{}}]*\b{name}\s*\(",
         rf"\b{name}\s*\([^;{{}}]*\)\s*(__attribute__|_*asm)",
     )
     if re.search(f"{before}|{after}", said):
         raise Refused(f"{name} is declared with an attribute that is not known")
-    if re.search(r"\b(weak|ifunc|alias)\b", function.unit):
+    if re.search(r"\b(weak|ifunc|alias)\b", whole):
         raise Refused("the linker may put another function in the place of one")
-    own = _defined(function.file, function.language, function.settled or (), False)
-    if function.language in ("c++", "cuda") and helper.name not in own:
+    if function.language in ("c++", "cuda"):
         _require_one_declaration(function, helper.name)
 
 
@@ -209,7 +228,9 @@ def _declared_as_text(function: Function) -> set[str]:
 
 def _require_steady_macros(function: Function, helper: Function, words: set[str]) -> None:
     """Refuses macros that are defined anew between a function and its call, or that are more than numbers and types."""
-    begin, last, bodies = _macros(function.unit, helper.name)
+    begin, last, bodies = _macros(function.unit or function.file, helper.name)
+    if not function.unit and last.get("#include", 0) > begin:
+        raise Refused(f"a header after {helper.name} may define its words anew")
     for word in sorted(words & last.keys()):
         if last[word] > begin:
             raise Refused(f"the macro {word} is defined after {helper.name}")
@@ -226,6 +247,8 @@ def _macros(unit: str, name: str) -> tuple[int, dict[str, int], dict[str, list[s
         if piece["directive"]:
             word, rest = directive_of(piece["directive"])
             found = re.match(r"([A-Za-z_]\w*)(\([^)]*\))?(.*)", rest, re.DOTALL)
+            if word == "include":
+                last["#include"] = piece.start()
             if word in ("define", "undef") and found is not None:
                 last[found[1]] = piece.start()
                 bodies.setdefault(found[1], []).append(found[3])
@@ -236,23 +259,41 @@ def _macros(unit: str, name: str) -> tuple[int, dict[str, int], dict[str, list[s
 
 def _require_one_declaration(function: Function, name: str) -> None:
     """Refuses a name that may stand for another function as well."""
+    text = function.unit or function.file
+    if len({params for found, params in _declarations(text, function.language) if found == name}) != 1:
+        raise Refused(f"{name} is declared more than once")
+    if name in _defined(function.file, function.language, function.settled or (), False):
+        if not function.unit and _UNSEEN.search(function.file):
+            raise Refused(f"{name} may be declared in a header as well")
+        return
     if re.search(rf"\busing\s+namespace\b|\busing\b[^;]*\b{name}\b", function.unit):
         raise Refused(f"{name} may be another function, which 'using' brings")
     if is_pure(Call(name, ())):
         raise Refused(f"{name} may be a function of the library")
-    if _declarations(function.unit, function.language).count(name) != 1:
-        raise Refused(f"{name} is declared more than once")
+
+
+def _within(node: Node) -> str:
+    """What a declaration lies in: of another it is another function."""
+    found, around = "", node.parent
+    while around is not None:
+        if around.type.startswith(("namespace", "class", "struct", "template", "compound")):
+            found += f" {around.type} {around.start_byte}"
+        around = around.parent
+    return found
 
 
 @lru_cache(maxsize=64)
-def _declarations(unit: str, language: str) -> tuple[str, ...]:
-    """The names that functions are declared or defined by, wherever that is."""
-    found: list[str] = []
+def _declarations(unit: str, language: str) -> tuple[tuple[str, str], ...]:
+    """The names that functions are declared or defined by, wherever that is, and their parameters as text."""
+    found: list[tuple[str, str]] = []
     stack = [parse_file(unit.encode(), language)]
     while stack:
         node = stack.pop()
         if node.type == "function_declarator":
             name = node.child_by_field_name("declarator")
-            found += [] if name is None else [node_text(name).split("::")[-1].strip()]
+            params = node.child_by_field_name("parameters")
+            if name is not None:
+                text = "" if params is None else " ".join(node_text(params).split())
+                found.append((node_text(name).split("::")[-1].strip(), text + _within(node)))
         stack.extend(node.children)
     return tuple(found)

@@ -28,7 +28,7 @@ from tuner.spaces.source.operators.callees import (
 from tuner.spaces.source.operators.concealed import free_words
 from tuner.spaces.source.operators.exits import value_at_end, with_one_exit
 from tuner.spaces.source.operators.inlining import Inlining
-from tuner.spaces.source.operators.naming import names_known
+from tuner.spaces.source.operators.naming import names_known, require_in_scope
 from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.syntax import (
     Call,
@@ -45,7 +45,9 @@ from tuner.spaces.source.walks import (
 
 __all__ = ["OPERATORS", "hidden_calls"]
 
-_SPECIAL = re.compile(r"__attribute__|\[\[|template|virtual|weak|__global__|__kernel|\bkernel\b")
+_SPECIAL = re.compile(
+    r"__attribute__|\[\[|template|virtual|weak|auto|decltype|consteval|__global__|__kernel|\bkernel\b"
+)
 _LASTING = frozenset({"static", "_Thread_local", "thread_local"})
 
 
@@ -79,14 +81,14 @@ def _inlined(function: Function, name: str, *, further: bool) -> Function:
         raise Refused(f"{name} is a macro, too")
     helper = helpers[name]
     _require_plain(function, helper, helpers)
-    if function.unit:
-        require_same_meaning(function, helper)
+    require_same_meaning(function, helper)
     site = first_site(function, name, helpers, further=further)
     stmt, call = site.stmt, site.call
     if len(call.arguments) != len(helper.params):
         raise Refused(f"{name} is called with {len(call.arguments)} arguments")
     _require_nothing_kept(helper)
     body, value = with_one_exit(helper) if further else value_at_end(helper)
+    require_in_scope(replace(helper, body=body if value is None else (*body, ExprStmt(value))))
     plainly = further or bool(function.unit)
     inlining = Inlining(function, replace(helper, body=body), names_in((body, value)), plainly=plainly)
     made = [*inlining.arguments(call.arguments), *inlining.renamed(body)]

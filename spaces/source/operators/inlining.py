@@ -18,6 +18,7 @@ from tuner.spaces.source.syntax import (
     Assign,
     Binary,
     Call,
+    Cast,
     Decl,
     Expr,
     For,
@@ -35,6 +36,8 @@ from tuner.spaces.source.walks import map_expressions, names_in, subtrees, trans
 
 __all__ = ["Inlining", "address_taken"]
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _SMALL = 5
 """Nodes of an argument that may stand wherever its parameter stood."""
 
@@ -53,7 +56,7 @@ class Inlining:
     def __init__(self, function: Function, helper: Function, used: set[str], *, plainly: bool) -> None:
         self.function, self.helper, self.plainly = function, helper, plainly
         self._types = types_of(function)
-        self._taken = names_known(function)
+        self._taken = names_known(function) | _words_taken(function)
         own_names = declared(helper.body)
         params = {p.name for p in helper.params}
         if own_names & params:
@@ -115,7 +118,7 @@ class Inlining:
             if small and is_whole_expression(expr, self._types) and not self._looked_at(expr):
                 return True
         if isinstance(expr, Number):
-            return not param.is_array and plain_type(param.base) == "int" and expr.text.isdigit()
+            return not param.is_array and plain_type(param.base) == "int" and is_small(expr.text)
         if not isinstance(expr, Name) or address_taken(self.function, expr.id):
             return False
         kind = self._types.get(expr.id)
@@ -207,7 +210,7 @@ def is_whole_expression(expr: Expr, types: Mapping[str, str]) -> bool:
     """Whether an expression is computed in ``int``, of variables that are declared as such."""
     match expr:
         case Number(text=text):
-            return re.fullmatch(r"0|[1-9]\d{0,8}", text) is not None
+            return is_small(text)
         case Name(id=name):
             return "*" not in types.get(name, "*") and plain_type(types[name]) == "int"
         case Unary(op="-", operand=operand):
@@ -217,15 +220,38 @@ def is_whole_expression(expr: Expr, types: Mapping[str, str]) -> bool:
     return False
 
 
+def _words_taken(function: Function) -> set[str]:
+    """Words that would mean something else if a variable had their name: types that are used, macros."""
+    types = {
+        w for n in subtrees(function.body) if isinstance(n, Decl | Cast | For) for w in _WORD.findall(n.type)
+    }
+    return types | set(_MACRO.findall(function.source)) | set(_MACRO.findall(function.unit))
+
+
+def is_small(text: str) -> bool:
+    """Whether a literal is an ``int`` for certain."""
+    return re.fullmatch(r"0|[1-9]\d{0,8}", text) is not None
+
+
 def _id(values: dict[str, Expr], name: str) -> str:
     found = values.get(name)
     return found.id if isinstance(found, Name) else name
 
 
 def address_taken(function: Function, name: str) -> bool:
+    """Whether something else than the name may stand for a variable: a pointer, in C++ a reference or a capture."""
+    pattern = rf"&[\s(]*{name}\b"
+    # What lies outside the region is known as text alone.
+    if not function.whole and re.search(rf"{pattern}|&\s*\w+\s*[=({{]\s*{name}\b|\[[&=]", function.file):
+        return True
+    references = function.language in ("c++", "cuda")
     for node in subtrees(function.body):
         if isinstance(node, Unary) and node.op == "&" and node.operand == Name(name):
             return True
-        if isinstance(node, Opaque | OpaqueStmt) and re.search(rf"&\s*{name}\b", node.text):
+        if references and isinstance(node, Decl) and "&" in node.type:
             return True
+        if isinstance(node, Opaque | OpaqueStmt):
+            text = node.text
+            if re.search(pattern, text) or (references and re.search(r"(?<!&)&(?![&=])|\[=", text)):
+                return True
     return False

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from tuner.spaces.source.syntax import Decl, For, Function, Opaque, OpaqueStmt, Stmt
+from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.syntax import Block, Decl, For, Function, If, Opaque, OpaqueStmt, Stmt
 from tuner.spaces.source.walks import names_in, statements, subtrees, written_names
 
-__all__ = ["declared", "is_array", "names_known"]
+__all__ = ["declared", "is_array", "names_known", "require_in_scope"]
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 
@@ -41,3 +43,39 @@ def is_array(function: Function, name: str) -> bool:
         if decl.name == name:
             return bool(decl.dims) or "*" in decl.type
     return False
+
+
+def require_in_scope(function: Function) -> None:
+    """Refuses a function that has a variable's name stand for something else as well, where it is not declared."""
+    own = declared(function.body)
+
+    def visit(body: Iterable[Stmt], around: frozenset[str]) -> None:
+        known = around
+        for stmt in body:
+            inner: tuple[tuple[tuple[Stmt, ...], frozenset[str]], ...] = ()
+            used: set[str]
+            match stmt:
+                case For(type=kind, var=var):
+                    head = known | {var} if kind else known
+                    used = names_in(stmt.start) | (names_in((stmt.limit, stmt.step)) - head) | {var} - head
+                    inner = ((stmt.body, head),)
+                case If():
+                    used = names_in(stmt.condition)
+                    inner = ((stmt.then, known), (stmt.other, known))
+                case Block():
+                    used = set()
+                    inner = ((stmt.body, known),)
+                case Decl(name=name):
+                    used = names_in((*stmt.dims, stmt.init)) - {name}
+                    missing = (used & own) - known
+                    known |= {name}
+                case _:
+                    used = names_in(stmt) | written_names(stmt)
+            if not isinstance(stmt, Decl):
+                missing = (used & own) - known
+            if missing:
+                raise Refused(f"{min(missing)} means two things in {function.name}")
+            for part, names in inner:
+                visit(part, names)
+
+    visit(function.body, frozenset(p.name for p in function.params))
