@@ -284,6 +284,32 @@ def test_what_one_counter_goes_to(index: str, rows: str, tmp_path: Path) -> None
     assert f"shape: [{rows}, width]," in init_spec(tmp_path / "k.c")
 
 
+HEADER = """\
+#define AT(y, x) ((y) * n + (x))
+static inline int clampi(int v, int high) { return v < 0 ? 0 : v > high ? high : v; }
+static inline float star(const float *p, int y, int x, int n) { return p[AT(y - 1, x)] + p[AT(y + 1, x)]; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "first", "doubted"),
+    [("star(src, y, x, n)", 1, False), ("src[AT(y, clampi(x - 1, n - 1))]", 0, True)],
+)
+def test_what_functions_of_headers_reach(value: str, first: int, doubted: bool, tmp_path: Path) -> None:
+    """They are followed like those of the file; an array of which nothing is known is no smaller than the others."""
+    (tmp_path / "grid.h").write_text(HEADER)
+    (tmp_path / "k.c").write_text(
+        '#include "grid.h"\nvoid k(const float *src, float *dst, int n)\n'
+        f"{{ for (int y = {first}; y < n - {first}; y++) for (int x = 0; x < n; x++) dst[AT(y, x)] = {value}; }}\n"
+    )
+    (tmp_path / "k.yaml").write_text(init_spec(tmp_path / "k.c"))
+    line = next(line for line in (tmp_path / "k.yaml").read_text().splitlines() if "name: src" in line)
+    assert "shape: [n, n]" in line
+    assert ("check: the shape" in line) == doubted
+    (spec,) = load_spec(tmp_path / "k.yaml")
+    assert check_spec(spec, faults=False).ok
+
+
 def test_macros_that_the_source_leaves_to_the_build(tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text(
         "void k(float *y, int n) { for (int i = 0; i < n; i += STEP)\n"

@@ -267,10 +267,13 @@ def test_the_search_does_not_wait_for_a_slow_model(tmp_path: Path) -> None:
     with server.serving(script) as running:
         spec = write(tmp_path, running.url, budget="evaluations: 300")
         result = begin(spec, tmp_path / "a.run", options(), backend=backend(), observers=[Watch()])
-    kinds = [e.kind for e in events(result.path)]
-    asked, replied = kinds.index("consult"), kinds.index("reply")
-    assert kinds[asked:replied].count("trial") >= 10
-    assert next(e.body["status"] for e in events(result.path) if e.kind == "reply") == "ok"
+    found = events(result.path)
+    kinds = [e.kind for e in found]
+    asked = kinds.index("consult")
+    # A second call is under way beside the first, and either may reach the server first.
+    replies = [n for n, e in enumerate(found) if e.kind == "reply" and e.body["call"] in (0, 1)]
+    assert kinds[asked : max(replies)].count("trial") >= 10
+    assert all(found[n].body["status"] == "ok" for n in replies)
 
 
 class Quiet:

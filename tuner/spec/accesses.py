@@ -1,6 +1,6 @@
 """What a function does with its pointers, guessed from its syntax tree: reads, writes, extents, divisions.
 
-Guesses for a first spec only: nothing else may rely on them. Follows calls of functions in the same file.
+Guesses for a first spec only: nothing else may rely on them. Follows calls of functions whose text is known.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def examine(function: Function, lookup: Callable[[str], Function | None]) -> Fin
 
     Args:
         function: with its tree.
-        lookup: gives other functions of the file by name.
+        lookup: gives other functions of the file and its headers by name.
     """
     uses = {i: Use() for i, (_, kind) in enumerate(function.parameters) if kind.pointer}
     frame = Frame(function)

@@ -113,12 +113,12 @@ def first_spec(
         return FirstSpec(
             text=device_spec(file, function, text, missing=tuple(reader.macros), include=headers)
         )
-    names = set(functions_of(text))
+    names = {n for t in (text, *sources.files.values()) for n in functions_of(t)}
     known: dict[str, Function | None] = {}
 
     def lookup(name: str) -> Function | None:
         if name not in known:
-            found = reader.functions(name) if name in names else []
+            found = reader.functions(name, included=True) if name in names else []
             known[name] = next((f for f in found if f.defined), None)
         return known[name]
 

@@ -5,6 +5,7 @@ Guesses, and says in comments what it guessed. May not read files, compile or ru
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from tuner.spec.accesses import Findings, Use
 from tuner.spec.divisions import initial_values
 from tuner.spec.macros import Macros, of_problem
+from tuner.spec.polynomials import variable
 from tuner.spec.signature import CType, Function, first_value, floating_scalars
 
 __all__ = ["host_spec"]
@@ -30,6 +32,8 @@ _RANGES = {
 _ODD = (67, 129, 35, 41, 19, 23)
 _ODD_DEEP = (37, 29, 41, 17, 19, 23)
 _MAX_DIMENSIONS = 8
+_LARGE = 1000
+"""A size by which shapes are compared."""
 _INNER = re.compile(r"\[(\d+)\]")
 
 
@@ -190,12 +194,20 @@ class _Writer:
             return ", ".join([shape[0].text(), *inner])
         if shape is None or len(shape) > _MAX_DIMENSIONS or any(e.value == 0 for e in shape):
             notes.append("check: the shape")
-            # Nothing that the loops reach is further than all of their sizes together.
-            return ", ".join(reversed(self._sizes[: max(1, self._findings.depth)])) or "1024"
+            return self._unknown_shape()
         if use.lost:
             notes.append("check: the shape")
         # A product of sizes reads better as dimensions only where the source says so.
         return ", ".join(extent.text() for extent in shape)
+
+    def _unknown_shape(self) -> str:
+        """Of an array of which nothing is known: as many elements as the largest other one, or as the loops' sizes."""
+        # Nothing that the loops reach is further than all of their sizes together.
+        sizes = [variable(name) for name in reversed(self._sizes[: max(1, self._findings.depth)])]
+        shapes = [use.shape for use in self._findings.uses.values() if use.shape is not None]
+        known = [s for s in shapes if len(s) <= _MAX_DIMENSIONS and all(e.value != 0 for e in s)]
+        largest = max([tuple(sizes), *known], key=lambda s: math.prod(e.at(_LARGE) for e in s))
+        return ", ".join(extent.text() for extent in largest) or "1024"
 
     def _role(self, kind: CType, use: Use, notes: list[str]) -> str:
         if kind.constant or not use.written:

@@ -173,15 +173,20 @@ class SourceReader:
     flags: tuple[str, ...] = ()
     toolchain: Toolchain | None = None
 
-    def functions(self, name: str) -> list[Function]:
+    def functions(self, name: str, *, included: bool = False) -> list[Function]:
         """All functions of that name that the first file defines or declares; qualified names narrow the choice.
+
+        Args:
+            name: of the function.
+            included: those of headers as well.
 
         Raises:
             BaselineError: the source does not compile.
             MachineError: there is no clang, or it does not answer.
         """
         last = name.rpartition("::")[2]
-        found = [f for f in map(_function, self._trees(name)) if f is not None and f.name == last]
+        read = (_function(tree, included=included) for tree in self._trees(name))
+        found = [f for f in read if f is not None and f.name == last]
         aliases = sorted({t.base for f in found for _, t in f.parameters if _is_alias(t)})
         aliases += sorted({f.returns.base for f in found if f.returns is not None and _is_alias(f.returns)})
         known = self._resolve(aliases) if aliases else {}
@@ -277,14 +282,16 @@ def _broken(errors: str, first: str) -> BaselineError:
     return BaselineError(f"the kernel does not compile: {what}", hint)
 
 
-def _function(tree: Node) -> Function | None:
+def _function(tree: Node, *, included: bool) -> Function | None:
     template = tree.get("kind") == "FunctionTemplateDecl"
     if template:
         inner = [c for c in tree.get("inner", []) if c.get("kind") == "FunctionDecl"]
         if not inner:
             return None
         tree = inner[0]
-    if tree.get("kind") not in ("FunctionDecl", "CXXMethodDecl") or _included(tree):
+    if tree.get("kind") not in ("FunctionDecl", "CXXMethodDecl"):
+        return None
+    if _included(tree) and not included:
         return None
     inner = [c for c in tree.get("inner", []) if c]
     parameters = tuple(
