@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -45,6 +46,7 @@ from tuner.spaces.source.walks import statements, substitute, subtrees, written_
 __all__ = ["OPERATORS"]
 
 _FREE = "#pragma clang fp reassociate(on)"
+_C_BLOCK = re.compile(r'\bextern\s*"C"\s*\{')
 
 
 def unroll(function: Function, args: Args) -> Function:
@@ -207,6 +209,8 @@ def const(function: Function, args: Args) -> Function:
         args: none.
     """
     del args
+    if function.language in ("c++", "cuda") and not _keeps_its_symbol(function):
+        raise Refused(f'{function.name} would be another function to those who call it: it is not extern "C"')
     require_known(tuple(s for s in statements(function.body) if not _returns(s)), "the function")
     passed = {
         n.id
@@ -234,6 +238,21 @@ def const(function: Function, args: Args) -> Function:
     ids = {id(p) for p in found}
     params = tuple(replace(p, base=f"const {p.base}") if id(p) in ids else p for p in function.params)
     return replace(function, params=params, signature="")
+
+
+def _keeps_its_symbol(function: Function) -> bool:
+    """Whether no one calls a function by the types of its parameters, which are part of a C++ function's name."""
+    if re.search(r'\bstatic\b|\bextern\s*"C"', function.head):
+        return True
+    defined = re.compile(rf"\b{re.escape(function.name)}\s*\([^;{{}}]*\)[^;{{}}]*\{{")
+    for block in _C_BLOCK.finditer(function.file):
+        depth, at = 1, block.end()
+        while depth and at < len(function.file):
+            depth += {"{": 1, "}": -1}.get(function.file[at], 0)
+            at += 1
+        if defined.search(function.file, block.end(), at):
+            return True
+    return False
 
 
 def free_sums(function: Function, args: Args) -> Function:

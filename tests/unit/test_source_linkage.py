@@ -1,0 +1,40 @@
+"""Who calls a function from outside finds it after it was changed as before."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.core.types import Kernel, Source, Variant
+from tuner.spaces.source.edits import EditRefused, apply_edits
+from tuner.spaces.source.regions import read_program
+
+BODY = "void k(float *a, float *b, int n)\n{\n    for (int i = 0; i < n; i++)\n        a[i] = b[i];\n}\n"
+CONST = {"op": "const", "function": "k"}
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "applies"),
+    [
+        (BODY, "c", True),
+        (f"__kernel {BODY}".replace("float *", "__global float *"), "opencl", True),
+        (f'extern "C" {BODY}', "c++", True),
+        (f'extern "C" {{\n{BODY}}}\n', "c++", True),
+        (f"static {BODY}", "c++", True),
+        (f'extern "C" __global__ {BODY}', "cuda", True),
+        (BODY, "c++", False),
+        (f"namespace {{\n{BODY}}}\n", "c++", False),
+        (f'extern "C" {{\nvoid k(float *a, float *b, int n);\n}}\n{BODY}', "c++", False),
+        (f"__global__ {BODY}", "cuda", False),
+    ],
+)
+def test_types_of_parameters_change_only_where_they_are_no_part_of_the_symbol(
+    text: str, language: str, applies: bool
+) -> None:
+    """In C++ ``k(float *)`` and ``k(const float *)`` are two functions, and whoever calls the first links no more."""
+    variant = Variant(files=(Source(name="k.c", text=text),))
+    program = read_program(Kernel(name="k", entry="k", language=language, variant=variant, folder="."))
+    if applies:
+        assert "const" in apply_edits(program, [CONST]).variant.files[0].text
+    else:
+        with pytest.raises(EditRefused, match="another function to those who call it"):
+            apply_edits(program, [CONST])
