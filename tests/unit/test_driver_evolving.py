@@ -136,7 +136,8 @@ def test_a_variant_begins_where_its_parent_stands(spec: LoadedSpec, tmp_path: Pa
         assert first.configuration["WIDTH"] in seen
 
 
-@pytest.mark.parametrize("strategy", [pytest.param("random", marks=pytest.mark.slow), "auto"])
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["random", "auto"])
 def test_killed_at_events_and_resumed_ends_the_same(spec: LoadedSpec, tmp_path: Path, strategy: str) -> None:
     settings = {"choose_processes": 2, "confirm_processes": 4, "control_every": 8}
     options = Options(seed=5, workers=2, strategy=strategy, evaluations=40, settings=settings)

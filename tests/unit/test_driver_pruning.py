@@ -121,6 +121,7 @@ def test_audits_are_measured_although_the_model_speaks_against_them(
     assert "pruned" not in audited
 
 
+@pytest.mark.slow
 def test_prunes_after_the_build_by_what_shows_in_the_code(
     write: Callable[..., LoadedSpec], tmp_path: Path
 ) -> None:

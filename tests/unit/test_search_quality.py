@@ -107,6 +107,7 @@ def test_evolution_beats_random_pipelines():
     assert evolved < 1.5 * median_best("random", space, landscape, 150) < 0
 
 
+@pytest.mark.slow
 def test_auto_gains_from_parameters_and_from_passes():
     space = parameters(pass_space())
     landscape = Landscape(score=lambda c: hills(c) + pipelines(c))

@@ -62,6 +62,7 @@ def evaluations(path: Path) -> int:
     return state.evaluations
 
 
+@pytest.mark.slow
 def test_each_compile_worker_has_a_variant(spec: LoadedSpec, tmp_path: Path) -> None:
     """Which are then timed one after the other; no more evaluations are begun than there may be."""
     abreast = begin(spec, tmp_path / "a.run", options(), backend=backend())
