@@ -6,6 +6,7 @@ device, through a stand-in for NVML.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -102,9 +103,11 @@ def session_of(language: str) -> Iterator[Any]:
         (build,) = evaluation.build([BuildRequest(trial=0, variant=task.kernel.variant, resolved=RESOLVED)])
         assert evaluation.set_baseline(build, RESOLVED).status is Status.OK
         session = evaluation.open(build, RESOLVED, purpose="search", number=0)
-        assert session.verify().status is Status.OK
-        yield session
-        session.close()
+        try:
+            assert session.verify().status is Status.OK
+            yield session
+        finally:
+            session.close()
     finally:
         evaluation.close()
 
@@ -122,14 +125,15 @@ def on_one_processor() -> Iterator[None]:
 
 @contextmanager
 def crowd() -> Iterator[None]:
-    """Three processes that only compute."""
-    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
-    try:
+    """Three processes that only compute, all of them at it."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(3):
+            command = [sys.executable, "-c", "print(flush=True)\nwhile True: pass"]
+            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            process.stdout.readline()
         yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
 
 
 def descendants() -> list[int]:
@@ -285,9 +289,11 @@ def cuda_session(folder: Path, nvml: Any) -> Iterator[Any]:
         (build,) = evaluation.build([stand_in.request(0, stand_in.GOOD)])
         assert evaluation.set_baseline(build, stand_in.RESOLVED).status is Status.OK
         session = evaluation.open(build, stand_in.RESOLVED, purpose="search", number=0)
-        assert session.verify().status is Status.OK
-        yield session
-        session.close()
+        try:
+            assert session.verify().status is Status.OK
+            yield session
+        finally:
+            session.close()
     finally:
         evaluation.close()
 
