@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from tuner.core.types import Source, Variant
-from tuner.evaluators.cuda.declarations import Declaration, declarations, marks_of
+from tuner.spaces.c_declarations import Declaration, declarations, marks_of
 
 __all__ = ["device_variant"]
 

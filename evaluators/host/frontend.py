@@ -23,6 +23,7 @@ from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.scratch import ScratchFolder
 from tuner.core.types import Kernel, Status, Value, Variant
+from tuner.evaluators.host.exposing import exposed
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.toolchain import Toolchain
 from tuner.evaluators.sandbox.compiling import LIMITS, kill_group
@@ -68,7 +69,7 @@ class Source:
     def of(cls, kernel: Kernel, variant: Variant | None = None) -> Source:
         """The kernel's own sources, or a variant of them."""
         return cls(
-            variant=variant or kernel.variant,
+            variant=exposed(variant or kernel.variant, kernel.entry),
             language=kernel.language,
             folder=kernel.folder,
             include=kernel.include,

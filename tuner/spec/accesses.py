@@ -63,6 +63,7 @@ class Findings:
         depth: deepest nest of loops.
         indices: positions of the array arguments whose elements may be indices, bounds or counts.
         pitches: those of the sizes that only say how far apart rows lie, as `lda` does: no loop ends there.
+        margins: those that loops only stop short of, as `halo` in `i < n - halo`.
     """
 
     uses: dict[int, Use]
@@ -70,6 +71,7 @@ class Findings:
     depth: int
     indices: frozenset[int] = frozenset()
     pitches: frozenset[str] = frozenset()
+    margins: frozenset[str] = frozenset()
 
 
 def examine(function: Function, lookup: Callable[[str], Function | None]) -> Findings:
@@ -99,6 +101,7 @@ def examine(function: Function, lookup: Callable[[str], Function | None]) -> Fin
         depth=visitor.deepest,
         indices=index_arrays(function, lookup),
         pitches=frozenset(named - visitor.bound_names),
+        margins=frozenset(visitor.bound_names - visitor.ends),
     )
 
 
@@ -108,12 +111,14 @@ class _Visitor:
         self._lookup = lookup
         self._calls: list[str] = []
         self.bound_names: set[str] = set()
+        self.ends: set[str] = set()
         self.deepest = 0
 
     def run(self, frame: Frame, depth: int) -> None:
         """Looks through a function's body."""
         frame.learn_bounds()
         self.bound_names |= frame.bound_names
+        self.ends |= frame.ends
         for child in inner_nodes(frame.function.tree):
             if child.get("kind") == "CompoundStmt":
                 self._visit(child, "read", frame, depth)

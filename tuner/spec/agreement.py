@@ -65,7 +65,7 @@ def check_entry(
         hint = 'write an extern "C" function that calls it'
         raise view.error(("kernel", "entry"), f"{entry!r}: templates are not available on this backend", hint)
     try:
-        found = reader.functions(entry)
+        found = reader.exposing(entry).functions(entry)
     except BaselineError as error:
         raise error.at(view.place(("kernel", "source"))) from None
     defined = [f for f in found if f.defined]
@@ -100,7 +100,8 @@ def check_signature(
         hint = 'write an extern "C" function that calls it'
         raise view.error(path, f"{entry!r} is a template", hint)
     if function.hidden:
-        raise view.error(path, f"{entry!r} is static, so it cannot be called from outside", "remove static")
+        hint = "write static itself before it: then it can be tuned"
+        raise view.error(path, f"{entry!r} is hidden from other files by a macro or a namespace", hint)
     _check_arguments(function, arguments, view)
     _check_return(function, returns, view)
     return function

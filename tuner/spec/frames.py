@@ -34,6 +34,8 @@ class Frame:
         self.bounds: dict[str, Polynomial] = {}
         self.short: set[str] = set()
         self.bound_names: set[str] = set()
+        self.ends: set[str] = set()
+        """Names that some loop goes as far as."""
         self.made: dict[str, tuple[Node, Frame]] = {}
         """Initial values of variables that stay as they are, and where they were written."""
         self.modified = {
@@ -94,6 +96,7 @@ class Frame:
             bound = self._largest(bound) or bound
         if not moves(bound):
             self.bound_names |= bound.names
+            self.ends |= bound.rounded_up().names
             if bound.value is not None:
                 self.short.add(loop["id"])
             self.bounds.setdefault(counter, bound)

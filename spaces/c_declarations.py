@@ -1,4 +1,4 @@
-"""The declarations of a CUDA source: what each is, what it names, and whether device code may use it.
+"""The declarations of a C, C++ or CUDA source: what each is, what it names, and whether device code may use it.
 
 Works by the text's looks, without a preprocessor: macros that are tunables are not defined yet, and of a conditional
 both sides are read. May not decide what is compiled.
@@ -63,7 +63,7 @@ def declarations(text: str, marks: frozenset[str], macros: Mapping[str, frozense
     """What a text declares outside of functions and types, in order; namespaces are gone through.
 
     Args:
-        text: CUDA C++, not preprocessed.
+        text: C, C++ or CUDA, not preprocessed.
         marks: words that mark what is for the device, see :func:`marks_of`.
         macros: that are known, with the names in their definitions.
     """
@@ -271,7 +271,8 @@ def _declared(
             yield texts[1]
         return
     if function:
-        yield next((texts[i - 1] for i, t in enumerate(texts) if t == "(" and i), "")
+        named = (texts[i - 1] for i, t in enumerate(texts) if t == "(" and i)
+        yield next((name for name in named if name not in _ATTRIBUTES), "")
         return
     if texts[0] == "typedef":
         yield from _typedef_names(tokens)
