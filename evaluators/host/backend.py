@@ -26,6 +26,7 @@ from tuner.evaluators.host.catalogue import pass_catalogue
 from tuner.evaluators.host.compiler import BASE_PIPELINE, HostCompiler
 from tuner.evaluators.host.harness import Signature, harness_text
 from tuner.evaluators.host.objects import Object
+from tuner.evaluators.host.openmp import SPIN_MS, find_openmp, team_variables
 from tuner.evaluators.host.other_compilers import build_with
 from tuner.evaluators.host.peaks import host_peaks
 from tuner.evaluators.host.process import Ended, Zygote
@@ -42,6 +43,9 @@ __all__ = ["HostBackend", "HostEvaluation"]
 _DEVICE = "cpu"
 _LANGUAGES = ("c", "c++")
 _SPARE_MEMORY_BYTES = 1 << 30
+_THREAD_BYTES = 160 << 20
+"""Address space of a thread: its stack, and the part of the C library's memory that it has for itself."""
+
 _BASELINE_RETRIES = 4
 
 
@@ -84,6 +88,28 @@ class HostBackend:
             "sandbox": probe().to_json(),
             "python": platform.python_version(),
             "numpy": np.__version__,
+        }
+
+    def environment_of(self, task: Task) -> Mapping[str, Any]:
+        """What a task needs beside :meth:`environment`: OpenMP's library and how its team is set up.
+
+        Raises:
+            MachineError: there is no library.
+        """
+        if not task.kernel.openmp:
+            return {}
+        found = find_openmp(find_toolchain())
+        variables = team_variables(task.measure.threads)
+        return {
+            "openmp": {
+                "library": Path(found.library).name,
+                "version": found.version,
+                "digest": found.digest,
+                "threads": task.measure.threads,
+                "bind": variables["OMP_PROC_BIND"],
+                "places": variables.get("OMP_PLACES", ""),
+                "spin_ms": SPIN_MS,
+            }
         }
 
     def check_flags(self, flags: Sequence[str]) -> None:
@@ -162,9 +188,12 @@ class HostEvaluation:
     def __init__(self, task: Task, *, workers: int) -> None:
         self._task = task
         signature = Signature.of(task)
+        # First, as nothing is there to be closed yet where it is missing.
+        self._openmp = find_openmp(find_toolchain()) if task.kernel.openmp else None
         self._compiler = HostCompiler(find_toolchain(), task.target, workers=max(1, workers))
         try:
-            harness = self._compiler.build_text(harness_text(signature), entry="tuner_window")
+            text = harness_text(signature, team=self._openmp is not None)
+            harness = self._compiler.build_text(text, entry="tuner_window")
         except BaseException:
             self._compiler.close()
             raise
@@ -274,18 +303,26 @@ class HostEvaluation:
         if self._zygote is None or not self._zygote.alive:
             if self._zygote is not None:
                 self._zygote.close()
+            libraries = [_library(name, self._task.kernel.folder) for name in self._task.kernel.link]
+            if self._openmp is not None:
+                libraries.insert(0, self._openmp.library)
             try:
                 self._zygote = Zygote(
                     llvm=self._compiler.toolchain.library,
-                    libraries=[_library(name, self._task.kernel.folder) for name in self._task.kernel.link],
+                    libraries=libraries,
                     harness=self._harness,
+                    team=self._openmp is not None,
                 )
             except Ended:
                 self._zygote = None
                 raise CandidateFailed(Status.LOST, "the run worker's zygote was killed") from None
         space = self._baseline.largest_bytes + (0 if bundle is None else bundle.layout.space_bytes)
         memory = _SPARE_MEMORY_BYTES + 2 * space + 2 * self._baseline.flush_bytes
-        limits = Limits(memory_bytes=memory, threads=self._task.measure.threads)
+        threads, openmp = self._task.measure.threads, None
+        if self._openmp is not None:
+            openmp = team_variables(threads)
+            memory += threads * _THREAD_BYTES
+        limits = Limits(memory_bytes=memory, threads=threads, openmp=openmp)
         symbol = self._task.kernel.entry
         return Runner(self._zygote, code, symbol=symbol, limits=limits, wide=wide, seed=seed)
 

@@ -240,7 +240,8 @@ class HostSession:
 
     def _watch(self) -> Watcher:
         assert self._runner is not None
-        return Watch(self._runner.child.pid, settles=self.task.measure.threads == 1)
+        threads = self.task.measure.threads
+        return Watch(self._runner.child.pid, settles=threads == 1, threads=threads)
 
     def _time(
         self, attached: Attached, problem: int, calls: int, *, batch: Batch, notes: dict[str, Any]
@@ -275,6 +276,7 @@ class HostSession:
             call_s=max(call_s, max(bundle.call_s)),
             rng=self.rng,
             threads=self.task.measure.threads,
+            team=self.task.kernel.openmp,
         )
 
         def check(window: Window) -> None:

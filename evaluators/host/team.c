@@ -1,0 +1,51 @@
+/* The team of threads of an OpenMP kernel: made before a candidate is loaded, asleep between windows, awake inside.
+
+   Speaks to libomp by its own interface, as compilers do, so that no header and no -fopenmp is needed here. */
+
+struct place { int reserved_1, flags, reserved_2, reserved_3; const char *source; };
+typedef void (*member_fn)(int *global, int *local, ...);
+
+extern void __kmpc_fork_call(struct place *, int, member_fn, ...);
+extern int __kmpc_global_thread_num(struct place *);
+extern void __kmpc_push_num_threads(struct place *, int, int);
+extern void kmp_set_blocktime(int);
+
+enum { TEAM = 1, SPIN_MS = 200 };
+static struct place here = {0, 2, 0, 0, ";tuner;team;0;0;;"};
+static int members, present;
+
+static void sign_in(int *global, int *local, ...) {
+    (void)global, (void)local;
+    __atomic_fetch_add(&present, 1, __ATOMIC_RELAXED);
+}
+
+/* Every member signs in, whatever the candidate has asked for since: one that does something else is missing. */
+static int roll_call(void) {
+    present = 0;
+    __kmpc_push_num_threads(&here, __kmpc_global_thread_num(&here), members);
+    __kmpc_fork_call(&here, 0, sign_in);
+    return __atomic_load_n(&present, __ATOMIC_RELAXED) == members ? 0 : -1;
+}
+
+/* Awake: members wait for the next region as they do in an application, in a loop that needs no wake-up. */
+static int team_wakes(void) {
+    kmp_set_blocktime(SPIN_MS);
+    return roll_call();
+}
+
+static int team_meets(void) { return roll_call(); }
+
+/* Asleep: what a member uses of a processor from now on is none of the library's. */
+static int team_rests(void) {
+    kmp_set_blocktime(0);
+    return roll_call();
+}
+
+/* Makes the team; how many there are. */
+int tuner_team(int threads) {
+    members = threads;
+    roll_call();
+    int there = present;
+    team_rests();
+    return there;
+}
