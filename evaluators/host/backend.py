@@ -91,14 +91,13 @@ class HostBackend:
         }
 
     def environment_of(self, task: Task) -> Mapping[str, Any]:
-        """What a task needs beside :meth:`environment`: OpenMP's library and how its team is set up.
-
-        Raises:
-            MachineError: there is no library.
-        """
+        """What a task needs beside :meth:`environment`: OpenMP's library and how its team is set up."""
         if not task.kernel.openmp:
             return {}
-        found = find_openmp(find_toolchain())
+        try:
+            found = find_openmp(find_toolchain())
+        except MachineError as error:
+            return {"openmp": {"missing": error.message}}
         variables = team_variables(task.measure.threads)
         return {
             "openmp": {

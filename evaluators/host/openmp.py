@@ -20,9 +20,9 @@ from importlib import metadata
 from pathlib import Path
 
 from tuner.core.errors import MachineError
-from tuner.evaluators.host.toolchain import Toolchain
+from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 
-__all__ = ["SPIN_MS", "OpenMp", "find_openmp", "team_variables"]
+__all__ = ["SPIN_MS", "OpenMp", "as_if_openmp", "find_openmp", "team_variables"]
 
 _VARIABLE = "TUNER_OPENMP"
 _WHEELS = ("cmeel-libomp", "intel-openmp")
@@ -45,6 +45,9 @@ _HINT = (
     "pip install 'remix-tuner[openmp]', or apt-get install libomp5-19, or name the file of a libomp of LLVM 19 or newer "
     f"in {_VARIABLE}"
 )
+_SPECIFICATION = 202011
+"""What clang 23 says that it honours: year and month of the specification."""
+
 _OWN_HEADER = Path(__file__).parent / "include" / "openmp"
 
 SPIN_MS = 200
@@ -66,11 +69,6 @@ class OpenMp:
     include: str
     version: str
     digest: str
-
-    @property
-    def name(self) -> str:
-        """For people and for the record: the file's name and its version."""
-        return f"{Path(self.library).name} {self.version}"
 
 
 def find_openmp(toolchain: Toolchain, environment: Mapping[str, str] | None = None) -> OpenMp:
@@ -99,6 +97,15 @@ def find_openmp(toolchain: Toolchain, environment: Mapping[str, str] | None = No
             f"the OpenMP library {path} lacks {missing}, which clang {toolchain.version} calls"
         )
     raise MachineError(unfit or "there is no OpenMP run-time library (libomp) here", _HINT)
+
+
+def as_if_openmp() -> list[str]:
+    """Flags with which a source is only read: its conditionals and ``omp.h`` are as with OpenMP, its loops plain."""
+    try:
+        header = find_openmp(find_toolchain()).include
+    except MachineError:
+        header = str(_OWN_HEADER)
+    return [f"-D_OPENMP={_SPECIFICATION}", "-idirafter", header]
 
 
 def team_variables(threads: int) -> dict[str, str]:

@@ -92,8 +92,13 @@ def first_spec(
         needed = _from(folder or beside_it, (beside_it / far).parent)
         if needed.startswith("..") and needed not in headers:
             headers.append(needed)
+    openmp = language != "opencl" and any(map(has_openmp, sources.files.values()))
     reader = SourceReader(
-        files=sources.variant.files, language=language, folder=str(beside_it), include=sources.include
+        files=sources.variant.files,
+        language=language,
+        folder=str(beside_it),
+        include=sources.include,
+        flags=tuple(as_if_openmp()) if openmp else (),
     )
     text = sources.variant.files[0].text
     reader = _with_missing(reader, text)
@@ -124,7 +129,15 @@ def first_spec(
 
     macros = replace(macros_of(text), missing=tuple(reader.macros))
     return FirstSpec(
-        text=host_spec(file, function, examine(function, lookup), macros, headers), beside=beside
+        text=host_spec(
+            file,
+            function,
+            examine(function, lookup),
+            macros,
+            headers,
+            threads=len(os.sched_getaffinity(0)) if openmp else None,
+        ),
+        beside=beside,
     )
 
 

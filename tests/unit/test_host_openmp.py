@@ -1,0 +1,232 @@
+"""Kernels with OpenMP on the host: built, verified and timed by a team of real threads; what is said where it cannot be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tuner.core.errors import MachineError, SpecError
+from tuner.core.expressions import parse
+from tuner.core.types import (
+    Argument,
+    ArgumentRole,
+    Build,
+    BuildRequest,
+    Initial,
+    Kernel,
+    Measurement,
+    MeasurePolicy,
+    Problem,
+    Resolved,
+    Source,
+    Status,
+    Task,
+    Variant,
+    Verdict,
+    VerifyPolicy,
+)
+from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.evaluators.host.openmp import find_openmp, team_variables
+from tuner.evaluators.host.toolchain import find_toolchain
+
+try:
+    OPENMP, MISSING = find_openmp(find_toolchain()), ""
+except MachineError as error:
+    OPENMP, MISSING = None, error.message
+needs_openmp = pytest.mark.skipif(OPENMP is None, reason=MISSING or "there")
+
+RESOLVED = Resolved(macros={}, scalars={}, flags=(), pipeline="default<O3>")
+MEAN = """
+#include <omp.h>
+void f(const float *src, float *dst, int n) {
+    double sum = 0;
+#pragma omp parallel for reduction(+ : sum) schedule(dynamic, 64)
+    for (int i = 0; i < n; i++) sum += src[i];
+    const float mean = sum / n;
+#pragma omp parallel for simd
+    for (int i = 0; i < n; i++) dst[i] = src[i] - mean;
+}
+"""
+
+
+def make_task(text: str = MEAN, *, threads: int = 2, n: int = 20_000, name: str = "f.c") -> Task:
+    language = "c++" if name.endswith(".cc") else "c"
+    variant = Variant(files=(Source(name=name, text=text),))
+    return Task(
+        kernel=Kernel(name="f", entry="f", language=language, variant=variant, folder=".", openmp=True),
+        backend="host",
+        target="native",
+        arguments=(
+            Argument(name="src", dtype="float32", shape=(parse("n"),), initial=Initial(kind="normal")),
+            Argument(name="dst", dtype="float32", shape=(parse("n"),), role=ArgumentRole.OUTPUT),
+            Argument(name="n", dtype="int32", value=parse("n")),
+        ),
+        problems=(Problem(sizes={"n": n}),),
+        verify=VerifyPolicy(problems=(Problem(sizes={"n": 37}),)),
+        measure=MeasurePolicy(threads=threads),
+        seed=5,
+    )
+
+
+def prepared(task: Task) -> tuple[HostEvaluation, Build]:
+    evaluation = HostBackend().prepare(task, workers=1)
+    (build,) = evaluation.build([BuildRequest(trial=0, variant=task.kernel.variant, resolved=RESOLVED)])
+    assert build.status is Status.OK, build.message
+    report = evaluation.set_baseline(build, RESOLVED)
+    assert report.status is Status.OK, report.message
+    return evaluation, build
+
+
+def timed(evaluation: HostEvaluation, build: Build, calls: int = 20) -> tuple[Verdict, Measurement]:
+    session = evaluation.open(build, RESOLVED, purpose="search", number=1)
+    try:
+        return session.verify(), session.measure(problem=0, calls=calls)
+    finally:
+        session.close()
+
+
+def candidate(evaluation: HostEvaluation, text: str) -> Build:
+    variant = Variant(files=(Source(name="f.c", text=text),))
+    (build,) = evaluation.build([BuildRequest(trial=1, variant=variant, resolved=RESOLVED)])
+    return build
+
+
+@pytest.fixture(scope="module")
+def mean() -> Iterator[HostEvaluation]:
+    evaluation, _ = prepared(make_task())
+    yield evaluation
+    evaluation.close()
+
+
+HEAD = "#include <omp.h>\n"
+SUM = "static double total(const float *src, int n) {{ double s = 0; {} return s; }}\n"
+REST = """
+void f(const float *src, float *dst, int n) {
+    const float mean = total(src, n) / n;
+#pragma omp parallel for
+    for (int i = 0; i < n; i++) dst[i] = src[i] - mean;
+}
+"""
+SUMS = {
+    "static": "\n#pragma omp parallel for reduction(+ : s)\nfor (int i = 0; i < n; i++) s += src[i];",
+    "guided": "\n#pragma omp parallel for reduction(+ : s) schedule(guided, 8)\nfor (int i = 0; i < n; i++) s += src[i];",
+    "runtime": "\n#pragma omp parallel for reduction(+ : s) schedule(runtime)\nfor (int i = 0; i < n; i++) s += src[i];",
+    "a team too large": "\n#pragma omp parallel for reduction(+ : s) num_threads(64)\n"
+    "for (int i = 0; i < n; i++) s += src[i];",
+    "nested": "\n#pragma omp parallel reduction(+ : s)\n{\n#pragma omp for\nfor (int k = 0; k < 4; k++) {\n"
+    "#pragma omp parallel for reduction(+ : s)\nfor (int i = k * n / 4; i < (k + 1) * n / 4; i++) s += src[i]; } }",
+    "critical": "\n#pragma omp parallel\n{ double own = 0;\n#pragma omp for nowait\nfor (int i = 0; i < n; i++) own += src[i];\n"
+    "#pragma omp critical(one)\ns += own; }",
+    "atomic": "\n#pragma omp parallel\n{ double own = 0;\n#pragma omp for nowait\nfor (int i = 0; i < n; i++) own += src[i];\n"
+    "#pragma omp atomic\ns += own; }",
+    "tasks": "\n#pragma omp parallel\n#pragma omp single\nfor (int k = 0; k < 8; k++)\n#pragma omp task firstprivate(k) shared(s)\n"
+    "{ double own = 0; for (int i = k * n / 8; i < (k + 1) * n / 8; i++) own += src[i];\n#pragma omp atomic\ns += own; }",
+    "taskloop": "\n#pragma omp parallel\n#pragma omp single\n#pragma omp taskloop reduction(+ : s) num_tasks(4)\n"
+    "for (int i = 0; i < n; i++) s += src[i];",
+    "sections": "double t = 0;\n#pragma omp parallel sections\n{\n#pragma omp section\nfor (int i = 0; i < n / 2; i++) s += src[i];\n"
+    "#pragma omp section\nfor (int i = n / 2; i < n; i++) t += src[i];\n}\ns += t;",
+    "own numbers": "double parts[64] = {0};\n#pragma omp parallel\n{ int me = omp_get_thread_num(), all = omp_get_num_threads();\n"
+    "for (int i = me; i < n; i += all) parts[me] += src[i]; }\nfor (int k = 0; k < 64; k++) s += parts[k];",
+    "locks": "omp_lock_t lock; omp_init_lock(&lock);\n#pragma omp parallel\n{ double own = 0;\n#pragma omp for\n"
+    "for (int i = 0; i < n; i++) own += src[i];\nomp_set_lock(&lock); s += own; omp_unset_lock(&lock); }\n"
+    "omp_destroy_lock(&lock);",
+    "ordered": "\n#pragma omp parallel for ordered schedule(static, 4096)\nfor (int i = 0; i < n; i++)\n#pragma omp ordered\n"
+    "s += src[i];",
+}
+
+
+@needs_openmp
+@pytest.mark.parametrize("kind", SUMS)
+def test_what_pragmas_become_is_built_verified_and_timed(mean: HostEvaluation, kind: str) -> None:
+    build = candidate(mean, HEAD + SUM.format(SUMS[kind]) + REST)
+    assert build.status is Status.OK, build.message
+    verdict, measured = timed(mean, build)
+    assert verdict.status is Status.OK, verdict.message
+    assert measured.status is Status.OK or "cannot be believed" in measured.message, measured.message
+
+
+@needs_openmp
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_kernel_sees_as_many_threads_as_the_spec_says(threads: int) -> None:
+    count = (
+        "#include <omp.h>\nvoid f(const float *src, float *dst, int n) { int all = 0;\n"
+        "#pragma omp parallel\n#pragma omp single\nall = omp_get_num_threads();\n"
+        "for (int i = 0; i < n; i++) dst[i] = all; }"
+    )
+    evaluation, _ = prepared(make_task(count, threads=threads))
+    try:
+        same = f"void f(const float *src, float *dst, int n) {{ for (int i = 0; i < n; i++) dst[i] = {threads}; }}"
+        verdict, _ = timed(evaluation, candidate(evaluation, same))
+        assert verdict.status is Status.OK, verdict.message
+        other = same.replace(f"= {threads};", f"= {threads + 1};")
+        assert timed(evaluation, candidate(evaluation, other))[0].status is Status.WRONG_RESULT
+    finally:
+        evaluation.close()
+
+
+@needs_openmp
+def test_a_kernel_in_cpp_is_timed_too() -> None:
+    text = (
+        '#include <omp.h>\nextern "C" void f(const float *src, float *dst, int n) {\n'
+        "#pragma omp parallel for\nfor (int i = 0; i < n; i++) dst[i] = [](float x) { return 2 * x; }(src[i]); }"
+    )
+    evaluation, build = prepared(make_task(text, name="f.cc"))
+    try:
+        verdict, measured = timed(evaluation, build)
+        assert verdict.status is Status.OK, verdict.message
+        assert measured.status is Status.OK or "cannot be believed" in measured.message
+    finally:
+        evaluation.close()
+
+
+@needs_openmp
+def test_a_race_that_shows_is_a_wrong_result(mean: HostEvaluation) -> None:
+    racing = (
+        "\n#pragma omp parallel\n{ double own = 0;\n#pragma omp for\nfor (int i = 0; i < n; i++) own += src[i];\n"
+        "const double seen = s;\n#pragma omp barrier\ns = seen + own; }"
+    )
+    verdict, _ = timed(mean, candidate(mean, HEAD + SUM.format(racing) + REST))
+    assert verdict.status is Status.WRONG_RESULT
+
+
+@needs_openmp
+def test_the_record_says_which_library_and_how_many_threads() -> None:
+    said = HostBackend().environment_of(make_task(threads=2))["openmp"]
+    assert OPENMP is not None
+    assert said["digest"] == OPENMP.digest
+    assert said["threads"] == 2
+    assert "openmp" not in HostBackend().environment_of(make_task_without())
+
+
+def make_task_without() -> Task:
+    task = make_task()
+    return replace(task, kernel=replace(task.kernel, openmp=False))
+
+
+def test_a_library_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(MachineError, match="names .*nowhere, which is no file") as raised:
+        find_openmp(find_toolchain(), {"TUNER_OPENMP": str(tmp_path / "nowhere")})
+    assert "pip install" in raised.value.hint
+
+
+def test_a_library_that_is_too_old_says_what_it_lacks(tmp_path: Path) -> None:
+    old = tmp_path / "libomp.so.5"
+    old.write_bytes(b"\x7fELF\0__kmpc_fork_call\0__kmpc_push_num_threads\0__kmpc_global_thread_num\0")
+    with pytest.raises(MachineError, match="lacks __kmpc_for_static_init_4, which clang"):
+        find_openmp(find_toolchain(), {"TUNER_OPENMP": str(old)})
+
+
+def test_the_flag_alone_is_refused_with_the_key() -> None:
+    with pytest.raises(SpecError) as raised:
+        HostBackend().check_flags(["-fopenmp"])
+    assert "openmp: true" in raised.value.hint
+
+
+def test_threads_stay_on_cores_of_their_own_where_there_are_enough() -> None:
+    there = len(os.sched_getaffinity(0))
+    assert team_variables(there)["OMP_PROC_BIND"] == "spread"
+    assert team_variables(there + 1)["OMP_PROC_BIND"] == "false"
