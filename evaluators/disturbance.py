@@ -128,9 +128,7 @@ class Watch:
         threads: that work at once: each has the interruptions that one has.
     """
 
-    def __init__(
-        self, pid: int, *, root: Path = Path("/"), settles: bool = True, threads: int = 1
-    ) -> None:
+    def __init__(self, pid: int, *, root: Path = Path("/"), settles: bool = True, threads: int = 1) -> None:
         self._pid, self._root, self._settles, self._running = pid, root, settles, threads
         self._before = self._read()
 

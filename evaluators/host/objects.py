@@ -60,7 +60,7 @@ _OPENMP = re.compile(
     r"|team_size|schedule|wtime|wtick|dynamic|cancellation|max_active_levels|num_places|place_num|proc_bind)|in_parallel"
     r"|in_final|(init|destroy|set|unset|test)_(nest_)?lock|set_num_threads|set_schedule)|\.gomp_critical_user_.*"
 )
-"""What pragmas become and what asks the library something. Nothing that takes its threads away or sets how they wait."""
+"""What pragmas become and what asks the library something; nothing that takes threads away or sets how they wait."""
 
 _VECTOR_MATH = re.compile(r"_ZGV[bcde]N\d+[vlu]+_\w+$")
 

@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 
 from tuner.core.errors import MachineError
-from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
+from tuner.evaluators.host.toolchain import Toolchain
 
 __all__ = ["SPIN_MS", "OpenMp", "as_if_openmp", "find_openmp", "team_variables"]
 
@@ -42,8 +42,8 @@ _NEEDED_TEXT = (
 )
 _NEEDED = _NEEDED_TEXT.split()
 _HINT = (
-    "pip install 'remix-tuner[openmp]', or apt-get install libomp5-19, or name the file of a libomp of LLVM 19 or newer "
-    f"in {_VARIABLE}"
+    "pip install 'remix-tuner[openmp]', or apt-get install libomp5-19, or name the file of a libomp of LLVM 19 or "
+    f"newer in {_VARIABLE}"
 )
 _SPECIFICATION = 202011
 """What clang 23 says that it honours: year and month of the specification."""
@@ -93,19 +93,16 @@ def find_openmp(toolchain: Toolchain, environment: Mapping[str, str] | None = No
             return OpenMp(
                 library=str(path), include=str(_header(path)), version=version or "unknown", digest=digest
             )
-        unfit = unfit or (
-            f"the OpenMP library {path} lacks {missing}, which clang {toolchain.version} calls"
-        )
+        unfit = unfit or (f"the OpenMP library {path} lacks {missing}, which clang {toolchain.version} calls")
     raise MachineError(unfit or "there is no OpenMP run-time library (libomp) here", _HINT)
 
 
 def as_if_openmp() -> list[str]:
-    """Flags with which a source is only read: its conditionals and ``omp.h`` are as with OpenMP, its loops plain."""
-    try:
-        header = find_openmp(find_toolchain()).include
-    except MachineError:
-        header = str(_OWN_HEADER)
-    return [f"-D_OPENMP={_SPECIFICATION}", "-idirafter", header]
+    """Flags with which a source is only read: its conditionals are as with OpenMP, its loops plain.
+
+    The header is the project's own: others rely on the directives that they have.
+    """
+    return [f"-D_OPENMP={_SPECIFICATION}", "-idirafter", str(_OWN_HEADER)]
 
 
 def team_variables(threads: int) -> dict[str, str]:

@@ -25,6 +25,7 @@ __all__ = [
     "Sizes",
     "Unbelieved",
     "Window",
+    "meeting_s",
     "poison_places",
     "run_once",
     "run_windows",
@@ -103,34 +104,31 @@ class Batch:
 
 @dataclass(slots=True)
 class Clocks:
-    """Consecutive windows of one child, summed until there is enough of them to judge its clock by."""
+    """Consecutive windows of one child, summed until there is enough of them to judge its clock by.
+
+    ``slack_s`` is what a window's clocks may be apart in any case.
+    """
 
     windows: int = 0
     claimed_s: float = 0.0
     observed_s: float = 0.0
-    slack_s: float = 0.0
+    slack_s: float = _SLACK_S
 
-    def add(self, claimed_s: float, observed_s: float, slack_s: float = 0.0) -> str:
+    def add(self, claimed_s: float, observed_s: float) -> str:
         """Takes one window.
-
-        Args:
-            claimed_s: by the child's clock.
-            observed_s: by the kernel's or the parent's.
-            slack_s: what the two may be apart further.
 
         Returns:
             What is wrong with the child's clock; empty while nothing is.
         """
         self.windows += 1
-        self.slack_s += slack_s
         self.claimed_s += claimed_s
         self.observed_s += observed_s
         if max(self.observed_s, self.claimed_s) < _LEAST_S:
             return ""
         apart = abs(self.observed_s - self.claimed_s)
-        allowed = _TOLERANCE * self.observed_s + _SLACK_S * self.windows + self.slack_s
+        allowed = _TOLERANCE * self.observed_s + self.slack_s * self.windows
         claimed, observed = self.claimed_s, self.observed_s
-        self.windows, self.claimed_s, self.observed_s, self.slack_s = 0, 0.0, 0.0, 0.0
+        self.windows, self.claimed_s, self.observed_s = 0, 0.0, 0.0
         if apart <= allowed:
             return ""
         return f"its clock says {claimed:.6f} s where the kernel's says {observed:.6f} s"
@@ -217,9 +215,14 @@ class Setting:
         return self.threads > 1
 
     @property
-    def team_s(self) -> float:
-        """What waking and meeting the whole team may take in a window, beside its calls."""
-        return _MEETING_S + _MEMBER_S * self.threads if self.team else 0.0
+    def meeting_s(self) -> float:
+        """What it may take in a window until the whole team has met."""
+        return meeting_s(self.threads) if self.team else 0.0
+
+
+def meeting_s(threads: int) -> float:
+    """What it may take until a whole team is awake, or has met."""
+    return _MEETING_S + _MEMBER_S * threads
 
 
 class Unbelieved(Exception):
@@ -309,10 +312,10 @@ def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[
         raise CandidateFailed(Status.REFUSED, "the process sent something that only a tampered one would")
     observed = wall if setting.by_wall else cpu
     between = claimed - float(times.sum())
-    apart, why = setting.clocks.add(claimed, observed, setting.team_s), ""
+    apart, why = setting.clocks.add(claimed, observed), ""
     if ahead_s > _ASLEEP_S * (setting.threads - 1):
         why = f"threads of its team worked {ahead_s:.6f} s before the clock was started"
-    elif not -1e-6 <= between <= _TOLERANCE * claimed + _BETWEEN_S * len(times) + setting.team_s:
+    elif not -1e-6 <= between <= _TOLERANCE * claimed + _BETWEEN_S * len(times) + setting.meeting_s:
         why = f"its clock says that {between:.6f} s of {claimed:.6f} s passed between calls"
     else:
         batch.times_s += np.maximum((times - cost) / window.per_segment, 1e-10).tolist()

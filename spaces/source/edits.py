@@ -26,6 +26,7 @@ from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.scan import scan
 from tuner.spaces.source.syntax import For
+from tuner.spaces.source.teams import keep_teams
 from tuner.spaces.source.textual import TEXTUAL
 from tuner.spaces.source.walks import subtrees
 
@@ -176,6 +177,7 @@ def _apply(program: Program, edit: Edit) -> Program:
     made = operator.apply(function, edit)
     if made is function or made == function:
         raise Refused("nothing changes")
+    keep_teams(function, made)
     return program.with_function(label, made)
 
 

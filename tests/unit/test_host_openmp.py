@@ -1,4 +1,4 @@
-"""Kernels with OpenMP on the host: built, verified and timed by a team of real threads; what is said where it cannot be."""
+"""Kernels with OpenMP on the host: built, verified and timed by a team of real threads; what is said where it fails."""
 
 from __future__ import annotations
 
@@ -112,30 +112,94 @@ void f(const float *src, float *dst, int n) {
 }
 """
 SUMS = {
-    "static": "\n#pragma omp parallel for reduction(+ : s)\nfor (int i = 0; i < n; i++) s += src[i];",
-    "guided": "\n#pragma omp parallel for reduction(+ : s) schedule(guided, 8)\nfor (int i = 0; i < n; i++) s += src[i];",
-    "runtime": "\n#pragma omp parallel for reduction(+ : s) schedule(runtime)\nfor (int i = 0; i < n; i++) s += src[i];",
-    "a team too large": "\n#pragma omp parallel for reduction(+ : s) num_threads(64)\n"
-    "for (int i = 0; i < n; i++) s += src[i];",
-    "nested": "\n#pragma omp parallel reduction(+ : s)\n{\n#pragma omp for\nfor (int k = 0; k < 4; k++) {\n"
-    "#pragma omp parallel for reduction(+ : s)\nfor (int i = k * n / 4; i < (k + 1) * n / 4; i++) s += src[i]; } }",
-    "critical": "\n#pragma omp parallel\n{ double own = 0;\n#pragma omp for nowait\nfor (int i = 0; i < n; i++) own += src[i];\n"
-    "#pragma omp critical(one)\ns += own; }",
-    "atomic": "\n#pragma omp parallel\n{ double own = 0;\n#pragma omp for nowait\nfor (int i = 0; i < n; i++) own += src[i];\n"
-    "#pragma omp atomic\ns += own; }",
-    "tasks": "\n#pragma omp parallel\n#pragma omp single\nfor (int k = 0; k < 8; k++)\n#pragma omp task firstprivate(k) shared(s)\n"
-    "{ double own = 0; for (int i = k * n / 8; i < (k + 1) * n / 8; i++) own += src[i];\n#pragma omp atomic\ns += own; }",
-    "taskloop": "\n#pragma omp parallel\n#pragma omp single\n#pragma omp taskloop reduction(+ : s) num_tasks(4)\n"
-    "for (int i = 0; i < n; i++) s += src[i];",
-    "sections": "double t = 0;\n#pragma omp parallel sections\n{\n#pragma omp section\nfor (int i = 0; i < n / 2; i++) s += src[i];\n"
-    "#pragma omp section\nfor (int i = n / 2; i < n; i++) t += src[i];\n}\ns += t;",
-    "own numbers": "double parts[64] = {0};\n#pragma omp parallel\n{ int me = omp_get_thread_num(), all = omp_get_num_threads();\n"
-    "for (int i = me; i < n; i += all) parts[me] += src[i]; }\nfor (int k = 0; k < 64; k++) s += parts[k];",
-    "locks": "omp_lock_t lock; omp_init_lock(&lock);\n#pragma omp parallel\n{ double own = 0;\n#pragma omp for\n"
-    "for (int i = 0; i < n; i++) own += src[i];\nomp_set_lock(&lock); s += own; omp_unset_lock(&lock); }\n"
-    "omp_destroy_lock(&lock);",
-    "ordered": "\n#pragma omp parallel for ordered schedule(static, 4096)\nfor (int i = 0; i < n; i++)\n#pragma omp ordered\n"
-    "s += src[i];",
+    "static": """
+#pragma omp parallel for reduction(+ : s)
+for (int i = 0; i < n; i++) s += src[i];
+""",
+    "guided": """
+#pragma omp parallel for reduction(+ : s) schedule(guided, 8)
+for (int i = 0; i < n; i++) s += src[i];
+""",
+    "runtime": """
+#pragma omp parallel for reduction(+ : s) schedule(runtime)
+for (int i = 0; i < n; i++) s += src[i];
+""",
+    "a team too large": """
+#pragma omp parallel for reduction(+ : s) num_threads(64)
+for (int i = 0; i < n; i++) s += src[i];
+""",
+    "nested": """
+#pragma omp parallel reduction(+ : s)
+{
+#pragma omp for
+for (int k = 0; k < 4; k++) {
+#pragma omp parallel for reduction(+ : s)
+for (int i = k * n / 4; i < (k + 1) * n / 4; i++) s += src[i]; } }
+""",
+    "critical": """
+#pragma omp parallel
+{ double own = 0;
+#pragma omp for nowait
+for (int i = 0; i < n; i++) own += src[i];
+#pragma omp critical(one)
+s += own; }
+""",
+    "atomic": """
+#pragma omp parallel
+{ double own = 0;
+#pragma omp for nowait
+for (int i = 0; i < n; i++) own += src[i];
+#pragma omp atomic
+s += own; }
+""",
+    "tasks": """
+#pragma omp parallel
+#pragma omp single
+for (int k = 0; k < 8; k++)
+#pragma omp task firstprivate(k) shared(s)
+{ double own = 0; for (int i = k * n / 8; i < (k + 1) * n / 8; i++) own += src[i];
+#pragma omp atomic
+s += own; }
+""",
+    "taskloop": """
+#pragma omp parallel
+#pragma omp single
+#pragma omp taskloop reduction(+ : s) num_tasks(4)
+for (int i = 0; i < n; i++) s += src[i];
+""",
+    "sections": """
+double t = 0;
+#pragma omp parallel sections
+{
+#pragma omp section
+for (int i = 0; i < n / 2; i++) s += src[i];
+#pragma omp section
+for (int i = n / 2; i < n; i++) t += src[i];
+}
+s += t;
+""",
+    "own numbers": """
+double parts[64] = {0};
+#pragma omp parallel
+{ int me = omp_get_thread_num(), all = omp_get_num_threads();
+for (int i = me; i < n; i += all) parts[me] += src[i]; }
+for (int k = 0; k < 64; k++) s += parts[k];
+""",
+    "locks": """
+omp_lock_t lock; omp_init_lock(&lock);
+#pragma omp parallel
+{ double own = 0;
+#pragma omp for
+for (int i = 0; i < n; i++) own += src[i];
+omp_set_lock(&lock); s += own; omp_unset_lock(&lock); }
+omp_destroy_lock(&lock);
+""",
+    "ordered": """
+#pragma omp parallel for ordered schedule(static, 4096)
+for (int i = 0; i < n; i++)
+#pragma omp ordered
+s += src[i];
+""",
 }
 
 
@@ -208,7 +272,7 @@ def make_task_without() -> Task:
 
 
 def test_a_library_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(MachineError, match="names .*nowhere, which is no file") as raised:
+    with pytest.raises(MachineError, match=r"names .*nowhere, which is no file") as raised:
         find_openmp(find_toolchain(), {"TUNER_OPENMP": str(tmp_path / "nowhere")})
     assert "pip install" in raised.value.hint
 

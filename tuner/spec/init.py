@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tuner.core.errors import BaselineError, SpecError, UsageError
+from tuner.evaluators.host.openmp import as_if_openmp
 from tuner.spec.accesses import examine
 from tuner.spec.agreement import entries_of, functions_of
 from tuner.spec.cuda_init import init_cuda
+from tuner.spec.doubts import has_openmp
 from tuner.spec.init_device import MISSING_BLOCK, device_spec
 from tuner.spec.init_host import host_spec
 from tuner.spec.init_template import Instance, instance_of

@@ -13,7 +13,7 @@ from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.types import Task
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.flags import sort_flags
-from tuner.evaluators.host.openmp import as_if_openmp, find_openmp
+from tuner.evaluators.host.openmp import find_openmp
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.search import proposers
@@ -197,7 +197,7 @@ def _host_entry(task: Task, tunables: Tunables, view: View) -> Function:
                 flags += sorted_flags.frontend
     kernel = task.kernel
     if kernel.openmp:
-        flags += as_if_openmp()
+        flags += ["-fopenmp", "-idirafter", find_openmp(find_toolchain()).include]
     reader = SourceReader(
         files=kernel.variant.files,
         language=kernel.language,

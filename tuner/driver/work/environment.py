@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner import cost_models, search, spaces
-from tuner.core.errors import MachineError, SpecError
 from tuner.core.abilities import KnowsNeeds
+from tuner.core.errors import MachineError, SpecError
 from tuner.core.protocols import Backend
 from tuner.core.types import Task
 from tuner.spec.load import LoadedSpec

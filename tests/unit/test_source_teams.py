@@ -1,0 +1,154 @@
+"""Edits of sources with OpenMP: what a team of threads shares stays as it was, and what each thread does may change."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.core.types import Kernel, Source, Variant
+from tuner.spaces.source.edits import Refused, apply_edit
+from tuner.spaces.source.operators import OPERATORS
+from tuner.spaces.source.regions import Program, read_program
+
+LISTED = """void gemm(const float *a, const float *b, float *c, int n)
+{
+    int j, k;
+    float sum;
+#pragma omp parallel for private(j, k, sum) schedule(static)
+    for (int i = 0; i < n; i++) {
+        for (j = 0; j < n; j++) {
+            sum = 0.0f;
+            for (k = 0; k < n; k++)
+                sum += a[i * n + k] * b[k * n + j];
+            c[i * n + j] = sum;
+        }
+    }
+}
+"""
+COLLAPSED = """void gemm(const float *a, const float *b, float *c, int n)
+{
+#pragma omp parallel for collapse(2) schedule(dynamic, 4)
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            float sum = 0.0f;
+            for (int k = 0; k < n; k++)
+                sum += a[i * n + k] * b[k * n + j];
+            c[i * n + j] = sum;
+        }
+}
+"""
+SUMMED = """void gemm(const float *a, const float *b, float *c, int n)
+{
+    double total = 0;
+#pragma omp parallel for reduction(+ : total)
+    for (int i = 0; i < n; i++) {
+        total += a[i] * b[i];
+    }
+#pragma omp parallel for
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            c[i * n + j] = total;
+}
+"""
+ORDERED = """void gemm(const float *a, const float *b, float *c, int n)
+{
+    float sum = 0;
+#pragma omp parallel for
+    for (int i = 0; i < n; i++) {
+#pragma omp atomic
+        sum += a[i];
+        for (int j = 0; j < n; j++)
+            c[i * n + j] = b[j];
+    }
+    c[0] = sum;
+}
+"""
+REGION = """void gemm(const float *a, const float *b, float *c, int n)
+{
+#pragma omp parallel
+    {
+#pragma omp for
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n; j++)
+                c[i * n + j] = a[i] * b[j];
+    }
+}
+"""
+
+
+def program(text: str) -> Program:
+    variant = Variant(files=(Source(name="g.c", text=text),))
+    return read_program(Kernel(name="gemm", entry="gemm", language="c", variant=variant, folder="."))
+
+
+def everything(text: str) -> tuple[dict[str, list[str]], list[str]]:
+    """What every operator makes of every place that it sees, by its name; and why it does not where it does not."""
+    read = program(text)
+    ((label, function),) = read.functions.items()
+    made: dict[str, list[str]] = {}
+    refused: list[str] = []
+    for name, operator in OPERATORS.items():
+        if "c" not in operator.languages:
+            continue
+        for site in operator.sites(function, True):
+            try:
+                changed = apply_edit(read, {"op": name, "function": label, **site})
+            except Refused as refusal:
+                refused.append(str(refusal))
+            else:
+                made.setdefault(name, []).append(changed.sources()[0].text)
+    return made, refused
+
+
+def edit(text: str, op: str, **arguments: object) -> str:
+    read = program(text)
+    (label,) = read.functions
+    return apply_edit(read, {"op": op, "function": label, **arguments}).sources()[0].text
+
+
+@pytest.mark.parametrize("text", [LISTED, COLLAPSED, SUMMED])
+def test_every_edit_leaves_directives_and_the_heads_of_their_loops(text: str) -> None:
+    lines = [line.strip() for line in text.splitlines()]
+    shared = [
+        (line, lines[number + 1].rstrip("{ "))
+        for number, line in enumerate(lines)
+        if line.startswith("#pragma omp")
+    ]
+    made, _ = everything(text)
+    assert made
+    for texts in made.values():
+        for changed in texts:
+            now = [line.strip() for line in changed.splitlines()]
+            found = [
+                (line, now[number + 1].rstrip("{ "))
+                for number, line in enumerate(now)
+                if line.startswith("#pragma omp")
+            ]
+            assert found == shared
+
+
+def test_loops_inside_a_shared_one_may_change() -> None:
+    assert {"strip_mine", "unroll", "vectorize"} <= set(everything(COLLAPSED)[0])
+    made, _ = everything(SUMMED)
+    assert "reverse" in made
+    assert all("reduction(+ : total)" in text for text in made["reverse"])
+
+
+def test_loops_that_are_dealt_out_together_stay_in_their_order() -> None:
+    with pytest.raises(Refused, match="loop i is shared by threads as it is"):
+        edit(COLLAPSED, "interchange", loops=["i", "j"])
+
+
+def test_what_threads_share_is_refused_by_name() -> None:
+    _, refused = everything(SUMMED)
+    assert any("a loop that threads share would be there another number of times" in r for r in refused)
+    assert any("loop i is shared by threads as it is" in r for r in refused)
+    _, refused = everything(LISTED)
+    # Its loop over j would count by another variable outside, which the list does not name.
+    assert "the directive of loop i says whose j is, which would not be written" in refused
+
+
+@pytest.mark.parametrize("text", [ORDERED, REGION])
+def test_directives_that_order_statements_keep_every_edit_away(text: str) -> None:
+    made, refused = everything(text)
+    assert not made
+    assert any("beside those of loops" in reason for reason in refused)
