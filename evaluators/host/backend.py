@@ -26,7 +26,7 @@ from tuner.evaluators.host.catalogue import pass_catalogue
 from tuner.evaluators.host.compiler import BASE_PIPELINE, HostCompiler
 from tuner.evaluators.host.harness import Signature, harness_text
 from tuner.evaluators.host.objects import Object
-from tuner.evaluators.host.openmp import SPIN_MS, find_openmp, team_variables
+from tuner.evaluators.host.openmp import find_openmp, team_variables
 from tuner.evaluators.host.other_compilers import build_with
 from tuner.evaluators.host.peaks import host_peaks
 from tuner.evaluators.host.process import Ended, Zygote
@@ -107,7 +107,7 @@ class HostBackend:
                 "threads": task.measure.threads,
                 "bind": variables["OMP_PROC_BIND"],
                 "places": variables.get("OMP_PLACES", ""),
-                "spin_ms": SPIN_MS,
+                "spin_ms": int(variables["KMP_BLOCKTIME"]),
             }
         }
 

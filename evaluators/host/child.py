@@ -183,7 +183,7 @@ class _Child:
         self._confine(self._channel, lambda: confine_kernel(channel=self._fd, threads=threads, team=team))
         self._answer(LOADED)
 
-    def _make_team(self, make: Callable[[int], int], threads: int, variables: Mapping[str, str]) -> None:
+    def _make_team(self, make: Callable[[int, int], int], threads: int, variables: Mapping[str, str]) -> None:
         """Before any line of the candidate is there, and after what the members inherit: user, files, limits.
 
         Afterwards no thread can be made, so the members are all there will be.
@@ -191,7 +191,7 @@ class _Child:
         # Not `os.environ`, whose copy the library does not read.
         for name, value in variables.items():
             os.putenv(name, value)
-        there = make(threads)
+        there = make(threads, int(variables["KMP_BLOCKTIME"]))
         set_limits({resource.RLIMIT_NPROC: 0})
         if there != threads:
             why = f"the OpenMP library made a team of {there} threads where {threads} are asked for"
@@ -237,10 +237,10 @@ class _Child:
         self._answer(MAPPED, ctypes.get_errno() if failed else 0)
 
     def _do_run(self, words: array.array[int]) -> None:
-        count, width, copies = words[1:4]
-        rows = ctypes.c_void_p(words.buffer_info()[0] + 8 * 4)
+        count, width, copies, varies = words[1:5]
+        rows = ctypes.c_void_p(words.buffer_info()[0] + 8 * 5)
         thunk, entry = self._pointer(self._thunk), self._pointer(self._entry)
-        self._require(self._harness.run(thunk, entry, self._fd, rows, count, width, copies))
+        self._require(self._harness.run(thunk, entry, self._fd, rows, count, width, copies, varies))
         self._answer(FINISHED)
 
     def _do_window(self, words: array.array[int]) -> None:
@@ -267,10 +267,10 @@ class _Child:
 
 
 _PROTOTYPES: dict[str, list[Any]] = {
-    "tuner_team": [ctypes.c_int],
+    "tuner_team": [ctypes.c_int, ctypes.c_int],
     "tuner_guard": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64],
     "tuner_attach": [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p],
-    "tuner_run": [ctypes.c_void_p] * 2 + [ctypes.c_int, ctypes.c_void_p] + [ctypes.c_int64] * 3,
+    "tuner_run": [ctypes.c_void_p] * 2 + [ctypes.c_int, ctypes.c_void_p] + [ctypes.c_int64] * 4,
     "tuner_window": [ctypes.c_void_p] * 2 + [ctypes.c_int] + [ctypes.c_void_p] * 4,
 }
 

@@ -3,7 +3,6 @@
    Nothing here is trusted by the parent, which compares outputs and reads clocks itself. No header is included,
    so that it compiles on a machine without a C library's headers; Linux on 64-bit little-endian machines. */
 
-typedef long long i64;
 typedef unsigned char u8;
 typedef void (*thunk_fn)(void *entry, i64 *words);
 
@@ -91,20 +90,24 @@ static void restore(const i64 *copies, i64 count) {
         memcpy((void *)copies[3 * i], (const void *)copies[3 * i + 1], (unsigned long)copies[3 * i + 2]);
 }
 
-/* Calls the kernel once for each row of (words, copies) and reports each call; LOST where its team is. */
-int tuner_run(thunk_fn thunk, void *entry, int channel, i64 *rows, i64 count, i64 words, i64 copies) {
+/* Calls the kernel once for each row of (words, copies) and reports each call, by teams of other sizes in turn where
+   that is asked for; LOST where its team is. */
+int tuner_run(thunk_fn thunk, void *entry, int channel, i64 *rows, i64 count, i64 words, i64 copies,
+              i64 varies) {
     int clock = TEAM ? CLOCK_MONOTONIC_ : CLOCK_THREAD_;
     if (team_wakes()) return LOST;
     for (i64 i = 0; i < count; i++) {
         i64 *row = rows + i * (words + 3 * copies);
         i64 answer[3] = {PROGRESS, i, 0};
         restore(row + words, copies);
+        team_varies(i, varies);
         i64 start = now(clock);
         thunk(entry, row);
         answer[2] = now(clock) - start;
         if (team_meets()) return LOST;
         if (send(channel, answer, sizeof answer, NOSIGNAL) != sizeof answer) return -1;
     }
+    team_varies(0, 0);
     return team_rests() ? LOST : 0;
 }
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from tuner.core.errors import MachineError
 from tuner.evaluators.host.toolchain import Toolchain
 
-__all__ = ["SPIN_MS", "OpenMp", "as_if_openmp", "find_openmp", "team_variables"]
+__all__ = ["OpenMp", "as_if_openmp", "find_openmp", "team_variables"]
 
 _VARIABLE = "TUNER_OPENMP"
 _WHEELS = ("cmeel-libomp", "intel-openmp")
@@ -50,7 +50,7 @@ _SPECIFICATION = 202011
 
 _OWN_HEADER = Path(__file__).parent / "include" / "openmp"
 
-SPIN_MS = 200
+_SPIN_MS = 200
 """How long a thread looks for work before it sleeps: the library's own default."""
 
 
@@ -108,7 +108,8 @@ def as_if_openmp() -> list[str]:
 def team_variables(threads: int) -> dict[str, str]:
     """What the library reads when it makes the team: nothing of the user's environment reaches it.
 
-    Where there are as many processors as threads, each thread stays on a core of its own.
+    Where there are as many processors as threads, each thread stays on a core of its own and looks for work there;
+    where there are fewer, a thread that looked for work would keep the others from theirs.
     """
     fits = threads <= len(os.sched_getaffinity(0))
     return {
@@ -121,7 +122,7 @@ def team_variables(threads: int) -> dict[str, str]:
         **({"OMP_PLACES": "cores"} if fits else {}),
         "OMP_TARGET_OFFLOAD": "disabled",
         "OMP_TOOL": "disabled",
-        "KMP_BLOCKTIME": str(SPIN_MS),
+        "KMP_BLOCKTIME": str(_SPIN_MS if fits else 0),
         "KMP_WARNINGS": "0",
         # Threads for tasks that are handed to devices: there are none here.
         "LIBOMP_USE_HIDDEN_HELPER_TASK": "0",

@@ -2,6 +2,7 @@
 
    Speaks to libomp by its own interface, as compilers do, so that no header and no -fopenmp is needed here. */
 
+typedef long long i64;
 struct place { int reserved_1, flags, reserved_2, reserved_3; const char *source; };
 typedef void (*member_fn)(int *global, int *local, ...);
 
@@ -9,10 +10,11 @@ extern void __kmpc_fork_call(struct place *, int, member_fn, ...);
 extern int __kmpc_global_thread_num(struct place *);
 extern void __kmpc_push_num_threads(struct place *, int, int);
 extern void kmp_set_blocktime(int);
+extern void omp_set_num_threads(int);
 
-enum { TEAM = 1, SPIN_MS = 200 };
+enum { TEAM = 1 };
 static struct place here = {0, 2, 0, 0, ";tuner;team;0;0;;"};
-static int members, present;
+static int members, present, spin_ms;
 
 static void sign_in(int *global, int *local, ...) {
     (void)global, (void)local;
@@ -29,7 +31,7 @@ static int roll_call(void) {
 
 /* Awake: members wait for the next region as they do in an application, in a loop that needs no wake-up. */
 static int team_wakes(void) {
-    kmp_set_blocktime(SPIN_MS);
+    kmp_set_blocktime(spin_ms);
     return roll_call();
 }
 
@@ -41,9 +43,17 @@ static int team_rests(void) {
     return roll_call();
 }
 
-/* Makes the team; how many there are. */
-int tuner_team(int threads) {
+/* How many a region of the candidate gets that asks for no number: all, one, two, all but one, in turn. What is right
+   for one number only is seen so. */
+static void team_varies(i64 turn, i64 varies) {
+    int sizes[] = {members, 1, 2, members - 1}, size = sizes[varies ? turn % 4 : 0];
+    omp_set_num_threads(size < 1 ? 1 : size > members ? members : size);
+}
+
+/* Makes a team that looks for work for so long before it sleeps; how many there are. */
+int tuner_team(int threads, int spin) {
     members = threads;
+    spin_ms = spin;
     roll_call();
     int there = present;
     team_rests();

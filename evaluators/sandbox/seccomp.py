@@ -50,6 +50,7 @@ _QUIET_FORBIDDEN = (
     "rt_sigaction getrlimit setrlimit dup dup2 dup3 poll ppoll setitimer getitimer alarm msync mincore mlock "
     "munlock pkey_alloc pkey_free"
 )
+_PLACE = "sched_setaffinity"
 
 
 @functools.cache
@@ -166,5 +167,10 @@ def kernel_template(threads: bool, starts: bool = True) -> bytes:
         rule("prlimit64", Condition(argument=2, value=0), otherwise=errno(errors.EPERM)),
     ]
     rules += [rule(name, action=absent) for name in _QUIET_DENIED.split()]
-    rules += [rule(name, action=errno(errors.EPERM)) for name in _QUIET_FORBIDDEN.split()]
+    forbidden = _QUIET_FORBIDDEN.split()
+    if threads and not starts:
+        # OpenMP's library ends the process where it may not place a thread anew; they stay where they were placed.
+        forbidden.remove(_PLACE)
+        rules.append(rule(_PLACE, action=errno(0)))
+    rules += [rule(name, action=errno(errors.EPERM)) for name in forbidden]
     return assemble(rules, default=TRAP)

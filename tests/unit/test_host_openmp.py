@@ -294,3 +294,14 @@ def test_threads_stay_on_cores_of_their_own_where_there_are_enough() -> None:
     there = len(os.sched_getaffinity(0))
     assert team_variables(there)["OMP_PROC_BIND"] == "spread"
     assert team_variables(there + 1)["OMP_PROC_BIND"] == "false"
+
+
+@needs_openmp
+def test_what_is_right_for_one_number_of_threads_only_is_wrong(mean: HostEvaluation) -> None:
+    halves = """
+#pragma omp parallel reduction(+ : s)
+{ int me = omp_get_thread_num(); for (int i = me * n / 2; i < (me + 1) * n / 2; i++) s += src[i]; }
+"""
+    verdict, _ = timed(mean, candidate(mean, HEAD + SUM.format(halves) + REST))
+    assert verdict.status is Status.WRONG_RESULT
+    assert "what needs a certain number asks for it by num_threads" in verdict.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -159,8 +160,10 @@ def test_a_run_says_what_it_ran_with_and_an_audit_elsewhere_tells_it(
     assert report.clean
     assert not report.notes
     assert load_recorded(spec.text, spec.files, folder=str(tmp_path)).task.kernel.openmp
+    there = os.sched_getaffinity(0)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(len(there) + 64)))
     before = toolchain(HostBackend(), spec.task)
-    monkeypatch.setattr("tuner.evaluators.host.backend.SPIN_MS", 5)
+    monkeypatch.setattr("tuner.evaluators.host.openmp._SPIN_MS", 5)
     assert changed(before, toolchain(HostBackend(), spec.task)) == ["backend.openmp.spin_ms"]
     assert any("not the run's" in note for note in audit(result.path, rebuild=True).notes)
 
