@@ -3,6 +3,7 @@
    Nothing here is trusted by the parent, which compares outputs and reads clocks itself. No header is included,
    so that it compiles on a machine without a C library's headers; Linux on 64-bit little-endian machines. */
 
+typedef long long i64;
 typedef unsigned char u8;
 typedef void (*thunk_fn)(void *entry, i64 *words);
 
@@ -24,6 +25,10 @@ enum { MAP_FIXED_NOREPLACE_ = 0x100000, NOSIGNAL = 0x4000 };
 enum { FAULT_SIGNAL, FAULT_CODE, FAULT_ADDRESS, FAULT_STACK, FAULT_NO_MEMORY, FAULT_WRITE };
 enum { READY = 1, DONE = 2, PROGRESS = 3, LOST = -2 };
 enum { CLOCK_MONOTONIC_ = 1, CLOCK_THREAD_ = 3 };
+
+/* Of the file behind this one; -1 where a member of the team is missing. TEAM stands in front: whether there is one. */
+static int team_wakes(void), team_meets(void), team_rests(void);
+static void team_varies(i64 turn, i64 varies);
 
 static volatile i64 *fault_page;
 static int failed(void *address) { return (unsigned long)address >= (unsigned long)-4095; }

@@ -133,6 +133,7 @@ def harness_text(signature: Signature, *, team: bool = False) -> str:
         signature: of the kernel.
         team: whether the kernel has a team of OpenMP's threads.
     """
-    parts = ("team.c" if team else "no_team.c", "harness.c")
+    parts = ("harness.c", "team.c" if team else "no_team.c")
     text = "\n".join(files(__package__).joinpath(part).read_text(encoding="utf-8") for part in parts)
+    text = f"enum {{ TEAM = {int(team)} }};\n{text}"
     return text + "\n" + signature.thunk("tuner_thunk") + signature.widened().thunk("tuner_thunk_wide")

@@ -1,7 +1,5 @@
 /* A kernel without OpenMP has no team. */
 
-typedef long long i64;
-enum { TEAM = 0 };
 static void team_varies(i64 turn, i64 varies) { (void)turn, (void)varies; }
 static int team_wakes(void) { return 0; }
 static int team_meets(void) { return 0; }

@@ -2,7 +2,6 @@
 
    Speaks to libomp by its own interface, as compilers do, so that no header and no -fopenmp is needed here. */
 
-typedef long long i64;
 struct place { int reserved_1, flags, reserved_2, reserved_3; const char *source; };
 typedef void (*member_fn)(int *global, int *local, ...);
 
@@ -12,13 +11,21 @@ extern void __kmpc_push_num_threads(struct place *, int, int);
 extern void kmp_set_blocktime(int);
 extern void omp_set_num_threads(int);
 
-enum { TEAM = 1 };
+enum { MEMBER_STACK = 1 << 16 };
 static struct place here = {0, 2, 0, 0, ";tuner;team;0;0;;"};
 static int members, present, spin_ms;
 
 static void sign_in(int *global, int *local, ...) {
     (void)global, (void)local;
     __atomic_fetch_add(&present, 1, __ATOMIC_RELAXED);
+}
+
+/* A fault of any member is noted on a stack of its own, as one of the first thread is. */
+static void stand_by(int *global, int *local, ...) {
+    (void)global, (void)local;
+    void *stack = mmap(0, MEMBER_STACK, PROT_RW, MAP_PRIVATE_ | MAP_ANONYMOUS_, -1, 0);
+    struct stack_description alternate = {stack, 0, MEMBER_STACK};
+    if (!failed(stack) && *local) sigaltstack(&alternate, 0);
 }
 
 /* Every member signs in, whatever the candidate has asked for since: one that does something else is missing. */
@@ -56,6 +63,7 @@ int tuner_team(int threads, int spin) {
     spin_ms = spin;
     roll_call();
     int there = present;
+    __kmpc_fork_call(&here, 0, stand_by);
     team_rests();
     return there;
 }

@@ -83,7 +83,10 @@ def install(code: bytes, *, everywhere: bool = False) -> None:
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
     if everywhere:
-        syscall(NUMBERS["seccomp"], _SET_MODE_FILTER, _ALL_THREADS, ctypes.c_char_p(header))
+        left_out = syscall(NUMBERS["seccomp"], _SET_MODE_FILTER, _ALL_THREADS, ctypes.c_char_p(header))
+        if left_out:
+            # No error but the number of the first thread that has other filters; none has got this one then.
+            raise OSError(errors.EBUSY, f"thread {left_out} cannot take the filter")
     else:
         prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.c_char_p(header))
 

@@ -305,3 +305,24 @@ def test_what_is_right_for_one_number_of_threads_only_is_wrong(mean: HostEvaluat
     verdict, _ = timed(mean, candidate(mean, HEAD + SUM.format(halves) + REST))
     assert verdict.status is Status.WRONG_RESULT
     assert "what needs a certain number asks for it by num_threads" in verdict.message
+
+
+@needs_openmp
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("if (i == n - 1) dst[n] = 1;", "out of bounds: writes byte 1 past the end of dst"),
+        ("if (i == n - 1) *(volatile int *)0 = 1;", "SIGSEGV: writes through a null pointer"),
+        ("if (i == n - 1) dst[i] = deep(i);", "stack overflow"),
+    ],
+)
+def test_a_fault_of_any_thread_is_named(mean: HostEvaluation, body: str, words: str) -> None:
+    deep = (
+        "static int deep(volatile int n) { volatile int b[64]; b[n & 63] = n; "
+        "return n == -7 ? b[3] : deep(n + 1) + b[n & 63]; }\n"
+    )
+    loop = f"\n#pragma omp parallel for schedule(static)\nfor (int i = 0; i < n; i++) {{ dst[i] = src[i]; {body} }}"
+    text = f"{deep}void f(const float *src, float *dst, int n) {{ {loop} }}"
+    verdict, _ = timed(mean, candidate(mean, text))
+    assert verdict.status is Status.CRASHED
+    assert words in verdict.message
