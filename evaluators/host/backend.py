@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.core.errors import MachineError, SpecError
+from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.protocols import BaselineReport, Peaks, Substitute
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Variant
 from tuner.evaluators.baseline import Baseline, refuse_constants
@@ -152,8 +152,14 @@ class HostBackend:
         """The winner's object, to be called in the place of an application's own function.
 
         Raises:
-            UsageError: see :meth:`symbol`.
+            UsageError: see :meth:`symbol`; or it needs OpenMP, of which two libraries in one process do not go together.
         """
+        if task.kernel.openmp:
+            raise UsageError(
+                f"a winner with OpenMP is not put into a running application: {task.kernel.entry} needs a library that "
+                "the application may have as another one",
+                "tuner export writes source and object, to be linked into it with -fopenmp",
+            )
         libraries = tuple(_library(name, task.kernel.folder) for name in task.kernel.link)
         return Substitute(
             code=code, symbol=self.symbol(task, resolved), libraries=(*USUAL_LIBRARIES, *libraries)

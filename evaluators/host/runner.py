@@ -132,8 +132,7 @@ class Runner:
             "cpu_s": limits.cpu_s,
             "memory_bytes": limits.memory_bytes,
             "threads": limits.threads,
-            # Counted for each user: without a user of its own only "none" is a limit for the child alone.
-            "processes": 0 if limits.threads == 1 else limits.threads if root else None,
+            "processes": _processes(limits, root),
             "openmp": dict(limits.openmp or {}),
         }
         try:
@@ -309,6 +308,15 @@ class Runner:
             for attached in self._attached:
                 attached.bundle.give_back(attached.memory)
             self._attached.clear()
+
+
+def _processes(limits: Limits, root: bool) -> int | None:
+    """How many there may be; ``None``: as many as before."""
+    if limits.openmp is not None:
+        # None at all as soon as the team is there, and nothing of the candidate's before.
+        return None
+    # Counted for each user: without a user of its own only "none" is a limit for the child alone.
+    return 0 if limits.threads == 1 else limits.threads if root else None
 
 
 def _word(message: bytes, index: int = 0) -> int:

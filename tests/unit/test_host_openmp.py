@@ -326,3 +326,15 @@ def test_a_fault_of_any_thread_is_named(mean: HostEvaluation, body: str, words: 
     verdict, _ = timed(mean, candidate(mean, text))
     assert verdict.status is Status.CRASHED
     assert words in verdict.message
+
+
+@needs_openmp
+def test_teams_of_several_processes_do_not_count_as_one(mean: HostEvaluation) -> None:
+    # Where the tuner is root, equal candidates run as the same made-up user, for whom the kernel counts threads.
+    build = candidate(mean, MEAN)
+    sessions = [mean.open(build, RESOLVED, purpose="search", number=1) for _ in range(4)]
+    try:
+        assert [session.verify().status for session in sessions] == [Status.OK] * 4
+    finally:
+        for session in sessions:
+            session.close()
