@@ -152,7 +152,7 @@ class HostBackend:
         """The winner's object, to be called in the place of an application's own function.
 
         Raises:
-            UsageError: see :meth:`symbol`; or it needs OpenMP, of which two libraries in one process do not go together.
+            UsageError: see :meth:`symbol`; or it needs OpenMP, of which two libraries do not go together in a process.
         """
         if task.kernel.openmp:
             raise UsageError(
@@ -327,7 +327,8 @@ class HostEvaluation:
         if self._openmp is not None:
             openmp = team_variables(threads)
             memory += threads * _THREAD_BYTES
-        limits = Limits(memory_bytes=memory, threads=threads, openmp=openmp)
+        # What is expected comes from the whole team.
+        limits = Limits(memory_bytes=memory, threads=threads, openmp=openmp, varies=bundle is None)
         symbol = self._task.kernel.entry
         return Runner(self._zygote, code, symbol=symbol, limits=limits, wide=wide, seed=seed)
 

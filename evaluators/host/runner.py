@@ -81,12 +81,14 @@ class Limits:
         threads: how many threads a kernel may have.
         openmp: they are a team, made before the candidate is loaded, by a library that reads these variables;
             ``None``: the kernel starts them itself.
+        varies: single calls are made by teams of other sizes in turn.
     """
 
     memory_bytes: int
     cpu_s: int = 36_000
     threads: int = 1
     openmp: Mapping[str, str] | None = None
+    varies: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,21 +231,13 @@ class Runner:
             raise CandidateFailed(Status.OUT_OF_RESOURCES, f"its buffers cannot be mapped: {reason}")
         return attached
 
-    def run(
-        self,
-        attached: Attached,
-        numbers: Sequence[int],
-        limits_s: Sequence[float],
-        *,
-        varied: bool = False,
-    ) -> list[float]:
+    def run(self, attached: Attached, numbers: Sequence[int], limits_s: Sequence[float]) -> list[float]:
         """Calls the kernel once on each of some entries.
 
         Args:
             attached: the bundle.
             numbers: which entries.
             limits_s: the longest wall time of each call, seconds.
-            varied: by teams of other sizes in turn, where there is a team.
 
         Returns:
             Seconds of each call by the child's own clock.
@@ -257,7 +251,7 @@ class Runner:
         for start in range(0, len(numbers), chunk):
             part = numbers[start : start + chunk]
             rows = [word for n in part for word in bundle.row(n, attached.base)]
-            header = [RUN, len(part), bundle.signature.words, bundle.copies, int(varied)]
+            header = [RUN, len(part), bundle.signature.words, bundle.copies, int(self._limits.varies)]
             self.send(words_of([*header, *rows]), bundle.labels[bundle.layout.entries[part[0]].inputs])
             for i, n in enumerate(part):
                 label = bundle.labels[bundle.layout.entries[n].inputs]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -206,7 +206,7 @@ class HostSession:
         # One of a team may have to do the work of all.
         slower = _SLOWER * (self.task.measure.threads if self.task.kernel.openmp else 1)
         limits = [max(_LEAST_LIMIT_S, slower * bundle.call_s[i]) + filled_s for i in inputs]
-        took = runner.run(attached, entries, limits, varied=True)
+        took = runner.run(attached, entries, limits)
         for i, seconds, limit in zip(inputs, took, limits, strict=True):
             timed = bundle.timed[i]
             seconds = min(seconds, limit)  # the child's own word
@@ -242,7 +242,10 @@ class HostSession:
             assert self._runner is not None
             batch, said = Batch(), dict[str, Any]()
             # They count the first thread, which is not the whole of a team.
-            counting = nullcontext({}) if self.task.kernel.openmp else counted(self._runner.child.pid)
+            pid = self._runner.child.pid
+            counting: AbstractContextManager[Mapping[str, float | None]] = (
+                nullcontext({}) if self.task.kernel.openmp else counted(pid)
+            )
             with counting as counts:
                 self._time(attached, problem, calls, batch=batch, notes=said)
             return batch, counts, said
