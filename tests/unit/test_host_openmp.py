@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +32,7 @@ from tuner.core.types import (
     VerifyPolicy,
 )
 from tuner.evaluators.host.backend import HostBackend, HostEvaluation
-from tuner.evaluators.host.openmp import find_openmp, team_variables
+from tuner.evaluators.host.openmp import as_if_openmp, find_openmp, team_variables
 from tuner.evaluators.host.toolchain import find_toolchain
 
 try:
@@ -338,3 +340,19 @@ def test_teams_of_several_processes_do_not_count_as_one(mean: HostEvaluation) ->
     finally:
         for session in sessions:
             session.close()
+
+
+@needs_openmp
+def test_the_own_header_declares_what_the_library_has(tmp_path: Path) -> None:
+    assert OPENMP is not None
+    own = Path(as_if_openmp()[-1])
+    declared = re.findall(r"^extern [\w ]+?\b(omp_\w+)\(", (own / "omp.h").read_text(), re.MULTILINE)
+    assert len(declared) > 40
+    code = Path(OPENMP.library).read_bytes()
+    assert [name for name in declared if b"\0%s\0" % name.encode() not in code] == []
+    for suffix in ("c", "cc"):
+        (tmp_path / f"k.{suffix}").write_text(
+            "#include <omp.h>\nint f(void) { return omp_get_max_threads(); }"
+        )
+        command = [find_toolchain().clang, "-fopenmp", "-fsyntax-only", "-Wall", "-Werror", "-I", str(own)]
+        subprocess.run([*command, str(tmp_path / f"k.{suffix}")], check=True)
