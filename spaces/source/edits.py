@@ -23,10 +23,10 @@ from tuner.spaces.source.configuring import CONFIGURE, frozen
 from tuner.spaces.source.kinds import hidden
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.operators import OPERATORS, Refused
+from tuner.spaces.source.operators.teams import keep_teams
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.scan import scan
 from tuner.spaces.source.syntax import For
-from tuner.spaces.source.teams import keep_teams
 from tuner.spaces.source.textual import TEXTUAL
 from tuner.spaces.source.walks import subtrees
 
@@ -177,7 +177,8 @@ def _apply(program: Program, edit: Edit) -> Program:
     made = operator.apply(function, edit)
     if made is function or made == function:
         raise Refused("nothing changes")
-    keep_teams(function, made)
+    if not operator.openmp:
+        keep_teams(function, made)
     return program.with_function(label, made)
 
 
