@@ -20,6 +20,7 @@ from tuner.evaluators.disturbance import Watch, Watcher, undisturbed
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.counters import counted, ratios
 from tuner.evaluators.host.freshness import LOOKS, Freshness
+from tuner.evaluators.host.openmp import team_variables
 from tuner.evaluators.host.outputs import Failure, check_entries
 from tuner.evaluators.host.reference import BaselineFailed
 from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, Runner
@@ -27,9 +28,9 @@ from tuner.evaluators.host.timing import (
     Batch,
     Clocks,
     Setting,
+    Team,
     Unbelieved,
     Window,
-    meeting_s,
     run_once,
     run_windows,
     sizes_for,
@@ -104,12 +105,15 @@ class HostSession:
     _call_s: dict[int, float] = field(default_factory=dict)
     _batches: dict[int, int] = field(default_factory=dict)
     _clocks: Clocks = field(default_factory=Clocks)
+    _team: Team | None = None
     _closed: bool = False
 
     def __post_init__(self) -> None:
         if self.task.kernel.openmp:
-            # To wake the team takes its time between the two readings.
-            self._clocks.slack_s += meeting_s(self.task.measure.threads)
+            threads = self.task.measure.threads
+            self._team = Team.of(threads, spins=team_variables(threads)["KMP_BLOCKTIME"] != "0")
+            # It is woken between the parent's reading and the child's.
+            self._clocks.slack_s += self._team.waking_s
 
     def verify(self) -> Verdict:
         """Runs every workload once in the child and compares while it stands still; the same answer every time."""
@@ -295,7 +299,7 @@ class HostSession:
             call_s=max(call_s, max(bundle.call_s)),
             rng=self.rng,
             threads=self.task.measure.threads,
-            team=self.task.kernel.openmp,
+            team=self._team,
         )
 
         def check(window: Window) -> None:

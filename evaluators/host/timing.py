@@ -23,9 +23,9 @@ __all__ = [
     "Clocks",
     "Setting",
     "Sizes",
+    "Team",
     "Unbelieved",
     "Window",
-    "meeting_s",
     "poison_places",
     "run_once",
     "run_windows",
@@ -51,7 +51,7 @@ _TOLERANCE = 0.03
 _SLACK_S = 100e-6
 _BETWEEN_S = 5e-6
 _LEAST_S = 0.02
-_MEETING_S, _MEMBER_S = 20e-6, 3e-6
+_WAKING_S, _MEETING_S, _MEMBER_S = 200e-6, 20e-6, 3e-6
 _ASLEEP_S = 100e-6
 """What each member of a team may use of a processor between two windows: it is stopped, let go on and sleeps again."""
 _TRIES = 6
@@ -187,6 +187,25 @@ def windows_for(
     return windows
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Team:
+    """What the threads of an OpenMP team may take beside the calls of a window, in seconds.
+
+    Attributes:
+        waking_s: until all of them are awake.
+        meeting_s: until those that are awake have met.
+    """
+
+    waking_s: float
+    meeting_s: float
+
+    @classmethod
+    def of(cls, threads: int, *, spins: bool) -> Team:
+        """Of a team whose members look for work, or sleep, between one region and the next."""
+        waking_s = _WAKING_S + _MEMBER_S * threads
+        return cls(waking_s=waking_s, meeting_s=_MEETING_S + _MEMBER_S * threads if spins else waking_s)
+
+
 @dataclass(slots=True, kw_only=True)
 class Setting:
     """What stays the same over the windows of a batch.
@@ -198,7 +217,8 @@ class Setting:
         call_s: rough seconds of one call, for the time limit.
         rng: for the places that are poisoned between calls.
         threads: with more than one the wall clock is read.
-        team: they are OpenMP's: asleep between windows, and all there at the end of each.
+        team: what OpenMP's threads, asleep between windows and all there at the end of each, may take for that;
+            ``None`` where there is no team.
     """
 
     runner: Runner
@@ -207,7 +227,7 @@ class Setting:
     call_s: float
     rng: np.random.Generator
     threads: int
-    team: bool = False
+    team: Team | None = None
 
     @property
     def by_wall(self) -> bool:
@@ -217,12 +237,7 @@ class Setting:
     @property
     def meeting_s(self) -> float:
         """What it may take in a window until the whole team has met."""
-        return meeting_s(self.threads) if self.team else 0.0
-
-
-def meeting_s(threads: int) -> float:
-    """What it may take until a whole team is awake, or has met."""
-    return _MEETING_S + _MEMBER_S * threads
+        return 0.0 if self.team is None else self.team.meeting_s
 
 
 class Unbelieved(Exception):

@@ -34,6 +34,8 @@ from tuner.core.types import (
 from tuner.evaluators.host.backend import HostBackend, HostEvaluation
 from tuner.evaluators.host.openmp import as_if_openmp, find_openmp, team_variables
 from tuner.evaluators.host.toolchain import find_toolchain
+from tuner.spaces.source.edits import apply_edits
+from tuner.spaces.source.regions import read_program
 
 try:
     OPENMP, MISSING = find_openmp(find_toolchain()), ""
@@ -356,3 +358,40 @@ def test_the_own_header_declares_what_the_library_has(tmp_path: Path) -> None:
         )
         command = [find_toolchain().clang, "-fopenmp", "-fsyntax-only", "-Wall", "-Werror", "-I", str(own)]
         subprocess.run([*command, str(tmp_path / f"k.{suffix}")], check=True)
+
+
+@needs_openmp
+@pytest.mark.parametrize("schedule", ["static", "dynamic"])
+def test_loops_that_were_made_shared_give_the_same(schedule: str) -> None:
+    plain = """void f(const float *src, float *dst, int n)
+{
+    float sum = 0;
+    for (int i = 0; i < n; i++) {
+        float x = src[i];
+        for (int k = 0; k < 4; k++)
+            x = x * 0.5f + 1.0f;
+        dst[i] = x;
+        sum += x;
+    }
+    for (int i = 0; i < n; i++)
+        dst[i] -= sum / n;
+}
+"""
+    task = make_task(plain)
+    evaluation, _ = prepared(replace(task, verify=replace(task.verify, rtol=1e-4, atol=1e-4)))
+    chunks = {"parameters": [{"name": "CHUNK", "values": [1, 8], "default": 8}]}
+    first = {"op": "parallelise", "function": "f", "loop": "i", "schedule": schedule, "reassociate": True}
+    second = {"op": "parallelise", "function": "f", "loop": "i#2", "schedule": "static"}
+    try:
+        made = apply_edits(
+            read_program(task.kernel), [first | (chunks if schedule == "dynamic" else {}), second]
+        )
+        text = made.variant.files[0].text
+        assert text.count("#pragma omp parallel for") == 2
+        build = candidate(evaluation, text)
+        assert build.status is Status.OK, build.message
+        verdict, measured = timed(evaluation, build)
+        assert verdict.status is Status.OK, verdict.message
+        assert measured.status is Status.OK or "cannot be believed" in measured.message
+    finally:
+        evaluation.close()
