@@ -18,6 +18,7 @@ from tuner.core.errors import UsageError
 from tuner.core.types import Measurement, Status, Task, Verdict
 from tuner.evaluators.disturbance import Watch, Watcher, undisturbed
 from tuner.evaluators.host.bundles import Bundle
+from tuner.evaluators.host.clocks import Clocks, Team
 from tuner.evaluators.host.counters import counted, ratios
 from tuner.evaluators.host.freshness import LOOKS, Freshness
 from tuner.evaluators.host.openmp import team_variables
@@ -26,9 +27,7 @@ from tuner.evaluators.host.reference import BaselineFailed
 from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, Runner
 from tuner.evaluators.host.timing import (
     Batch,
-    Clocks,
     Setting,
-    Team,
     Unbelieved,
     Window,
     run_once,

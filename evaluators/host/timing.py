@@ -15,15 +15,14 @@ from numpy.typing import NDArray
 from tuner.core.types import Status
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.child import MESSAGE_BYTES, WINDOW
+from tuner.evaluators.host.clocks import TOLERANCE, Clocks, Team
 from tuner.evaluators.host.process import Ended
 from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, Runner, words_of
 
 __all__ = [
     "Batch",
-    "Clocks",
     "Setting",
     "Sizes",
-    "Team",
     "Unbelieved",
     "Window",
     "poison_places",
@@ -47,11 +46,7 @@ the calls themselves. The median of so many is steadier than what differs betwee
 _POISONS = 4
 _CLOCK_MONOTONIC, _CLOCK_THREAD = 1, 3
 _PREPARE_S = 30.0
-_TOLERANCE = 0.03
-_SLACK_S = 100e-6
 _BETWEEN_S = 5e-6
-_LEAST_S = 0.02
-_WAKING_S, _MEETING_S, _MEMBER_S = 200e-6, 20e-6, 3e-6
 _ASLEEP_S = 100e-6
 """What each member of a team may use of a processor between two windows: it is stopped, let go on and sleeps again."""
 _TRIES = 6
@@ -100,38 +95,6 @@ class Batch:
         self.claimed_s += other.claimed_s
         self.observed_s += other.observed_s
         self.wall_s += other.wall_s
-
-
-@dataclass(slots=True)
-class Clocks:
-    """Consecutive windows of one child, summed until there is enough of them to judge its clock by.
-
-    ``slack_s`` is what a window's clocks may be apart in any case.
-    """
-
-    windows: int = 0
-    claimed_s: float = 0.0
-    observed_s: float = 0.0
-    slack_s: float = _SLACK_S
-
-    def add(self, claimed_s: float, observed_s: float) -> str:
-        """Takes one window.
-
-        Returns:
-            What is wrong with the child's clock; empty while nothing is.
-        """
-        self.windows += 1
-        self.claimed_s += claimed_s
-        self.observed_s += observed_s
-        if max(self.observed_s, self.claimed_s) < _LEAST_S:
-            return ""
-        apart = abs(self.observed_s - self.claimed_s)
-        allowed = _TOLERANCE * self.observed_s + self.slack_s * self.windows
-        claimed, observed = self.claimed_s, self.observed_s
-        self.windows, self.claimed_s, self.observed_s = 0, 0.0, 0.0
-        if apart <= allowed:
-            return ""
-        return f"its clock says {claimed:.6f} s where the kernel's says {observed:.6f} s"
 
 
 def sizes_for(bundle: Bundle, call_s: float, *, cold: bool, near_bytes: int = 0) -> Sizes:
@@ -185,25 +148,6 @@ def windows_for(
         windows.append(Window(order=chosen, per_segment=sizes.per_segment, flush_bytes=flush_bytes))
         left -= segments
     return windows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Team:
-    """What the threads of an OpenMP team may take beside the calls of a window, in seconds.
-
-    Attributes:
-        waking_s: until all of them are awake.
-        meeting_s: until those that are awake have met.
-    """
-
-    waking_s: float
-    meeting_s: float
-
-    @classmethod
-    def of(cls, threads: int, *, spins: bool) -> Team:
-        """Of a team whose members look for work, or sleep, between one region and the next."""
-        waking_s = _WAKING_S + _MEMBER_S * threads
-        return cls(waking_s=waking_s, meeting_s=_MEETING_S + _MEMBER_S * threads if spins else waking_s)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -331,7 +275,7 @@ def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[
     works_ahead = ahead_s > _ASLEEP_S * (setting.threads - 1)
     if works_ahead:
         why = f"threads of its team worked {ahead_s:.6f} s before the clock was started"
-    elif not -1e-6 <= between <= _TOLERANCE * claimed + _BETWEEN_S * len(times) + setting.meeting_s:
+    elif not -1e-6 <= between <= TOLERANCE * claimed + _BETWEEN_S * len(times) + setting.meeting_s:
         why = f"its clock says that {between:.6f} s of {claimed:.6f} s passed between calls"
     else:
         batch.times_s += np.maximum((times - cost) / window.per_segment, 1e-10).tolist()
