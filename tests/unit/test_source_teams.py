@@ -246,3 +246,13 @@ def test_it_is_offered_to_kernels_with_openmp_alone() -> None:
     for openmp in (False, True):
         kernel = kernel_of(PLAIN, openmp=openmp)
         assert ("parallelise" in RemixProposer(kernel, "reassociate").weights) is openmp
+
+
+def test_a_promise_of_independent_iterations_alone_keeps_no_edit_away() -> None:
+    simd = "void gemm(float *a, const float *b, float *c, int n)\n{{\n    {}\n    for (int i = 0; i < n; i++)\n{}\n}}\n"
+    promised = simd.format("#pragma omp simd", "        c[i] = b[i];")
+    assert "strip_mine" in everything(promised)[0]
+    listed = simd.format(
+        "float s = 0;\n#pragma omp simd reduction(+ : s)", "        s += b[i];\n    c[0] = s;"
+    )
+    assert "strip_mine" not in everything(listed)[0]

@@ -40,7 +40,11 @@ __all__ = ["OPERATORS", "keep_teams", "parallelise"]
 _SCHEDULES = ("static", "dynamic")
 _CHUNKS = (1, 4, 16, 64, 256)
 
-_DIRECTIVE = re.compile(r"^\s*omp\s+(?!declare\b)")
+_DIRECTIVE = re.compile(
+    r"^\s*omp\s+(?!declare\b|simd\b(?!.*\b(?:private|lastprivate|linear|reduction|collapse)\b))"
+)
+"""All but a promise of independent iterations, which :func:`keep_promises` looks after."""
+
 _ELSEWHERE = re.compile(r"#\s*pragma\s+omp\b|_Pragma\s*\(\s*\"\s*omp\b")
 _DEEP = re.compile(r"\b(?:collapse|ordered|sizes)\s*\(\s*([^)]*)\)")
 _LISTS = re.compile(r"\b(?:private|firstprivate|lastprivate|linear|reduction|copyin|copyprivate)\s*\(")
