@@ -23,12 +23,15 @@ from pathlib import Path
 
 from _common import ROOT, emit, note, parser, table
 
+from tuner.core.errors import MachineError
 from tuner.core.streams import stream
 from tuner.core.types import Resolved
 from tuner.driver.audit import audit
 from tuner.driver.faults import ENOUGH
 from tuner.driver.options import Options
 from tuner.driver.runs import begin, resume
+from tuner.evaluators.host.openmp import find_openmp
+from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.recorders.audit import audit_file
 from tuner.recorders.record import RunRecord
 from tuner.spec.load import LoadedSpec, load_spec
@@ -188,12 +191,22 @@ def claims(count: int) -> Row:
     )
 
 
+def _has_openmp() -> bool:
+    try:
+        find_openmp(find_toolchain())
+    except MachineError:
+        return False
+    return True
+
+
 def faults() -> Row:
     """Faults planted in the example kernels and caught by their verification."""
     from tuner.driver.check import check_spec
 
     planted = caught = 0
     for path in sorted((ROOT / "examples").glob("*/*.yaml")):
+        if "openmp: true" in path.read_text() and not _has_openmp():
+            continue
         for spec in load_spec(path):
             if spec.task.backend == "host":
                 found = check_spec(spec).faults

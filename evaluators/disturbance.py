@@ -125,10 +125,11 @@ class Watch:
         root: where ``proc`` and ``sys`` are.
         settles: it has one thread that works, which stays where it is. Threads that sleep between the calls of a
             batch are put wherever there is room when they are woken, which disturbs nothing.
+        threads: that work at once: each has the interruptions that one has.
     """
 
-    def __init__(self, pid: int, *, root: Path = Path("/"), settles: bool = True) -> None:
-        self._pid, self._root, self._settles = pid, root, settles
+    def __init__(self, pid: int, *, root: Path = Path("/"), settles: bool = True, threads: int = 1) -> None:
+        self._pid, self._root, self._settles, self._running = pid, root, settles, threads
         self._before = self._read()
 
     @property
@@ -149,7 +150,7 @@ class Watch:
                     found.append(f"moved {moves} times between processors")
         if before.switches is not None and after.switches is not None:
             switches = after.switches - before.switches
-            if switches > SWITCHES + SWITCHES_PER_S * wall_s:
+            if switches > (SWITCHES + SWITCHES_PER_S * wall_s) * self._running:
                 found.append(f"pushed aside {switches} times in {wall_s:.3f} s")
         if before.waited_s is not None and after.waited_s is not None:
             waited_s = after.waited_s - before.waited_s

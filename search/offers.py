@@ -49,7 +49,7 @@ def offers(
             found.setdefault(structure_digest(made.program), made)
     steps = [step for winner in winners for step in winner.steps]
     start = Attempt(program=original, edits=(), rng=rng, reassociate=numerics != "exact")
-    for recipe in recipes_for(original.language).values():
+    for recipe in recipes_for(original.language, openmp=original.entry.openmp).values():
         for made in _drawn(start, recipe, steps):
             if permitted(made.variant.edits, numerics):
                 found.setdefault(structure_digest(made.program), made)

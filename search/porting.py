@@ -86,7 +86,7 @@ def port(
         rng: the only source of chance.
     """
     start = Attempt(program=original, edits=(), rng=rng, reassociate=numerics != "exact")
-    known = recipes_for(original.language)
+    known = recipes_for(original.language, openmp=original.entry.openmp)
     named = [m.removeprefix("recipe/") for m in moves]
     named = [n for n in named if n in known]
     made = _followed(start, [known[n] for n in named], steps)

@@ -28,7 +28,7 @@ from tuner.search.sites import (
 from tuner.spaces.source.operators import MOVES, OPERATORS
 from tuner.spaces.source.operators.base import DEVICE
 
-__all__ = ["DEVICE_RECIPES", "RECIPES", "SHAPED", "recipes_for"]
+__all__ = ["DEVICE_RECIPES", "RECIPES", "SHAPED", "TEAM_RECIPES", "recipes_for"]
 
 _MOST_HINTS = 16
 
@@ -295,9 +295,23 @@ DEVICE_RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
 """Recipes for kernels that are launched by name."""
 
 
-def recipes_for(language: str, moves: int = MOVES) -> Mapping[str, Sequence[Step]]:
+TEAM_RECIPES: Mapping[str, Sequence[Step]] = MappingProxyType(
+    {
+        "shared": (Step(operators=("parallelise",), everywhere=True, needed=True), *_TOLD),
+        # What each thread does in vectors.
+        "shared_vectors": (
+            Step(operators=("parallelise",), everywhere=True, needed=True),
+            Step(operators=("partial_sums",), everywhere=True, chance=0.7),
+            *_ALONG,
+        ),
+    }
+)
+"""Further recipes for kernels that are built with OpenMP."""
+
+
+def recipes_for(language: str, moves: int = MOVES, *, openmp: bool = False) -> Mapping[str, Sequence[Step]]:
     """Recipes by name for sources in a language; those with later operators than ``moves`` left out."""
-    found = DEVICE_RECIPES if language in DEVICE else RECIPES
+    found = DEVICE_RECIPES if language in DEVICE else {**RECIPES, **(TEAM_RECIPES if openmp else {})}
     return {n: steps for n, steps in found.items() if all(_known(s, moves) for s in steps)}
 
 

@@ -194,7 +194,8 @@ class RemixProposer:
         self._reassociate = permitted([{"reassociate": True}], numerics)
         self._numerics = numerics
         self._moves = moves
-        self._recipes = recipes_for(self._original.language, moves)
+        self._openmp = self._original.entry.openmp
+        self._recipes = recipes_for(self._original.language, moves, openmp=self._openmp)
         self._attempts = attempts
         self._gains: dict[str, list[float]] = {}
         self._expected: Mapping[str, float] = {}
@@ -211,7 +212,9 @@ class RemixProposer:
         """How often each move is tried, relative to the others."""
         language = self._original.language
         known = {n: o for n, o in OPERATORS.items() if o.since <= self._moves and not o.opens}
-        operators = [n for n, o in known.items() if language in o.languages]
+        operators = [
+            n for n, o in known.items() if language in o.languages and (not o.openmp or self._openmp)
+        ]
         names = [*operators, *(f"{RECIPE}{r}" for r in self._recipes), "crossover", "drop"]
         return MappingProxyType({n: self._weight(n) for n in names})
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.core.errors import MachineError, SpecError
+from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.protocols import BaselineReport, Peaks, Substitute
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Variant
 from tuner.evaluators.baseline import Baseline, refuse_constants
@@ -26,6 +26,7 @@ from tuner.evaluators.host.catalogue import pass_catalogue
 from tuner.evaluators.host.compiler import BASE_PIPELINE, HostCompiler
 from tuner.evaluators.host.harness import Signature, harness_text
 from tuner.evaluators.host.objects import Object
+from tuner.evaluators.host.openmp import find_openmp, team_variables
 from tuner.evaluators.host.other_compilers import build_with
 from tuner.evaluators.host.peaks import host_peaks
 from tuner.evaluators.host.process import Ended, Zygote
@@ -42,7 +43,12 @@ __all__ = ["HostBackend", "HostEvaluation"]
 _DEVICE = "cpu"
 _LANGUAGES = ("c", "c++")
 _SPARE_MEMORY_BYTES = 1 << 30
+_THREAD_BYTES = 160 << 20
+"""Address space of a thread: its stack, and the part of the C library's memory that it has for itself."""
+
 _BASELINE_RETRIES = 4
+_TEAM_SLACK_S = 10e-6
+"""What a single call on new inputs may take longer where several cores fetch them and wait for one another."""
 
 
 _SHARED: dict[Toolchain, HostCompiler] = {}
@@ -86,6 +92,27 @@ class HostBackend:
             "numpy": np.__version__,
         }
 
+    def environment_of(self, task: Task) -> Mapping[str, Any]:
+        """What a task needs beside :meth:`environment`: OpenMP's library and how its team is set up."""
+        if not task.kernel.openmp:
+            return {}
+        try:
+            found = find_openmp(find_toolchain())
+        except MachineError as error:
+            return {"openmp": {"missing": error.message}}
+        variables = team_variables(task.measure.threads)
+        return {
+            "openmp": {
+                "library": Path(found.library).name,
+                "version": found.version,
+                "digest": found.digest,
+                "threads": task.measure.threads,
+                "bind": variables["OMP_PROC_BIND"],
+                "places": variables.get("OMP_PLACES", ""),
+                "spin_ms": int(variables["KMP_BLOCKTIME"]),
+            }
+        }
+
     def check_flags(self, flags: Sequence[str]) -> None:
         """Raises ``SpecError`` for a flag that neither clang nor LLVM here can honour."""
         self._tools().check_flags(flags)
@@ -127,8 +154,14 @@ class HostBackend:
         """The winner's object, to be called in the place of an application's own function.
 
         Raises:
-            UsageError: see :meth:`symbol`.
+            UsageError: see :meth:`symbol`; or it needs OpenMP, of which two libraries do not go together in a process.
         """
+        if task.kernel.openmp:
+            raise UsageError(
+                f"a winner with OpenMP is not put into a running application: {task.kernel.entry} needs a library that "
+                "the application may have as another one",
+                "tuner export writes source and object, to be linked into it with -fopenmp",
+            )
         libraries = tuple(_library(name, task.kernel.folder) for name in task.kernel.link)
         return Substitute(
             code=code, symbol=self.symbol(task, resolved), libraries=(*USUAL_LIBRARIES, *libraries)
@@ -162,9 +195,12 @@ class HostEvaluation:
     def __init__(self, task: Task, *, workers: int) -> None:
         self._task = task
         signature = Signature.of(task)
+        # First, as nothing is there to be closed yet where it is missing.
+        self._openmp = find_openmp(find_toolchain()) if task.kernel.openmp else None
         self._compiler = HostCompiler(find_toolchain(), task.target, workers=max(1, workers))
         try:
-            harness = self._compiler.build_text(harness_text(signature), entry="tuner_window")
+            text = harness_text(signature, team=self._openmp is not None)
+            harness = self._compiler.build_text(text, entry="tuner_window")
         except BaseException:
             self._compiler.close()
             raise
@@ -182,6 +218,7 @@ class HostEvaluation:
             cache_bytes=caches.last_level_bytes,
             near_bytes=caches.l2_bytes,
             inputs="sealed: a candidate that writes to one faults",
+            slack_s=_TEAM_SLACK_S if task.kernel.openmp else None,
         )
 
     def build(self, requests: Sequence[BuildRequest]) -> list[Build]:
@@ -274,18 +311,27 @@ class HostEvaluation:
         if self._zygote is None or not self._zygote.alive:
             if self._zygote is not None:
                 self._zygote.close()
+            libraries = [_library(name, self._task.kernel.folder) for name in self._task.kernel.link]
+            if self._openmp is not None:
+                libraries.insert(0, self._openmp.library)
             try:
                 self._zygote = Zygote(
                     llvm=self._compiler.toolchain.library,
-                    libraries=[_library(name, self._task.kernel.folder) for name in self._task.kernel.link],
+                    libraries=libraries,
                     harness=self._harness,
+                    team=self._openmp is not None,
                 )
             except Ended:
                 self._zygote = None
                 raise CandidateFailed(Status.LOST, "the run worker's zygote was killed") from None
         space = self._baseline.largest_bytes + (0 if bundle is None else bundle.layout.space_bytes)
         memory = _SPARE_MEMORY_BYTES + 2 * space + 2 * self._baseline.flush_bytes
-        limits = Limits(memory_bytes=memory, threads=self._task.measure.threads)
+        threads, openmp = self._task.measure.threads, None
+        if self._openmp is not None:
+            openmp = team_variables(threads)
+            memory += threads * _THREAD_BYTES
+        # What is expected comes from the whole team.
+        limits = Limits(memory_bytes=memory, threads=threads, openmp=openmp, varies=bundle is None)
         symbol = self._task.kernel.entry
         return Runner(self._zygote, code, symbol=symbol, limits=limits, wide=wide, seed=seed)
 

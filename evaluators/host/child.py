@@ -20,8 +20,10 @@ from tuner.evaluators.host.loader import Loader, LoadError
 from tuner.evaluators.sandbox.confine import confine_kernel, set_limits, shed_privileges
 
 __all__ = [
+    "ALONE",
     "ATTACH",
     "FAULT_PAGE_BYTES",
+    "LEFT",
     "LOADED",
     "MESSAGE_BYTES",
     "OPEN",
@@ -33,12 +35,15 @@ __all__ = [
 ]
 
 ATTACH, RUN, WINDOW = 11, 12, 13
-LOADED, REFUSED, MAPPED, FINISHED, OPEN = 21, 22, 23, 24, 25
+LOADED, REFUSED, MAPPED, FINISHED, OPEN, ALONE = 21, 22, 23, 24, 25, 26
+LEFT = 9
+"""Exit status where a member of the team does not come back to it."""
 MESSAGE_BYTES = 1 << 17
 """Longest message either way."""
 FAULT_PAGE_BYTES = mmap.PAGESIZE
 
 _SIGNAL_STACK_BYTES = 1 << 16
+_LOST = -2
 
 
 class _Window(ctypes.Structure):
@@ -106,14 +111,16 @@ class Harness:
 
     Args:
         loader: with the harness linked.
+        team: whether it is one for kernels with OpenMP.
     """
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader, *, team: bool = False) -> None:
         self.loader = loader
         self.guard = _function(loader, "tuner_guard")
         self.attach = _function(loader, "tuner_attach")
         self.run = _function(loader, "tuner_run")
         self.window = _function(loader, "tuner_window")
+        self.team = _function(loader, "tuner_team") if team else None
 
 
 def run_child(
@@ -126,17 +133,23 @@ def run_child(
         channel: to the parent.
         page: descriptor of the fault page.
         code: descriptor of the object code, sealed.
-        request: the zygote's request: symbol, thunk, limits.
+        request: the zygote's request: symbol, thunk, limits, ``openmp``: variables for its library, where there is one.
     """
     status = 1
     try:
         child = _Child(harness, channel, page, code, request)
         child.serve()
         status = 0
+    except _Left:
+        status = LEFT
     except (OSError, ValueError, MemoryError):
         status = 3
     finally:
         os._exit(status)
+
+
+class _Left(Exception):
+    """A member of the team has not come back to it."""
 
 
 class _Child:
@@ -158,14 +171,32 @@ class _Child:
         self._channel = socket.socket(fileno=self._fd)
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
         harness.guard(ctypes.c_void_p(address), ctypes.addressof(self._stack), _SIGNAL_STACK_BYTES)
+        threads = int(request["threads"])
+        if harness.team is not None:
+            self._make_team(harness.team, threads, request["openmp"])
         try:
             self._entry = harness.loader.load(text, request["symbol"])
         except LoadError as error:
             self._channel.send(array.array("q", [REFUSED]).tobytes() + str(error).encode()[:2000])
             raise OSError("not loaded") from error
-        threads = int(request["threads"])
-        self._confine(self._channel, lambda: confine_kernel(channel=self._fd, threads=threads))
+        team = harness.team is not None
+        self._confine(self._channel, lambda: confine_kernel(channel=self._fd, threads=threads, team=team))
         self._answer(LOADED)
+
+    def _make_team(self, make: Callable[[int, int], int], threads: int, variables: Mapping[str, str]) -> None:
+        """Before any line of the candidate is there, and after what the members inherit: user, files, limits.
+
+        Afterwards no thread can be made, so the members are all there will be.
+        """
+        # Not `os.environ`, whose copy the library does not read.
+        for name, value in variables.items():
+            os.putenv(name, value)
+        there = make(threads, int(variables["KMP_BLOCKTIME"]))
+        set_limits({resource.RLIMIT_NPROC: 0})
+        if there != threads:
+            why = f"the OpenMP library made a team of {there} threads where {threads} are asked for"
+            self._channel.send(array.array("q", [ALONE]).tobytes() + why.encode())
+            raise OSError(why)
 
     @staticmethod
     def _confine(channel: socket.socket, step: Callable[[], Any]) -> Any:
@@ -206,12 +237,10 @@ class _Child:
         self._answer(MAPPED, ctypes.get_errno() if failed else 0)
 
     def _do_run(self, words: array.array[int]) -> None:
-        count, width, copies = words[1:4]
-        rows = ctypes.c_void_p(words.buffer_info()[0] + 8 * 4)
-        if self._harness.run(
-            self._pointer(self._thunk), self._pointer(self._entry), self._fd, rows, count, width, copies
-        ):
-            raise OSError("the channel is closed")
+        count, width, copies, varies = words[1:5]
+        rows = ctypes.c_void_p(words.buffer_info()[0] + 8 * 5)
+        thunk, entry = self._pointer(self._thunk), self._pointer(self._entry)
+        self._require(self._harness.run(thunk, entry, self._fd, rows, count, width, copies, varies))
         self._answer(FINISHED)
 
     def _do_window(self, words: array.array[int]) -> None:
@@ -221,7 +250,15 @@ class _Child:
             self._cache = (ctypes.c_char * window.flush_bytes)()
         answer = (ctypes.c_int64 * (4 + window.segments))()
         thunk, entry = self._pointer(self._thunk), self._pointer(self._entry)
-        if self._harness.window(thunk, entry, self._fd, ctypes.byref(window), table, self._cache, answer):
+        self._require(
+            self._harness.window(thunk, entry, self._fd, ctypes.byref(window), table, self._cache, answer)
+        )
+
+    @staticmethod
+    def _require(result: int) -> None:
+        if result == _LOST:
+            raise _Left
+        if result:
             raise OSError("the channel is closed")
 
     @staticmethod
@@ -230,9 +267,10 @@ class _Child:
 
 
 _PROTOTYPES: dict[str, list[Any]] = {
+    "tuner_team": [ctypes.c_int, ctypes.c_int],
     "tuner_guard": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64],
     "tuner_attach": [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p],
-    "tuner_run": [ctypes.c_void_p] * 2 + [ctypes.c_int, ctypes.c_void_p] + [ctypes.c_int64] * 3,
+    "tuner_run": [ctypes.c_void_p] * 2 + [ctypes.c_int, ctypes.c_void_p] + [ctypes.c_int64] * 4,
     "tuner_window": [ctypes.c_void_p] * 2 + [ctypes.c_int] + [ctypes.c_void_p] * 4,
 }
 

@@ -372,7 +372,9 @@ class HostCompiler:
         code = outcome.blobs[0]
         parsed = Object(code)
         seconds = {**unit.seconds, **outcome.header["seconds"]}
-        reason = "" if allowed_imports is None else refusal(parsed, allowed_imports=allowed_imports)
+        reason = ""
+        if allowed_imports is not None:
+            reason = refusal(parsed, allowed_imports=allowed_imports, openmp=kernel.openmp)
         if not reason and kernel.entry not in parsed.exports:
             reason = f"the pass pipeline removed the entry {kernel.entry}"
         artifacts = dict(outcome.header["texts"])

@@ -98,8 +98,8 @@ _REFUSED: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (r"-fuse-ld|-flto|-ffat-lto", "there is no link step", "list the files in kernel.sources"),
         (
             r"-f(no-)?openmp(=|$)",
-            "there is no OpenMP run-time library",
-            "-fopenmp-simd honours the simd pragmas",
+            "every candidate is built alike with OpenMP or without",
+            "write openmp: true under kernel; -fopenmp-simd honours the simd pragmas alone",
         ),
         (r"-f(no-)?(pic|PIC|pie|PIE)$", "the loader decides how code is placed", "leave it out"),
         (

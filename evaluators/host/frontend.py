@@ -25,7 +25,8 @@ from tuner.core.scratch import ScratchFolder
 from tuner.core.types import Kernel, Status, Value, Variant
 from tuner.evaluators.host.exposing import exposed
 from tuner.evaluators.host.flags import Flags
-from tuner.evaluators.host.toolchain import Toolchain
+from tuner.evaluators.host.openmp import find_openmp
+from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 from tuner.evaluators.sandbox.compiling import LIMITS, kill_group
 from tuner.evaluators.sandbox.confine import confine_builder, set_limits
 
@@ -51,12 +52,16 @@ _ATTRIBUTES = re.compile(r'^attributes #(\d+) = \{.*"vector-function-abi-variant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What the front end compiles: files, and where includes are looked for."""
+    """What the front end compiles: files, and where includes are looked for.
+
+    ``openmp`` is the folder of ``omp.h`` for a kernel with OpenMP, else empty.
+    """
 
     variant: Variant
     language: str
     folder: str = ""
     include: tuple[str, ...] = ()
+    openmp: str = ""
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -67,12 +72,17 @@ class Source:
 
     @classmethod
     def of(cls, kernel: Kernel, variant: Variant | None = None) -> Source:
-        """The kernel's own sources, or a variant of them."""
+        """The kernel's own sources, or a variant of them.
+
+        Raises:
+            MachineError: it needs OpenMP, and there is no library.
+        """
         return cls(
             variant=exposed(variant or kernel.variant, kernel.entry),
             language=kernel.language,
             folder=kernel.folder,
             include=kernel.include,
+            openmp=find_openmp(find_toolchain()).include if kernel.openmp else "",
         )
 
 
@@ -214,7 +224,7 @@ class FrontEnd:
 
     def _key(self, source: Source, flags: Flags, macros: Mapping[str, Value]) -> str:
         files = [[f.name, f.text] for f in source.variant.files]
-        where = [source.language, source.folder, *source.include]
+        where = [source.language, source.folder, *source.include, source.openmp]
         return digest_json([files, where, list(flags.frontend), list(macro_flags(macros))])
 
     def _compile(self, key: str, source: Source, flags: Flags, macros: Mapping[str, Value]) -> Unit:
@@ -252,6 +262,8 @@ class FrontEnd:
             words += ["-nostdlibinc"]
         for folder in source.folders:
             words += ["-I", folder]
+        if source.openmp:
+            words += ["-fopenmp", "-idirafter", source.openmp]
         return [*words, "-idirafter", str(_SHIMS)]
 
     def object_of(
@@ -403,6 +415,8 @@ def _result(future: Future[_T]) -> _T:
 def _readable(source: Source, flags: Flags) -> Iterator[str]:
     """What a run of clang on this source may have to read beside the system's own."""
     yield from source.folders
+    if source.openmp:
+        yield source.openmp
     heads = ("", *flags.frontend)
     for head, word in zip(heads, flags.frontend, strict=False):
         if head in ("-I", "-isystem", "-iquote", "-idirafter", "-include") and word.startswith("/"):

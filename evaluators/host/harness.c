@@ -23,7 +23,12 @@ extern void *memcpy(void *, const void *, unsigned long);
 enum { PROT_RW = 3, MAP_PRIVATE_ = 2, MAP_FIXED_ = 0x10, MAP_ANONYMOUS_ = 0x20, MAP_NORESERVE_ = 0x4000 };
 enum { MAP_FIXED_NOREPLACE_ = 0x100000, NOSIGNAL = 0x4000 };
 enum { FAULT_SIGNAL, FAULT_CODE, FAULT_ADDRESS, FAULT_STACK, FAULT_NO_MEMORY, FAULT_WRITE };
-enum { READY = 1, DONE = 2, PROGRESS = 3 };
+enum { READY = 1, DONE = 2, PROGRESS = 3, LOST = -2 };
+enum { CLOCK_MONOTONIC_ = 1, CLOCK_THREAD_ = 3 };
+
+/* Of the file behind this one; -1 where a member of the team is missing. TEAM stands in front: whether there is one. */
+static int team_wakes(void), team_meets(void), team_rests(void);
+static void team_varies(i64 turn, i64 varies);
 
 static volatile i64 *fault_page;
 static int failed(void *address) { return (unsigned long)address >= (unsigned long)-4095; }
@@ -90,18 +95,25 @@ static void restore(const i64 *copies, i64 count) {
         memcpy((void *)copies[3 * i], (const void *)copies[3 * i + 1], (unsigned long)copies[3 * i + 2]);
 }
 
-/* Calls the kernel once for each row of (words, copies) and reports each call. */
-int tuner_run(thunk_fn thunk, void *entry, int channel, i64 *rows, i64 count, i64 words, i64 copies) {
+/* Calls the kernel once for each row of (words, copies) and reports each call, by teams of other sizes in turn where
+   that is asked for; LOST where its team is. */
+int tuner_run(thunk_fn thunk, void *entry, int channel, i64 *rows, i64 count, i64 words, i64 copies,
+              i64 varies) {
+    int clock = TEAM ? CLOCK_MONOTONIC_ : CLOCK_THREAD_;
+    if (team_wakes()) return LOST;
     for (i64 i = 0; i < count; i++) {
         i64 *row = rows + i * (words + 3 * copies);
         i64 answer[3] = {PROGRESS, i, 0};
         restore(row + words, copies);
-        i64 start = now(3);
+        team_varies(i, varies);
+        i64 start = now(clock);
         thunk(entry, row);
-        answer[2] = now(3) - start;
+        answer[2] = now(clock) - start;
+        if (team_meets()) return LOST;
         if (send(channel, answer, sizeof answer, NOSIGNAL) != sizeof answer) return -1;
     }
-    return 0;
+    team_varies(0, 0);
+    return team_rests() ? LOST : 0;
 }
 
 /* A last-level cache that does not include the second-level one takes a line only when it was used again: of sets that
@@ -147,7 +159,7 @@ struct window {
 
 /* One timed stretch between the parent's "go" and its next word. `table` holds, one after the other: the rows of
    (words, copies), the spans to touch, the order of rows, and (address, bytes) to poison before each segment.
-   `answer` has room for 4 + segments values. */
+   `answer` has room for 4 + segments values. Gives LOST where the team is, -1 where the channel is closed. */
 int tuner_window(thunk_fn thunk, void *entry, int channel, const struct window *w, i64 *table, u8 *cache,
                  i64 *answer) {
     i64 stride = w->words + 3 * w->copies;
@@ -165,6 +177,7 @@ int tuner_window(thunk_fn thunk, void *entry, int channel, const struct window *
     if (send(channel, &word, sizeof word, NOSIGNAL) != sizeof word) return -1;
     if (recv(channel, &word, sizeof word, 0) != sizeof word) return -1;
     if (!w->flush_bytes) wake_system();
+    if (team_wakes()) return LOST;
     i64 begin = now(clock), stop = begin;
     for (i64 s = 0; s < w->segments; s++) {
         for (i64 p = 0; p < w->poisons; p++, poison += 2) {
@@ -176,7 +189,11 @@ int tuner_window(thunk_fn thunk, void *entry, int channel, const struct window *
         stop = now(clock);
         answer[4 + s] = stop - start;
     }
+    /* Who went on after the last call is waited for while the clock runs. */
+    if (team_meets()) return LOST;
+    if (TEAM) stop = now(clock);
     answer[1] = stop - begin;
+    if (team_rests()) return LOST;
     unsigned long size = sizeof(i64) * (unsigned long)(4 + w->segments);
     if (send(channel, answer, size, NOSIGNAL) != (long)size) return -1;
     if (recv(channel, &word, sizeof word, 0) != sizeof word) return -1;

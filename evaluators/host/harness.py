@@ -126,7 +126,14 @@ def _check(dtype: str, what: str) -> None:
         )
 
 
-def harness_text(signature: Signature) -> str:
-    """The whole C file: the harness, ``tuner_thunk``, and ``tuner_thunk_wide`` for the float64 reference."""
-    text = files(__package__).joinpath("harness.c").read_text(encoding="utf-8")
+def harness_text(signature: Signature, *, team: bool = False) -> str:
+    """The whole C file: the harness, ``tuner_thunk``, and ``tuner_thunk_wide`` for the float64 reference.
+
+    Args:
+        signature: of the kernel.
+        team: whether the kernel has a team of OpenMP's threads.
+    """
+    parts = ("harness.c", "team.c" if team else "no_team.c")
+    text = "\n".join(files(__package__).joinpath(part).read_text(encoding="utf-8") for part in parts)
+    text = f"enum {{ TEAM = {int(team)} }};\n{text}"
     return text + "\n" + signature.thunk("tuner_thunk") + signature.widened().thunk("tuner_thunk_wide")

@@ -49,6 +49,19 @@ _ALLOWED = frozenset(
     + [f"__{name}{suffix}_finite" for name in _MATH.split() for suffix in ("", "f")]
     + _MEMORY.split()
 )
+_OPENMP = re.compile(
+    r"__kmpc_((for|dist)_(static|dispatch)_\w+|dispatch_(init|next|fini)_\d+u?|dispatch_deinit|fork_call(_if)?"
+    r"|push_num_threads\w*|push_proc_bind|(end_)?serialized_parallel|global_thread_num|(cancel_)?barrier"
+    r"|(end_)?(reduce|reduce_nowait|critical|critical_with_hint|single|master|masked|ordered|taskgroup)"
+    r"|critical_with_hint|critical|copyprivate|flush|atomic_\w+|threadprivate_cached"
+    r"|omp_task(_alloc|_with_deps|_begin_if0|_complete_if0|wait|yield|wait_deps_\d+)?|omp_wait_deps|taskloop(_\d+)?"
+    r"|doacross_(init|wait|post|fini)|task_reduction_\w+|taskred_\w+)"
+    r"|omp_(get_(num_threads|max_threads|thread_num|num_procs|thread_limit|level|active_level|ancestor_thread_num"
+    r"|team_size|schedule|wtime|wtick|dynamic|cancellation|max_active_levels|num_places|place_num|proc_bind)|in_parallel"
+    r"|in_final|(init|destroy|set|unset|test)_(nest_)?lock|set_num_threads|set_schedule)|\.gomp_critical_user_.*"
+)
+"""What pragmas become and what asks the library something; nothing that takes threads away or sets how they wait."""
+
 _VECTOR_MATH = re.compile(r"_ZGV[bcde]N\d+[vlu]+_\w+$")
 
 
@@ -223,18 +236,21 @@ class Object:
         return ["own", order.get(symbol.section, -1), symbol.value + addend]
 
 
-def refusal(code: Object, *, allowed_imports: Collection[str] = ()) -> str:
+def refusal(code: Object, *, allowed_imports: Collection[str] = (), openmp: bool = False) -> str:
     """Why this object may not be run, one line; empty when it may.
 
-    Allowed are libm, libmvec, the string and memory functions of libc, the compiler's run-time helpers, and what
-    ``allowed_imports`` adds (what the baseline itself imports).
+    Allowed are libm, libmvec, the string and memory functions of libc, the compiler's run-time helpers, what
+    ``allowed_imports`` adds (what the baseline itself imports), and with ``openmp`` what its pragmas need.
     """
     if code.runs_at_load:
         return "the object runs code when it is loaded (a constructor or an indirect function)"
     strange = sorted(
         name
         for name in code.imports
-        if name not in _ALLOWED and name not in allowed_imports and not _VECTOR_MATH.match(name)
+        if name not in _ALLOWED
+        and name not in allowed_imports
+        and not _VECTOR_MATH.match(name)
+        and not (openmp and _OPENMP.fullmatch(name))
     )
     if strange:
         return f"the object calls or reads {', '.join(strange[:5])}, which the kernel as given does not"

@@ -74,13 +74,14 @@ class Zygote:
         llvm: path of ``libLLVM``.
         libraries: shared libraries that kernels link with.
         harness: object code of the harness and thunks.
+        team: it is one for kernels with OpenMP, whose library is among the others.
 
     Raises:
         MachineError: it does not start, or a library cannot be loaded.
         Ended: it was killed from outside.
     """
 
-    def __init__(self, *, llvm: str, libraries: Sequence[str], harness: bytes) -> None:
+    def __init__(self, *, llvm: str, libraries: Sequence[str], harness: bytes, team: bool = False) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-P", "-s", "-m", "tuner.evaluators.host.zygote", str(theirs.fileno())]
         with theirs:
@@ -101,7 +102,9 @@ class Zygote:
         self._channel.settimeout(_LOAD_S)
         code = sealed_file("harness", [harness])
         try:
-            answer = self._ask({"op": "load", "llvm": llvm, "libraries": list(libraries)}, [code])
+            answer = self._ask(
+                {"op": "load", "llvm": llvm, "libraries": list(libraries), "team": team}, [code]
+            )
         except MachineError as error:
             self.close()
             if self._process.returncode == -signal.SIGKILL:
@@ -130,7 +133,8 @@ class Zygote:
 
         Args:
             code: object code of the candidate.
-            request: ``symbol``, ``thunk``, ``uid``, ``cpu_s``, ``memory_bytes``, ``processes``, ``threads``.
+            request: ``symbol``, ``thunk``, ``uid``, ``cpu_s``, ``memory_bytes``, ``processes``, ``threads``,
+                and ``openmp`` (variables for its library) where there is a team.
 
         Raises:
             MachineError: the zygote is gone or the machine refuses another process.
@@ -262,6 +266,23 @@ class Child:
         except OSError as error:
             raise Ended from error
 
+    def others_s(self) -> float:
+        """Processor time that its threads have used but for the first; 0 where the kernel does not say.
+
+        Of a thread that runs the last tick may be missing; of one that sleeps or was stopped nothing is.
+
+        Raises:
+            Ended: the child is gone.
+        """
+        total = 0
+        try:
+            for task in os.listdir(f"/proc/{self.pid}/task"):
+                if int(task) != self.pid:
+                    total += _used_ns(f"/proc/{self.pid}/task/{task}/schedstat")
+        except OSError as error:
+            raise Ended from error
+        return total * 1e-9
+
     def stop(self) -> None:
         """Stops all its threads and returns when they stand still.
 
@@ -334,3 +355,11 @@ class Child:
             no_memory=bool(words[4]),
             writes=bool(words[5]),
         )
+
+
+def _used_ns(path: str) -> int:
+    try:
+        with open(path, "rb") as file:
+            return int(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -10,13 +10,24 @@ import os
 import random
 import signal
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.core.errors import MachineError
 from tuner.core.types import Status
 from tuner.evaluators.host.bundles import Bundle, OutputMemory
-from tuner.evaluators.host.child import ATTACH, FINISHED, LOADED, MAPPED, MESSAGE_BYTES, OPEN, REFUSED, RUN
+from tuner.evaluators.host.child import (
+    ALONE,
+    ATTACH,
+    FINISHED,
+    LEFT,
+    LOADED,
+    MAPPED,
+    MESSAGE_BYTES,
+    OPEN,
+    REFUSED,
+    RUN,
+)
 from tuner.evaluators.host.layout import PAGE
 from tuner.evaluators.host.process import Child, Ended, Exit, Fault, TimedOut, Zygote
 from tuner.evaluators.python_reference import RETURN
@@ -33,6 +44,7 @@ _PROGRESS = 3
 _NEAR_STACK_BYTES = 1 << 16
 _SPACE = (0x1000_0000_0000, 0x5000_0000_0000)
 _OPAQUE_UIDS = 0x7000_0000
+_LEFT_TEAM = "a thread of its team has not come back after the call"
 _MEANINGS = {
     **dict.fromkeys(
         ("clone", "clone3", "fork", "vfork"), "starts a process, or a thread beyond measure.threads"
@@ -67,11 +79,16 @@ class Limits:
         memory_bytes: of address space beyond what the zygote has mapped, the buffers included.
         cpu_s: seconds of processor time over its life, a backstop for the parent's own watch.
         threads: how many threads a kernel may have.
+        openmp: they are a team, made before the candidate is loaded, by a library that reads these variables;
+            ``None``: the kernel starts them itself.
+        varies: single calls are made by teams of other sizes in turn.
     """
 
     memory_bytes: int
     cpu_s: int = 36_000
     threads: int = 1
+    openmp: Mapping[str, str] | None = None
+    varies: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +134,8 @@ class Runner:
             "cpu_s": limits.cpu_s,
             "memory_bytes": limits.memory_bytes,
             "threads": limits.threads,
-            # Counted for each user: without a user of its own only "none" is a limit for the child alone.
-            "processes": 0 if limits.threads == 1 else limits.threads if root else None,
+            "processes": _processes(limits, root),
+            "openmp": dict(limits.openmp or {}),
         }
         try:
             self.child: Child = zygote.fork(code, request)
@@ -129,16 +146,29 @@ class Runner:
         if kind == REFUSED:
             self.close()
             raise CandidateFailed(Status.REFUSED, f"cannot be loaded: {answer[8:].decode(errors='replace')}")
-        if kind == OPEN:
+        if kind in (OPEN, ALONE):
             self.close()
-            raise CandidateFailed(Status.LOST, f"cannot be confined: {answer[8:].decode(errors='replace')}")
+            what = "cannot be confined: " if kind == OPEN else ""
+            raise CandidateFailed(Status.LOST, f"{what}{answer[8:].decode(errors='replace')}")
         self.expect(answer, LOADED, 1)
         self._idle_threads = self._threads("loading")
+        self._others_s = 0.0
 
     @property
     def thread_limit(self) -> int:
         """Threads that the process may have after a call."""
+        if self._limits.openmp is not None:
+            return self._idle_threads
         return self._idle_threads + self._limits.threads - 1
+
+    def worked_s(self) -> float:
+        """Processor time that the members of its team have used since it stood still; 0 where there is no team."""
+        if self._limits.openmp is None:
+            return 0.0
+        try:
+            return self.child.others_s() - self._others_s
+        except Ended:
+            raise self.failure("a pause") from None
 
     def _threads(self, during: str) -> int:
         try:
@@ -221,7 +251,7 @@ class Runner:
         for start in range(0, len(numbers), chunk):
             part = numbers[start : start + chunk]
             rows = [word for n in part for word in bundle.row(n, attached.base)]
-            header = [RUN, len(part), bundle.signature.words, bundle.copies]
+            header = [RUN, len(part), bundle.signature.words, bundle.copies, int(self._limits.varies)]
             self.send(words_of([*header, *rows]), bundle.labels[bundle.layout.entries[part[0]].inputs])
             for i, n in enumerate(part):
                 label = bundle.labels[bundle.layout.entries[n].inputs]
@@ -239,6 +269,8 @@ class Runner:
         try:
             self.child.stop()
             threads = self.child.threads()
+            if self._limits.openmp is not None:
+                self._others_s = self.child.others_s()
         except Ended:
             raise self.failure("a stop") from None
         except TimedOut:
@@ -272,6 +304,15 @@ class Runner:
             self._attached.clear()
 
 
+def _processes(limits: Limits, root: bool) -> int | None:
+    """How many there may be; ``None``: as many as before."""
+    if limits.openmp is not None:
+        # None at all as soon as the team is there, and nothing of the candidate's before.
+        return None
+    # Counted for each user: without a user of its own only "none" is a limit for the child alone.
+    return 0 if limits.threads == 1 else limits.threads if root else None
+
+
 def _word(message: bytes, index: int = 0) -> int:
     if len(message) < 8 * index + 8:
         return -1
@@ -289,6 +330,8 @@ def _diagnose(ended: Exit, places: Sequence[tuple[int, Bundle]], during: str) ->
         return CandidateFailed(Status.OUT_OF_RESOURCES, f"ran out of memory in {during}")
     if os.WIFEXITED(ended.status):
         code = os.WEXITSTATUS(ended.status)
+        if code == LEFT:
+            return CandidateFailed(Status.REFUSED, f"{_LEFT_TEAM} in {during}")
         return CandidateFailed(Status.CRASHED, f"ended its process with exit status {code} in {during}")
     number = os.WTERMSIG(ended.status)
     if number == signal.SIGSYS:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,14 +18,15 @@ from tuner.core.errors import UsageError
 from tuner.core.types import Measurement, Status, Task, Verdict
 from tuner.evaluators.disturbance import Watch, Watcher, undisturbed
 from tuner.evaluators.host.bundles import Bundle
+from tuner.evaluators.host.clocks import Clocks, Team
 from tuner.evaluators.host.counters import counted, ratios
 from tuner.evaluators.host.freshness import LOOKS, Freshness
+from tuner.evaluators.host.openmp import team_variables
 from tuner.evaluators.host.outputs import Failure, check_entries
 from tuner.evaluators.host.reference import BaselineFailed
 from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, Runner
 from tuner.evaluators.host.timing import (
     Batch,
-    Clocks,
     Setting,
     Unbelieved,
     Window,
@@ -43,6 +45,10 @@ FRESH_AFTER = {"search": 3, "confirm": 1}
 
 _LEAST_LIMIT_S = 1.0
 _SLOWER = 20.0
+_VARIED = (
+    "; workloads are called in turn by all threads, one, two and all but one: what needs a certain number asks for it "
+    "by num_threads"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +104,15 @@ class HostSession:
     _call_s: dict[int, float] = field(default_factory=dict)
     _batches: dict[int, int] = field(default_factory=dict)
     _clocks: Clocks = field(default_factory=Clocks)
+    _team: Team | None = None
     _closed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.task.kernel.openmp:
+            threads = self.task.measure.threads
+            self._team = Team.of(threads, spins=team_variables(threads)["KMP_BLOCKTIME"] != "0")
+            # It is woken between the parent's reading and the child's.
+            self._clocks.slack_s += self._team.waking_s
 
     def verify(self) -> Verdict:
         """Runs every workload once in the child and compares while it stands still; the same answer every time."""
@@ -114,7 +128,8 @@ class HostSession:
         else:
             status, message, detail = Status.OK, "", {"worst": _finite(worst)}
             if failure is not None:
-                status, message, detail = Status.WRONG_RESULT, failure.message, dict(failure.detail)
+                message = failure.message + (_VARIED if self.task.kernel.openmp else "")
+                status, detail = Status.WRONG_RESULT, dict(failure.detail)
                 self._fail(CandidateFailed(status, message))
         wall_s = time.perf_counter() - begin
         self._verdict = Verdict(status=status, message=message, detail=detail, wall_s=wall_s)
@@ -191,7 +206,9 @@ class HostSession:
         entries = range(len(bundle.layout.entries))
         inputs = [bundle.layout.entries[n].inputs for n in entries]
         filled_s = bundle.layout.output_bytes / FILLED_BYTES_PER_S
-        limits = [max(_LEAST_LIMIT_S, _SLOWER * bundle.call_s[i]) + filled_s for i in inputs]
+        # One of a team may have to do the work of all.
+        slower = _SLOWER * (self.task.measure.threads if self.task.kernel.openmp else 1)
+        limits = [max(_LEAST_LIMIT_S, slower * bundle.call_s[i]) + filled_s for i in inputs]
         took = runner.run(attached, entries, limits)
         for i, seconds, limit in zip(inputs, took, limits, strict=True):
             timed = bundle.timed[i]
@@ -227,7 +244,12 @@ class HostSession:
         def measure() -> tuple[Batch, Mapping[str, Any], dict[str, Any]]:
             assert self._runner is not None
             batch, said = Batch(), dict[str, Any]()
-            with counted(self._runner.child.pid) as counts:
+            # They count the first thread, which is not the whole of a team.
+            pid = self._runner.child.pid
+            counting: AbstractContextManager[Mapping[str, float | None]] = (
+                nullcontext({}) if self.task.kernel.openmp else counted(pid)
+            )
+            with counting as counts:
                 self._time(attached, problem, calls, batch=batch, notes=said)
             return batch, counts, said
 
@@ -240,7 +262,8 @@ class HostSession:
 
     def _watch(self) -> Watcher:
         assert self._runner is not None
-        return Watch(self._runner.child.pid, settles=self.task.measure.threads == 1)
+        threads = self.task.measure.threads
+        return Watch(self._runner.child.pid, settles=threads == 1, threads=threads)
 
     def _time(
         self, attached: Attached, problem: int, calls: int, *, batch: Batch, notes: dict[str, Any]
@@ -275,6 +298,7 @@ class HostSession:
             call_s=max(call_s, max(bundle.call_s)),
             rng=self.rng,
             threads=self.task.measure.threads,
+            team=self._team,
         )
 
         def check(window: Window) -> None:

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from tuner.core.types import Status
 from tuner.evaluators.host.bundles import Bundle
 from tuner.evaluators.host.child import MESSAGE_BYTES, WINDOW
+from tuner.evaluators.host.clocks import TOLERANCE, Clocks, Team
 from tuner.evaluators.host.process import Ended
 from tuner.evaluators.host.runner import FILLED_BYTES_PER_S, Attached, CandidateFailed, Runner, words_of
 
 __all__ = [
     "Batch",
-    "Clocks",
     "Setting",
     "Sizes",
     "Unbelieved",
@@ -46,10 +46,9 @@ the calls themselves. The median of so many is steadier than what differs betwee
 _POISONS = 4
 _CLOCK_MONOTONIC, _CLOCK_THREAD = 1, 3
 _PREPARE_S = 30.0
-_TOLERANCE = 0.03
-_SLACK_S = 100e-6
 _BETWEEN_S = 5e-6
-_LEAST_S = 0.02
+_ASLEEP_S = 100e-6
+"""What each member of a team may use of a processor between two windows: it is stopped, let go on and sleeps again."""
 _TRIES = 6
 """Of a window or a batch that cannot be believed: on a machine that others disturb several in a row may be such."""
 
@@ -96,34 +95,6 @@ class Batch:
         self.claimed_s += other.claimed_s
         self.observed_s += other.observed_s
         self.wall_s += other.wall_s
-
-
-@dataclass(slots=True)
-class Clocks:
-    """Consecutive windows of one child, summed until there is enough of them to judge its clock by."""
-
-    windows: int = 0
-    claimed_s: float = 0.0
-    observed_s: float = 0.0
-
-    def add(self, claimed_s: float, observed_s: float) -> str:
-        """Takes one window.
-
-        Returns:
-            What is wrong with the child's clock; empty while nothing is.
-        """
-        self.windows += 1
-        self.claimed_s += claimed_s
-        self.observed_s += observed_s
-        if max(self.observed_s, self.claimed_s) < _LEAST_S:
-            return ""
-        apart = abs(self.observed_s - self.claimed_s)
-        allowed = _TOLERANCE * self.observed_s + _SLACK_S * self.windows
-        claimed, observed = self.claimed_s, self.observed_s
-        self.windows, self.claimed_s, self.observed_s = 0, 0.0, 0.0
-        if apart <= allowed:
-            return ""
-        return f"its clock says {claimed:.6f} s where the kernel's says {observed:.6f} s"
 
 
 def sizes_for(bundle: Bundle, call_s: float, *, cold: bool, near_bytes: int = 0) -> Sizes:
@@ -190,6 +161,8 @@ class Setting:
         call_s: rough seconds of one call, for the time limit.
         rng: for the places that are poisoned between calls.
         threads: with more than one the wall clock is read.
+        team: what OpenMP's threads, asleep between windows and all there at the end of each, may take for that;
+            ``None`` where there is no team.
     """
 
     runner: Runner
@@ -198,6 +171,17 @@ class Setting:
     call_s: float
     rng: np.random.Generator
     threads: int
+    team: Team | None = None
+
+    @property
+    def by_wall(self) -> bool:
+        """Whether the wall clock decides."""
+        return self.threads > 1
+
+    @property
+    def meeting_s(self) -> float:
+        """What it may take in a window until the whole team has met."""
+        return 0.0 if self.team is None else self.team.meeting_s
 
 
 class Unbelieved(Exception):
@@ -266,13 +250,14 @@ def _run_window(setting: Setting, window: Window, batch: Batch, check: Callable[
 def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[[Window], None]) -> str:
     """One try; what is wrong with the time between its calls, in which case nothing was added."""
     runner, attached = setting.runner, setting.attached
-    message = _request(attached, window, setting.rng, setting.threads)
+    message = _request(attached, window, setting.rng, by_wall=setting.by_wall)
     label = attached.bundle.labels[attached.bundle.layout.entries[window.order[0]].inputs]
     runner.send(message, label)
     runner.expect(runner.receive(_PREPARE_S, f"the preparation of {label}"), _READY, 1)
     restored = sum(r.buffer.size_bytes for r in attached.bundle.layout.entries[0].regions if r.golden)
     limit = max(1.0, 20.0 * setting.call_s * len(window.order))
     limit += len(window.order) * restored / FILLED_BYTES_PER_S
+    ahead_s = runner.worked_s()
     cpu, wall = _cpu(runner, label), time.perf_counter()
     runner.send(b"\0" * 8, label)
     answer = runner.receive(limit, label)
@@ -284,10 +269,13 @@ def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[
     if runner.child.unexpected():
         runner.close()
         raise CandidateFailed(Status.REFUSED, "the process sent something that only a tampered one would")
-    observed = cpu if setting.threads == 1 else wall
+    observed = wall if setting.by_wall else cpu
     between = claimed - float(times.sum())
     apart, why = setting.clocks.add(claimed, observed), ""
-    if not -1e-6 <= between <= _TOLERANCE * claimed + _BETWEEN_S * len(times):
+    works_ahead = ahead_s > _ASLEEP_S * (setting.threads - 1)
+    if works_ahead:
+        why = f"threads of its team worked {ahead_s:.6f} s before the clock was started"
+    elif not -1e-6 <= between <= TOLERANCE * claimed + _BETWEEN_S * len(times) + setting.meeting_s:
         why = f"its clock says that {between:.6f} s of {claimed:.6f} s passed between calls"
     else:
         batch.times_s += np.maximum((times - cost) / window.per_segment, 1e-10).tolist()
@@ -297,7 +285,7 @@ def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[
     check(window)
     runner.resume()
     runner.send(b"\0" * 8, label)
-    if apart:
+    if apart and not works_ahead:
         raise Unbelieved(apart)
     return why
 
@@ -315,7 +303,7 @@ def _read(runner: Runner, answer: bytes, window: Window) -> tuple[float, float, 
     return words[1] * 1e-9, words[2] * 1e-9, times
 
 
-def _request(attached: Attached, window: Window, rng: np.random.Generator, threads: int) -> bytes:
+def _request(attached: Attached, window: Window, rng: np.random.Generator, *, by_wall: bool) -> bytes:
     bundle, base = attached.bundle, attached.base
     used = sorted(set(window.order))
     place = {number: i for i, number in enumerate(used)}
@@ -330,7 +318,7 @@ def _request(attached: Attached, window: Window, rng: np.random.Generator, threa
         bundle.copies,
         window.segments,
         window.per_segment,
-        _CLOCK_THREAD if threads == 1 else _CLOCK_MONOTONIC,
+        _CLOCK_MONOTONIC if by_wall else _CLOCK_THREAD,
         poisons,
         len(spans) // 3,
         window.flush_bytes,

@@ -69,7 +69,7 @@ class ForkServer:
             loader = Loader(request["llvm"], request["libraries"])
             with mmap.mmap(files[0], 0, prot=mmap.PROT_READ) as view:
                 loader.add_trusted(bytes(view))
-            self._harness = Harness(loader)
+            self._harness = Harness(loader, team=request["team"])
             # Once for all children, who then give up the rest. /proc: to find what a candidate has left.
             confine_builder(read=["/proc"])
         except (LoadError, OSError) as error:
@@ -97,7 +97,7 @@ class ForkServer:
     def ready(self, request: dict[str, Any]) -> None:
         """Before each fork: what the child would otherwise have to make itself."""
         assert self._harness is not None
-        prepare(threads=request["threads"])
+        prepare(threads=request["threads"], team=self._harness.team is not None)
 
     def become(self, channel: socket.socket, files: list[int], request: dict[str, Any]) -> None:
         """What a forked process does: the life of a candidate."""

@@ -98,11 +98,11 @@ def confine_builder(*, read: Iterable[str] = (), write: Iterable[str] = ()) -> N
         seccomp.install(seccomp.worker_filter())
 
 
-def prepare(*, threads: int) -> None:
+def prepare(*, threads: int, team: bool = False) -> None:
     """Does before a fork what every child would do again."""
     landlock.version()
     if seccomp.available():
-        seccomp.kernel_template(threads > 1)
+        seccomp.kernel_template(threads > 1 or team, not team)
 
 
 def shed_privileges(uid: int | None) -> None:
@@ -121,14 +121,20 @@ def shed_privileges(uid: int | None) -> None:
     landlock.restrict(landlock.Access())
 
 
-def confine_kernel(*, channel: int, threads: int) -> None:
+def confine_kernel(*, channel: int, threads: int, team: bool = False) -> None:
     """After a candidate is loaded and before it runs: only the system calls that computing needs.
+
+    Args:
+        channel: the one descriptor that messages go over.
+        threads: that the process may have.
+        team: they are all there already: none can be made, and the filter holds for each of them.
 
     Raises:
         OSError: the kernel has filters and refuses this one.
     """
     if seccomp.available():
-        seccomp.install(seccomp.kernel_filter(pid=os.getpid(), channel=channel, threads=threads))
+        code = seccomp.kernel_filter(pid=os.getpid(), channel=channel, threads=threads, team=team)
+        seccomp.install(code, everywhere=team)
 
 
 def set_limits(limits: Mapping[int, int], *, process: int = 0) -> None:

@@ -50,6 +50,7 @@ _QUIET_FORBIDDEN = (
     "rt_sigaction getrlimit setrlimit dup dup2 dup3 poll ppoll setitimer getitimer alarm msync mincore mlock "
     "munlock pkey_alloc pkey_free"
 )
+_PLACE = "sched_setaffinity"
 
 
 @functools.cache
@@ -82,7 +83,10 @@ def install(code: bytes, *, everywhere: bool = False) -> None:
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
     if everywhere:
-        syscall(NUMBERS["seccomp"], _SET_MODE_FILTER, _ALL_THREADS, ctypes.c_char_p(header))
+        left_out = syscall(NUMBERS["seccomp"], _SET_MODE_FILTER, _ALL_THREADS, ctypes.c_char_p(header))
+        if left_out:
+            # No error but the number of the first thread that has other filters; none has got this one then.
+            raise OSError(errors.EBUSY, f"thread {left_out} cannot take the filter")
     else:
         prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.c_char_p(header))
 
@@ -108,7 +112,7 @@ def starts_nothing() -> bytes:
     return assemble(rules, default=ALLOW)
 
 
-def kernel_filter(*, pid: int, channel: int, threads: int) -> bytes:
+def kernel_filter(*, pid: int, channel: int, threads: int, team: bool = False) -> bytes:
     """For a process in which a candidate is loaded and about to run.
 
     It may compute, take and give back memory that cannot be executed, look at clocks, and talk on its one channel.
@@ -117,21 +121,27 @@ def kernel_filter(*, pid: int, channel: int, threads: int) -> bytes:
         pid: of the process, which may send signals to itself.
         channel: the one descriptor that messages go over.
         threads: with more than one it may start threads (not processes).
+        team: its threads are there already, and it may start none.
 
     Raises:
         ValueError: the channel is among the first descriptors, which mean something else.
     """
     if channel <= 3:
         raise ValueError("the channel's number has to be over 3")
-    code = kernel_template(threads > 1)
+    code = kernel_template(threads > 1 or team, not team)
     for mark, value in ((_PID_MARK, pid), (_CHANNEL_MARK, channel)):
         code = code.replace(struct.pack("<I", mark), struct.pack("<I", value))
     return code
 
 
 @functools.cache
-def kernel_template(threads: bool) -> bytes:
-    """:func:`kernel_filter` with marks for what differs between processes; to be made before a fork."""
+def kernel_template(threads: bool, starts: bool = True) -> bytes:
+    """:func:`kernel_filter` with marks for what differs between processes; to be made before a fork.
+
+    Args:
+        threads: there may be several, for which the C library's memory has parts of their own.
+        starts: they may be started.
+    """
 
     def rule(name: str, *tests: Condition, action: int = ALLOW, otherwise: int = TRAP) -> Rule:
         return Rule(number=NUMBERS[name], action=action, tests=tests, otherwise=otherwise)
@@ -143,8 +153,9 @@ def kernel_template(threads: bool) -> bytes:
     rules += [rule(name, on_channel) for name in ("sendto", "recvfrom", "recvmsg")]
     rules.append(rule("mmap", no_code))
     if threads:
+        rules.append(rule("mprotect", no_code))
+    if threads and starts:
         rules += [
-            rule("mprotect", no_code),
             rule("clone", Condition(argument=0, value=_CLONE_THREAD, mask=_CLONE_THREAD)),
             # Its flags are in memory, out of a filter's sight; the C library then takes the older call.
             rule("clone3", action=errno(errors.ENOSYS)),
@@ -159,5 +170,10 @@ def kernel_template(threads: bool) -> bytes:
         rule("prlimit64", Condition(argument=2, value=0), otherwise=errno(errors.EPERM)),
     ]
     rules += [rule(name, action=absent) for name in _QUIET_DENIED.split()]
-    rules += [rule(name, action=errno(errors.EPERM)) for name in _QUIET_FORBIDDEN.split()]
+    forbidden = _QUIET_FORBIDDEN.split()
+    if threads and not starts:
+        # OpenMP's library ends the process where it may not place a thread anew; they stay where they were placed.
+        forbidden.remove(_PLACE)
+        rules.append(rule(_PLACE, action=errno(0)))
+    rules += [rule(name, action=errno(errors.EPERM)) for name in forbidden]
     return assemble(rules, default=TRAP)

@@ -23,6 +23,7 @@ from tuner.spaces.source.configuring import CONFIGURE, frozen
 from tuner.spaces.source.kinds import hidden
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.operators import OPERATORS, Refused
+from tuner.spaces.source.operators.teams import keep_teams
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.scan import scan
 from tuner.spaces.source.syntax import For
@@ -176,6 +177,8 @@ def _apply(program: Program, edit: Edit) -> Program:
     made = operator.apply(function, edit)
     if made is function or made == function:
         raise Refused("nothing changes")
+    if not operator.openmp:
+        keep_teams(function, made)
     return program.with_function(label, made)
 
 

@@ -49,13 +49,14 @@ class Entry:
     """The function that is launched, by its bare name, and how it is as given: ``None`` for one that is called.
 
     ``headers`` are the texts of the project's headers that are not among the program's files, ``include`` the folders
-    that they are looked for in.
+    that they are looked for in. ``openmp``: it is built with OpenMP.
     """
 
     name: str
     launch: Launch | None
     headers: tuple[Source, ...] = ()
     include: tuple[str, ...] = ()
+    openmp: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +208,7 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
     """
     files = (variant or kernel.variant).files
     texts = ((f.name, f.text) for f in files)
-    key = (kernel.language, kernel.entry, launch, kernel.headers, kernel.include, *texts)
+    key = (kernel.language, kernel.entry, launch, kernel.headers, kernel.include, kernel.openmp, *texts)
     found = _READ.get(key)
     if found is None:
         found = _read(kernel, files, launch)
@@ -221,6 +222,7 @@ def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> P
         launch=launch,
         headers=kernel.headers,
         include=kernel.include,
+        openmp=kernel.openmp,
     )
     cut = [cut_at_marks(f) for f in files]
     if all(len(f.parts) == 1 for f in cut):
@@ -277,6 +279,7 @@ def _program(
                         settled=settled,
                         language=language,
                         launch=launch if function.name == entry.name else None,
+                        openmp=entry.openmp,
                     )
                     places[label] = _Place(
                         file=number, part=part, start=start - begin, end=stop - begin, indent=indent

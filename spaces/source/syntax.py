@@ -267,6 +267,7 @@ class Function:
         settled: values of tunables that its text was configured for; ``None`` where it was not.
         language: of the file: ``c``, ``c++``, ``opencl`` or ``cuda``.
         launch: of the function where it is the kernel that is launched; operators may change it.
+        openmp: whether it is built with OpenMP.
     """
 
     name: str
@@ -284,3 +285,4 @@ class Function:
     settled: Settled | None = None
     language: str = "c"
     launch: Launch | None = None
+    openmp: bool = False

@@ -127,3 +127,18 @@ def test_threads_but_no_processes_where_threads_are_asked_for(number: int, first
 def test_channel_must_not_be_a_standard_descriptor() -> None:
     with pytest.raises(ValueError, match="over 3"):
         kernel_filter(pid=1, channel=2, threads=1)
+
+
+@pytest.mark.parametrize(
+    ("number", "arguments", "action"),
+    [
+        (56, [0x3D0F00, 0, 0, 0, 0, 0], TRAP),  # clone of a thread: the team is all there
+        (435, [0, 0, 0, 0, 0, 0], TRAP),
+        (10, [0, 4096, 3, 0, 0, 0], ALLOW),  # mprotect, for memory that a thread has for itself
+        (10, [0, 4096, 7, 0, 0, 0], TRAP),
+        (203, [0, 8, 0, 0, 0, 0], errno(0)),  # sched_setaffinity: said to be done
+        (157, [0, 0, 0, 0, 0, 0], errno(1)),  # prctl
+    ],
+)
+def test_a_team_that_is_there_grows_no_more(number: int, arguments: list[int], action: int) -> None:
+    assert run(kernel_filter(pid=77, channel=5, threads=4, team=True), number, arguments) == action

@@ -48,6 +48,7 @@ ELSEWHERE = {
     ("docs/llm.md", "remix-tuner[llm]"): "test_docs_commands.py",
     ("docs/llm.md", "TUNER_TEST_LLM_URL"): "test_docs_commands.py",
     ("docs/opencl.md", "apt install pocl-opencl-icd"): "test_docs_commands.py",
+    ("docs/openmp.md", "tuner check examples/openmp/pairs.yaml"): "test_docs_commands.py",
     ("docs/putting-back.md", "tuner ab work.run"): "test_docs_applications.py",
     ("docs/putting-back.md", "--out sizes"): "test_putback_sizes.py",
     ("docs/recording.md", "tuner record --list"): "test_docs_applications.py",

@@ -91,3 +91,11 @@ def test_a_process_that_shares_its_processor_is_pushed_aside() -> None:
         for process in processes:
             process.kill()
             process.wait()
+
+
+def test_each_thread_of_a_team_has_the_interruptions_of_one(tmp_path: Path) -> None:
+    watch = Watch(7, root=machine(tmp_path), settles=False, threads=4)
+    machine(tmp_path, switches=40)
+    assert watch.disturbances(0.1) == []
+    machine(tmp_path, switches=90)
+    assert watch.disturbances(0.1) == ["pushed aside 90 times in 0.100 s"]

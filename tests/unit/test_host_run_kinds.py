@@ -34,8 +34,8 @@ from tuner.core.types import (
     VerifyPolicy,
 )
 from tuner.evaluators.host.backend import HostBackend, HostEvaluation
+from tuner.evaluators.host.clocks import Clocks
 from tuner.evaluators.host.session import HostSession
-from tuner.evaluators.host.timing import Clocks
 from tuner.evaluators.lane import cache_sizes
 
 

@@ -72,7 +72,8 @@ def test_directives_of_openmp_are_ignored_aloud(tmp_path: Path) -> None:
     assert load_spec(path)[0].notices == ()
     source.write_text(KERNEL.replace("for", "\n#  pragma omp  parallel for\n  for"))
     (line,) = load_spec(path)[0].notices
-    assert line.startswith("k.c:2: '# pragma omp parallel for' is ignored, since there is no OpenMP here")
+    assert line.startswith("k.c:2: '# pragma omp parallel for' is ignored, and the baseline is one thread's")
+    assert "openmp: true" in line
 
 
 def test_openmps_header_is_told_where_to_stand(tmp_path: Path) -> None:
@@ -81,6 +82,7 @@ def test_openmps_header_is_told_where_to_stand(tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text("#include <omp.h>\n" + KERNEL)
     with pytest.raises(BaselineError) as caught:
         load_spec(path)
+    assert "openmp: true" in caught.value.hint
     assert "#ifdef _OPENMP" in caught.value.hint
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from tuner.core.types import Resolved, Task
 
 __all__ = [
+    "KnowsNeeds",
     "KnowsPeaks",
     "LoadedImage",
     "NamesFunctions",
@@ -111,6 +112,15 @@ class KnowsPeaks(Protocol):
         Raises:
             MachineError: it cannot be measured.
         """
+        ...
+
+
+@runtime_checkable
+class KnowsNeeds(Protocol):
+    """A backend of which some tasks need more of the machine than others."""
+
+    def environment_of(self, task: Task) -> Mapping[str, Any]:
+        """What this task needs beside the backend's environment, as plain JSON; where it is missing, why."""
         ...
 
 

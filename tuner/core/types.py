@@ -178,7 +178,8 @@ class Kernel:
     """What is called and how it is written. ``folder`` is where ``include`` folders and files are looked up.
 
     ``headers`` are those of other folders that the sources include, by their names relative to ``folder``: they are
-    compiled from where they lie, and their texts are known to those who reason about the sources.
+    compiled from where they lie, and their texts are known to those who reason about the sources. ``openmp``: built
+    with OpenMP, whose library is there, and called by a team of the measurement's threads.
     """
 
     name: str
@@ -190,6 +191,7 @@ class Kernel:
     headers: tuple[Source, ...] = ()
     link: tuple[str, ...] = ()
     returns: str | None = None
+    openmp: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

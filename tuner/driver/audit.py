@@ -218,7 +218,7 @@ def _with_compiler(
     start = state.start
     assert start is not None
     backend = backends.given(backend, start["backend"])
-    here = from_json(canonical_json(toolchain(backend, spec.task.target)))
+    here = from_json(canonical_json(toolchain(backend, spec.task)))
     if here["backend"] != start["environment"]["backend"]:
         report.notes.append(
             "this machine or its toolchain is not the run's: object code and times may differ for that"

@@ -77,7 +77,7 @@ def first_event(
         **_spec_body(spec, blobs),
         "catalogue": None if catalogue is None else _store(canonical_json(catalogue), blobs),
         "settings": settings.to_json(),
-        "environment": toolchain(backend, task.target),
+        "environment": toolchain(backend, task),
         "search_code": search_code(),
         "baseline": proposal_to_json(
             Proposal(configuration=space.default(), origin="baseline"), blobs, digest

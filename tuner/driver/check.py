@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from tuner.core.types import BASELINE, BuildRequest, Resolved, Status
 from tuner.driver.faults import FaultReport, plant_faults
 from tuner.driver.outcome.refusals import describe_refusals, mostly_refused
 from tuner.driver.state.bounds import disproves, light_of
-from tuner.driver.work.environment import check_flags
+from tuner.driver.work.environment import check_flags, needed
 from tuner.driver.work.models import models_of
 from tuner.evaluators import registry as backends
 from tuner.search import proposers
@@ -101,12 +101,18 @@ def check_spec(
     except SpecError as error:
         raise error.at(read_yaml(spec.text, spec.path).place(("target",))) from None
     report.lines.append(("device", str(environment.get("device", ""))))
+    report.lines += [(name, _told(values)) for name, values in needed(backend, spec.task).items()]
     evaluation = backend.prepare(spec.task_with(seed=spec.search.seed), workers=1)
     try:
         _check_baseline(report, spec, space, evaluation, backend, faults=faults, stage=stage, step=step)
     finally:
         evaluation.close()
     return report
+
+
+def _told(values: Mapping[str, Any]) -> str:
+    """``threads 2, bind spread`` of what a task needs of the machine; digests are the record's."""
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value != "" and name != "digest")
 
 
 def _describe_source(report: CheckReport, spec: LoadedSpec, space: Space) -> None:

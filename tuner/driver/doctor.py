@@ -11,6 +11,8 @@ from typing import Any
 from tuner.core.errors import TunerError
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host import counters
+from tuner.evaluators.host.openmp import find_openmp
+from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.sandbox.support import probe
 
 __all__ = ["Finding", "examine"]
@@ -53,7 +55,7 @@ def examine() -> list[Finding]:
         _cores(),
     ]
     findings += [_backend(name) for name in backends.names()]
-    findings += [*_sandbox(), _counters()]
+    findings += [*_sandbox(), _counters(), _openmp()]
     findings += [_optional(part, *said) for part, said in OPTIONAL.items()]
     return findings
 
@@ -129,6 +131,14 @@ def _counters() -> Finding:
         text=f"no hardware counters: {why}" if why else "hardware counters of a candidate can be read",
         cure="where they are forbidden: sysctl kernel.perf_event_paranoid=2" if why else "",
     )
+
+
+def _openmp() -> Finding:
+    try:
+        found = find_openmp(find_toolchain())
+    except TunerError as error:
+        return Finding(part="openmp", ok=False, text=error.message, cure=error.hint)
+    return Finding(part="openmp", ok=True, text=f"{found.library}, version {found.version}")
 
 
 def _optional(part: str, module: str, what: str, cure: str) -> Finding:

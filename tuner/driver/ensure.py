@@ -41,7 +41,7 @@ def ensure(
     if out.is_dir():
         raise UsageError(f"{out} is a folder", "name the object file, for example kernel.o in it")
     backend = backends.given(backend, spec.task.backend)
-    key = digest_json({"spec": spec.digest, "environment": toolchain(backend, spec.task.target)})
+    key = digest_json({"spec": spec.digest, "environment": toolchain(backend, spec.task)})
     record, note = Path(f"{out}.run"), Path(f"{out}.json")
     out.parent.mkdir(parents=True, exist_ok=True)
     with _locked(Path(f"{out}.lock")):

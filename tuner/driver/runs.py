@@ -309,7 +309,7 @@ def _environment(
     path: Path, start: Mapping[str, Any], backend: Backend, spec: LoadedSpec, *, force: bool
 ) -> Mapping[str, Any]:
     """The environment there is now, which has to be the one that the run was begun in unless forced."""
-    now: Mapping[str, Any] = from_json(canonical_json(toolchain(backend, spec.task.target)))
+    now: Mapping[str, Any] = from_json(canonical_json(toolchain(backend, spec.task)))
     if now != start["environment"] and not force:
         differing = ", ".join(changed(start["environment"], now))
         raise UsageError(

@@ -15,7 +15,7 @@ from tuner.core.expressions import Expression
 from tuner.core.types import Task, Value
 from tuner.spec.tunables import Tunables
 
-__all__ = ["doubts"]
+__all__ = ["doubts", "has_openmp"]
 
 _LOOKED_AT = 1 << 14
 """Combinations of a constraint's own names that are tried; a larger constraint is not looked at."""
@@ -28,6 +28,8 @@ _OPENMP = re.compile(
     r"^[ \t]*#[ \t]*pragma[ \t]+omp[ \t]+(?!simd\b|declare[ \t]+simd\b)[^\n\\]*", re.MULTILINE
 )
 """OpenMP but for what -fopenmp-simd honours."""
+
+_ASKS = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<omp\.h>", re.MULTILINE)
 
 
 def doubts(task: Task, tunables: Tunables) -> tuple[str, ...]:
@@ -122,14 +124,32 @@ def _ignored(task: Task) -> Iterator[str]:
     """Directives of OpenMP: whoever builds the application with them measures against another baseline."""
     if task.backend != "host":
         return
+    if task.kernel.openmp:
+        yield from _of_teams(task)
+        return
     for source in task.kernel.variant.files:
         found = _OPENMP.search(source.text)
         if found is not None:
             line = source.text.count("\n", 0, found.start()) + 1
             yield (
-                f"{source.name}:{line}: {' '.join(found[0].split())!r} is ignored, since there is no OpenMP here: "
-                "the baseline is one thread's; tuner ab tells what an application with threads gains"
+                f"{source.name}:{line}: {' '.join(found[0].split())!r} is ignored, and the baseline is one thread's; "
+                "to have it honoured, write openmp: true under kernel and measure: {threads: …}"
             )
+
+
+def _of_teams(task: Task) -> Iterator[str]:
+    if task.measure.threads == 1:
+        yield "measure.threads: 1 thread is a team of one; say how many the application has"
+    if task.verify.rtol == 0 and task.verify.atol == 0:
+        yield (
+            "verify: rtol and atol are 0, and what several threads add up differs in its last bits from run to run; "
+            "allow some, for example rtol: 1.0e-6"
+        )
+
+
+def has_openmp(text: str) -> bool:
+    """Whether a source has directives that one thread's build ignores, or asks the OpenMP library something."""
+    return bool(_OPENMP.search(text) or _ASKS.search(text))
 
 
 def _holds(constraint: Expression, env: dict[str, Value]) -> bool:

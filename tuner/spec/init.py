@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tuner.core.errors import BaselineError, SpecError, UsageError
+from tuner.evaluators.host.openmp import as_if_openmp
 from tuner.spec.accesses import examine
 from tuner.spec.agreement import entries_of, functions_of
 from tuner.spec.cuda_init import init_cuda
+from tuner.spec.doubts import has_openmp
 from tuner.spec.header_folders import header_folders
 from tuner.spec.init_device import MISSING_BLOCK, device_spec
 from tuner.spec.init_host import host_spec
@@ -94,8 +96,13 @@ def first_spec(
         needed = _from(folder or beside_it, (beside_it / far).parent)
         if needed.startswith("..") and needed not in headers:
             headers.append(needed)
+    openmp = language != "opencl" and any(map(has_openmp, sources.files.values()))
     reader = SourceReader(
-        files=sources.variant.files, language=language, folder=str(beside_it), include=sources.include
+        files=sources.variant.files,
+        language=language,
+        folder=str(beside_it),
+        include=sources.include,
+        flags=tuple(as_if_openmp()) if openmp else (),
     )
     text = sources.variant.files[0].text
     reader = _with_missing(reader, text)
@@ -126,7 +133,15 @@ def first_spec(
 
     macros = replace(macros_of(text), missing=tuple(reader.macros))
     return FirstSpec(
-        text=host_spec(file, function, examine(function, lookup), macros, headers), beside=beside
+        text=host_spec(
+            file,
+            function,
+            examine(function, lookup),
+            macros,
+            headers,
+            threads=len(os.sched_getaffinity(0)) if openmp else None,
+        ),
+        beside=beside,
     )
 
 

@@ -39,7 +39,13 @@ _INNER = re.compile(r"\[(\d+)\]")
 
 
 def host_spec(
-    file: str, function: Function, findings: Findings, macros: Macros, include: Sequence[str] = ()
+    file: str,
+    function: Function,
+    findings: Findings,
+    macros: Macros,
+    include: Sequence[str] = (),
+    *,
+    threads: int | None = None,
 ) -> str:
     """The text of a first spec.
 
@@ -49,8 +55,9 @@ def host_spec(
         findings: what it does with them.
         macros: of the source.
         include: folders of headers.
+        threads: of a kernel with OpenMP; ``None`` for one without.
     """
-    return _Writer(file, function, findings, macros, include).text()
+    return _Writer(file, function, findings, macros, include, threads).text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +70,15 @@ class _Writer:
     """Puts the YAML together."""
 
     def __init__(
-        self, file: str, function: Function, findings: Findings, macros: Macros, include: Sequence[str]
+        self,
+        file: str,
+        function: Function,
+        findings: Findings,
+        macros: Macros,
+        include: Sequence[str],
+        threads: int | None,
     ) -> None:
+        self._threads = threads
         self._file = file
         self._include = include
         self._macros = macros
@@ -108,6 +122,9 @@ class _Writer:
         ]
         if self._sizes:
             lines.append(_Line(f"  problems: [{{{small}}}]", "check: odd sizes that must come out right too"))
+        if self._threads is not None:
+            comment = "check: as many as your application has, one for a core"
+            lines.append(_Line(f"measure: {{threads: {self._threads}}}", comment))
         lines += [_Line("search:"), _Line("  budget: {evaluations: 200, minutes: 10}")]
         return "".join(_layout(line) for line in lines)
 
@@ -155,6 +172,8 @@ class _Writer:
         returns = self._function.returns
         if returns is not None and returns.dtypes and not returns.pointer:
             parts.append(f"returns: {returns.dtypes[0]}")
+        if self._threads is not None:
+            parts.append("openmp: true")
         if self._include:
             parts.append(f"include: [{', '.join(map(_quoted, self._include))}]")
         return [_Line(f"kernel: {{{', '.join(parts)}}}")]

@@ -5,13 +5,16 @@ Never asked about a recorded run, which has to load anywhere. May not read the f
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 
-from tuner.core.errors import SpecError, UsageError
+from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.types import Task
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.flags import sort_flags
+from tuner.evaluators.host.openmp import find_openmp
+from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.search import proposers
 from tuner.search import registry as searchers
@@ -108,6 +111,8 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
         _check_name(name, "proposer", proposers.names(), ("search", "proposers", i), view)
     if task.backend in ("host", "opencl"):
         _refuse_constants(task, view)
+    if task.kernel.openmp:
+        _check_openmp(task, view)
     if task.backend != "host":
         _check_flags(task.backend, tunables, view)
         if task.kernel.language == SPIRV:
@@ -115,11 +120,34 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
         if task.kernel.language == "opencl":
             _check_opencl(task, tunables, view)
         return ()
+    notes = _crowded(task)
     returned = _host_entry(task, tunables, view).returns
     if returned is None or task.kernel.returns is not None:
-        return ()
+        return notes
     cure = f"; write returns: {returned.dtypes[0]} under kernel" if _is_number(returned) else ""
-    return (f"kernel: {task.kernel.entry} returns `{returned.text}`, which is not verified{cure}",)
+    return (*notes, f"kernel: {task.kernel.entry} returns `{returned.text}`, which is not verified{cure}")
+
+
+def _crowded(task: Task) -> tuple[str, ...]:
+    """That threads have to share processors, so that each waits for the others."""
+    threads, there = task.measure.threads, len(os.sched_getaffinity(0))
+    if threads <= there:
+        return ()
+    return (
+        f"measure.threads: {threads} threads share {there} processor{'s' if there > 1 else ''} here, so times say "
+        f"little; {there} at most have one each",
+    )
+
+
+def _check_openmp(task: Task, view: View) -> None:
+    path: KeyPath = ("kernel", "openmp")
+    if task.backend != "host":
+        hint = "leave out openmp"
+        raise view.error(path, f"kernel.openmp is for C and C++, not for {task.backend}", hint, key=True)
+    try:
+        find_openmp(find_toolchain())
+    except MachineError as error:
+        raise view.error(path, error.message, error.hint, key=True) from None
 
 
 def _refuse_constants(task: Task, view: View) -> None:
@@ -168,6 +196,8 @@ def _host_entry(task: Task, tunables: Tunables, view: View) -> Function:
             if i == 0:
                 flags += sorted_flags.frontend
     kernel = task.kernel
+    if kernel.openmp:
+        flags += ["-fopenmp", "-idirafter", find_openmp(find_toolchain()).include]
     reader = SourceReader(
         files=kernel.variant.files,
         language=kernel.language,

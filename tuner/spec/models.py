@@ -91,6 +91,9 @@ class KernelModel(_Model):
     """Shared libraries that the kernel needs: not available in this version; C's and the mathematical one are there."""
     returns: Dtype | None = None
     """Type of the value that the function returns, which is then verified too; void when left out."""
+    openmp: Switch = False
+    """Build everything with -fopenmp and call it with a team of `measure.threads` threads; needs libomp, see `tuner
+    doctor`."""
 
 
 class InitialModel(_Model):
@@ -225,7 +228,7 @@ class MeasureModel(_Model):
     cache: Literal["warm", "cold"] = "warm"
     """Whether buffers are touched or flushed before each call."""
     threads: Annotated[int, Field(ge=1, le=4096)] = 1
-    """Threads that the kernel starts; with several wall time decides."""
+    """Threads of a kernel with OpenMP, or that it starts itself; with several wall time decides."""
     limit_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = 120.0
     """Seconds that a call of the kernel as given may take at most; a candidate's limit follows from what it takes."""
     bytes: Arithmetic | None = None

@@ -127,6 +127,7 @@ def make_kernel(model: SpecModel, sources: Sources, name: str, folder: str) -> K
         headers=sources.headers,
         link=tuple(model.kernel.link),
         returns=model.kernel.returns,
+        openmp=model.kernel.openmp,
     )
 
 

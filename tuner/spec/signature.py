@@ -289,7 +289,7 @@ def _broken(errors: str, first: str) -> BaselineError:
             "name its folder, which `mpicc -show` tells: include under kernel in the spec, or tuner init -I"
         )
     if "'omp.h'" in what:
-        hint = "OpenMP is not available here: put it between #ifdef _OPENMP and #endif"
+        hint = "write openmp: true under kernel, or put it between #ifdef _OPENMP and #endif"
     return BaselineError(f"the kernel does not compile: {what}", hint)
 
 

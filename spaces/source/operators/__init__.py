@@ -27,6 +27,7 @@ from tuner.spaces.source.operators import (
     streaming,
     sums,
     sweeps,
+    teams,
     waves,
 )
 from tuner.spaces.source.operators.base import Operator, Refused
@@ -48,6 +49,7 @@ _HOST = (
     diagonals,
     streaming,
     peeling,
+    teams,
 )
 _OPENING = (calls, pointers, steady)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)

@@ -105,6 +105,7 @@ class Operator:
         opens: whether it only makes way for other operators, so that it is proposed with them and never alone.
         languages: that it writes.
         since: the first set of moves that has it, so that what earlier runs proposed can be derived again.
+        openmp: it puts directives of OpenMP; for kernels that are built with it, and offered to no others.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Operator:
     opens: bool = False
     languages: tuple[str, ...] = ("c", "c++", "opencl", "cuda")
     since: int = 1
+    openmp: bool = False
 
 
 def argument(args: Args, name: str, kind: type = str) -> Any:

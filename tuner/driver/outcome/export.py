@@ -232,7 +232,8 @@ def _script(
     defines = [f"-D{name}={_macro(value)}" for name, value in sorted(resolved.macros.items())]
     march = "native" if spec.task.target == "native" else spec.task.target
     folders = [f"-I{Path(kernel.folder, folder).resolve()}" for folder in kernel.include]
-    front = ["-O3", f"-march={march}", *resolved.flags, *defines, *folders]
+    openmp = ["-fopenmp"] if kernel.openmp else []
+    front = ["-O3", f"-march={march}", *openmp, *resolved.flags, *defines, *folders]
     front += [
         "-Xclang",
         "-disable-llvm-passes",
@@ -250,6 +251,7 @@ def _script(
         f"# {spec.name}: trial {result.summary.best.number} of {record_name}; device {result.device}",
         f"# made with LLVM {version}",
         "# other names of its programs: CLANG=clang-23 OPT=opt-23 LLC=llc-23 sh build.sh",
+        *(["# link it with -fopenmp, or with libomp"] if openmp else []),
         "set -e",
         'cd "$(dirname "$0")"',
         f'"${{CLANG:-clang}}" {shlex.join(front)}',

@@ -249,6 +249,11 @@ def _task_lines(task: Task) -> list[str]:
         lines.append(f"Argument {argument.name}: {argument.dtype}{shape}{value}, {argument.role.value}")
     sizes = "; ".join(", ".join(f"{n} = {v}" for n, v in p.sizes.items()) for p in task.problems)
     lines.append(f"Timed for: {sizes or 'one size'}; threads: {task.measure.threads}")
+    if task.kernel.openmp:
+        lines.append(
+            "OpenMP: directives are honoured, by a team that is there already; results have to be right for any number "
+            "of threads"
+        )
     lines.append(
         f"Tolerance: relative {task.verify.rtol:g}, absolute {task.verify.atol:g} of the output's RMS"
     )

@@ -15,16 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from tuner import cost_models, search, spaces
+from tuner.core.abilities import KnowsNeeds
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.protocols import Backend
+from tuner.core.types import Task
 from tuner.spec.load import LoadedSpec
 
-__all__ = ["changed", "check_flags", "require_sandbox", "search_code", "toolchain"]
+__all__ = ["changed", "check_flags", "needed", "require_sandbox", "search_code", "toolchain"]
 
 _PACKAGES = ("numpy", "scipy", "optuna", "scikit-optimize", "scikit-learn", "cmaes")
 
 
-def toolchain(backend: Backend, target: str) -> dict[str, Any]:
+def toolchain(backend: Backend, task: Task) -> dict[str, Any]:
     """What results and proposals depend on beside the spec."""
     versions = {}
     for name in _PACKAGES:
@@ -33,12 +35,17 @@ def toolchain(backend: Backend, target: str) -> dict[str, Any]:
         except metadata.PackageNotFoundError:
             continue
     return {
-        "backend": dict(backend.environment(target)),
+        "backend": {**backend.environment(task.target), **needed(backend, task)},
         "python": platform.python_version(),
         "system": platform.system(),
         "machine": platform.machine(),
         "packages": versions,
     }
+
+
+def needed(backend: Backend, task: Task) -> dict[str, Any]:
+    """What this task needs of the machine beside what every task of the backend needs."""
+    return dict(backend.environment_of(task)) if isinstance(backend, KnowsNeeds) else {}
 
 
 @cache

@@ -1,0 +1,241 @@
+"""Loops that a team of OpenMP's threads shares: what an edit has to leave as it was, and how a loop becomes one.
+
+The analysis of dependences knows one thread. It may be right that a value can be kept before a loop while each thread
+would need one of its own, so an edit is refused where it changes what threads share.
+
+Source: the OpenMP specification 5.2, sections 5.1 (data-sharing attribute rules), 5.5.7 (reduction), 11.5 (loops).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.operators.base import (
+    HOST,
+    Args,
+    Operator,
+    Refused,
+    all_loops,
+    analyse,
+    argument,
+    body_of,
+    define,
+    find_loop,
+    fresh_name,
+    loops_of,
+    parameter,
+    perfect_nest,
+    replace_statement,
+    require_no_macros,
+    require_simple_loop,
+)
+from tuner.spaces.source.syntax import Assign, Decl, Expr, ExprStmt, For, Function, Name, OpaqueStmt, Stmt
+from tuner.spaces.source.walks import names_in, statements, subtrees, transform, written_names
+
+__all__ = ["OPERATORS", "keep_teams", "parallelise"]
+
+_SCHEDULES = ("static", "dynamic")
+_CHUNKS = (1, 4, 16, 64, 256)
+
+_DIRECTIVE = re.compile(
+    r"^\s*omp\s+(?!declare\b|simd\b(?!.*\b(?:private|lastprivate|linear|reduction|collapse)\b))"
+)
+"""All but a promise of independent iterations, which :func:`keep_promises` looks after."""
+
+_ELSEWHERE = re.compile(r"#\s*pragma\s+omp\b|_Pragma\s*\(\s*\"\s*omp\b")
+_DEEP = re.compile(r"\b(?:collapse|ordered|sizes)\s*\(\s*([^)]*)\)")
+_LISTS = re.compile(r"\b(?:private|firstprivate|lastprivate|linear|reduction|copyin|copyprivate)\s*\(")
+
+
+def keep_teams(before: Function, made: Function) -> None:
+    """Refuses an edit after which threads could share what they did not, or work on other iterations.
+
+    Every loop with a directive of OpenMP keeps its head, its directive and its place among the others; inside it no
+    further variable of outside is written to, and with lists of variables exactly those that were.
+
+    Args:
+        before: the function as it was.
+        made: after the edit.
+
+    Raises:
+        Refused: what threads do may no longer be the same.
+    """
+    shared = _team_loops(before)
+    if not shared and not _elsewhere(before):
+        if _team_loops(made) or _elsewhere(made):
+            raise Refused("the edit brings a directive of OpenMP with it")
+        return
+    if _elsewhere(before) or _elsewhere(made):
+        raise Refused(
+            "the function has directives of OpenMP beside those of loops: what they order is not known"
+        )
+    now = _team_loops(made)
+    if len(now) != len(shared):
+        raise Refused("a loop that threads share would be there another number of times")
+    for loop, changed in zip(shared, now, strict=True):
+        _require_same_heads(loop, changed)
+        _require_same_sharing(loop, changed)
+
+
+def _team_loops(function: Function) -> list[For]:
+    return [loop for loop in all_loops(function) if any(map(_DIRECTIVE.match, loop.pragmas))]
+
+
+def _elsewhere(function: Function) -> bool:
+    return any(isinstance(s, OpaqueStmt) and _ELSEWHERE.search(s.text) for s in statements(function.body))
+
+
+def _require_same_heads(loop: For, changed: For) -> None:
+    """Also of those below it that the directive deals out together with it."""
+    nest, others = perfect_nest(loop), perfect_nest(changed)
+    for number in range(_depth(loop)):
+        if number >= len(nest) or number >= len(others) or _head(nest[number]) != _head(others[number]):
+            raise Refused(
+                f"loop {loop.key} is shared by threads as it is: its head and directive have to stay"
+            )
+
+
+def _depth(loop: For) -> int:
+    """How many loops the directive deals out; very many where that is no number."""
+    said = [m[1].strip() for p in loop.pragmas for m in _DEEP.finditer(p)]
+    return max((int(s) if s.isdigit() else 1 << 10 for s in said), default=1)
+
+
+def _head(loop: For) -> tuple[object, ...]:
+    return loop.type, loop.var, loop.start, loop.op, loop.limit, loop.step, loop.pragmas
+
+
+def _require_same_sharing(loop: For, changed: For) -> None:
+    was, is_now = _written_outside(loop), _written_outside(changed)
+    added = is_now - was
+    if added:
+        raise Refused(f"threads that share loop {loop.key} would all write to {min(added)}")
+    if any(_LISTS.search(p) for p in loop.pragmas) and was != is_now:
+        raise Refused(
+            f"the directive of loop {loop.key} says whose {min(was - is_now)} is, which would not be written"
+        )
+
+
+def _written_outside(loop: For) -> set[str]:
+    """What the loop's body writes to and does not declare."""
+    inner = body_of(loop)
+    own = {s.name for s in statements(inner) if isinstance(s, Decl)}
+    own |= {s.var for s in statements(inner) if isinstance(s, For) and s.type}
+    return set(written_names(inner)) - own - {loop.var}
+
+
+def parallelise(function: Function, args: Args) -> Function:
+    """Has a team of threads share a loop whose iterations do not need one another.
+
+    What is declared inside belongs to each iteration; what is added up in a variable of outside becomes a ``reduction``
+    where the edit may add up in another order. Any other variable of outside that is written to refuses it.
+
+    Args:
+        function: to change.
+        args: ``loop``, ``schedule``; ``parameters``: the chunk, for ``dynamic``.
+    """
+    if not function.openmp:
+        raise Refused("the kernel is not built with OpenMP")
+    if _elsewhere(function):
+        raise Refused(
+            "the function has directives of OpenMP beside those of loops: what they order is not known"
+        )
+    loop = find_loop(function, argument(args, "loop"))
+    require_simple_loop(function, loop)
+    for other in _team_loops(function):
+        if any(f is loop for f in loops_of(other)) or any(f is other for f in loops_of(loop)):
+            raise Refused(f"loop {loop.key} is shared by threads already, or has one inside that is")
+    if loop.pragmas:
+        raise Refused(f"loop {loop.key} has a pragma of its own")
+    loose = [f.var for f in loops_of(loop) if not f.type]
+    if loose:
+        raise Refused(f"{loose[0]} counts in loop {loop.key} and is declared outside of it")
+    require_no_macros(function, loop.body, f"loop {loop.key}")
+    sums = _sums(loop, allowed=args.get("reassociate") is True)
+    _require_independent(function, loop, sums)
+    schedule = argument(args, "schedule")
+    if schedule not in _SCHEDULES:
+        raise Refused(f"there is no schedule {schedule!r}")
+    made = function
+    if schedule == "dynamic":
+        made, (chunk,) = define(function, args, 1)
+        schedule = f"dynamic, {chunk.id}" if isinstance(chunk, Name) else "dynamic"
+    listed = f" reduction(+ : {', '.join(sums)})" if sums else ""
+    directive = f"omp parallel for schedule({schedule}){listed}"
+    return replace_statement(made, loop, [replace(loop, pragmas=(directive,))])
+
+
+def _sums(loop: For, *, allowed: bool) -> list[str]:
+    """Variables of outside that the body adds to and does nothing else with.
+
+    Raises:
+        Refused: it does something else with one, or may not add up in another order.
+    """
+    own = {s.name for s in statements(loop.body) if isinstance(s, Decl)} | {f.var for f in loops_of(loop)}
+    assigned = [n for n in subtrees(loop.body) if isinstance(n, Assign) and isinstance(n.target, Name)]
+    names = dict.fromkeys(
+        n.target.id for n in assigned if isinstance(n.target, Name) and n.target.id not in own
+    )
+    whole = [s for s in statements(loop.body) if _adds_to(s) in names]
+    for name in names:
+        adding = [s for s in whole if _adds_to(s) == name]
+        uses = sum(isinstance(n, Name) and n.id == name for n in subtrees(loop.body))
+        if not allowed or len(adding) != uses or name in names_in((loop.start, loop.limit)):
+            raise Refused(f"threads that share loop {loop.key} would all write to {name}")
+    return list(names)
+
+
+def _adds_to(stmt: Stmt) -> str:
+    """The variable of ``x += value;``, whose value does without it; empty for any other statement."""
+    if not isinstance(stmt, ExprStmt) or not isinstance(stmt.expr, Assign) or stmt.expr.op != "+=":
+        return ""
+    target: Expr = stmt.expr.target
+    return target.id if isinstance(target, Name) and target.id not in names_in(stmt.expr.value) else ""
+
+
+def _require_independent(function: Function, loop: For, sums: list[str]) -> None:
+    """Refuses a loop whose iterations need one another otherwise than by what they add up.
+
+    Sums are looked at as if each iteration had its own part, for the freedom to reorder holds for sums in arrays too,
+    which threads would spoil for one another.
+    """
+    part = fresh_name(function, "part")
+
+    def alone(node: Any) -> Any:
+        if isinstance(node, ExprStmt) and isinstance(node.expr, Assign) and _adds_to(node) in sums:
+            return Decl("double", part, (), node.expr.value)
+        return node
+
+    apart = replace(loop, body=transform(loop.body, alone)) if sums else loop
+    made = replace_statement(function, loop, [apart]) if sums else function
+    reason = analyse(made, [apart], {}).carried_by(loop.key)
+    if reason:
+        raise Refused(reason)
+
+
+def _sites(function: Function, reassociate: bool) -> Iterator[dict[str, Any]]:
+    if not function.openmp:
+        return
+    inner = {id(f) for loop in all_loops(function) for f in loops_of(loop) if f is not loop}
+    for loop in all_loops(function):
+        if id(loop) in inner or loop.pragmas or not loop.by_one:
+            continue
+        freedom = {"reassociate": True} if reassociate else {}
+        chunk = parameter(function, f"CHUNK_{loop.var}", _CHUNKS, 16)
+        yield {"loop": loop.key, "schedule": "static", **freedom}
+        yield {"loop": loop.key, "schedule": "dynamic", "parameters": [chunk], **freedom}
+
+
+OPERATORS = (
+    Operator(
+        name="parallelise",
+        summary="has OpenMP's threads share a loop",
+        apply=parallelise,
+        sites=_sites,
+        languages=HOST,
+        openmp=True,
+    ),
+)
