@@ -46,7 +46,7 @@ def one_type(expr: Expr, types: Mapping[str, str]) -> str:
             return _same(one_type(left, types), one_type(right, types))
         case Ternary(then=then, other=other):
             return _same(one_type(then, types), one_type(other, types))
-        case Call(function="abs"):
+        case Call(function="abs", own=""):
             return "int"
     return ""
 

@@ -18,6 +18,7 @@ from tuner.spaces.source.included import HARMLESS_PRAGMA, directive_of
 from tuner.spaces.source.kinds import Refused, is_pure, keeps_value
 from tuner.spaces.source.macros import PIECE
 from tuner.spaces.source.operators.naming import declared
+from tuner.spaces.source.own_names import with_own_calls
 from tuner.spaces.source.parse import node_text, parse_file
 from tuner.spaces.source.printer import statement_text
 from tuner.spaces.source.reading import parse_expression
@@ -31,6 +32,7 @@ from tuner.spaces.source.syntax import (
     Name,
     Opaque,
     OpaqueStmt,
+    Own,
     Settled,
     Stmt,
     Unary,
@@ -83,13 +85,12 @@ _ARITHMETIC = re.compile(
 
 def callees(function: Function) -> Mapping[str, Function]:
     """Functions by name, as the compiler sees them; those of headers where the text was configured with them."""
-    return _defined(
-        function.unit or function.file, function.language, function.settled or (), bool(function.unit)
-    )
+    text = function.unit or function.file
+    return _defined(text, function.language, function.settled or (), bool(function.unit), function.own)
 
 
 @lru_cache(maxsize=64)
-def _defined(text: str, language: str, settled: Settled, whole: bool) -> dict[str, Function]:
+def _defined(text: str, language: str, settled: Settled, whole: bool, own: Own = ()) -> dict[str, Function]:
     try:
         plain = configured(text, 0, len(text), dict(settled), known=known_names(language) if whole else {})
     except Refused:
@@ -102,6 +103,7 @@ def _defined(text: str, language: str, settled: Settled, whole: bool) -> dict[st
         made = with_counters(function)
         if made is not None and name in found:
             found[name] = made
+    found = {name: with_own_calls(f, dict(own)) for name, f in found.items()}
     return {name: _without_attributes(f) for name, f in found.items()} if whole else found
 
 
