@@ -14,10 +14,10 @@ from typing import Any
 
 from tuner.spaces.source.kinds import is_known_name
 from tuner.spaces.source.parse import function_nodes, parse_file
-from tuner.spaces.source.syntax import Call, Decl, For, Function, Opaque, OpaqueStmt
+from tuner.spaces.source.syntax import Call, Decl, Expr, For, Function, Opaque, OpaqueStmt
 from tuner.spaces.source.walks import map_expressions, subtrees
 
-__all__ = ["COMPUTES", "UNKNOWN", "own_names", "with_own_calls"]
+__all__ = ["COMPUTES", "UNKNOWN", "own_names", "with_own_calls", "with_own_names"]
 
 COMPUTES = "computes"
 """A macro that is arithmetic of its arguments, in what types they have."""
@@ -69,6 +69,25 @@ def _computes(parameters: str, body: str) -> bool:
 
 def with_own_calls(function: Function, own: Mapping[str, str]) -> Function:
     """The function with its calls of a project's own functions marked; its parameters and variables are its own too."""
+    names = _meanings(function, own)
+    if not names:
+        return function
+    return replace(
+        function,
+        body=_marked(function.body, names),
+        outer=_marked(function.outer, names),
+        own=tuple(sorted(own.items())),
+    )
+
+
+def with_own_names(expr: Expr, function: Function) -> Expr:
+    """An expression that was read by itself, as :func:`with_own_calls` would have it in a function."""
+    names = _meanings(function, dict(function.own))
+    marked: Expr = _marked(expr, names) if names else expr
+    return marked
+
+
+def _meanings(function: Function, own: Mapping[str, str]) -> dict[str, str]:
     words = {w for w in _WORD.findall(function.signature) if is_known_name(w)} - {function.name}
     for node in subtrees((function.outer, function.body)):
         match node:
@@ -76,17 +95,12 @@ def with_own_calls(function: Function, own: Mapping[str, str]) -> Function:
                 words.add(name)
             case Opaque(text=text) | OpaqueStmt(text=text):
                 words |= {w for w in _NOT_CALLED.findall(_TEXT.sub(" ", text)) if is_known_name(w)}
-    names = {**own, **dict.fromkeys(words, UNKNOWN)}
-    if not names:
-        return function
+    return {**own, **dict.fromkeys(words, UNKNOWN)}
 
+
+def _marked(part: Any, names: Mapping[str, str]) -> Any:
     def mark(expr: Any) -> Any:
         what = names.get(expr.function, "") if isinstance(expr, Call) else ""
         return replace(expr, own=what) if what else expr
 
-    return replace(
-        function,
-        body=map_expressions(function.body, mark),
-        outer=map_expressions(function.outer, mark),
-        own=tuple(sorted(own.items())),
-    )
+    return map_expressions(part, mark)
