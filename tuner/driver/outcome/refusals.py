@@ -18,6 +18,7 @@ KEY = "refusals"
 
 _MOSTLY = 2 / 3
 _LOOPS_NAMED = 4
+_MOST_REASONS = 3
 _LONGEST = 140
 
 
@@ -51,7 +52,7 @@ def describe_refusals(found: Mapping[str, Any]) -> list[str]:
         texts = "; ".join(f"in {name} they cannot read `{text}`" for name, text in unread.items())
         return [f"operators found no loop in the source to change{': ' + texts if texts else ''}"]
     several = len({r["function"] for r in found["reasons"]}) > 1
-    reasons = [_reason(r, unread, several=several) for r in found["reasons"]]
+    reasons = [_reason(r, unread, several=several) for r in found["reasons"][:_MOST_REASONS]]
     head = f"{found['refused']} of {found['tried']} edits of the source as given, most often: {reasons[0]}"
     more = reasons[1:]
     while len(more) > 1 and sum(map(len, more)) > _LONGEST:
