@@ -78,7 +78,7 @@ def refused_edits(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
         }
         for reason in found["reasons"]
     ]
-    told = sum(reason["count"] for reason in reasons)
+    told = sum(int(reason["count"]) for reason in found["reasons"])
     tried, refused = int(found["tried"]), int(found["refused"])
     return {
         "tried": tried,
