@@ -12,7 +12,7 @@ from tuner.core.types import Status
 from tuner.driver.audit import AuditReport, audit
 from tuner.driver.outcome.by_problem import gains
 from tuner.driver.outcome.failures import FAILURES
-from tuner.driver.outcome.refusals import KEY
+from tuner.driver.outcome.refused_edits import KEY
 from tuner.driver.state.strangers import holding_together
 from tuner.report.costs import costs
 from tuner.report.follow import Follower

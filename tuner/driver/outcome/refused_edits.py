@@ -40,7 +40,7 @@ def refusals(state: RunState, *, edited: bool) -> Mapping[str, Any] | None:
 
 
 def mostly_refused(found: Mapping[str, Any]) -> bool:
-    """Whether operators can do little with a source, by what :func:`tuner.search.refusals.survey` says of it."""
+    """Whether operators can do little with a source, by what :func:`tuner.search.edit_survey.survey` says of it."""
     # With no place for any edit there is nothing that could have been refused, and nothing is proposed either.
     return bool(found["refused"] >= _MOSTLY * found["tried"])
 
