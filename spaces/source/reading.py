@@ -6,11 +6,11 @@ Never fails on what it does not know: that becomes opaque text. May not judge wh
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tuner.spaces.source.casts import doubtful
+from tuner.spaces.source.casts import MisreadCast, cast_of_call, doubtful, operands_of
 from tuner.spaces.source.parse import ADDRESS_SPACE, function_nodes, node_slice, node_text, parse_file
 from tuner.spaces.source.syntax import (
     Assign,
@@ -61,6 +61,12 @@ _BINARY_OPS = (
     "&&",
     "||",
 )
+_STRENGTH = {
+    op: strength
+    for strength, ops in enumerate(("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %"))
+    for op in ops.split()
+}
+"""How strongly binary operators bind."""
 _PLACED = re.compile(rf"\s*(?:extern\s+)?(?:(?:const|volatile)\s+)*{ADDRESS_SPACE.pattern}")
 _COORDINATE = re.compile(r"(threadIdx|blockIdx|blockDim|gridDim)\.[xyz]")
 
@@ -70,13 +76,23 @@ def parse_statements(nodes: Sequence[Node]) -> tuple[Stmt, ...]:
     return with_keys(_statements(nodes))
 
 
-def parse_expression(text: str) -> Expr:
-    """One expression; opaque where it cannot be read as one."""
-    root = parse_file(f"void f(void) {{ ({text}); }}".encode(), "c")
+def parse_expression(text: str, types: Collection[str] = ()) -> Expr:
+    """One expression; opaque where it cannot be read as one.
+
+    Args:
+        text: of it.
+        types: names that are types where it stands.
+    """
+    known = "".join(f"typedef int {name};" for name in types)
+    root = parse_file(f"{known}void f(void) {{ ({text}); }}".encode(), "c")
     found = next(function_nodes(root), None)
     body = None if found is None or root.has_error else found[1].child_by_field_name("body")
     inner = [] if body is None else body.named_children
-    if len(inner) != 1 or inner[0].type != "expression_statement" or len(root.named_children) != 1:
+    if (
+        len(inner) != 1
+        or inner[0].type != "expression_statement"
+        or len(root.named_children) != 1 + len(types)
+    ):
         return Opaque(text)
     return _expression(inner[0].named_children[0])
 
@@ -307,6 +323,9 @@ def _known(node: Node) -> Expr | None:
         case "unary_expression" | "pointer_expression":
             return Unary(_operator(node), _field(node, "argument"))
         case "binary_expression" if _operator(node) in _BINARY_OPS:
+            misread = operands_of(node)
+            if misread is not None:
+                return _regrouped(misread) if misread else None
             return Binary(_operator(node), _field(node, "left"), _field(node, "right"))
         case "conditional_expression":
             parts = [_field(node, f) for f in ("condition", "consequence", "alternative")]
@@ -317,12 +336,39 @@ def _known(node: Node) -> Expr | None:
         case "assignment_expression" if _operator(node) in _ASSIGN_OPS:
             return Assign(_operator(node), _field(node, "left"), _field(node, "right"))
         case "call_expression":
+            cast = cast_of_call(node)
+            if cast is not None:
+                return Cast(cast[0], _expression(cast[1]))
             function, arguments = (node.child_by_field_name(f) for f in ("function", "arguments"))
             if function is None or arguments is None or function.type != "identifier":
                 return None
             given = (_expression(a) for a in arguments.named_children if a.type != "comment")
             return Call(node_text(function), tuple(given))
     return None
+
+
+def _regrouped(parts: list[Node | MisreadCast | str]) -> Expr | None:
+    """Operands and operators grouped anew, where an operand is a type: what follows it is what is cast."""
+    waiting = list(reversed(parts))
+
+    def operand() -> Expr:
+        part = waiting.pop()
+        if not isinstance(part, MisreadCast):
+            return Opaque(part) if isinstance(part, str) else _expression(part)
+        made: Expr = Cast(part.type, Unary(str(waiting.pop()), operand()))
+        for before in reversed(part.before):
+            made = Cast(before[1:-1], made) if before[0] == "(" else Unary(before, made)
+        return made
+
+    def joined(least: int) -> Expr:
+        left = operand()
+        while waiting and _STRENGTH.get(str(waiting[-1]), -1) >= least:
+            op = str(waiting.pop())
+            left = Binary(op, left, joined(_STRENGTH[op] + 1))
+        return left
+
+    made = joined(0)
+    return None if waiting else made
 
 
 def _subscript(node: Node) -> Expr | None:

@@ -17,6 +17,7 @@ from tuner.spaces.source.definitions import read_function
 from tuner.spaces.source.included import includes_own, spliced
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.memo import Kept
+from tuner.spaces.source.own_names import own_names, with_own_calls
 from tuner.spaces.source.parse import (
     definition_start,
     function_nodes,
@@ -257,6 +258,7 @@ def _program(
 ) -> Program:
     # Macros of headers count, and tunables have one name in all files.
     everything = "\n".join([*(f.text for f in files), *(h.text for h in entry.headers if with_headers)])
+    own = own_names([*(f.text for f in files), *(h.text for h in entry.headers)], language)
     functions: dict[str, Function] = {}
     places: dict[str, _Place] = {}
     for number, file in enumerate(files):
@@ -272,7 +274,7 @@ def _program(
                     count = sum(f.name == function.name for f in functions.values())
                     label = f"{function.name}#{count + 1}" if count else function.name
                     functions[label] = replace(
-                        function,
+                        with_own_calls(function, own),
                         source=everything,
                         file=file.text,
                         unit=unit,

@@ -87,10 +87,15 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a named function."""
+    """A call of a named function.
+
+    ``own`` says, of a name that the language knows, what the project defines it as: see
+    :mod:`tuner.spaces.source.own_names`. Empty where the language's own is called.
+    """
 
     function: str
     arguments: tuple[Expr, ...]
+    own: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +248,9 @@ class Define:
     value: str
 
 
+Own = tuple[tuple[str, str], ...]
+"""Names with what a project defines them as."""
+
 Settled = tuple[tuple[str, int], ...]
 """Tunables with the values that a text was configured for, by name."""
 
@@ -265,6 +273,7 @@ class Function:
         file: the text of its own file, for the functions that it calls.
         unit: the same with the project's headers in the place of their includes, where it was configured with them.
         settled: values of tunables that its text was configured for; ``None`` where it was not.
+        own: names that the language knows and the project defines, with what as.
         language: of the file: ``c``, ``c++``, ``opencl`` or ``cuda``.
         launch: of the function where it is the kernel that is launched; operators may change it.
         openmp: whether it is built with OpenMP.
@@ -283,6 +292,7 @@ class Function:
     file: str = ""
     unit: str = ""
     settled: Settled | None = None
+    own: Own = ()
     language: str = "c"
     launch: Launch | None = None
     openmp: bool = False

@@ -124,7 +124,8 @@ class Initial:
 class Argument:
     """One argument of the kernel, in call order: an array when it has a shape, else a scalar with a value.
 
-    An array with ``constant`` is no parameter: it fills the source's variable of its name in constant memory.
+    An array with ``constant`` is no parameter: it fills the source's variable of its name in constant memory. With a
+    shape and a value it is one number that the kernel gets by its address: a buffer of one element.
 
     Attributes:
         passing: how the kernel gets it: ``argument``; ``value``, the array's bytes by value; ``memory``, not at all,
@@ -148,6 +149,11 @@ class Argument:
     def is_array(self) -> bool:
         """Whether a buffer is passed."""
         return self.shape is not None
+
+    @property
+    def by_pointer(self) -> bool:
+        """Whether one number is passed by its address."""
+        return self.shape is not None and self.value is not None
 
 
 def opaque_bytes(dtype: str) -> int:

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 
 from tuner.spec.divisions import ROOTS
 from tuner.spec.extents import extents
-from tuner.spec.frames import THROUGH, Frame, callee_name, inner_nodes, parameter_nodes, peeled, referenced
+from tuner.spec.frames import (
+    THROUGH,
+    Frame,
+    callee_name,
+    inner_nodes,
+    only_read_whole,
+    parameter_nodes,
+    peeled,
+    referenced,
+)
 from tuner.spec.indexing import NARROW, index_arrays
 from tuner.spec.polynomials import Polynomial, constant, variable
 from tuner.spec.signature import Function, Node
@@ -59,7 +68,8 @@ class Findings:
 
     Attributes:
         uses: by argument position.
-        sizes: names of integer arguments that bound loops or shape arrays, in order of the arguments.
+        sizes: names of integer arguments that bound loops or shape arrays, in order of the arguments; of pointers
+            to one integer too.
         depth: deepest nest of loops.
         indices: positions of the array arguments whose elements may be indices, bounds or counts.
         pitches: those of the sizes that only say how far apart rows lie, as `lda` does: no loop ends there.
@@ -83,10 +93,13 @@ def examine(function: Function, lookup: Callable[[str], Function | None]) -> Fin
     """
     uses = {i: Use() for i, (_, kind) in enumerate(function.parameters) if kind.pointer}
     frame = Frame(function)
+    numbers = only_read_whole(function.tree)
     for i, node in enumerate(parameter_nodes(function.tree)):
         name, kind = function.parameters[i]
         if kind.pointer:
             frame.pointers[node["id"]] = (i, constant(0))
+            if node["id"] in numbers and any(d.startswith(("int", "uint")) for d in kind.dtypes):
+                frame.pointed[node["id"]] = variable(name)
         elif any(d.startswith(("int", "uint")) for d in kind.dtypes):
             frame.values[node["id"]] = variable(name)
     visitor = _Visitor(uses, lookup)

@@ -176,7 +176,10 @@ def _check_argument(argument: Argument, kind: CType, view: View, path: Path) -> 
             path, f"{says}: {kind.odd} cannot be passed", "write a function without it that calls this"
         )
     if kind.pointer and not argument.is_array:
-        raise view.error(path, f"{says}, a pointer, but the spec gives a value", "give its shape")
+        hint = "give its shape, or write by: pointer beside the value of one number"
+        raise view.error(path, f"{says}, a pointer, but the spec gives a value", hint)
+    if not kind.pointer and argument.by_pointer:
+        raise view.error((*path, "by"), f"{says}, which is no pointer", "remove by", key=True)
     if not kind.pointer and argument.is_array:
         raise view.error((*path, "shape"), f"{says}, but the spec gives a shape", "give its value", key=True)
     if kind.dtypes and argument.dtype not in kind.dtypes:

@@ -190,6 +190,8 @@ class _Writer:
         notes = [] if kind.dtypes else [f"check: the type behind `{kind.text}`"]
         if not kind.pointer:
             return self._scalar(position, dtype, notes)
+        if name in self._sizes:
+            return _Line(f"  - {{name: {name}, dtype: {dtype}, value: {name}, by: pointer}}")
         use = self._findings.uses[position]
         shape = self._shape(kind, use, notes)
         if kind.members:

@@ -21,7 +21,7 @@ from tuner.core.types import Task
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.spaces.space import Space
 from tuner.spec.arguments import check_python_function
-from tuner.spec.data_files import check_data_files, file_digest
+from tuner.spec.data_file_checks import check_data_files, file_digest
 from tuner.spec.doubts import doubts
 from tuner.spec.imported import with_imported
 from tuner.spec.inputs import make_inputs, make_task

@@ -114,6 +114,9 @@ class ArgumentModel(_Model):
     """Elements along each dimension, the slowest first; row-major. Sizes may be named."""
     value: Arithmetic | None = None
     """Of a scalar: sizes and parameters with `macro: false` may be named."""
+    by: Literal["value", "pointer"] = "value"
+    """How a scalar is passed: `pointer` where the function takes its address, as Fortran does. Only sizes may be named
+    in its value then."""
     role: Literal["input", "output", "inout", "scratch"] = "input"
     """What the kernel does with an array. `inout` is restored before every call."""
     init: Annotated[InitialModel, BeforeValidator(read_initial), WithJsonSchema(INITIAL_SCHEMA)] | None = None

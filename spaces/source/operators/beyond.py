@@ -7,7 +7,7 @@ none of them. May not change a tree.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.kinds import Refused, is_pure
@@ -103,7 +103,7 @@ class Beyond:
             base = index_chain(node.target)[0] if isinstance(node, Assign) else None
             if base is not None and not (isinstance(base, Name) and base.id in self._local):
                 raise Refused("a store is not under a condition on its place along the axis")
-            called = isinstance(node, Call) and not is_pure(Call(node.function, ()))
+            called = isinstance(node, Call) and not is_pure(replace(node, arguments=()))
             # It may store where it is pointed to, or count.
             if called and not self._pointers.isdisjoint(names_in(node.arguments)):
                 raise Refused("a store is not under a condition on its place along the axis")

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from tuner.spaces.source.casts import MAY_BE_CAST, types_in
 from tuner.spaces.source.conditionals import configured, known_names
 from tuner.spaces.source.definitions import read_definitions
 from tuner.spaces.source.heads import with_begins, with_counters
@@ -18,6 +19,7 @@ from tuner.spaces.source.included import HARMLESS_PRAGMA, directive_of
 from tuner.spaces.source.kinds import Refused, is_pure, keeps_value
 from tuner.spaces.source.macros import PIECE
 from tuner.spaces.source.operators.naming import declared
+from tuner.spaces.source.own_names import with_own_calls, with_own_names
 from tuner.spaces.source.parse import node_text, parse_file
 from tuner.spaces.source.printer import statement_text
 from tuner.spaces.source.reading import parse_expression
@@ -31,6 +33,7 @@ from tuner.spaces.source.syntax import (
     Name,
     Opaque,
     OpaqueStmt,
+    Own,
     Settled,
     Stmt,
     Unary,
@@ -83,13 +86,12 @@ _ARITHMETIC = re.compile(
 
 def callees(function: Function) -> Mapping[str, Function]:
     """Functions by name, as the compiler sees them; those of headers where the text was configured with them."""
-    return _defined(
-        function.unit or function.file, function.language, function.settled or (), bool(function.unit)
-    )
+    text = function.unit or function.file
+    return _defined(text, function.language, function.settled or (), bool(function.unit), function.own)
 
 
 @lru_cache(maxsize=64)
-def _defined(text: str, language: str, settled: Settled, whole: bool) -> dict[str, Function]:
+def _defined(text: str, language: str, settled: Settled, whole: bool, own: Own = ()) -> dict[str, Function]:
     try:
         plain = configured(text, 0, len(text), dict(settled), known=known_names(language) if whole else {})
     except Refused:
@@ -102,6 +104,7 @@ def _defined(text: str, language: str, settled: Settled, whole: bool) -> dict[st
         made = with_counters(function)
         if made is not None and name in found:
             found[name] = made
+    found = {name: with_own_calls(f, dict(own)) for name, f in found.items()}
     return {name: _without_attributes(f) for name, f in found.items()} if whole else found
 
 
@@ -172,16 +175,22 @@ def is_declared(function: Function, name: str) -> bool:
     )
 
 
-def returned(stmt: Stmt) -> Expr | None:
-    """The value that a statement returns; ``None`` for one that returns none, or is another."""
+def returned(stmt: Stmt, helper: Function) -> Expr | None:
+    """The value that a statement of a function returns; ``None`` for one that returns none, or is another."""
     found = RETURN.fullmatch(stmt.text.strip()) if isinstance(stmt, OpaqueStmt) else None
-    return parse_expression(found[1]) if found is not None and found[1].strip() else None
+    if found is None or not found[1].strip():
+        return None
+    types: set[str] = set()
+    if MAY_BE_CAST.search(found[1].encode()):
+        root = parse_file(helper.source.encode(), helper.language)
+        types = {t.decode() for t in types_in(root)} & set(_WORD.findall(found[1])) - local_names(helper)
+    return with_own_names(parse_expression(found[1], types), helper)
 
 
 def _nodes(helper: Function) -> Iterator[Any]:
     """All that a function's body consists of, values that it returns as well."""
     for node in subtrees(helper.body):
-        value = returned(node) if isinstance(node, OpaqueStmt) else None
+        value = returned(node, helper) if isinstance(node, OpaqueStmt) else None
         if value is None:
             yield node
         else:

@@ -238,7 +238,7 @@ def type_of(expr: Expr, kinds: dict[str, str]) -> str:
         case Binary(op="+" | "-" | "*" | "/", left=left, right=right):
             found = {type_of(left, kinds), type_of(right, kinds)}
             return found.pop() if len(found) == 1 else ""
-        case Call(function=name, arguments=arguments):
+        case Call(function=name, arguments=arguments, own=""):
             found = {type_of(a, kinds) for a in arguments}
             kind = "float" if name.endswith("f") and name != "erf" else "double"
             return kind if found == {kind} else ""
