@@ -21,6 +21,7 @@ __all__ = [
     "Define",
     "Expr",
     "ExprStmt",
+    "Field",
     "For",
     "Function",
     "If",
@@ -86,6 +87,19 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
+class Field:
+    """``base.name``, a member of a plain structure or of a vector; ``p->name`` is read as ``p[0].name``.
+
+    Attributes:
+        type: of the member without qualifiers; for each subscript that an array takes a star.
+    """
+
+    base: Expr
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """A call of a named function."""
 
@@ -117,7 +131,7 @@ class Opaque:
     text: str
 
 
-Expr = Name | Number | Unary | Binary | Ternary | Index | Call | Cast | Assign | Opaque
+Expr = Name | Number | Unary | Binary | Ternary | Index | Field | Call | Cast | Assign | Opaque
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,7 +273,14 @@ OPERATORS: Iterable[Operator] = (
         sites=_pack_sites,
         languages=HOST,
     ),
-    Operator(name="align", summary="aligns a local array", apply=align, sites=_array_sites, languages=HOST),
+    Operator(
+        name="align",
+        summary="aligns a local array",
+        apply=align,
+        sites=_array_sites,
+        languages=HOST,
+        members=True,
+    ),
     Operator(name="pad", summary="pads the rows of a local array", apply=pad, sites=_pad_sites),
     Operator(
         name="swap_layout",

@@ -33,6 +33,7 @@ from tuner.spaces.source.syntax import (
     Decl,
     Define,
     Expr,
+    Field,
     For,
     Function,
     If,
@@ -105,6 +106,7 @@ class Operator:
         opens: whether it only makes way for other operators, so that it is proposed with them and never alone.
         languages: that it writes.
         since: the first set of moves that has it, so that what earlier runs proposed can be derived again.
+        members: whether it knows members of structures, which one that goes by elements of arrays would take wrongly.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Operator:
     opens: bool = False
     languages: tuple[str, ...] = ("c", "c++", "opencl", "cuda")
     since: int = 1
+    members: bool = False
 
 
 def argument(args: Args, name: str, kind: type = str) -> Any:
@@ -337,7 +340,7 @@ def require_own_counter(function: Function, loop: For) -> None:
 def _require_plain_bounds(function: Function, loop: For) -> None:
     """Refuses bounds that are no whole numbers, or that a counter loses its sign beside."""
     types = types_of(function)
-    parts = [n for n in subtrees((loop.start, loop.limit)) if isinstance(n, Name | Number | Cast)]
+    parts = [n for n in subtrees((loop.start, loop.limit)) if isinstance(n, Name | Number | Cast | Field)]
     kinds = [
         types.get(n.id, "") if isinstance(n, Name) else n.type for n in parts if not isinstance(n, Number)
     ]

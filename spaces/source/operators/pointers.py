@@ -134,5 +134,6 @@ OPERATORS = (
         sites=_forward_sites,
         opens=True,
         since=5,
+        members=True,
     ),
 )

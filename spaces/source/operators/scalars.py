@@ -33,6 +33,7 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
+    Field,
     For,
     Function,
     Index,
@@ -197,7 +198,7 @@ def _invariant(function: Function, loop: For) -> Iterator[Expr]:
     rows = {id(n.base) for n in subtrees(loop.body) if isinstance(n, Index)}
     added = _added_products(loop)
     for node in subtrees(loop.body):
-        if not isinstance(node, Binary | Index | Call) or id(node) in targets:
+        if not isinstance(node, Binary | Index | Field | Call) or id(node) in targets:
             continue
         # With the sum that it is a part of a product may be rounded once; computed alone it is rounded first.
         if node in added or id(node) in rows:
@@ -230,7 +231,11 @@ def type_of(expr: Expr, kinds: dict[str, str]) -> str:
             return "float" if text[-1:] in ("f", "F") else "double"
         case Index():
             base, _ = index_chain(expr)
+            if isinstance(base, Field):
+                return plain_type(base.type)
             return plain_type(kinds.get(base.id, "")) if isinstance(base, Name) else ""
+        case Field(type=kind):
+            return kind
         case Unary(op="-", operand=operand):
             return type_of(operand, kinds)
         case Cast(type=kind):
@@ -267,6 +272,13 @@ OPERATORS: Iterable[Operator] = (
         summary="sums in the element that the sum is stored to",
         apply=accumulate_in_place,
         sites=_in_place_sites,
+        members=True,
     ),
-    Operator(name="hoist", summary="computes an invariant before the loop", apply=hoist, sites=_hoist_sites),
+    Operator(
+        name="hoist",
+        summary="computes an invariant before the loop",
+        apply=hoist,
+        sites=_hoist_sites,
+        members=True,
+    ),
 )

@@ -1,0 +1,276 @@
+"""Members of structures and lists of first values, read where the text says what they are.
+
+Until then they are text that no operator looks into. May not change what is computed, nor where anything lies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.conditionals import configured, known_names
+from tuner.spaces.source.kinds import Refused, all_types_of, is_pure, keeps_value, plain_type, writable
+from tuner.spaces.source.operators.base import Args, Operator, fresh_key, fresh_name
+from tuner.spaces.source.printer import expression_text
+from tuner.spaces.source.reading import parse_items, parse_place
+from tuner.spaces.source.structures import Member, Structures, structures
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Block,
+    Cast,
+    Decl,
+    Expr,
+    ExprStmt,
+    Field,
+    For,
+    Function,
+    If,
+    Index,
+    Name,
+    Number,
+    Opaque,
+    Stmt,
+)
+from tuner.spaces.source.walks import index_chain, map_expressions, names_in, statements, subtrees
+
+__all__ = ["OPERATORS"]
+
+_MACRO = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
+_OVERLOAD = re.compile(r"\boperator\b")
+_MOST_ITEMS = 64
+
+
+def read_members(function: Function, args: Args) -> Function:
+    """Reads members of plain structures and vectors, and lists of first values, where their types are known.
+
+    Args:
+        function: to change.
+        args: none.
+    """
+    del args
+    made = _read(function)
+    if made == function:
+        raise Refused("there are no members of structures or first values that can be read")
+    return made
+
+
+def _read(function: Function) -> Function:
+    if not any(isinstance(n, Opaque) for n in subtrees(function.body)):
+        return function
+    types = _types(function)
+    if types is None:
+        return function
+    reader = _Reader(function, types)
+    body = _without_pointers(map_expressions(function.body, reader.expression))
+    return _Lists(replace(function, body=body), reader).function()
+
+
+def _types(function: Function) -> Structures | None:
+    text = function.unit or function.file
+    if function.settled is not None:
+        known = known_names(function.language) if function.unit else {}
+        try:
+            text = configured(text, 0, len(text), dict(function.settled), known=known)
+        except Refused:
+            return None
+    # In C++ an operator of the user's own may do anything with a structure.
+    if function.language in ("c++", "cuda") and _OVERLOAD.search(text):
+        return None
+    return structures(text, function.language)
+
+
+def _without_pointers(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Statements in which members that are arrays stay text where they are used without all of their subscripts."""
+    whole: set[int] = set()
+    for node in subtrees(body):
+        if isinstance(node, Index):
+            base, subscripts = index_chain(node)
+            if isinstance(base, Field) and base.type.count("*") == len(subscripts):
+                whole.add(id(base))
+
+    def change(expr: Expr) -> Expr:
+        if isinstance(expr, Field) and "*" in expr.type and id(expr) not in whole:
+            return Opaque(expression_text(expr))
+        return expr
+
+    made: tuple[Stmt, ...] = map_expressions(body, change)
+    return made
+
+
+class _Reader:
+    """Text as members, as far as types are known."""
+
+    def __init__(self, function: Function, types: Structures) -> None:
+        self.types = types
+        self.vectors = function.language == "opencl"
+        self._macros = set(_MACRO.findall(function.source)) | set(_MACRO.findall(function.unit))
+        self._kinds = all_types_of(function)
+        self._depths = {p.name: p.stars + bool(p.suffix) for p in function.params if "?" not in p.suffix}
+        self._bases = {p.name: p.base for p in function.params}
+        for decl in (*function.outer, *(s for s in statements(function.body) if isinstance(s, Decl))):
+            depth = len(decl.dims) + decl.type.count("*")
+            if "&" in decl.type or self._depths.setdefault(decl.name, depth) != depth:
+                self._depths[decl.name] = -1
+            self._bases[decl.name] = decl.type
+
+    def expression(self, expr: Expr) -> Expr:
+        """The member, or the vector of values, that a text stands for; itself where that is not known."""
+        if isinstance(expr, Cast) and isinstance(expr.operand, Opaque) and self.vectors:
+            return self._vector(expr, expr.operand)
+        if not isinstance(expr, Opaque):
+            return expr
+        place = parse_place(expr.text)
+        typed = None if place is None else self._typed(place)
+        if typed is None or typed[0] is None:
+            return expr
+        # Subscripts may hold members of their own.
+        return map_expressions(typed[0], self._inner)
+
+    def _inner(self, expr: Expr) -> Expr:
+        return self.expression(expr) if isinstance(expr, Opaque) else expr
+
+    def _vector(self, expr: Cast, given: Opaque) -> Expr:
+        """``(float4)(a, b, c, d)`` of OpenCL."""
+        items = parse_items(given.text)
+        if items is None or len(items) < 2 or not self.types.members(expr.type):
+            return expr
+        read = [map_expressions(i, self._inner) for i in items]
+        if not all(is_pure(i) for i in read):
+            return expr
+        made = read[0]
+        for item in read[1:]:
+            made = Binary(",", made, item)
+        return replace(expr, operand=made)
+
+    def _typed(self, place: Expr) -> tuple[Expr, Member] | None:
+        """A place with the types of its members, and what it is; ``None`` where it is not known to be one."""
+        match place:
+            case Name(id=name):
+                kinds = self._kinds.get(name, set())
+                if len(kinds) != 1 or self._depths.get(name, -1) < 0 or name in self._macros:
+                    return None
+                return place, Member(plain_type(self._bases[name]), self._depths[name])
+            case Index(base=base):
+                found = self._typed(base)
+                if found is None or found[1].depth < 1:
+                    return None
+                return replace(place, base=found[0]), replace(found[1], depth=found[1].depth - 1)
+            case Field(base=base, name=name):
+                found = self._typed(base)
+                if found is None or found[1].depth or name in self._macros:
+                    return None
+                member = self.types.members(found[1].type).get(name)
+                if member is None or not self.types.is_known(member.type):
+                    return None
+                kind = self.types.meant(member.type)
+                stars = f" {'*' * member.depth}" if member.depth else ""
+                return Field(found[0], name, kind + stars), Member(kind, member.depth)
+        return None
+
+
+class _Lists:
+    """Lists of first values as assignments behind the declaration."""
+
+    def __init__(self, function: Function, reader: _Reader) -> None:
+        self._function = function
+        self._reader = reader
+        self._types = reader.types
+        self._keys: set[str] = set()
+
+    def function(self) -> Function:
+        """The function without such lists, where they can be told."""
+        return replace(self._function, body=self._scope(self._function.body, within=False))
+
+    def _scope(self, body: tuple[Stmt, ...], *, within: bool) -> tuple[Stmt, ...]:
+        made: list[Stmt] = []
+        for stmt in body:
+            match stmt:
+                case For():
+                    made.append(replace(stmt, body=self._scope(stmt.body, within=True)))
+                case Block():
+                    made.append(Block(self._scope(stmt.body, within=within)))
+                case If():
+                    then, other = (self._scope(b, within=within) for b in (stmt.then, stmt.other))
+                    made.append(replace(stmt, then=then, other=other))
+                case Decl(init=Opaque(text=text)) if text.startswith("{"):
+                    made += self._told(stmt, text, within=within) or [stmt]
+                case _:
+                    made.append(stmt)
+        return tuple(made)
+
+    def _told(self, decl: Decl, text: str, *, within: bool) -> list[Stmt]:
+        """The declaration without its list, and what gives it its values; nothing where that is not known."""
+        words = set(decl.type.split())
+        if (
+            "*" in decl.type
+            or "&" in decl.type
+            or keeps_value(decl)
+            or words & {"static", "constexpr", "volatile"}
+        ):
+            return []
+        if "const" in words and not within:
+            # A table that nothing changes is worth more as it is.
+            return []
+        given = parse_items(text)
+        if given is None or not 0 < len(given) <= _MOST_ITEMS:
+            return []
+        items = [map_expressions(i, self._reader._inner) for i in given]
+        if not all(is_pure(i) for i in items) or decl.name in names_in(tuple(items)):
+            return []
+        plain = replace(decl, type=writable(decl.type), init=None)
+        if len(decl.dims) == 1 and self._types.is_arithmetic(decl.type):
+            return [plain, *self._elements(decl, items)]
+        if not decl.dims and self._types.is_even(decl.type):
+            return [plain, *self._members(decl, items)]
+        return []
+
+    def _elements(self, decl: Decl, items: list[Expr]) -> list[Stmt]:
+        array, size = Name(decl.name), decl.dims[0]
+        whole = items == [Number("0")] or (len(items) == 1 and _is_zero(items[0]))
+        count = 0 if whole else len(items)
+        made: list[Stmt] = [
+            ExprStmt(Assign("=", Index(array, Number(str(at))), item))
+            for at, item in enumerate(items[:count])
+        ]
+        if size == Number(str(count)):
+            return made
+        var = fresh_name(self._function, "at", self._keys)
+        key = fresh_key(self._function, var, self._keys)
+        self._keys.add(var)
+        clear = ExprStmt(Assign("=", Index(array, Name(var)), Number("0")))
+        return [*made, For(key, "int", var, Number(str(count)), "<", size, Number("1"), (clear,))]
+
+    def _members(self, decl: Decl, items: list[Expr]) -> list[Stmt]:
+        members = list(self._types.members(decl.type).items())
+        values = [*items, *(Number("0") for _ in members[len(items) :])]
+        made: list[Stmt] = []
+        for (name, member), value in zip(members, values, strict=True):
+            assert member is not None
+            place = Field(Name(decl.name), name, self._types.meant(member.type))
+            made.append(ExprStmt(Assign("=", place, value)))
+        return made
+
+
+def _is_zero(item: Expr) -> bool:
+    return isinstance(item, Number) and re.fullmatch(r"0|0?\.0*[fF]?|0\.[fF]?", item.text) is not None
+
+
+def _member_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    if _read(function) != function:
+        yield {}
+
+
+OPERATORS = (
+    Operator(
+        name="read_members",
+        summary="members of structures and first values as what they are, no longer text",
+        apply=read_members,
+        sites=_member_sites,
+        opens=True,
+        since=8,
+        members=True,
+    ),
+)

@@ -1,0 +1,89 @@
+"""Elements and members as places: what they are of, through which members, with which subscripts.
+
+``a[i].f[k].x`` is a place of ``a``, its path ``f.x``, its subscripts ``i`` and ``k``. Two places of one variable can be
+one only where one path begins with the other. May not know types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.spaces.source.memo import kept_by_identity
+from tuner.spaces.source.syntax import Decl, Expr, Field, Function, Index, Name
+from tuner.spaces.source.walks import children, subtrees
+
+__all__ = ["Path", "Place", "has_members", "member_paths", "place_of"]
+
+Path = tuple[str, ...]
+"""Names of members, the outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A variable, an element or a member of one.
+
+    Attributes:
+        base: what it is of, a name where that is known.
+        path: to the member; empty for the variable or its element as a whole.
+        outer: subscripts before the first member.
+        inner: those behind it.
+    """
+
+    base: Expr
+    path: Path
+    outer: tuple[Expr, ...]
+    inner: tuple[Expr, ...]
+
+
+def place_of(expr: Expr) -> Place:
+    """An expression as a place; of anything but a name, an element or a member the base is the expression itself."""
+    path: list[str] = []
+    found: list[Expr] = []
+    inner: tuple[Expr, ...] = ()
+    while isinstance(expr, Index | Field):
+        if isinstance(expr, Index):
+            found.append(expr.index)
+        else:
+            path.append(expr.name)
+            inner, found = (*reversed(found), *inner), []
+        expr = expr.base
+    return Place(expr, tuple(reversed(path)), tuple(reversed(found)), inner)
+
+
+def has_members(function: Function) -> bool:
+    """Whether a function's members of structures have been read."""
+    return bool(member_paths(function))
+
+
+@kept_by_identity(1 << 10)
+def member_paths(function: Function) -> Mapping[str, frozenset[Path]]:
+    """The paths by which variables are used, of those of which a member is: the empty one is the whole."""
+    within = (*function.outer, *function.body)
+    if not any(isinstance(n, Field) for n in subtrees(within)):
+        return {}
+    found: dict[str, set[Path]] = {}
+    for place in _places(within):
+        if isinstance(place.base, Name):
+            found.setdefault(place.base.id, set()).add(place.path)
+    return {name: frozenset(paths) for name, paths in found.items() if paths != {()}}
+
+
+def _places(part: Any) -> Iterator[Place]:
+    """Every place in statements, none of them a part of another but in its subscripts."""
+    stack = [part]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Index | Field):
+            place = place_of(node)
+            yield place
+            stack += [*place.outer, *place.inner]
+            if isinstance(place.base, Name):
+                continue
+            node = place.base
+        elif isinstance(node, Name):
+            yield place_of(node)
+        elif isinstance(node, Decl) and node.init is not None:
+            yield place_of(Name(node.name))
+        stack += children(node)
