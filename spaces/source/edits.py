@@ -167,7 +167,7 @@ def _apply(program: Program, edit: Edit) -> Program:
         raise Refused(f"there is no function {label!r} in a region")
     if program.language not in operator.languages:
         raise Refused(f"{op} is not for {program.language}")
-    if not operator.members and operator.checked and has_members(function):
+    if not operator.members and not operator.raw and has_members(function):
         raise Refused(f"{op} does not know members of structures")
     textual.check_parameters(edit)
     clash = names_elsewhere(program, label) & {p["name"] for p in edit.get("parameters", ())}

@@ -203,8 +203,8 @@ def _members(body: Node) -> Iterator[tuple[str, Member | None]]:
         plain = words <= {"const"} and kind.type != "union_specifier"
         plain &= not any(c.type in ("bitfield_clause", "attribute_specifier") for c in field.children)
         text = f"struct at {kind.start_byte}" if kind.child_by_field_name("body") else node_text(kind)
-        if (name := kind.child_by_field_name("name")) is not None and kind.type == "struct_specifier":
-            text = f"struct {node_text(name)}"
+        if (tag := kind.child_by_field_name("name")) is not None and kind.type == "struct_specifier":
+            text = f"struct {node_text(tag)}"
         for declarator in declarators:
             depth, inner = 0, declarator
             while inner.type == "array_declarator" and inner.child_by_field_name("size") is not None:

@@ -14,8 +14,9 @@ struct own_cell { float x; int k; own_pair p; float d[5]; short w, z; };
 typedef struct { float lo, hi; } own_range;
 """
 FILLS = {
-    "struct own_cell": "one->x = (draw(2001) - 1000) / 256.0f; one->k = draw(17); one->p.u = draw(9); one->p.v = draw(5);"
-    " for (int e = 0; e < 5; e++) one->d[e] = (draw(2001) - 1000) / 256.0f; one->w = (short)draw(99); one->z = 0;",
+    "struct own_cell": "one->x = (draw(2001) - 1000) / 256.0f; one->k = draw(17); one->p.u = draw(9); "
+    "for (int e = 0; e < 5; e++) one->d[e] = (draw(2001) - 1000) / 256.0f; "
+    "one->p.v = draw(5); one->w = (short)draw(99); one->z = 0;",
     "own_range": "one->lo = (draw(2001) - 1000) / 256.0f; one->hi = draw(7);",
 }
 _MEMBERS = {

@@ -24,6 +24,7 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
+    Field,
     Function,
     If,
     Index,
@@ -205,7 +206,7 @@ def loses_sign(function: Function, condition: Expr) -> bool:
                 return is_unsigned(kind) or kind in (*_OPENCL_WHOLE, "auto")
             case Number(text=text):
                 return text[-1] in "uU" or text.lower().endswith(("ul", "ull"))
-            case Cast(type=kind):
+            case Cast(type=kind) | Field(type=kind):
                 return is_unsigned(kind) or plain_type(kind) in _OPENCL_WHOLE
             case Binary(left=left, right=right):
                 return signless(left) or signless(right)

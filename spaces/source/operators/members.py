@@ -20,6 +20,7 @@ from tuner.spaces.source.syntax import (
     Assign,
     Binary,
     Block,
+    Call,
     Cast,
     Decl,
     Expr,
@@ -40,6 +41,8 @@ __all__ = ["OPERATORS"]
 
 _MACRO = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _OVERLOAD = re.compile(r"\boperator\b")
+_LITERAL = re.compile(r"\(\s*(\w+)\s*\)\s*\(((?:[^()]|\([^()]*\))*)\)")
+_TYPED = re.compile(r"\(\s*((?:struct\s+)?\w+)\s*\)\s*(\{.*\})", re.DOTALL)
 _MOST_ITEMS = 64
 
 
@@ -118,24 +121,26 @@ class _Reader:
 
     def expression(self, expr: Expr) -> Expr:
         """The member, or the vector of values, that a text stands for; itself where that is not known."""
-        if isinstance(expr, Cast) and isinstance(expr.operand, Opaque) and self.vectors:
-            return self._vector(expr, expr.operand)
         if not isinstance(expr, Opaque):
             return expr
+        literal = _LITERAL.fullmatch(expr.text) if self.vectors else None
+        if literal is not None:
+            return self._vector(expr, literal[1], literal[2])
         place = parse_place(expr.text)
         typed = None if place is None else self._typed(place)
         if typed is None or typed[0] is None:
             return expr
         # Subscripts may hold members of their own.
-        return map_expressions(typed[0], self._inner)
+        made: Expr = map_expressions(typed[0], self._inner)
+        return made
 
     def _inner(self, expr: Expr) -> Expr:
         return self.expression(expr) if isinstance(expr, Opaque) else expr
 
-    def _vector(self, expr: Cast, given: Opaque) -> Expr:
+    def _vector(self, expr: Opaque, kind: str, given: str) -> Expr:
         """``(float4)(a, b, c, d)`` of OpenCL."""
-        items = parse_items(given.text)
-        if items is None or len(items) < 2 or not self.types.members(expr.type):
+        items = parse_items(given)
+        if not items or not self.types.is_even(kind):
             return expr
         read = [map_expressions(i, self._inner) for i in items]
         if not all(is_pure(i) for i in read):
@@ -143,7 +148,7 @@ class _Reader:
         made = read[0]
         for item in read[1:]:
             made = Binary(",", made, item)
-        return replace(expr, operand=made)
+        return Cast(kind, made)
 
     def _typed(self, place: Expr) -> tuple[Expr, Member] | None:
         """A place with the types of its members, and what it is; ``None`` where it is not known to be one."""
@@ -195,13 +200,35 @@ class _Lists:
                 case If():
                     then, other = (self._scope(b, within=within) for b in (stmt.then, stmt.other))
                     made.append(replace(stmt, then=then, other=other))
-                case Decl(init=Opaque(text=text)) if text.startswith("{"):
-                    made += self._told(stmt, text, within=within) or [stmt]
+                case Decl():
+                    items = self._items(stmt)
+                    made += self._told(stmt, items, within=within) or [stmt] if items else [stmt]
                 case _:
                     made.append(stmt)
         return tuple(made)
 
-    def _told(self, decl: Decl, text: str, *, within: bool) -> list[Stmt]:
+    def _items(self, decl: Decl) -> tuple[Expr, ...] | None:
+        """The values that a declaration lists: in braces, of its own type or without one, or for a vector of CUDA."""
+        match decl.init:
+            case Opaque(text=text):
+                typed = _TYPED.fullmatch(text)
+                if typed is not None and plain_type(typed[1]) == plain_type(decl.type):
+                    text = typed[2]
+                return parse_items(text) if text.startswith("{") else None
+            case Call(function=name, arguments=arguments) if self._function.language == "cuda":
+                kind = self._types.meant(decl.type)
+                whole = name == f"make_{kind}" and len(arguments) == len(self._types.members(kind))
+                return arguments if whole and not self._redefined(name) else None
+        return None
+
+    def _redefined(self, name: str) -> bool:
+        """Whether the text may mean another function by a name of CUDA's."""
+        text = self._function.unit or self._function.file
+        return (
+            re.search(rf"[\w>&*]\s+{name}\s*\(|\bdefine\s+{name}\b", text.replace("return ", "(")) is not None
+        )
+
+    def _told(self, decl: Decl, given: tuple[Expr, ...], *, within: bool) -> list[Stmt]:
         """The declaration without its list, and what gives it its values; nothing where that is not known."""
         words = set(decl.type.split())
         if (
@@ -214,8 +241,7 @@ class _Lists:
         if "const" in words and not within:
             # A table that nothing changes is worth more as it is.
             return []
-        given = parse_items(text)
-        if given is None or not 0 < len(given) <= _MOST_ITEMS:
+        if len(given) > _MOST_ITEMS:
             return []
         items = [map_expressions(i, self._reader._inner) for i in given]
         if not all(is_pure(i) for i in items) or decl.name in names_in(tuple(items)):
