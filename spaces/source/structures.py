@@ -226,10 +226,10 @@ def _definition(node: Node) -> Iterator[tuple[str, str]]:
     if kind.type in _NAMES:
         tag = kind.child_by_field_name("name")
         text = f"struct {node_text(tag)}" if tag is not None else f"struct at {kind.start_byte}"
+    rest = [d for c in node.children if c.type not in _NAMES for d in _within(c)]
     plain = not node.has_error and not any(
         c.type in ("attribute_specifier", "attribute_declaration") or node_text(c) in ("volatile", "_Atomic")
-        for c in _within(node)
-        if c.type != "field_declaration_list"
+        for c in rest
     )
     for declarator in declarators:
         name = next((node_text(d) for d in _within(declarator) if d.type == "type_identifier"), "")

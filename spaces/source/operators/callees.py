@@ -44,6 +44,7 @@ __all__ = [
     "RETURN",
     "callees",
     "changes_nothing",
+    "declared_as_text",
     "is_declared",
     "local_names",
     "reads_memory",
@@ -201,7 +202,7 @@ def require_same_meaning(function: Function, helper: Function) -> None:
     if strange:
         raise Refused(f"{strange[0]} in {helper.name} hangs on where it stands")
     free = words - local_names(helper)
-    hidden = free & (local_names(function) | _declared_as_text(function))
+    hidden = free & (local_names(function) | declared_as_text(function))
     hidden = {w for w in hidden if not _ARITHMETIC.fullmatch(w)}
     if hidden:
         raise Refused(f"{min(hidden)} means something else in {helper.name}")
@@ -220,7 +221,7 @@ def require_same_meaning(function: Function, helper: Function) -> None:
         _require_one_declaration(function, helper.name)
 
 
-def _declared_as_text(function: Function) -> set[str]:
+def declared_as_text(function: Function) -> set[str]:
     """Words of statements that may declare something and could not be read."""
     texts = (n.text for n in subtrees(function.body) if isinstance(n, OpaqueStmt))
     return {w for text in texts if not _CONTROL.match(text.strip()) for w in _WORD.findall(text)}

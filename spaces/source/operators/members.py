@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.conditionals import configured, known_names
-from tuner.spaces.source.kinds import Refused, all_types_of, is_pure, keeps_value, plain_type, writable
+from tuner.spaces.source.kinds import Refused, is_pure, keeps_value, plain_type, writable
 from tuner.spaces.source.operators.base import Args, Operator, fresh_key, fresh_name
+from tuner.spaces.source.operators.callees import declared_as_text
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.reading import parse_items, parse_place
 from tuner.spaces.source.structures import Member, Structures, structures
@@ -34,8 +35,10 @@ from tuner.spaces.source.syntax import (
     Number,
     Opaque,
     Stmt,
+    Ternary,
+    Unary,
 )
-from tuner.spaces.source.walks import index_chain, map_expressions, names_in, statements, subtrees
+from tuner.spaces.source.walks import children, index_chain, map_expressions, names_in, statements, subtrees
 
 __all__ = ["OPERATORS"]
 
@@ -110,14 +113,10 @@ class _Reader:
         self.types = types
         self.vectors = function.language == "opencl"
         self._macros = set(_MACRO.findall(function.source)) | set(_MACRO.findall(function.unit))
-        self._kinds = all_types_of(function)
-        self._depths = {p.name: p.stars + bool(p.suffix) for p in function.params if "?" not in p.suffix}
-        self._bases = {p.name: p.base for p in function.params}
-        for decl in (*function.outer, *(s for s in statements(function.body) if isinstance(s, Decl))):
-            depth = len(decl.dims) + decl.type.count("*")
-            if "&" in decl.type or self._depths.setdefault(decl.name, depth) != depth:
-                self._depths[decl.name] = -1
-            self._bases[decl.name] = decl.type
+        # What is declared in a way that cannot be read may be anything.
+        unsure = declared_as_text(function) | self._macros
+        kinds = {n: k for n, k in _declared(function).items() if n not in unsure and len(k) == 1}
+        self._kinds = {name: next(iter(found)) for name, found in kinds.items()}
 
     def expression(self, expr: Expr) -> Expr:
         """The member, or the vector of values, that a text stands for; itself where that is not known."""
@@ -154,10 +153,8 @@ class _Reader:
         """A place with the types of its members, and what it is; ``None`` where it is not known to be one."""
         match place:
             case Name(id=name):
-                kinds = self._kinds.get(name, set())
-                if len(kinds) != 1 or self._depths.get(name, -1) < 0 or name in self._macros:
-                    return None
-                return place, Member(plain_type(self._bases[name]), self._depths[name])
+                root = self._kinds.get(name)
+                return None if root is None or self._is_hidden(root.type) else (place, root)
             case Index(base=base):
                 found = self._typed(base)
                 if found is None or found[1].depth < 1:
@@ -168,12 +165,62 @@ class _Reader:
                 if found is None or found[1].depth or name in self._macros:
                     return None
                 member = self.types.members(found[1].type).get(name)
-                if member is None or not self.types.is_known(member.type):
+                if member is None or not self.types.is_known(member.type) or self._is_hidden(member.type):
                     return None
                 kind = self.types.meant(member.type)
                 stars = f" {'*' * member.depth}" if member.depth else ""
                 return Field(found[0], name, kind + stars), Member(kind, member.depth)
         return None
+
+    def is_number(self, expr: Expr) -> bool:
+        """Whether a value is known to be one number, no vector or structure."""
+        waiting: list[Any] = [expr]
+        while waiting:
+            node = waiting.pop()
+            match node:
+                case Field(type=kind):
+                    known = self.types.is_arithmetic(kind)
+                case Index():
+                    base, subscripts = index_chain(node)
+                    if isinstance(base, Field):
+                        known = self.types.is_arithmetic(base.type.replace("*", ""))
+                    else:
+                        found = self._kinds.get(base.id) if isinstance(base, Name) else None
+                        known = found is not None and found.depth == len(subscripts)
+                        known = known and found is not None and self.types.is_arithmetic(found.type)
+                case Name(id=name):
+                    found = self._kinds.get(name)
+                    known = found is not None and not found.depth and self.types.is_arithmetic(found.type)
+                case Cast(type=kind):
+                    known = self.types.is_arithmetic(kind)
+                case _:
+                    known = isinstance(node, Number | Unary | Binary | Ternary | Call | tuple)
+                    waiting += children(node)
+            if not known:
+                return False
+        return True
+
+    def _is_hidden(self, kind: str) -> bool:
+        """Whether a macro may mean something else by a type."""
+        return not self._macros.isdisjoint(kind.split())
+
+
+def _declared(function: Function) -> dict[str, set[Member]]:
+    """What names are declared as, with the stars and dimensions of each."""
+    found: dict[str, set[Member]] = {}
+    for p in function.params:
+        depth = p.stars + bool(p.suffix)
+        depth = -1 if "?" in p.suffix or "&" in p.text or depth > 1 else depth
+        found.setdefault(p.name, set()).add(Member(plain_type(p.base), depth))
+    within = tuple(statements(function.body))
+    for d in (*function.outer, *(s for s in within if isinstance(s, Decl))):
+        stars = d.type.count("*")
+        depth = -1 if "&" in d.type or stars > 1 or (stars and d.dims) else len(d.dims) + stars
+        found.setdefault(d.name, set()).add(Member(plain_type(d.type), depth))
+    for loop in within:
+        if isinstance(loop, For) and loop.type:
+            found.setdefault(loop.var, set()).add(Member(plain_type(loop.type), 0))
+    return found
 
 
 class _Lists:
@@ -244,7 +291,9 @@ class _Lists:
         if len(given) > _MOST_ITEMS:
             return []
         items = [map_expressions(i, self._reader._inner) for i in given]
-        if not all(is_pure(i) for i in items) or decl.name in names_in(tuple(items)):
+        if not all(is_pure(i) and self._reader.is_number(i) for i in items) or decl.name in names_in(
+            tuple(items)
+        ):
             return []
         plain = replace(decl, type=writable(decl.type), init=None)
         if len(decl.dims) == 1 and self._types.is_arithmetic(decl.type):
