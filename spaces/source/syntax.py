@@ -281,6 +281,7 @@ class Function:
         settled: values of tunables that its text was configured for; ``None`` where it was not.
         language: of the file: ``c``, ``c++``, ``opencl`` or ``cuda``.
         launch: of the function where it is the kernel that is launched; operators may change it.
+        members: whether its members of structures have been read, and those of functions that it calls are to be.
     """
 
     name: str
@@ -298,3 +299,4 @@ class Function:
     settled: Settled | None = None
     language: str = "c"
     launch: Launch | None = None
+    members: bool = False

@@ -73,6 +73,23 @@ class _Members(_Maker):
             return f"{self.rng.choice(['g->', 'g->', 'g[0].', '(*g).'])}{member}{inner}"
         return f"{base}[{self.place(counters)}].{member}{inner}"
 
+    def nest(self, counters: list[str], depth: int) -> None:
+        """As without structures, or loops with nothing between them."""
+        if counters or self.rng.random() < 0.5:
+            super().nest(counters, depth)
+            return
+        inside: list[str] = []
+        for _ in range(self.rng.randint(2, 3)):
+            var = self.fresh("ijk"[len(inside)])
+            self.emit(depth + len(inside), f"for ({self.head(var, [])}) {{")
+            inside.append(var)
+        saved = dict(self.locals)
+        for _ in range(self.rng.randint(1, 3)):
+            self.statement(inside, depth + len(inside))
+        self.locals = saved
+        for _ in inside:
+            self.emit(depth, "}")
+
     def near(self, counters: list[str]) -> str:
         return self.rng.choice(counters) if counters else "1"
 

@@ -17,7 +17,8 @@ from tuner.spaces.source.heads import with_begins, with_counters
 from tuner.spaces.source.included import HARMLESS_PRAGMA, directive_of
 from tuner.spaces.source.kinds import Refused, is_pure, keeps_value
 from tuner.spaces.source.macros import PIECE
-from tuner.spaces.source.operators.naming import declared
+from tuner.spaces.source.operators.membership import types_in, with_members
+from tuner.spaces.source.operators.naming import RETURN, declared, declared_as_text
 from tuner.spaces.source.parse import node_text, parse_file
 from tuner.spaces.source.printer import statement_text
 from tuner.spaces.source.reading import parse_expression
@@ -44,7 +45,6 @@ __all__ = [
     "RETURN",
     "callees",
     "changes_nothing",
-    "declared_as_text",
     "is_declared",
     "local_names",
     "reads_memory",
@@ -52,8 +52,6 @@ __all__ = [
     "returned",
     "stands_for_number",
 ]
-
-RETURN = re.compile(r"return\b(.*);", re.DOTALL)
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _PLACE = re.compile(
@@ -66,9 +64,6 @@ _WORDS = "always_inline|gnu_inline|unused|const|pure|hot|flatten|artificial|noth
 _ATTRIBUTE = rf"\s*(?:gnu::)?_*(?:{_WORDS})_*\s*"
 _HARMLESS = re.compile(
     rf"__attribute__\s*\(\({_ATTRIBUTE}(?:,{_ATTRIBUTE})*\)\)|\[\[{_ATTRIBUTE}(?:,{_ATTRIBUTE})*\]\]"
-)
-_CONTROL = re.compile(
-    r"(while|do|switch|goto|return|break|continue|asm|__asm__|if|for|case|default)\b|[#{;]|\w+\s*:(?!:)"
 )
 _UNSEEN = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]*"
@@ -84,9 +79,21 @@ _ARITHMETIC = re.compile(
 
 def callees(function: Function) -> Mapping[str, Function]:
     """Functions by name, as the compiler sees them; those of headers where the text was configured with them."""
-    return _defined(
-        function.unit or function.file, function.language, function.settled or (), bool(function.unit)
-    )
+    asked = (function.unit or function.file, function.language, function.settled or (), bool(function.unit))
+    return _read(*asked) if function.members else _defined(*asked)
+
+
+@lru_cache(maxsize=64)
+def _read(text: str, language: str, settled: Settled, whole: bool) -> dict[str, Function]:
+    """Likewise with members of structures read."""
+    found = _defined(text, language, settled, whole)
+    made: dict[str, Function] = {}
+    for name, function in found.items():
+        types = types_in(
+            replace(function, file=text, unit=text if whole else "", settled=settled, language=language)
+        )
+        made[name] = function if types is None else with_members(function, types, returns=True)
+    return made
 
 
 @lru_cache(maxsize=64)
@@ -219,12 +226,6 @@ def require_same_meaning(function: Function, helper: Function) -> None:
         raise Refused("the linker may put another function in the place of one")
     if function.language in ("c++", "cuda"):
         _require_one_declaration(function, helper.name)
-
-
-def declared_as_text(function: Function) -> set[str]:
-    """Words of statements that may declare something and could not be read."""
-    texts = (n.text for n in subtrees(function.body) if isinstance(n, OpaqueStmt))
-    return {w for text in texts if not _CONTROL.match(text.strip()) for w in _WORD.findall(text)}
 
 
 def _require_steady_macros(function: Function, helper: Function, words: set[str]) -> None:
