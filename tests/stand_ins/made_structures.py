@@ -12,6 +12,10 @@ __all__ = ["FILLS", "made_structures"]
 TYPES = """typedef struct { float u, v; } own_pair;
 struct own_cell { float x; int k; own_pair p; float d[5]; short w, z; };
 typedef struct { float lo, hi; } own_range;
+static float own_mix(struct own_cell c, const struct own_cell *o) { float e = c.x - o->x; return 0.25f * e + c.d[1]; }
+static float own_top(const own_range *q, int at) { if (q[at].lo > q[at].hi) return q[at].lo; return q[at].hi; }
+static own_range own_turn(own_range q) { return (own_range){0.5f * q.hi, q.lo}; }
+static void own_add(struct own_cell *c, float v) { c->x += v; c->k ^= 1; }
 """
 FILLS = {
     "struct own_cell": "one->x = (draw(2001) - 1000) / 256.0f; one->k = draw(17); one->p.u = draw(9); "
@@ -115,6 +119,14 @@ class _Members(_Maker):
             self.local_structure(counters, depth)
         elif roll < 0.33:
             self.list_of_values(counters, depth)
+        elif roll < 0.4:
+            calls = [
+                f"a[{at}] = own_mix({self.rng.choice(['s', 't'])}[{other}], &s[{at}]);",
+                f"a[{at}] = own_top(r, {other});",
+                f"r[{at}] = own_turn(r[{other}]);",
+                f"own_add(&s[{at}], 0.25f * {self.element(counters, ('float',))});",
+            ]
+            self.emit(depth, self.rng.choice(calls))
         else:
             super().statement(counters, depth)
 

@@ -161,6 +161,8 @@ def _always(expr: Expr, macros: Collection[str]) -> Iterator[Expr]:
             parts = (operand,)
         case Index(base=base, index=index):
             parts = (base, index)
+        case Field(base=base):
+            parts = (base,)
         case Call(function=name, arguments=arguments) if name not in macros:
             parts = arguments
         case Assign(op=op, target=target, value=value):
