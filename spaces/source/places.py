@@ -14,7 +14,7 @@ from tuner.spaces.source.memo import kept_by_identity
 from tuner.spaces.source.syntax import Decl, Expr, Field, Function, Index, Name
 from tuner.spaces.source.walks import children, subtrees
 
-__all__ = ["Path", "Place", "has_members", "member_paths", "place_of"]
+__all__ = ["Path", "Place", "has_members", "member_paths", "place_of", "places_in"]
 
 Path = tuple[str, ...]
 """Names of members, the outermost first."""
@@ -64,26 +64,26 @@ def member_paths(function: Function) -> Mapping[str, frozenset[Path]]:
     if not any(isinstance(n, Field) for n in subtrees(within)):
         return {}
     found: dict[str, set[Path]] = {}
-    for place in _places(within):
+    for _, place in places_in(within):
         if isinstance(place.base, Name):
             found.setdefault(place.base.id, set()).add(place.path)
     return {name: frozenset(paths) for name, paths in found.items() if paths != {()}}
 
 
-def _places(part: Any) -> Iterator[Place]:
+def places_in(part: Any) -> Iterator[tuple[Expr, Place]]:
     """Every place in statements, none of them a part of another but in its subscripts."""
     stack = [part]
     while stack:
         node = stack.pop()
         if isinstance(node, Index | Field):
             place = place_of(node)
-            yield place
+            yield node, place
             stack += [*place.outer, *place.inner]
             if isinstance(place.base, Name):
                 continue
             node = place.base
         elif isinstance(node, Name):
-            yield place_of(node)
+            yield node, place_of(node)
         elif isinstance(node, Decl) and node.init is not None:
-            yield place_of(Name(node.name))
+            yield Name(node.name), place_of(Name(node.name))
         stack += children(node)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tuner.core.types import Kernel, Source, Variant
+from tuner.search.cooking import Attempt
+from tuner.search.opening import opened
 from tuner.spaces.source.edits import EditRefused, apply_edits
-from tuner.spaces.source.operators import OPERATORS
+from tuner.spaces.source.operators import MOVES, OPERATORS
 from tuner.spaces.source.regions import Program, read_program
 from tuner.spaces.source.syntax import Opaque
 from tuner.spaces.source.walks import subtrees
@@ -389,7 +392,51 @@ def test_pointers_to_elements_are_followed() -> None:
 
 def test_older_runs_read_no_members() -> None:
     """What they proposed is derived again from the moves that they had."""
-    assert OPERATORS["read_members"].since == 8
+    given = READ["local"]
+    attempt = Attempt(program=given, edits=(), rng=np.random.default_rng(0), reassociate=False)
+    assert OPERATORS["read_members"].since == MOVES == 8
+    for moves, read in ((7, False), (8, True)):
+        found = opened(attempt, {}, moves)
+        assert (found is not None and MEMBERS in found.edits) == read
+
+
+def test_members_of_elements_are_kept_in_variables() -> None:
+    given = kernel(
+        "for (int j = 0; j < n; j++) { a[i].x += b[j].y; a[i].y = b[j].x; }", "body *a, const body *b"
+    )
+    edit = {"op": "scalar_replace", "function": "f", "loop": "j", "array": "a", "member": "a[i].x"}
+    assert edit | {"assumes": ["elements exist"]} in [
+        {"op": "scalar_replace", "function": "f", **site}
+        for site in OPERATORS["scalar_replace"].sites(
+            apply_edits(given, [MEMBERS]).program.functions["f"], False
+        )
+    ]
+    text = apply_edits(given, [MEMBERS, edit]).variant.files[0].text
+    for line in (
+        "float a_x_value = a[i].x;",
+        "a_x_value += b[j].y;",
+        "a[i].y = b[j].x;",
+        "a[i].x = a_x_value;",
+    ):
+        assert line in text
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("a[i].x += a[j].x;", "uses a.j..x as well"),
+        ("a[i].x += 1.0f; c[j] = a[i];", r"uses a.i. as well"),
+        ("a[i].x += 1.0f; a[j] = c[j];", r"uses a.j. as well"),
+        ("a[i].y += a[i].x;", "does not write a.i..x"),
+        ("a[(int)a[i].x].x += 1.0f; a[i].x += 1.0f;", "as well|affine"),
+        ("int k = j; a[k].x += 1.0f;", "affine"),
+    ],
+)
+def test_members_stay_where_another_place_may_be_the_same(body: str, reason: str) -> None:
+    given = kernel(f"for (int j = 0; j < n; j++) {{ {body} }}", "body *a, body *c")
+    edit = {"op": "scalar_replace", "function": "f", "loop": "j", "array": "a", "member": "a[i].x"}
+    with pytest.raises(EditRefused, match=reason):
+        apply_edits(given, [MEMBERS, edit])
 
 
 HELPERS = f"""{BODY}typedef struct {{ float x, y; }} vec;

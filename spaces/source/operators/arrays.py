@@ -281,11 +281,12 @@ OPERATORS: Iterable[Operator] = (
         languages=HOST,
         members=True,
     ),
-    Operator(name="pad", summary="pads the rows of a local array", apply=pad, sites=_pad_sites),
+    Operator(name="pad", summary="pads the rows of a local array", apply=pad, sites=_pad_sites, members=True),
     Operator(
         name="swap_layout",
         summary="swaps the dimensions of a local array",
         apply=swap_layout,
         sites=_local_sites,
+        members=True,
     ),
 )
