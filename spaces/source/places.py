@@ -6,15 +6,29 @@ one only where one path begins with the other. May not know types.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.spaces.source.kinds import is_pure
 from tuner.spaces.source.memo import kept_by_identity
-from tuner.spaces.source.syntax import Decl, Expr, Field, Function, Index, Name
-from tuner.spaces.source.walks import children, subtrees
+from tuner.spaces.source.syntax import (
+    Assign,
+    Call,
+    Decl,
+    Expr,
+    Field,
+    Function,
+    Index,
+    Name,
+    Opaque,
+    OpaqueStmt,
+    Unary,
+)
+from tuner.spaces.source.walks import children, names_in, root_of, subtrees
 
-__all__ = ["Path", "Place", "has_members", "member_paths", "place_of", "places_in"]
+__all__ = ["Path", "Place", "has_members", "member_paths", "place_of", "places_in", "unsteady_members"]
 
 Path = tuple[str, ...]
 """Names of members, the outermost first."""
@@ -68,6 +82,27 @@ def member_paths(function: Function) -> Mapping[str, frozenset[Path]]:
         if isinstance(place.base, Name):
             found.setdefault(place.base.id, set()).add(place.path)
     return {name: frozenset(paths) for name, paths in found.items() if paths != {()}}
+
+
+@kept_by_identity(1 << 10)
+def unsteady_members(function: Function) -> frozenset[str]:
+    """Variables whose members may change in a function, so that none of them is one number all the time."""
+    paths = member_paths(function)
+    if not paths:
+        return frozenset()
+    targets = (root_of(n.target) for n in subtrees(function.body) if isinstance(n, Assign))
+    found = {t.id for t in targets if isinstance(t, Name)} & paths.keys()
+    pointers = {p.name for p in function.params if p.is_array}
+    for node in subtrees(function.body):
+        match node:
+            case Unary(op="&", operand=operand):
+                found |= names_in(operand) & paths.keys()
+            case Call() if not is_pure(node):
+                # Of what lies elsewhere, and of what it is given.
+                found |= (pointers | names_in(node.arguments)) & paths.keys()
+            case Opaque(text=text) | OpaqueStmt(text=text) if text.replace(" ", "") != "return;":
+                found |= (pointers | set(re.findall(r"[A-Za-z_]\w*", text))) & paths.keys()
+    return frozenset(found)
 
 
 def places_in(part: Any) -> Iterator[tuple[Expr, Place]]:

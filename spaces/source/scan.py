@@ -22,7 +22,7 @@ from tuner.spaces.source.kinds import (
     types_of,
 )
 from tuner.spaces.source.memo import Kept
-from tuner.spaces.source.places import Path, Place, member_paths, place_of
+from tuner.spaces.source.places import Path, Place, member_paths, place_of, places_in, unsteady_members
 from tuner.spaces.source.printer import expression_text, statement_text
 from tuner.spaces.source.syntax import (
     Assign,
@@ -53,7 +53,6 @@ from tuner.spaces.source.walks import (
     root_of,
     statements,
     subtrees,
-    written_names,
 )
 
 __all__ = ["Access", "Leaf", "Scan", "loose_macros", "scan"]
@@ -208,8 +207,7 @@ class _Walker:
         self.outer: tuple[For, ...] = ()
         self.pointers: dict[str, bool] = {}
         self.written: set[str] = set()
-        # A member that bounds are made of is a number only while nothing changes any member of its variable.
-        self.moving: set[str] = written_names(function.body) & self.paths.keys()
+        self.moving: set[str] = set(unsteady_members(function))
         self.found = False
         self.count = 0
 
@@ -247,6 +245,9 @@ class _Walker:
                 self._check_names(bound)
                 if not is_pure(bound):
                     raise Refused(f"a bound of loop {loop.key} is no plain expression")
+                for _, place in places_in(bound):
+                    if place.path:
+                        self._accesses(place, scope, write=False)
         filled = For(
             loop.key,
             loop.type,

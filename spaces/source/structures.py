@@ -57,10 +57,11 @@ _NAMES = ("struct_specifier", "union_specifier", "class_specifier", "enum_specif
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member: its plain type, or its elements', and how many subscripts it takes."""
+    """One member: its plain type, or its elements', how many subscripts it takes, whether it is only for reading."""
 
     type: str
     depth: int
+    fixed: bool = False
 
 
 class Structures:
@@ -100,9 +101,10 @@ class Structures:
         return self.is_arithmetic(kind) or bool(self.members(kind))
 
     def is_even(self, kind: str) -> bool:
-        """Whether a structure is its numbers and nothing else: all of one size, with no gaps."""
+        """Whether a structure is its numbers and nothing else: all of one size, with no gaps, none of them constant."""
         found = list(self.members(kind).values())
-        sizes = {_SIZES.get(self.meant(m.type)) if m is not None and not m.depth else None for m in found}
+        plain = [m if m is not None and not m.depth and not m.fixed else None for m in found]
+        sizes = {None if m is None else _SIZES.get(self.meant(m.type)) for m in plain}
         if self._vectors and _VECTOR.fullmatch(self.meant(kind)):
             return True
         return len(sizes) == 1 and None not in sizes
@@ -213,7 +215,7 @@ def _members(body: Node) -> Iterator[tuple[str, Member | None]]:
                 depth, inner = depth + 1, found
             known = plain and inner.type == "field_identifier"
             name = node_text(inner)
-            yield name, Member(" ".join(text.split()), depth) if known else None
+            yield name, Member(" ".join(text.split()), depth, bool(words)) if known else None
 
 
 def _definition(node: Node) -> Iterator[tuple[str, str]]:

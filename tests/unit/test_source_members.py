@@ -164,6 +164,9 @@ LEFT = {
     "list of different members": kernel(
         "s h = {0}; a[i] = h;", "s *a", "typedef struct { char c; float x; } s;\n"
     ),
+    "list of constants": kernel(
+        "s h = {1.0f, 2.0f}; a[i] = h;", "s *a", "typedef struct { const float x; float y; } s;\n"
+    ),
     "list of itself": kernel("float h[2] = {h[1], 1.0f}; a[i] = h[0];", "float *a"),
     "list of vectors": kernel(
         "float2 u = a[i]; float4 h = {u, u}; b[i] = h;", "float2 *a, float4 *b", "", "cuda"
@@ -333,6 +336,20 @@ LEGAL: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
         "changes|plain place",
     ),
     "scaled subscript": ("a[2 * i].x = a[2 * i - 1].x;", "body *a", BODY, REVERSE, ""),
+    "bound of a copy": (
+        "struct cell h = a[i]; for (int j = 0; j < h.k; j++) b[j].k = 3;",
+        "const struct cell *a, struct cell *b",
+        CELL,
+        {**REVERSE, "loop": "j"},
+        "",
+    ),
+    "bound that a call may change": (
+        "for (int j = 0; j < a->k; j++) g(j);",
+        "struct cell *a",
+        CELL,
+        {**TILE, "loops": ["j"]},
+        "call in loop j may change",
+    ),
     "subscript that is a member": (
         "a[p->k].x = i;",
         "body *a, const struct cell *p",
@@ -398,6 +415,14 @@ def test_older_runs_read_no_members() -> None:
     for moves, read in ((7, False), (8, True)):
         found = opened(attempt, {}, moves)
         assert (found is not None and MEMBERS in found.edits) == read
+
+
+def test_a_structure_that_another_name_changes_is_copied_for_a_call() -> None:
+    types = f"{BODY}static float g(body v, float *p) {{ *p = 2.0f; return v.x; }}\n"
+    types = types.replace("*p = 2.0f", "p[0] = 2.0f")
+    given = kernel("body h = a[i]; float *q = &h.x; out[i] = g(h, q);", "const body *a, float *out", types)
+    made = apply_edits(given, [MEMBERS, {"op": "inline_call", "function": "f", "call": "g"}])
+    assert "const body v = h;" in made.variant.files[0].text
 
 
 def test_members_of_elements_are_kept_in_variables() -> None:

@@ -28,6 +28,7 @@ from tuner.spaces.source.operators.concealed import behind_macros, loosely_bound
 from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.syntax import (
     Block,
+    Call,
     Cast,
     Comment,
     Decl,
@@ -314,6 +315,10 @@ def require_simple_loop(function: Function, loop: For) -> None:
     bounds = (loop.start, loop.limit)
     if not changed.isdisjoint(names_in(bounds) | behind_macros(function, bounds)):
         raise Refused(f"a bound of loop {loop.key} changes inside it")
+    if any(isinstance(n, Field) for n in subtrees(bounds)) and any(
+        isinstance(n, Call) and not is_pure(n) for n in subtrees(loop.body)
+    ):
+        raise Refused(f"a call in loop {loop.key} may change a member that a bound is made of")
     apart = loosely_bound(function, bounds)
     if apart:
         raise Refused(f"a bound of loop {loop.key} holds {min(apart)}, a macro without parentheses")
