@@ -76,6 +76,12 @@ READ = {
         "a[i].c = a[i].x > 0;", "s *a", "typedef struct { char c; float x; } __attribute__((packed)) s;\n"
     ),
     "C++": kernel("a[i].x = b[i].y;", "body *a, const body *b", "struct body { float x, y; };\n", "c++"),
+    "reference to an element": kernel(
+        "body &h = a[i]; const body &g = b[i]; h.x += g.y; const float z = h.z; a[i].y = z;",
+        "body *a, const body *b",
+        BODY,
+        "c++",
+    ),
     "OpenCL": kernel(
         "float4 v = a[i]; v.x += a[i].w; float4 u = (float4)(v.x, 0.0f, 1.0f, v.y); a[i] = u;",
         "__global float4 *a",
@@ -148,6 +154,15 @@ LEFT = {
     "static member": kernel("a[i].x = 1;", "s *a", "struct s { static float x; };\n", "c++"),
     "reference": kernel("a.x += i;", "body &a", BODY, "c++"),
     "reference member": kernel("a[i].x = 1;", "s *a", "struct s { float &x; };\n", "c++"),
+    "reference to a variable": kernel(
+        "body h = a[i]; body &g = h; g.x = 1; a[i] = h;", "body *a", BODY, "c++"
+    ),
+    "reference of another type": kernel(
+        "const s &h = a[i]; a[i].x = h.y;", "body *a", f"{BODY}struct s {{ float y; s(body); }};\n", "c++"
+    ),
+    "reference that is given away": kernel(
+        "body &h = a[i]; h.x = 1; g(h, [&] { h.y = 2; });", "body *a", BODY, "c++"
+    ),
     "overloaded": kernel(
         "a[i].x = 1;", "s *a", "struct s { float x; };\ns operator+(s a, s b) { return a; }\n", "c++"
     ),
@@ -405,6 +420,15 @@ def test_pointers_to_elements_are_followed() -> None:
     given = kernel("struct cell *c = &a[i]; c->x += c->f[2]; c->k = 1;", "struct cell *a", CELL)
     made = apply_edits(given, [MEMBERS, {"op": "forward_pointer", "function": "f", "pointer": "c"}])
     assert "a[c_at].x += a[c_at].f[2];" in made.variant.files[0].text
+
+
+def test_references_to_elements_become_pointers_that_are_followed() -> None:
+    given = READ["reference to an element"]
+    edits = [MEMBERS, *({"op": "forward_pointer", "function": "f", "pointer": name} for name in "hg")]
+    made = apply_edits(given, edits[:1]).variant.files[0].text
+    assert "body *h = &a[i];" in made
+    assert "h->x += g->y;" in made
+    assert "a[h_at].x += b[g_at].y;" in apply_edits(given, edits).variant.files[0].text
 
 
 def test_older_runs_read_no_members() -> None:

@@ -6,6 +6,7 @@ May not change what is computed, nor where anything lies.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from tuner.spaces.source.conditionals import configured, known_names
 from tuner.spaces.source.kinds import Refused, is_pure, keeps_value, plain_type, writable
 from tuner.spaces.source.operators.base import fresh_key, fresh_name
 from tuner.spaces.source.operators.naming import RETURN, declared_as_text
+from tuner.spaces.source.operators.references import dereferenced, references, with_pointers
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.reading import parse_expression, parse_items, parse_place
 from tuner.spaces.source.structures import Member, Structures, structures
@@ -46,6 +48,7 @@ _MACRO = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+([A-Za-z_]\w*)", re.MU
 _OVERLOAD = re.compile(r"\boperator\b")
 _LITERAL = re.compile(r"\(\s*(\w+)\s*\)\s*\(((?:[^()]|\([^()]*\))*)\)")
 _TYPED = re.compile(r"\(\s*((?:struct\s+)?\w+)\s*\)\s*(\{.*\})", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _MOST_ITEMS = 64
 
 
@@ -58,10 +61,23 @@ def with_members(function: Function, types: Structures, *, returns: bool = False
         returns: whether to give values that are returned a declaration of their own, so that they can be read.
     """
     body = _with_results(function, types) if returns else function.body
-    if not any(isinstance(n, Opaque) for n in subtrees(body)):
+    given = replace(function, body=body)
+    found = references(given, types)
+    if not found and not any(isinstance(n, Opaque) for n in subtrees(body)):
         return function
-    reader = _Reader(replace(function, body=body), types)
-    body = _without_pointers(map_expressions(body, reader.expression))
+    while True:
+        made = _with_members(with_pointers(given, found), types, found)
+        texts = [n.text for n in subtrees(made.body) if isinstance(n, Opaque | OpaqueStmt)]
+        words = {word for text in texts for word in _WORD.findall(text)}
+        if words.isdisjoint(found):
+            return made
+        # What is left as text means the reference, and no pointer.
+        found = {name: decl for name, decl in found.items() if name not in words}
+
+
+def _with_members(function: Function, types: Structures, found: Collection[str]) -> Function:
+    reader = _Reader(function, types, found)
+    body = _without_pointers(map_expressions(function.body, reader.expression))
     return _Lists(replace(function, body=body), reader).function()
 
 
@@ -131,8 +147,9 @@ def _without_pointers(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 class _Reader:
     """Text as members, as far as types are known."""
 
-    def __init__(self, function: Function, types: Structures) -> None:
+    def __init__(self, function: Function, types: Structures, found: Collection[str]) -> None:
         self.types = types
+        self._references = found
         self.vectors = function.language == "opencl"
         self._macros = set(_MACRO.findall(function.source)) | set(_MACRO.findall(function.unit))
         # What is declared in a way that cannot be read may be anything.
@@ -148,11 +165,17 @@ class _Reader:
         if literal is not None:
             return self._vector(expr, literal[1], literal[2])
         place = parse_place(expr.text)
+        place = None if place is None else self.named(place)
         typed = None if place is None else self._typed(place)
         if typed is None or typed[0] is None:
             return expr
         # Subscripts may hold members of their own.
         made: Expr = map_expressions(typed[0], self._inner)
+        return made
+
+    def named(self, expr: Expr) -> Expr:
+        """What was just read, with what names of references stand for."""
+        made: Expr = map_expressions(expr, lambda e: dereferenced(e, self._references))
         return made
 
     def _inner(self, expr: Expr) -> Expr:
@@ -163,7 +186,7 @@ class _Reader:
         items = parse_items(given)
         if not items or not self.types.is_even(kind):
             return expr
-        read = [map_expressions(i, self._inner) for i in items]
+        read = [map_expressions(self.named(i), self._inner) for i in items]
         if not all(is_pure(i) for i in read):
             return expr
         made = read[0]
@@ -283,7 +306,8 @@ class _Lists:
                 typed = _TYPED.fullmatch(text)
                 if typed is not None and plain_type(typed[1]) == plain_type(decl.type):
                     text = typed[2]
-                return parse_items(text) if text.startswith("{") else None
+                items = parse_items(text) if text.startswith("{") else None
+                return None if items is None else tuple(map(self._reader.named, items))
             case Call(function=name, arguments=arguments) if self._function.language == "cuda":
                 kind = self._types.meant(decl.type)
                 whole = name == f"make_{kind}" and len(arguments) == len(self._types.members(kind))
