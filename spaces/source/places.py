@@ -52,14 +52,17 @@ class Place:
 
 
 def place_of(expr: Expr) -> Place:
-    """An expression as a place; of anything but a name, an element or a member the base is the expression itself."""
+    """An expression as a place; of anything but a name, an element or a member the base is the expression itself.
+
+    Several components of a vector are no member of it but the whole: their names may stand for the same ones.
+    """
     path: list[str] = []
     found: list[Expr] = []
     inner: tuple[Expr, ...] = ()
     while isinstance(expr, Index | Field):
         if isinstance(expr, Index):
             found.append(expr.index)
-        else:
+        elif not expr.several:
             path.append(expr.name)
             inner, found = (*reversed(found), *inner), []
         expr = expr.base

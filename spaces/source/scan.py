@@ -338,7 +338,8 @@ class _Walker:
         found = self._reads(expr.value, scope)
         for subscript in (*place.outer, *place.inner):
             found += self._reads(subscript, scope)
-        if expr.op != "=":
+        if expr.op != "=" or (isinstance(expr.target, Field) and expr.target.several):
+            # Other components stay as they are.
             found += self._accesses(place, scope, write=False)
         found += self._accesses(place, scope, write=True)
         return found

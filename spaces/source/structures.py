@@ -27,6 +27,8 @@ _WORDS = (
 )
 _ARITHMETIC = re.compile(rf"(?:{_WORDS})(?: (?:{_WORDS}))*")
 _VECTOR = re.compile(r"(u?(?:char|short|int|long)|half|float|double)([234])")
+_ANY_VECTOR = re.compile(r"(u?(?:char|short|int|long)|half|float|double)(2|3|4|8|16)")
+_COMPONENTS = re.compile(r"[xyzw]{1,4}|[sS][0-9a-fA-F]{1,16}")
 _SIZES = {
     "char": 1,
     "uchar": 1,
@@ -89,6 +91,21 @@ class Structures:
         if vector is None:
             return {}
         return dict.fromkeys("xyzw"[: int(vector[2])], Member(vector[1], 0))
+
+    def components(self, kind: str, name: str) -> str:
+        """The type of components of a vector of OpenCL, such as ``xy``, ``s03`` or ``hi``; empty for others."""
+        vector = _ANY_VECTOR.fullmatch(self.meant(kind))
+        if vector is None:
+            return ""
+        count = int(vector[2])
+        if name in ("lo", "hi", "even", "odd"):
+            wanted = (count + 1) // 2
+        elif _COMPONENTS.fullmatch(name):
+            numbers = ["xyzw".find(c) for c in name] if name[0] in "xyzw" else [int(c, 16) for c in name[1:]]
+            wanted = len(numbers) if max(numbers) < count else 0
+        else:
+            wanted = 0
+        return "" if wanted not in (1, 2, 3, 4, 8, 16) else f"{vector[1]}{wanted if wanted > 1 else ''}"
 
     def is_arithmetic(self, kind: str) -> bool:
         """Whether a type is one of numbers."""

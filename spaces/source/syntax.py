@@ -92,11 +92,14 @@ class Field:
 
     Attributes:
         type: of the member without qualifiers; for each subscript that an array takes a star.
+        several: whether it may be several components of a vector, or one that has another name as well: ``v.xy``,
+            ``v.s0``.
     """
 
     base: Expr
     name: str
     type: str
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)

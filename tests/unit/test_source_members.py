@@ -91,6 +91,12 @@ READ = {
     "OpenCL structure": kernel(
         "a[i].p.x = a[i].k;", "__global s *a", "typedef struct { float4 p; int k; } s;\n", "opencl"
     ),
+    "several components": kernel(
+        "float3 d = a[i].xyz - a[0].xyz; a[i].lo += d.xy * a[i].s3; a[i].s01 = a[i].hi;",
+        "__global float4 *a",
+        "",
+        "opencl",
+    ),
     "CUDA": kernel(
         "float4 v = a[i]; float3 u = make_float3(v.x, v.y, 0.0f); a[i].z = u.x;", "float4 *a", "", "cuda"
     ),
@@ -170,8 +176,9 @@ LEFT = {
     "namespace": kernel(
         "a[i].x = 1;", "s *a", "namespace m { struct s { float x; }; }\nusing m::s;\n", "c++"
     ),
-    "swizzle": kernel("a[i].xy = a[i].zw;", "__global float4 *a", "", "opencl"),
-    "number of a component": kernel("a[i].s0 = 1.0f;", "__global float4 *a", "", "opencl"),
+    "swizzle of CUDA": kernel("a[i].xy = a[i].zw;", "float4 *a", "", "cuda"),
+    "component that is not there": kernel("a[i].w = 1.0f;", "__global float3 *a", "", "opencl"),
+    "number that is not there": kernel("a[i].s4 = 1.0f;", "__global float4 *a", "", "opencl"),
     "vector of the compiler": kernel(
         "a[i].x = 1.0f;", "float4 *a", "typedef float float4 __attribute__((ext_vector_type(4)));\n"
     ),
@@ -447,6 +454,27 @@ def test_a_structure_that_another_name_changes_is_copied_for_a_call() -> None:
     given = kernel("body h = a[i]; float *q = &h.x; out[i] = g(h, q);", "const body *a, float *out", types)
     made = apply_edits(given, [MEMBERS, {"op": "inline_call", "function": "f", "call": "g"}])
     assert "const body v = h;" in made.variant.files[0].text
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("a[i].xy = a[i - 1].zw;", "a ties"),
+        ("a[i].s0 = 1.0f; b[i].x = a[i - 1].x;", "a.x ties"),
+        ("a[i].x = 1.0f; b[i] = a[i - 1].lo;", "a.x ties"),
+        ("a[i].x = 1.0f; b[i].x = a[i - 1].y;", ""),
+        ("a[i].xy += b[i].yx;", ""),
+        ("p.lo = b[i]; b[i].x = p.z;", "ties"),
+    ],
+)
+def test_several_components_are_the_whole_vector(body: str, reason: str) -> None:
+    given = kernel(body, "__global float4 *a, __global float2 *b, float4 p", "", "opencl")
+    edits = [MEMBERS, {**REVERSE, "function": "f"}]
+    if not reason:
+        assert apply_edits(given, edits).checked
+        return
+    with pytest.raises(EditRefused, match=reason):
+        apply_edits(given, edits)
 
 
 def test_members_of_elements_are_kept_in_variables() -> None:

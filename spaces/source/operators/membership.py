@@ -210,6 +210,9 @@ class _Reader:
                 if found is None or found[1].depth or name in self._macros:
                     return None
                 member = self.types.members(found[1].type).get(name)
+                kind = self.types.components(found[1].type, name) if self.vectors else ""
+                if member is None and kind:
+                    return Field(found[0], name, kind, several=True), Member(kind, 0)
                 if member is None or not self.types.is_known(member.type) or self._is_hidden(member.type):
                     return None
                 kind = self.types.meant(member.type)
