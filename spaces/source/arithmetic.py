@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from tuner.spaces.source.kinds import is_integer, is_narrow, plain_type
-from tuner.spaces.source.syntax import Binary, Call, Cast, Expr, Index, Name, Number, Ternary, Unary
+from tuner.spaces.source.syntax import Binary, Call, Cast, Expr, Field, Index, Name, Number, Ternary, Unary
 from tuner.spaces.source.walks import index_chain
 
 __all__ = ["is_whole", "one_type"]
@@ -34,7 +34,11 @@ def one_type(expr: Expr, types: Mapping[str, str]) -> str:
             return "" if "*" in types.get(name, "*") else _promoted(types[name])
         case Index():
             base, _ = index_chain(expr)
+            if isinstance(base, Field):
+                return _promoted(base.type) if "*" in base.type else ""
             return _promoted(types.get(base.id, "")) if isinstance(base, Name) else ""
+        case Field(type=kind):
+            return "" if "*" in kind else _promoted(kind)
         case Cast(type=kind):
             return _promoted(kind)
         case Unary(op=op, operand=operand):

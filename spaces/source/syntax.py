@@ -21,6 +21,7 @@ __all__ = [
     "Define",
     "Expr",
     "ExprStmt",
+    "Field",
     "For",
     "Function",
     "If",
@@ -86,6 +87,22 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
+class Field:
+    """``base.name``, a member of a plain structure or of a vector; ``p->name`` is read as ``p[0].name``.
+
+    Attributes:
+        type: of the member without qualifiers; for each subscript that an array takes a star.
+        several: whether it may be several components of a vector, or one that has another name as well: ``v.xy``,
+            ``v.s0``.
+    """
+
+    base: Expr
+    name: str
+    type: str
+    several: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """A call of a named function.
 
@@ -122,7 +139,7 @@ class Opaque:
     text: str
 
 
-Expr = Name | Number | Unary | Binary | Ternary | Index | Call | Cast | Assign | Opaque
+Expr = Name | Number | Unary | Binary | Ternary | Index | Field | Call | Cast | Assign | Opaque
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +294,7 @@ class Function:
         language: of the file: ``c``, ``c++``, ``opencl`` or ``cuda``.
         launch: of the function where it is the kernel that is launched; operators may change it.
         openmp: whether it is built with OpenMP.
+        members: whether its members of structures have been read, and those of functions that it calls are to be.
     """
 
     name: str
@@ -296,3 +314,4 @@ class Function:
     language: str = "c"
     launch: Launch | None = None
     openmp: bool = False
+    members: bool = False

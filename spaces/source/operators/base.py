@@ -28,11 +28,13 @@ from tuner.spaces.source.operators.concealed import behind_macros, loosely_bound
 from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.syntax import (
     Block,
+    Call,
     Cast,
     Comment,
     Decl,
     Define,
     Expr,
+    Field,
     For,
     Function,
     If,
@@ -106,6 +108,7 @@ class Operator:
         languages: that it writes.
         since: the first set of moves that has it, so that what earlier runs proposed can be derived again.
         openmp: it puts directives of OpenMP; for kernels that are built with it, and offered to no others.
+        members: whether it knows members of structures, which one that goes by elements of arrays would take wrongly.
     """
 
     name: str
@@ -118,6 +121,7 @@ class Operator:
     languages: tuple[str, ...] = ("c", "c++", "opencl", "cuda")
     since: int = 1
     openmp: bool = False
+    members: bool = False
 
 
 def argument(args: Args, name: str, kind: type = str) -> Any:
@@ -313,6 +317,10 @@ def require_simple_loop(function: Function, loop: For) -> None:
     bounds = (loop.start, loop.limit)
     if not changed.isdisjoint(names_in(bounds) | behind_macros(function, bounds)):
         raise Refused(f"a bound of loop {loop.key} changes inside it")
+    if any(isinstance(n, Field) for n in subtrees(bounds)) and any(
+        isinstance(n, Call) and not is_pure(n) for n in subtrees(loop.body)
+    ):
+        raise Refused(f"a call in loop {loop.key} may change a member that a bound is made of")
     apart = loosely_bound(function, bounds)
     if apart:
         raise Refused(f"a bound of loop {loop.key} holds {min(apart)}, a macro without parentheses")
@@ -339,7 +347,7 @@ def require_own_counter(function: Function, loop: For) -> None:
 def _require_plain_bounds(function: Function, loop: For) -> None:
     """Refuses bounds that are no whole numbers, or that a counter loses its sign beside."""
     types = types_of(function)
-    parts = [n for n in subtrees((loop.start, loop.limit)) if isinstance(n, Name | Number | Cast)]
+    parts = [n for n in subtrees((loop.start, loop.limit)) if isinstance(n, Name | Number | Cast | Field)]
     kinds = [
         types.get(n.id, "") if isinstance(n, Name) else n.type for n in parts if not isinstance(n, Number)
     ]

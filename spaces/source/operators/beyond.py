@@ -31,7 +31,7 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import index_chain, names_in, statements, subtrees
+from tuner.spaces.source.walks import names_in, root_of, statements, subtrees
 
 __all__ = ["Beyond"]
 
@@ -100,7 +100,7 @@ class Beyond:
 
     def _stores(self, stmt: Stmt) -> None:
         for node in subtrees(stmt):
-            base = index_chain(node.target)[0] if isinstance(node, Assign) else None
+            base = root_of(node.target) if isinstance(node, Assign) else None
             if base is not None and not (isinstance(base, Name) and base.id in self._local):
                 raise Refused("a store is not under a condition on its place along the axis")
             called = isinstance(node, Call) and not is_pure(replace(node, arguments=()))
@@ -134,7 +134,7 @@ class Beyond:
         return names_in(node).isdisjoint(self.own)
 
     def _is_local(self, node: Index) -> bool:
-        base = index_chain(node)[0]
+        base = root_of(node)
         return isinstance(base, Name) and base.id in self._local
 
     def _meant(self, condition: Expr) -> Expr:

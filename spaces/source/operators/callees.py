@@ -18,7 +18,9 @@ from tuner.spaces.source.heads import with_begins, with_counters
 from tuner.spaces.source.included import HARMLESS_PRAGMA, directive_of
 from tuner.spaces.source.kinds import Refused, is_pure, keeps_value
 from tuner.spaces.source.macros import PIECE
-from tuner.spaces.source.operators.naming import declared
+from tuner.spaces.source.operators.membership import types_in as structures_in
+from tuner.spaces.source.operators.membership import with_members
+from tuner.spaces.source.operators.naming import RETURN, declared, declared_as_text
 from tuner.spaces.source.own_names import with_own_calls, with_own_names
 from tuner.spaces.source.parse import node_text, parse_file
 from tuner.spaces.source.printer import statement_text
@@ -55,8 +57,6 @@ __all__ = [
     "stands_for_number",
 ]
 
-RETURN = re.compile(r"return\b(.*);", re.DOTALL)
-
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _PLACE = re.compile(
     r"__(LINE|FILE|COUNTER|func|FUNCTION|PRETTY_FUNCTION|BASE_FILE)__|__func__|(__builtin_)?alloca|setjmp|longjmp|"
@@ -68,9 +68,6 @@ _WORDS = "always_inline|gnu_inline|unused|const|pure|hot|flatten|artificial|noth
 _ATTRIBUTE = rf"\s*(?:gnu::)?_*(?:{_WORDS})_*\s*"
 _HARMLESS = re.compile(
     rf"__attribute__\s*\(\({_ATTRIBUTE}(?:,{_ATTRIBUTE})*\)\)|\[\[{_ATTRIBUTE}(?:,{_ATTRIBUTE})*\]\]"
-)
-_CONTROL = re.compile(
-    r"(while|do|switch|goto|return|break|continue|asm|__asm__|if|for|case|default)\b|[#{;]|\w+\s*:(?!:)"
 )
 _UNSEEN = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]*"
@@ -87,7 +84,21 @@ _ARITHMETIC = re.compile(
 def callees(function: Function) -> Mapping[str, Function]:
     """Functions by name, as the compiler sees them; those of headers where the text was configured with them."""
     text = function.unit or function.file
-    return _defined(text, function.language, function.settled or (), bool(function.unit), function.own)
+    asked = (text, function.language, function.settled or (), bool(function.unit), function.own)
+    return _read(*asked) if function.members else _defined(*asked)
+
+
+@lru_cache(maxsize=64)
+def _read(text: str, language: str, settled: Settled, whole: bool, own: Own) -> dict[str, Function]:
+    """Likewise with members of structures read."""
+    found = _defined(text, language, settled, whole, own)
+    made: dict[str, Function] = {}
+    for name, function in found.items():
+        types = structures_in(
+            replace(function, file=text, unit=text if whole else "", settled=settled, language=language)
+        )
+        made[name] = function if types is None else with_members(function, types, returns=True)
+    return made
 
 
 @lru_cache(maxsize=64)
@@ -210,7 +221,7 @@ def require_same_meaning(function: Function, helper: Function) -> None:
     if strange:
         raise Refused(f"{strange[0]} in {helper.name} hangs on where it stands")
     free = words - local_names(helper)
-    hidden = free & (local_names(function) | _declared_as_text(function))
+    hidden = free & (local_names(function) | declared_as_text(function))
     hidden = {w for w in hidden if not _ARITHMETIC.fullmatch(w)}
     if hidden:
         raise Refused(f"{min(hidden)} means something else in {helper.name}")
@@ -227,12 +238,6 @@ def require_same_meaning(function: Function, helper: Function) -> None:
         raise Refused("the linker may put another function in the place of one")
     if function.language in ("c++", "cuda"):
         _require_one_declaration(function, helper.name)
-
-
-def _declared_as_text(function: Function) -> set[str]:
-    """Words of statements that may declare something and could not be read."""
-    texts = (n.text for n in subtrees(function.body) if isinstance(n, OpaqueStmt))
-    return {w for text in texts if not _CONTROL.match(text.strip()) for w in _WORD.findall(text)}
 
 
 def _require_steady_macros(function: Function, helper: Function, words: set[str]) -> None:

@@ -25,6 +25,7 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
+    Field,
     Function,
     If,
     Index,
@@ -163,6 +164,8 @@ def _always(expr: Expr, macros: Collection[str]) -> Iterator[Expr]:
             parts = (operand,)
         case Index(base=base, index=index):
             parts = (base, index)
+        case Field(base=base):
+            parts = (base,)
         case Call(function=name, arguments=arguments) if name not in macros:
             parts = arguments
         case Assign(op=op, target=target, value=value):
@@ -208,7 +211,7 @@ def loses_sign(function: Function, condition: Expr) -> bool:
                 return is_unsigned(kind) or kind in (*_OPENCL_WHOLE, "auto")
             case Number(text=text):
                 return text[-1] in "uU" or text.lower().endswith(("ul", "ull"))
-            case Cast(type=kind):
+            case Cast(type=kind) | Field(type=kind):
                 return is_unsigned(kind) or plain_type(kind) in _OPENCL_WHOLE
             case Binary(left=left, right=right):
                 return signless(left) or signless(right)
