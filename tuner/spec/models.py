@@ -83,7 +83,7 @@ class KernelModel(_Model):
     language: Language | None = None
     """From the source's suffix when left out; `recorded` is a JSON file of measurements, see `tuner import`."""
     sources: list[str] = []
-    """Further source files, compiled together with the first."""
+    """Further source files, compiled together with the first. What the kernel does not call may be missing."""
     include: list[str] = []
     """Folders in which headers are looked for, relative to the spec. Compilers may read these and the spec's own
     folder, no others."""
