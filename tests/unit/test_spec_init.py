@@ -270,3 +270,10 @@ def test_a_margin_is_small_and_what_is_multiplied_fits(tmp_path: Path) -> None:
     assert data["problem"] == {"x": 2048, "y": 2048, "halo": 2}
     assert data["verify"]["problems"][0]["halo"] == 2
     assert yaml.safe_load(init_spec(tmp_path / "k.c", entry="copy"))["problem"] == {"x": 2048, "y": 2048}
+
+
+def test_a_definition_that_others_go_with_is_no_tunable(tmp_path: Path) -> None:
+    guarded = "#ifndef TRUE\n#define TRUE 1\n#define FALSE 0\n#endif\n#ifndef TILE\n#define TILE 8 // cells\n#endif\n"
+    body = "void k(float *x, int n) { for (int i = TRUE - 1; i < n; i += TILE) x[i] = FALSE; }\n"
+    (tmp_path / "k.c").write_text(guarded + body)
+    assert yaml.safe_load(init_spec(tmp_path / "k.c"))["space"]["parameters"] == {"TILE": [8, 4, 16, 32]}
