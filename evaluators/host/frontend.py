@@ -68,7 +68,7 @@ class Source:
     def of(cls, kernel: Kernel, variant: Variant | None = None) -> Source:
         """The kernel's own sources, or a variant of them."""
         return cls(
-            variant=variant or kernel.variant,
+            variant=kernel.compiled(variant),
             language=kernel.language,
             folder=kernel.folder,
             include=kernel.include,

@@ -208,7 +208,7 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
     """
     files = (variant or kernel.variant).files
     texts = ((f.name, f.text) for f in files)
-    key = (kernel.language, kernel.entry, launch, kernel.headers, kernel.include, *texts)
+    key = (kernel.language, kernel.template or kernel.entry, launch, kernel.headers, kernel.include, *texts)
     found = _READ.get(key)
     if found is None:
         found = _read(kernel, files, launch)
@@ -218,7 +218,7 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
 
 def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> Program:
     entry = Entry(
-        name=kernel.entry.split("<")[0].split("::")[-1],
+        name=(kernel.template or kernel.entry).split("<")[0].split("::")[-1],
         launch=launch,
         headers=kernel.headers,
         include=kernel.include,
