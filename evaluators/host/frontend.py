@@ -78,7 +78,7 @@ class Source:
             MachineError: it needs OpenMP, and there is no library.
         """
         return cls(
-            variant=exposed(variant or kernel.variant, kernel.entry),
+            variant=exposed(kernel.compiled(variant), kernel.entry),
             language=kernel.language,
             folder=kernel.folder,
             include=kernel.include,

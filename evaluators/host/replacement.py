@@ -35,6 +35,11 @@ def symbol_of(compiler: HostCompiler, kernel: Kernel, resolved: Resolved) -> str
         )
     if kernel.language == "c":
         return kernel.entry
+    if kernel.template:
+        raise UsageError(
+            f"{kernel.template} is a template: an application calls its own instance of it, or has it inlined",
+            'record and replace an extern "C" function that calls it',
+        )
     flags = sort_flags(resolved.flags, folder=kernel.folder)
     status, output, code = compiler.front.object_of(front.Source.of(kernel), flags, resolved.macros)
     if status is not Status.OK:

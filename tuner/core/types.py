@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -186,6 +186,9 @@ class Kernel:
     ``headers`` are those of other folders that the sources include, by their names relative to ``folder``: they are
     compiled from where they lie, and their texts are known to those who reason about the sources. ``openmp``: built
     with OpenMP, whose library is there, and called by a team of the measurement's threads.
+
+    Where the spec names an instance of a C++ template, ``template`` is the template's name, ``entry`` the function that
+    calls it, and ``instance`` that function's text: it is no part of the sources, and is compiled behind the first.
     """
 
     name: str
@@ -198,6 +201,16 @@ class Kernel:
     link: tuple[str, ...] = ()
     returns: str | None = None
     openmp: bool = False
+    template: str = ""
+    instance: str = ""
+
+    def compiled(self, variant: Variant | None = None) -> Variant:
+        """The sources as given, or a variant of them, as a compiler gets them."""
+        variant = variant or self.variant
+        if not self.instance:
+            return variant
+        first, *others = variant.files
+        return replace(variant, files=(replace(first, text=first.text + self.instance), *others))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

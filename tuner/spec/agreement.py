@@ -14,7 +14,7 @@ from tuner.core.types import Argument, ArgumentRole, opaque_bytes
 from tuner.spec.signature import CType, Function, SourceReader
 from tuner.spec.yaml_places import Path, View, closest
 
-__all__ = ["check_entry", "check_signature", "entries_of", "functions_of", "without_local"]
+__all__ = ["check_entry", "check_signature", "check_template", "entries_of", "functions_of", "without_local"]
 
 _CALLABLE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
@@ -75,6 +75,38 @@ def check_entry(
         # Overloads: the one that takes as many arguments.
         defined = [f for f in defined if len(f.parameters) == len(arguments)] or defined
     return check_signature(defined[0], reader.language, arguments, returns, view, shared=shared)
+
+
+def check_template(source: SourceReader, template: str, instance: SourceReader, view: View) -> None:
+    """A template is there, and can be called with the template arguments and the arguments of the spec.
+
+    Args:
+        source: as given.
+        template: its name.
+        instance: the same with a function that calls it.
+
+    Raises:
+        SpecError: it is not, or cannot be.
+        BaselineError: the source by itself does not compile.
+    """
+    path: Path = ("kernel", "entry")
+    try:
+        found = source.functions(template)
+    except BaselineError as error:
+        if "template-parameter-list" in error.message:
+            hint = "a macro of the space has the name of a parameter of the template: rename one of them"
+            error = BaselineError(error.message, hint)
+        raise error.at(view.place(("kernel", "source"))) from None
+    if not found:
+        raise _no_entry(template, found, source, view)
+    if not any(f.template for f in found):
+        raise view.error(path, f"{template!r} is no template", "leave its template arguments out")
+    try:
+        instance.functions(template)
+    except BaselineError as error:
+        said = error.message.removeprefix("the kernel does not compile: ")
+        hint = "its template arguments and its arguments have to be those of the source, in their order"
+        raise view.error(path, f"{template!r} cannot be called as the spec says: {said}", hint) from None
 
 
 def check_signature(

@@ -79,7 +79,8 @@ class KernelModel(_Model):
     source: Annotated[str, Field(min_length=1, examples=["stencil.c"])]
     """File that holds the entry, relative to the spec."""
     entry: Annotated[str, Field(min_length=1, examples=["stencil5", "ns::kernel"])]
-    """Name of the function."""
+    """Name of the function; of C++ and CUDA also an instance of a template, such as `axpy<float, WIDTH>`, in which
+    parameters stand for their values."""
     language: Language | None = None
     """From the source's suffix when left out; `recorded` is a JSON file of measurements, see `tuner import`."""
     sources: list[str] = []
