@@ -77,7 +77,7 @@ READ = {
     ),
     "C++": kernel("a[i].x = b[i].y;", "body *a, const body *b", "struct body { float x, y; };\n", "c++"),
     "reference to an element": kernel(
-        "body &h = a[i]; const body &g = b[i]; h.x += g.y; const float z = h.z; a[i].y = z;",
+        "body &h = a[i]; auto &g = b[i]; h.x += g.y; const float z = h.z; a[i].y = z;",
         "body *a, const body *b",
         BODY,
         "c++",
@@ -434,6 +434,7 @@ def test_references_to_elements_become_pointers_that_are_followed() -> None:
     edits = [MEMBERS, *({"op": "forward_pointer", "function": "f", "pointer": name} for name in "hg")]
     made = apply_edits(given, edits[:1]).variant.files[0].text
     assert "body *h = &a[i];" in made
+    assert "const body *g = &b[i];" in made
     assert "h->x += g->y;" in made
     assert "a[h_at].x += b[g_at].y;" in apply_edits(given, edits).variant.files[0].text
 

@@ -41,6 +41,9 @@ def references(function: Function, types: Structures) -> dict[str, Decl]:
         known[name] += 1
         match value:
             case Index(base=Name(id=array), index=index) if is_array(function, array) and is_pure(index):
+                if plain_type(kind) == "auto":
+                    const = "const " if "const" in (*kind.split(), *kinds.get(array, "").split()) else ""
+                    kind = f"{const}{plain_type(kinds.get(array, ''))}"
                 same = plain_type(kinds.get(array, "")) == plain_type(kind)
                 if same and kinds[array].count("*") <= 1 and types.is_known(kind):
                     found[name] = Decl(f"{kind} *", name, (), Unary("&", value))
