@@ -372,6 +372,27 @@ LEGAL: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
         {**TILE, "loops": ["j"]},
         "call in loop j may change",
     ),
+    "bound that a pointer may lead to": (
+        "for (int j = 0; j < a->k; j++) { int *s = &a->k; *s -= 1; }",
+        "struct cell *a",
+        CELL,
+        {"op": "unroll_copies", "loop": "j", "count": 2},
+        "a pointer in loop j may",
+    ),
+    "bound beside a copy of its pointer": (
+        "struct cell *p = a; for (int j = 0; j < a->k; j++) p->k -= 1;",
+        "struct cell *a",
+        CELL,
+        {"op": "unroll_copies", "loop": "j", "count": 2},
+        "a pointer in loop j may",
+    ),
+    "bound whose address is taken": (
+        "int m = n; int *s = &m; for (int j = 0; j < m; j++) s[0] -= 1;",
+        "struct cell *a",
+        CELL,
+        {"op": "unroll_copies", "loop": "j", "count": 2},
+        "a pointer in loop j may",
+    ),
     "subscript that is a member": (
         "a[p->k].x = i;",
         "body *a, const struct cell *p",
