@@ -211,7 +211,7 @@ def _require_independent(function: Function, loop: For, sums: list[str]) -> None
 
     apart = replace(loop, body=transform(loop.body, alone)) if sums else loop
     made = replace_statement(function, loop, [apart]) if sums else function
-    reason = analyse(made, [apart], {}).carried_by(loop.key)
+    reason = analyse(made, [apart], {}).carried_by(loop.key, sums=True)
     if reason:
         raise Refused(reason)
 
