@@ -32,6 +32,7 @@ from tuner.spaces.source.operators.base import (
     require_no_macros,
     require_simple_loop,
 )
+from tuner.spaces.source.operators.sharing import require_plain_sums, require_same_for_all
 from tuner.spaces.source.syntax import Assign, Decl, Expr, ExprStmt, For, Function, Name, OpaqueStmt, Stmt
 from tuner.spaces.source.walks import names_in, statements, subtrees, transform, written_names
 
@@ -154,7 +155,9 @@ def parallelise(function: Function, args: Args) -> Function:
     if loose:
         raise Refused(f"{loose[0]} counts in loop {loop.key} and is declared outside of it")
     require_no_macros(function, loop.body, f"loop {loop.key}")
+    require_same_for_all(function, loop)
     sums = _sums(loop, allowed=args.get("reassociate") is True)
+    require_plain_sums(function, loop, sums)
     _require_independent(function, loop, sums)
     schedule = argument(args, "schedule")
     if schedule not in _SCHEDULES:
