@@ -1,4 +1,4 @@
-"""Loops that no threads may share, whatever the subscripts say: for what their names mean, and how their sums add up."""
+"""Loops that no threads may share, whatever subscripts say: for what their names mean, and how their sums add up."""
 
 from __future__ import annotations
 
