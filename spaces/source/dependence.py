@@ -126,9 +126,14 @@ class Dependences:
             if self._possible(pair, all_of(lanes)):
                 raise Refused(f"{_reason(pair)} (within lanes of loop {key})")
 
-    def carried_by(self, key: str) -> str:
-        """A dependence between different iterations of a loop within one of those around it, or nothing."""
-        for pair in self._relevant():
+    def carried_by(self, key: str, *, sums: bool = False) -> str:
+        """A dependence between different iterations of a loop within one of those around it, or nothing.
+
+        Args:
+            key: the loop's.
+            sums: whether one that any order may add up counts too, as it does where iterations run at once.
+        """
+        for pair in self._pairs if sums else self._relevant():
             if self._possible(pair, self._carried(pair, key)):
                 return _reason(pair)
         return ""

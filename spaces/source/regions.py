@@ -257,8 +257,9 @@ def _program(
     *,
     with_headers: bool = False,
 ) -> Program:
-    # Macros of headers count, and tunables have one name in all files.
-    everything = "\n".join([*(f.text for f in files), *(h.text for h in entry.headers if with_headers)])
+    # Macros of headers count, and tunables have one name in all files. What each thread has its own of counts always.
+    seen = entry.headers if with_headers or entry.openmp else ()
+    everything = "\n".join([*(f.text for f in files), *(h.text for h in seen)])
     own = own_names([*(f.text for f in files), *(h.text for h in entry.headers)], language)
     functions: dict[str, Function] = {}
     places: dict[str, _Place] = {}

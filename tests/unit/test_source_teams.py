@@ -224,6 +224,8 @@ def test_a_sum_is_a_reduction_where_order_is_free() -> None:
         ("for (int i = 0; i < n; i++) { seen = i; c[i] = 1; }", "write to seen"),
         ("for (int i = 0; i < n; i++) c[i] = strange(i);", "effects that are not known"),
         ("for (int i = 0; i < n; i++) c[(int)a[i]] = 1;", "c"),
+        ("int w[4] = {0}; for (int i = 0; i < n; i++) w[0] += i; c[0] = w[0];", "w ties"),
+        ("int w[4] = {0}; for (int i = 0; i < n; i++) for (int j = 0; j < 4; j++) w[j] |= i; c[0] = w[0];", "w ties"),
         ("float t = 0;\n#pragma omp parallel for reduction(+ : t)\nfor (int i = 0; i < n; i++) t += a[i];\nc[0] = t;",
          "already"),
     ],

@@ -32,6 +32,9 @@ from tuner.spaces.source.operators.base import (
     require_no_macros,
     require_simple_loop,
 )
+from tuner.spaces.source.operators.concealed import free_words, opaque_words
+from tuner.spaces.source.operators.exposure import require_same_stores
+from tuner.spaces.source.operators.sharing import require_plain_sums, require_same_for_all
 from tuner.spaces.source.syntax import Assign, Decl, Expr, ExprStmt, For, Function, Name, OpaqueStmt, Stmt
 from tuner.spaces.source.walks import names_in, statements, subtrees, transform, written_names
 
@@ -41,13 +44,16 @@ _SCHEDULES = ("static", "dynamic")
 _CHUNKS = (1, 4, 16, 64, 256)
 
 _DIRECTIVE = re.compile(
-    r"^\s*omp\s+(?!declare\b|simd\b(?!.*\b(?:private|lastprivate|linear|reduction|collapse)\b))"
+    r"^\s*omp\s+(?!declare\b|simd\s*(?:(?:simdlen|aligned|nontemporal|order)\s*\([^()]*\)[\s,]*)*$)"
 )
-"""All but a promise of independent iterations, which :func:`keep_promises` looks after."""
+"""All but a promise of independent iterations, which :func:`keep_promises` looks after; ``safelen`` counts them."""
 
-_ELSEWHERE = re.compile(r"#\s*pragma\s+omp\b|_Pragma\s*\(\s*\"\s*omp\b")
+_OMP = re.compile(r"\bomp\b")
+_NO_WORD = re.compile(r"/\*.*?\*/|\\\n?", re.DOTALL)
+"""What may stand between a directive's words and says nothing."""
 _DEEP = re.compile(r"\b(?:collapse|ordered|sizes)\s*\(\s*([^)]*)\)")
-_LISTS = re.compile(r"\b(?:private|firstprivate|lastprivate|linear|reduction|copyin|copyprivate)\s*\(")
+_DEEPER = frozenset({"collapse", "ordered", "sizes"})
+_LISTS = frozenset({"private", "firstprivate", "lastprivate", "linear", "reduction", "copyin", "copyprivate"})
 
 
 def keep_teams(before: Function, made: Function) -> None:
@@ -76,44 +82,61 @@ def keep_teams(before: Function, made: Function) -> None:
     if len(now) != len(shared):
         raise Refused("a loop that threads share would be there another number of times")
     for loop, changed in zip(shared, now, strict=True):
-        _require_same_heads(loop, changed)
-        _require_same_sharing(loop, changed)
+        _require_same_heads(before, loop, changed)
+        _require_same_sharing(before, loop, changed)
+        require_same_stores(made, loop, changed)
 
 
 def _team_loops(function: Function) -> list[For]:
-    return [loop for loop in all_loops(function) if any(map(_DIRECTIVE.match, loop.pragmas))]
+    return [loop for loop in all_loops(function) if any(_DIRECTIVE.match(p) for p in _said(loop))]
+
+
+def _said(loop: For) -> list[str]:
+    return [_NO_WORD.sub(" ", pragma) for pragma in loop.pragmas]
 
 
 def _elsewhere(function: Function) -> bool:
-    return any(isinstance(s, OpaqueStmt) and _ELSEWHERE.search(s.text) for s in statements(function.body))
+    """Also where a macro or an attribute says it, or a declaration begins with one."""
+    if not _OMP.search(function.source):
+        return False
+    kinds = tuple(OpaqueStmt(s.type) for s in statements(function.body) if isinstance(s, Decl))
+    return "omp" in opaque_words(function.body) | free_words(function, (*function.body, *kinds))
 
 
-def _require_same_heads(loop: For, changed: For) -> None:
+def _require_same_heads(function: Function, loop: For, changed: For) -> None:
     """Also of those below it that the directive deals out together with it."""
     nest, others = perfect_nest(loop), perfect_nest(changed)
-    for number in range(_depth(loop)):
+    for number in range(_depth(function, loop)):
         if number >= len(nest) or number >= len(others) or _head(nest[number]) != _head(others[number]):
             raise Refused(
                 f"loop {loop.key} is shared by threads as it is: its head and directive have to stay"
             )
 
 
-def _depth(loop: For) -> int:
-    """How many loops the directive deals out; very many where that is no number."""
-    said = [m[1].strip() for p in loop.pragmas for m in _DEEP.finditer(p)]
+def _depth(function: Function, loop: For) -> int:
+    """How many loops the directive deals out; very many where that is no number, or a macro says it."""
+    if not _DEEPER.isdisjoint(_behind(function, loop)):
+        return 1 << 10
+    said = [m[1].strip() for p in _said(loop) for m in _DEEP.finditer(p)]
     return max((int(s) if s.isdigit() else 1 << 10 for s in said), default=1)
+
+
+def _behind(function: Function, loop: For) -> set[str]:
+    """Words of the macros in a loop's directives, which the compiler replaces there."""
+    return free_words(function, tuple(OpaqueStmt(p) for p in loop.pragmas))
 
 
 def _head(loop: For) -> tuple[object, ...]:
     return loop.type, loop.var, loop.start, loop.op, loop.limit, loop.step, loop.pragmas
 
 
-def _require_same_sharing(loop: For, changed: For) -> None:
+def _require_same_sharing(function: Function, loop: For, changed: For) -> None:
     was, is_now = _written_outside(loop), _written_outside(changed)
     added = is_now - was
     if added:
         raise Refused(f"threads that share loop {loop.key} would all write to {min(added)}")
-    if any(_LISTS.search(p) for p in loop.pragmas) and was != is_now:
+    listed = opaque_words(tuple(OpaqueStmt(p) for p in loop.pragmas)) | _behind(function, loop)
+    if not _LISTS.isdisjoint(listed) and was != is_now:
         raise Refused(
             f"the directive of loop {loop.key} says whose {min(was - is_now)} is, which would not be written"
         )
@@ -154,7 +177,9 @@ def parallelise(function: Function, args: Args) -> Function:
     if loose:
         raise Refused(f"{loose[0]} counts in loop {loop.key} and is declared outside of it")
     require_no_macros(function, loop.body, f"loop {loop.key}")
+    require_same_for_all(function, loop)
     sums = _sums(loop, allowed=args.get("reassociate") is True)
+    require_plain_sums(function, loop, sums)
     _require_independent(function, loop, sums)
     schedule = argument(args, "schedule")
     if schedule not in _SCHEDULES:
@@ -211,7 +236,7 @@ def _require_independent(function: Function, loop: For, sums: list[str]) -> None
 
     apart = replace(loop, body=transform(loop.body, alone)) if sums else loop
     made = replace_statement(function, loop, [apart]) if sums else function
-    reason = analyse(made, [apart], {}).carried_by(loop.key)
+    reason = analyse(made, [apart], {}).carried_by(loop.key, sums=True)
     if reason:
         raise Refused(reason)
 

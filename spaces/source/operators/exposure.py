@@ -1,0 +1,67 @@
+"""Stores that an edit takes out of conditions and loops: one thread writes back what was there, several spoil it.
+
+May not change a tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.operators.base import analyse, body_of
+from tuner.spaces.source.syntax import Assign, Block, Decl, For, Function, If, Name, Stmt
+from tuner.spaces.source.walks import index_chain, names_in, statements, subtrees
+
+__all__ = ["require_same_stores"]
+
+_Place = tuple[str, bool]
+_Guards = tuple[int, int]
+
+
+def require_same_stores(made: Function, loop: For, changed: For) -> None:
+    """Refuses a shared loop that stores where it did not for sure, unless its iterations are shown to be apart.
+
+    ``if (mine(i)) c[k] += x;`` is right for threads that own different elements; ``t = c[k]; …; c[k] = t;`` around it
+    is not.
+
+    Args:
+        made: the function after the edit.
+        loop: that threads share, as it was.
+        changed: as it is now.
+    """
+    before = list(_stores(loop, loop.var))
+    for place, (ifs, loops) in _stores(changed, loop.var):
+        if any(place == other and ifs >= i and loops >= n for other, (i, n) in before):
+            continue
+        try:
+            reason = analyse(made, [changed], {}).carried_by(changed.key, sums=True)
+        except Refused as refusal:
+            reason = str(refusal)
+        if reason:
+            raise Refused(
+                f"{place[0]} would be stored to in iterations of the shared loop {loop.key} that may not: {reason}"
+            )
+        return
+
+
+def _stores(loop: For, counter: str) -> Iterator[tuple[_Place, _Guards]]:
+    """Elements of outside that the loop stores to, each with the number of conditions and loops around."""
+    own = {s.name for s in statements(loop.body) if isinstance(s, Decl)}
+
+    def visit(body: tuple[Stmt, ...], ifs: int, loops: int) -> Iterator[tuple[_Place, _Guards]]:
+        for stmt in body:
+            match stmt:
+                case For(body=inner):
+                    yield from visit(inner, ifs, loops + 1)
+                case If(then=then, other=other):
+                    yield from visit((*then, *other), ifs + 1, loops)
+                case Block(body=inner):
+                    yield from visit(inner, ifs, loops)
+                case _:
+                    for part in subtrees(stmt):
+                        if isinstance(part, Assign):
+                            base, subscripts = index_chain(part.target)
+                            if isinstance(base, Name) and base.id not in own:
+                                yield (base.id, counter in names_in(subscripts)), (ifs, loops)
+
+    yield from visit(body_of(loop), 0, 0)
