@@ -253,7 +253,8 @@ def test_threads_beyond_the_policy_are_refused(compiled: Callable[..., Build]) -
             # Wall clocks are all there is with threads, and on a machine that is never quiet none is believed.
             assert "cannot be believed" in measurement.message
             pytest.skip(f"the machine is too busy: {measurement.message}")
-        assert measurement.observed_s == measurement.wall_s
+        # But for what a busy machine kept it from a processor.
+        assert 0 < measurement.observed_s <= measurement.wall_s
     finally:
         evaluation.close()
 
