@@ -270,12 +270,11 @@ def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[
     if runner.child.unexpected():
         runner.close()
         raise CandidateFailed(Status.REFUSED, "the process sent something that only a tampered one would")
-    observed = cpu
-    if setting.by_wall:
-        # Who is kept from a processor, also this process, is late with its reading: that hides no work.
-        observed = max(min(wall, claimed), wall - (runner.waited_s() - waited))
+    observed = wall if setting.by_wall else cpu
+    # Who is kept from a processor, also this process, is late with its reading: that hides no work.
+    late_s = runner.waited_s() - waited if setting.by_wall else 0.0
     between = claimed - float(times.sum())
-    apart, why = setting.clocks.add(claimed, observed), ""
+    apart, why = setting.clocks.add(claimed, max(min(observed, claimed), observed - late_s)), ""
     works_ahead = ahead_s > _ASLEEP_S * (setting.threads - 1)
     if works_ahead:
         why = f"threads of its team worked {ahead_s:.6f} s before the clock was started"
