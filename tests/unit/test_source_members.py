@@ -63,6 +63,16 @@ READ = {
     "members of named types": kernel(
         "a[i].x += 1;", "s *a", "typedef float real;\ntypedef struct { real x; } s;\n"
     ),
+    "numbers of one type or another": kernel(
+        "s h = {a[i].x, 2.0f}; h.y += a[i].y; a[i] = h;",
+        "s *a",
+        "#ifdef D\ntypedef double real;\n#else\ntypedef float real;\n#endif\ntypedef struct { real x, y; } s;\n",
+    ),
+    "numbers behind a macro": kernel(
+        "s h = {a[i].x, 2.0f}; h.y += a[i].y; a[i] = h;",
+        "s *a",
+        "#ifndef REAL\n#define REAL float\n#endif\ntypedef struct { REAL x, y; } s;\n",
+    ),
     "structure in a structure": kernel(
         "a[i].p.x = a[i].q.y;", "s *a", "typedef struct { struct { float x, y; } p, q; } s;\n"
     ),
@@ -132,6 +142,16 @@ LEFT = {
     ),
     "type behind a macro": kernel("a[i].x = 1.0f;", "s *a", "typedef struct { float x; } t;\n#define s t\n"),
     "variable behind a macro": kernel("b[i].x = 1.0f;", "body *a", f"#define b a\n{BODY}"),
+    "one type or another": kernel(
+        "a[i].x = 1.0f;",
+        "s *a",
+        "#ifdef D\ntypedef float *real;\n#else\ntypedef float real;\n#endif\ntypedef struct { real x, y; } s;\n",
+    ),
+    "type or another behind a macro": kernel(
+        "a[i].x = 1.0f;",
+        "s *a",
+        "#ifdef D\n#define REAL volatile int\n#else\n#define REAL float\n#endif\ntypedef struct { REAL x, y; } s;\n",
+    ),
     "hidden type": program(
         f"{BODY}void f(float *o, int n)\n{{\nstruct body {{ int x; }};\nbody b;\nb.x = n;\n}}\n", "c++"
     ),
@@ -168,6 +188,9 @@ LEFT = {
     ),
     "reference that is given away": kernel(
         "body &h = a[i]; h.x = 1; g(h, [&] { h.y = 2; });", "body *a", BODY, "c++"
+    ),
+    "reference behind a macro": kernel(
+        "body &h = a[i]; M.x = 1.0f;", "body *a", f"#define M h\n{BODY}", "c++"
     ),
     "overloaded": kernel(
         "a[i].x = 1;", "s *a", "struct s { float x; };\ns operator+(s a, s b) { return a; }\n", "c++"
@@ -458,6 +481,20 @@ def test_references_to_elements_become_pointers_that_are_followed() -> None:
     assert "const body *g = &b[i];" in made
     assert "h->x += g->y;" in made
     assert "a[h_at].x += b[g_at].y;" in apply_edits(given, edits).variant.files[0].text
+
+
+@pytest.mark.parametrize(
+    ("loop", "head"),
+    [
+        ("#pragma omp parallel for private(k)\nfor (int j = 0; j < k; j++) a[j].x = k;", ""),
+        ("for (k = 0; k < n; k++) a[k].x = 1;", ""),
+        ("a[i].x = K;", "#define K k\n"),
+        ("a[i].x = sizeof(k);", ""),
+    ],
+)
+def test_references_that_names_alone_do_not_show_stay(loop: str, head: str) -> None:
+    given = kernel(f"int &k = m[i]; {loop}", "body *a, int *m", head + BODY, "c++")
+    assert "int &k = m[i];" in apply_edits(given, [MEMBERS]).variant.files[0].text
 
 
 def test_older_runs_read_no_members() -> None:
