@@ -28,7 +28,18 @@ from tuner.spaces.source.syntax import (
 )
 from tuner.spaces.source.walks import children, names_in, root_of, subtrees
 
-__all__ = ["Path", "Place", "has_members", "member_paths", "place_of", "places_in", "unsteady_members"]
+__all__ = [
+    "Path",
+    "Place",
+    "has_members",
+    "is_alone",
+    "member_paths",
+    "member_variable",
+    "place_of",
+    "places_in",
+    "touched",
+    "unsteady_members",
+]
 
 Path = tuple[str, ...]
 """Names of members, the outermost first."""
@@ -85,6 +96,22 @@ def member_paths(function: Function) -> Mapping[str, frozenset[Path]]:
         if isinstance(place.base, Name):
             found.setdefault(place.base.id, set()).add(place.path)
     return {name: frozenset(paths) for name, paths in found.items() if paths != {()}}
+
+
+def touched(paths: Mapping[str, frozenset[Path]], name: str, path: Path) -> list[Path]:
+    """The paths of a variable that a place touches: its own, and what lies in it."""
+    return sorted(p for p in paths.get(name, {path}) if p[: len(path)] == path)
+
+
+def is_alone(paths: Mapping[str, frozenset[Path]], name: str, path: Path) -> bool:
+    """Whether a member is never used but by itself, so that places of it have the same subscripts."""
+    return not any(len(p) < len(path) and path[: len(p)] == p for p in paths[name])
+
+
+def member_variable(variable: str, path: Path) -> str:
+    """The name by which a member is told from others, ``a.x@2`` for a variable ``a@2``."""
+    name, at, number = variable.partition("@")
+    return ".".join((name, *path)) + at + number
 
 
 @kept_by_identity(1 << 10)

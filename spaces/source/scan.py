@@ -22,7 +22,16 @@ from tuner.spaces.source.kinds import (
     types_of,
 )
 from tuner.spaces.source.memo import Kept
-from tuner.spaces.source.places import Path, Place, member_paths, place_of, places_in, unsteady_members
+from tuner.spaces.source.places import (
+    Place,
+    is_alone,
+    member_paths,
+    member_variable,
+    place_of,
+    places_in,
+    touched,
+    unsteady_members,
+)
 from tuner.spaces.source.printer import expression_text, statement_text
 from tuner.spaces.source.syntax import (
     Assign,
@@ -311,7 +320,8 @@ class _Walker:
             if stmt.name in inner.private:
                 private = f"{stmt.name}@{self.count + 1}"
                 subscripts: tuple[Expr, ...] = tuple(Name(f.var) for f in loops)
-                for variable in self._variables(private, ()):
+                for path in touched(self.paths, stmt.name, ()):
+                    variable = member_variable(private, path)
                     accesses.append(Access(variable=variable, subscripts=subscripts, write=True))
         else:
             for part in _simple(stmt):
@@ -374,25 +384,15 @@ class _Walker:
         assert isinstance(place.base, Name)
         one = self._access(place.base.id, place.outer, scope, write=write)
         found: list[Access] = []
-        for path in self._touched(place.base.id, place.path):
+        for path in touched(self.paths, place.base.id, place.path):
             subscripts = one.subscripts
-            if place.inner and path == place.path and self._is_alone(place.base.id, path):
+            if place.inner and path == place.path and is_alone(self.paths, place.base.id, path):
                 # Of what one structure holds the subscripts are as those of an array, which may be flat.
                 around = subscripts[:-1] if place.outer == (Number("0"),) else subscripts
                 subscripts = (*around, *(scope.fill(s) for s in place.inner))
-            variable = _member_of(one.variable, path)
+            variable = member_variable(one.variable, path)
             found.append(Access(variable=variable, subscripts=subscripts, write=write))
         return found
-
-    def _variables(self, variable: str, path: Path) -> list[str]:
-        return [_member_of(variable, p) for p in self._touched(variable.split("@")[0], path)]
-
-    def _touched(self, name: str, path: Path) -> list[Path]:
-        return sorted(p for p in self.paths.get(name, {path}) if p[: len(path)] == path)
-
-    def _is_alone(self, name: str, path: Path) -> bool:
-        """Whether a member is never used but by itself, so that places of it have the same subscripts."""
-        return not any(len(p) < len(path) and path[: len(p)] == p for p in self.paths[name])
 
     def _access(self, name: str, subscripts: tuple[Expr, ...], scope: _Scope, *, write: bool) -> Access:
         if subscripts and name in self.flat:
@@ -452,11 +452,6 @@ class _Walker:
             return None
         found = self._accesses(place, scope, write=True)
         return found[0] if len(found) == 1 else None
-
-
-def _member_of(variable: str, path: Path) -> str:
-    name, at, number = variable.partition("@")
-    return ".".join((name, *path)) + at + number
 
 
 @lru_cache(maxsize=64)

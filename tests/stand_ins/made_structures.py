@@ -109,17 +109,17 @@ class _Members(_Maker):
         """As without structures, or what takes a structure as a whole."""
         roll = self.rng.random()
         at, other = self.place(counters), self.place(counters)
-        if roll < 0.08:
+        if roll < 0.14:
             self.emit(depth, f"s[{at}] = {self.rng.choice(['s', 't'])}[{other}];")
-        elif roll < 0.12:
+        elif roll < 0.18:
             self.emit(depth, f"s[{at}].p = t[{other}].p;")
-        elif roll < 0.17:
+        elif roll < 0.23:
             self.emit(depth, f"r[{at}] = r[{other}];")
-        elif roll < 0.27:
-            self.local_structure(counters, depth)
         elif roll < 0.33:
+            self.local_structure(counters, depth)
+        elif roll < 0.39:
             self.list_of_values(counters, depth)
-        elif roll < 0.4:
+        elif roll < 0.46:
             calls = [
                 f"a[{at}] = own_mix({self.rng.choice(['s', 't'])}[{other}], &s[{at}]);",
                 f"a[{at}] = own_top(r, {other});",

@@ -77,7 +77,7 @@ READ = {
     ),
     "C++": kernel("a[i].x = b[i].y;", "body *a, const body *b", "struct body { float x, y; };\n", "c++"),
     "reference to an element": kernel(
-        "body &h = a[i]; const body &g = b[i]; h.x += g.y; const float z = h.z; a[i].y = z;",
+        "body &h = a[i]; auto &g = b[i]; h.x += g.y; const float z = h.z; a[i].y = z;",
         "body *a, const body *b",
         BODY,
         "c++",
@@ -168,6 +168,9 @@ LEFT = {
     ),
     "reference that is given away": kernel(
         "body &h = a[i]; h.x = 1; g(h, [&] { h.y = 2; });", "body *a", BODY, "c++"
+    ),
+    "reference behind a macro": kernel(
+        "body &h = a[i]; M.x = 1.0f;", "body *a", f"#define M h\n{BODY}", "c++"
     ),
     "overloaded": kernel(
         "a[i].x = 1;", "s *a", "struct s { float x; };\ns operator+(s a, s b) { return a; }\n", "c++"
@@ -455,8 +458,23 @@ def test_references_to_elements_become_pointers_that_are_followed() -> None:
     edits = [MEMBERS, *({"op": "forward_pointer", "function": "f", "pointer": name} for name in "hg")]
     made = apply_edits(given, edits[:1]).variant.files[0].text
     assert "body *h = &a[i];" in made
+    assert "const body *g = &b[i];" in made
     assert "h->x += g->y;" in made
     assert "a[h_at].x += b[g_at].y;" in apply_edits(given, edits).variant.files[0].text
+
+
+@pytest.mark.parametrize(
+    ("loop", "head"),
+    [
+        ("#pragma omp parallel for private(k)\nfor (int j = 0; j < k; j++) a[j].x = k;", ""),
+        ("for (k = 0; k < n; k++) a[k].x = 1;", ""),
+        ("a[i].x = K;", "#define K k\n"),
+        ("a[i].x = sizeof(k);", ""),
+    ],
+)
+def test_references_that_names_alone_do_not_show_stay(loop: str, head: str) -> None:
+    given = kernel(f"int &k = m[i]; {loop}", "body *a, int *m", head + BODY, "c++")
+    assert "int &k = m[i];" in apply_edits(given, [MEMBERS]).variant.files[0].text
 
 
 def test_older_runs_read_no_members() -> None:

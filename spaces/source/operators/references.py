@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from tuner.spaces.source.kinds import is_pure, plain_type, types_of
+from tuner.spaces.source.operators.concealed import behind_macros
 from tuner.spaces.source.operators.naming import is_array
 from tuner.spaces.source.reading import parse_expression
 from tuner.spaces.source.structures import Structures
@@ -19,6 +20,7 @@ from tuner.spaces.source.walks import map_expressions, statements, transform
 
 __all__ = ["dereferenced", "references", "with_pointers"]
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _REFERENCE = re.compile(
     r"((?:const\s+)?(?:struct\s+)?\w+(?:\s+const)?)\s*&\s*([A-Za-z_]\w*)\s*=\s*([^;{}]+);"
 )
@@ -26,7 +28,8 @@ _REFERENCE = re.compile(
 
 def references(function: Function, types: Structures) -> dict[str, Decl]:
     """Pointers that may stand for references, by name: each declared once, to an element of its own type."""
-    if function.language not in ("c++", "cuda"):
+    if function.language not in ("c++", "cuda") or not function.whole:
+        # What follows a region may use a reference that is declared in it.
         return {}
     found: dict[str, Decl] = {}
     within = list(statements(function.body))
@@ -41,10 +44,15 @@ def references(function: Function, types: Structures) -> dict[str, Decl]:
         known[name] += 1
         match value:
             case Index(base=Name(id=array), index=index) if is_array(function, array) and is_pure(index):
+                if plain_type(kind) == "auto":
+                    const = "const " if "const" in (*kind.split(), *kinds.get(array, "").split()) else ""
+                    kind = f"{const}{plain_type(kinds.get(array, ''))}"
                 same = plain_type(kinds.get(array, "")) == plain_type(kind)
                 if same and kinds[array].count("*") <= 1 and types.is_known(kind):
                     found[name] = Decl(f"{kind} *", name, (), Unary("&", value))
-    return {name: decl for name, decl in found.items() if known[name] == 1}
+    pragmas = " ".join(p for s in within if isinstance(s, For) for p in s.pragmas)
+    elsewhere = behind_macros(function, function.body) | set(_WORD.findall(pragmas))
+    return {name: decl for name, decl in found.items() if known[name] == 1 and name not in elsewhere}
 
 
 def with_pointers(function: Function, found: dict[str, Decl]) -> Function:
