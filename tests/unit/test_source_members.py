@@ -595,3 +595,10 @@ def test_functions_that_take_structures_are_inlined(body: str, call: str, op: st
     for line in lines:
         assert line in text
     assert not [n for n in subtrees(made.program.functions["f"].body) if isinstance(n, Opaque)]
+
+
+def test_statement_expressions_keep_their_parentheses() -> None:
+    """Without them a value in braces is no expression."""
+    given = program(f"{BODY}void f(body *a, int n)\n{{\na[0].x = ({{ n++; n; }}) + a[1].x;\n}}\n")
+    made = apply_edits(given, [MEMBERS]).variant.files[0].text
+    assert "({ n++; n; }) + a[1].x" in made.replace("(({", "({").replace("}))", "})")
