@@ -396,6 +396,20 @@ LEGAL: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
         {"op": "unroll_copies", "loop": "j", "count": 2},
         "a pointer in loop j may",
     ),
+    "bound behind a pointer": (
+        "struct cell *p = a; for (int j = 0; j < p->k; j++) a->k -= 1;",
+        "struct cell *a",
+        CELL,
+        {"op": "unroll_copies", "loop": "j", "count": 2},
+        "points or refers to",
+    ),
+    "bound behind a pointer beside fractions": (
+        "struct cell *p = a; for (int j = 0; j < p->k; j++) a[j].x -= 1;",
+        "struct cell *a",
+        CELL,
+        {"op": "unroll_copies", "loop": "j", "count": 2},
+        "",
+    ),
     "subscript that is a member": (
         "a[p->k].x = i;",
         "body *a, const struct cell *p",
@@ -602,3 +616,13 @@ def test_statement_expressions_keep_their_parentheses() -> None:
     given = program(f"{BODY}void f(body *a, int n)\n{{\na[0].x = ({{ n++; n; }}) + a[1].x;\n}}\n")
     made = apply_edits(given, [MEMBERS]).variant.files[0].text
     assert "({ n++; n; }) + a[1].x" in made.replace("(({", "({").replace("}))", "})")
+
+
+@pytest.mark.parametrize(
+    "line", ["for (int j = 0; j < m; j++) z = 3;", "for (int j = 0; j < z; j++) m -= 1;"]
+)
+def test_bounds_that_a_reference_may_change_are_not_copied(line: str) -> None:
+    """One has two names."""
+    given = program(f"void f(float *a, int n)\n{{\nint m = n; int &z = m;\n{line}\na[0] = m;\n}}\n", "c++")
+    with pytest.raises(EditRefused, match="may"):
+        apply_edits(given, [{"op": "unroll_copies", "function": "f", "loop": "j", "count": 2}])
