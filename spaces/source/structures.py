@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -54,6 +54,7 @@ _AROUND = (
     *("preproc_else", "declaration", "type_definition", "field_declaration", "field_declaration_list"),
     "struct_specifier",
 )
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(?:[ \t]+([^\n]*))?$", re.MULTILINE)
 _NAMES = ("struct_specifier", "union_specifier", "class_specifier", "enum_specifier")
 
 
@@ -72,14 +73,21 @@ class Structures:
     Args:
         found: members by the structure's name, in their order; ``None`` for a member of which too little is known.
         aliases: what names of types stand for.
+        numbers: names of types that are of numbers, whichever of several.
         vectors: whether the language has types such as ``float4``.
     """
 
     def __init__(
-        self, found: Mapping[str, Mapping[str, Member | None]], aliases: Mapping[str, str], *, vectors: bool
+        self,
+        found: Mapping[str, Mapping[str, Member | None]],
+        aliases: Mapping[str, str],
+        numbers: Collection[str],
+        *,
+        vectors: bool,
     ) -> None:
         self._found = found
         self._aliases = aliases
+        self.numbers = numbers
         self._vectors = vectors
 
     def members(self, kind: str) -> Mapping[str, Member | None]:
@@ -110,6 +118,8 @@ class Structures:
     def is_arithmetic(self, kind: str) -> bool:
         """Whether a type is one of numbers."""
         kind = self.meant(kind)
+        if kind in self.numbers:
+            return True
         # In C++ that may be a class.
         return _ARITHMETIC.fullmatch(kind) is not None and (self._vectors or "half" not in kind.split())
 
@@ -120,17 +130,23 @@ class Structures:
     def is_even(self, kind: str) -> bool:
         """Whether a structure is its numbers and nothing else: all of one size, with no gaps, none of them constant."""
         found = list(self.members(kind).values())
+        if len({None if m is None else self.meant(m.type) for m in found}) == 1 and self._all_numbers(found):
+            return True
         plain = [m if m is not None and not m.depth and not m.fixed else None for m in found]
         sizes = {None if m is None else _SIZES.get(self.meant(m.type)) for m in plain}
         if self._vectors and _VECTOR.fullmatch(self.meant(kind)):
             return True
         return len(sizes) == 1 and None not in sizes
 
+    def _all_numbers(self, found: Sequence[Member | None]) -> bool:
+        plain = (m for m in found if m is not None and not m.depth and not m.fixed)
+        return sum(self.is_arithmetic(m.type) for m in plain) == len(found)
+
     def meant(self, kind: str) -> str:
         """A type without qualifiers and names of its own."""
         kind = plain_type(kind)
         for _ in range(len(self._aliases) + 1):
-            if kind not in self._aliases:
+            if kind not in self._aliases or kind in self.numbers:
                 break
             kind = self._aliases[kind]
         return kind
@@ -148,6 +164,9 @@ def structures(text: str, language: str) -> Structures:
     found: dict[str, Mapping[str, Member | None]] = {}
     aliases: dict[str, str] = {}
     names = Counter[str]()
+    meanings: dict[str, list[str]] = {}
+    for name, rest in _MACRO.findall(text):
+        meanings.setdefault(name, []).append(rest.strip())
     stack = [parse_file(text.encode(), language)]
     while stack:
         node = stack.pop()
@@ -167,6 +186,7 @@ def structures(text: str, language: str) -> Structures:
                 if stands != f"struct {name}" or not plus:
                     names[name] += 1
                 aliases[name] = stands if outermost else ""
+                meanings.setdefault(name, []).append(aliases[name])
         elif node.type in ("alias_declaration", "template_declaration", "type_parameter_declaration"):
             names.update({node_text(c): 2 for c in node.named_children if c.type == "type_identifier"})
     for name, times in names.items():
@@ -174,7 +194,11 @@ def structures(text: str, language: str) -> Structures:
             # It may be declared by one definition or by another: who knows.
             found.pop(name, None)
             aliases[name] = ""
-    return Structures(found, aliases, vectors=language in ("opencl", "cuda"))
+    several = {n: m for n, m in meanings.items() if n not in aliases or not aliases[n]}
+    numbers = {
+        n for n, m in several.items() if all(map(_ARITHMETIC.fullmatch, m)) and "half" not in " ".join(m)
+    }
+    return Structures(found, aliases, numbers, vectors=language in ("opencl", "cuda"))
 
 
 def _is_outermost(node: Node) -> bool:

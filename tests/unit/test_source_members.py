@@ -63,6 +63,16 @@ READ = {
     "members of named types": kernel(
         "a[i].x += 1;", "s *a", "typedef float real;\ntypedef struct { real x; } s;\n"
     ),
+    "numbers of one type or another": kernel(
+        "s h = {a[i].x, 2.0f}; h.y += a[i].y; a[i] = h;",
+        "s *a",
+        "#ifdef D\ntypedef double real;\n#else\ntypedef float real;\n#endif\ntypedef struct { real x, y; } s;\n",
+    ),
+    "numbers behind a macro": kernel(
+        "s h = {a[i].x, 2.0f}; h.y += a[i].y; a[i] = h;",
+        "s *a",
+        "#ifndef REAL\n#define REAL float\n#endif\ntypedef struct { REAL x, y; } s;\n",
+    ),
     "structure in a structure": kernel(
         "a[i].p.x = a[i].q.y;", "s *a", "typedef struct { struct { float x, y; } p, q; } s;\n"
     ),
@@ -132,6 +142,16 @@ LEFT = {
     ),
     "type behind a macro": kernel("a[i].x = 1.0f;", "s *a", "typedef struct { float x; } t;\n#define s t\n"),
     "variable behind a macro": kernel("b[i].x = 1.0f;", "body *a", f"#define b a\n{BODY}"),
+    "one type or another": kernel(
+        "a[i].x = 1.0f;",
+        "s *a",
+        "#ifdef D\ntypedef float *real;\n#else\ntypedef float real;\n#endif\ntypedef struct { real x, y; } s;\n",
+    ),
+    "type or another behind a macro": kernel(
+        "a[i].x = 1.0f;",
+        "s *a",
+        "#ifdef D\n#define REAL volatile int\n#else\n#define REAL float\n#endif\ntypedef struct { REAL x, y; } s;\n",
+    ),
     "hidden type": program(
         f"{BODY}void f(float *o, int n)\n{{\nstruct body {{ int x; }};\nbody b;\nb.x = n;\n}}\n", "c++"
     ),

@@ -151,7 +151,8 @@ class _Reader:
         self.types = types
         self._references = found
         self.vectors = function.language == "opencl"
-        self._macros = set(_MACRO.findall(function.source)) | set(_MACRO.findall(function.unit))
+        macros = set(_MACRO.findall(function.source)) | set(_MACRO.findall(function.unit))
+        self._macros = macros - set(types.numbers)
         # What is declared in a way that cannot be read may be anything.
         unsure = declared_as_text(function) | self._macros
         kinds = {n: k for n, k in _declared(function).items() if n not in unsure and len(k) == 1}

@@ -15,6 +15,7 @@ RETURN = re.compile(r"return\b(.*);", re.DOTALL)
 _CONTROL = re.compile(
     r"(while|do|switch|goto|return|break|continue|asm|__asm__|if|for|case|default)\b|[#{;]|\w+\s*:(?!:)"
 )
+_ANY_WORD = re.compile(r"[A-Za-z_]\w*")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 
@@ -42,7 +43,7 @@ def declared(body: tuple[Stmt, ...]) -> set[str]:
 def declared_as_text(function: Function) -> set[str]:
     """Words of statements that may declare something and could not be read."""
     texts = (n.text for n in subtrees(function.body) if isinstance(n, OpaqueStmt))
-    return {w for text in texts if not _CONTROL.match(text.strip()) for w in _WORD.findall(text)}
+    return {w for text in texts if not _CONTROL.match(text.strip()) for w in _ANY_WORD.findall(text)}
 
 
 def is_array(function: Function, name: str) -> bool:

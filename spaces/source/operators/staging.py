@@ -267,7 +267,7 @@ def _tiled(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
 def _is_for_all(function: Function, plan: _Plan, body: tuple[Stmt, ...]) -> bool:
     """Whether items that have nothing to do may go through the loop all the same, which spares a branch."""
     # What is no number has no value before it is given one.
-    if any(isinstance(s, Decl) and not _is_number(s.type) for s in plan.threads.body):
+    if plan.members and any(isinstance(s, Decl) and not _is_number(s.type) for s in plan.threads.body):
         return False
     tiles = {t.name for t in plan.tiles}
     plain = map_expressions(body, lambda e: Number("0") if is_tile(e, tiles) else e)
