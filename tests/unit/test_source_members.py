@@ -646,3 +646,16 @@ def test_bounds_that_a_reference_may_change_are_not_copied(line: str) -> None:
     given = program(f"void f(float *a, int n)\n{{\nint m = n; int &z = m;\n{line}\na[0] = m;\n}}\n", "c++")
     with pytest.raises(EditRefused, match="may"):
         apply_edits(given, [{"op": "unroll_copies", "function": "f", "loop": "j", "count": 2}])
+
+
+@pytest.mark.parametrize("use", ["g(z)", "g(&q.x)"])
+def test_constants_that_choose_a_function_keep_their_lists(use: str) -> None:
+    """In C++ another function may be meant by what is not constant."""
+    body = f"const float z[2] = {{a[i].x, 1.0f}}; const point q = {{a[i].x, 2.0f}}; a[i].y = {use};"
+    types = "typedef struct { float x, y; } point;\nfloat g(const float *p);\nfloat g(float *p);\n"
+    given = kernel(body, "point *a", types, "c++")
+    made = apply_edits(given, [MEMBERS]).variant.files[0].text
+    kept = [line.strip() for line in made.splitlines() if line.strip().startswith("const ")]
+    name = "q" if "q" in use else "z"
+    wanted = {"q": "const point q = {a[i].x, 2.0f};", "z": "const float z[2] = {a[i].x, 1.0f};"}
+    assert wanted[name] in kept
