@@ -659,3 +659,13 @@ def test_constants_that_choose_a_function_keep_their_lists(use: str) -> None:
     name = "q" if "q" in use else "z"
     wanted = {"q": "const point q = {a[i].x, 2.0f};", "z": "const float z[2] = {a[i].x, 1.0f};"}
     assert wanted[name] in kept
+
+
+@pytest.mark.parametrize("test", ["a[i] + e < n && k > (m)", "-e < n || k > (m)", "*p < n & k > (m)"])
+def test_comparisons_are_no_template(test: str) -> None:
+    """``e < n && k > (m)`` looks like a call of one in C++, whose result would be added."""
+    params = "int *a, int *p, int n, int e, int k, int m"
+    line = f"for (int i = 0; i < n; i++) if ({test}) a[i] = 1;"
+    given = program(f"void f({params})\n{{\n{line}\n}}\n", "c++")
+    made = apply_edits(given, [{"op": "restrict", "function": "f", "language": "c++"}])
+    assert f"if ({test})" in made.variant.files[0].text
