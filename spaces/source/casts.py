@@ -27,6 +27,8 @@ __all__ = [
 MAY_BE_CAST = re.compile(rb"\(\s*[A-Za-z_]\w*\s*(?:[\[(].*[\])]\s*)?\)\s*[-+*&]")
 """What a text has to have before its tree is looked through."""
 
+_MAY_BE_TEMPLATE = re.compile(rb"<[^;]*(?:[&|^]|[!=]=|\band\b|\bor\b)[^;]*>")
+
 _TYPE = re.compile(r"\w+_t|_?Bool|half|u(char|short|int|long)|(u?(char|short|int|long)|half|float|double)\d+")
 _TYPE_WORDS = re.compile(
     rb"(?:(?:const|unsigned|signed|char|short|int|long|float|double|half|_Float16|u?int\d+_t|size_t)\s*)+"
@@ -90,9 +92,13 @@ def _bare_type(cast: Node) -> Node | None:
 def doubtful(node: Node) -> bool:
     """Whether an expression holds, outside of parentheses, what may be a cast and may be a sum or product.
 
-    How the rest binds hangs on that.
+    Or what may be a call of a template and may be two comparisons: ``a + b < n && c > (d)``. How the rest binds hangs
+    on that.
     """
-    if node.type in _ENCLOSING or MAY_BE_CAST.search(node.text or b"") is None:
+    text = node.text or b""
+    if node.type in _ENCLOSING or (
+        MAY_BE_CAST.search(text) is None and _MAY_BE_TEMPLATE.search(text) is None
+    ):
         return False
     stack = [node]
     while stack:
@@ -102,8 +108,18 @@ def doubtful(node: Node) -> bool:
         named = _bare_type(current) if current.type == "cast_expression" else None
         if named is not None and not _is_type(named):
             return True
+        if current.type == "template_function" and current is not node and _may_compare(current):
+            return True
         stack.extend(current.children)
     return False
+
+
+def _may_compare(template: Node) -> bool:
+    """Whether what looks like a template with its arguments may be comparisons."""
+    given = template.child_by_field_name("arguments")
+    inner = [] if given is None else given.named_children
+    operators = {c.type for i in inner if i.type == "binary_expression" for c in i.children}
+    return bool(operators & {"&&", "||", "&", "|", "^", "==", "!=", "and", "or"})
 
 
 def _is_type(named: Node) -> bool:

@@ -134,8 +134,13 @@ def _alone(text: str, within: str = "(%s)") -> Node | None:
         return None
     node = inner[0].named_children[0]
     while node is not None and node.type == "parenthesized_expression":
-        node = node.named_children[0] if len(node.named_children) == 1 else None
+        node = node.named_children[0] if _is_enclosed(node) else None
     return node
+
+
+def _is_enclosed(node: Node) -> bool:
+    """Whether parentheses hold one expression, and not the statements of one of GNU's."""
+    return len(node.named_children) == 1 and node.named_children[0].type != "compound_statement"
 
 
 def _place(node: Node) -> Expr | None:
@@ -381,7 +386,7 @@ def _known(node: Node) -> Expr | None:
             text = node_text(node)
             # The grammar counts a sign to the literal.
             return Unary(text[0], Number(text[1:])) if text[0] in "+-" else Number(text)
-        case "parenthesized_expression" if len(node.named_children) == 1:
+        case "parenthesized_expression" if _is_enclosed(node):
             return _expression(node.named_children[0])
         case "field_expression" if _COORDINATE.fullmatch(node_text(node)):
             return Name(node_text(node))

@@ -416,6 +416,20 @@ LEGAL: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
         {"op": "unroll_copies", "loop": "j", "count": 2},
         "a pointer in loop j may",
     ),
+    "bound behind a pointer": (
+        "struct cell *p = a; for (int j = 0; j < p->k; j++) a->k -= 1;",
+        "struct cell *a",
+        CELL,
+        {"op": "unroll_copies", "loop": "j", "count": 2},
+        "points or refers to",
+    ),
+    "bound behind a pointer beside fractions": (
+        "struct cell *p = a; for (int j = 0; j < p->k; j++) a[j].x -= 1;",
+        "struct cell *a",
+        CELL,
+        {"op": "unroll_copies", "loop": "j", "count": 2},
+        "",
+    ),
     "subscript that is a member": (
         "a[p->k].x = i;",
         "body *a, const struct cell *p",
@@ -615,3 +629,43 @@ def test_functions_that_take_structures_are_inlined(body: str, call: str, op: st
     for line in lines:
         assert line in text
     assert not [n for n in subtrees(made.program.functions["f"].body) if isinstance(n, Opaque)]
+
+
+def test_statement_expressions_keep_their_parentheses() -> None:
+    """Without them a value in braces is no expression."""
+    given = program(f"{BODY}void f(body *a, int n)\n{{\na[0].x = ({{ n++; n; }}) + a[1].x;\n}}\n")
+    made = apply_edits(given, [MEMBERS]).variant.files[0].text
+    assert "({ n++; n; }) + a[1].x" in made.replace("(({", "({").replace("}))", "})")
+
+
+@pytest.mark.parametrize(
+    "line", ["for (int j = 0; j < m; j++) z = 3;", "for (int j = 0; j < z; j++) m -= 1;"]
+)
+def test_bounds_that_a_reference_may_change_are_not_copied(line: str) -> None:
+    """One has two names."""
+    given = program(f"void f(float *a, int n)\n{{\nint m = n; int &z = m;\n{line}\na[0] = m;\n}}\n", "c++")
+    with pytest.raises(EditRefused, match="may"):
+        apply_edits(given, [{"op": "unroll_copies", "function": "f", "loop": "j", "count": 2}])
+
+
+@pytest.mark.parametrize("use", ["g(z)", "g(&q.x)"])
+def test_constants_that_choose_a_function_keep_their_lists(use: str) -> None:
+    """In C++ another function may be meant by what is not constant."""
+    body = f"const float z[2] = {{a[i].x, 1.0f}}; const point q = {{a[i].x, 2.0f}}; a[i].y = {use};"
+    types = "typedef struct { float x, y; } point;\nfloat g(const float *p);\nfloat g(float *p);\n"
+    given = kernel(body, "point *a", types, "c++")
+    made = apply_edits(given, [MEMBERS]).variant.files[0].text
+    kept = [line.strip() for line in made.splitlines() if line.strip().startswith("const ")]
+    name = "q" if "q" in use else "z"
+    wanted = {"q": "const point q = {a[i].x, 2.0f};", "z": "const float z[2] = {a[i].x, 1.0f};"}
+    assert wanted[name] in kept
+
+
+@pytest.mark.parametrize("test", ["a[i] + e < n && k > (m)", "-e < n || k > (m)", "*p < n & k > (m)"])
+def test_comparisons_are_no_template(test: str) -> None:
+    """``e < n && k > (m)`` looks like a call of one in C++, whose result would be added."""
+    params = "int *a, int *p, int n, int e, int k, int m"
+    line = f"for (int i = 0; i < n; i++) if ({test}) a[i] = 1;"
+    given = program(f"void f({params})\n{{\n{line}\n}}\n", "c++")
+    made = apply_edits(given, [{"op": "restrict", "function": "f", "language": "c++"}])
+    assert f"if ({test})" in made.variant.files[0].text

@@ -338,6 +338,8 @@ class _Lists:
         if "const" in words and not within:
             # A table that nothing changes is worth more as it is.
             return []
+        if "const" in words and self._chooses(decl.name):
+            return []
         if len(given) > _MOST_ITEMS:
             return []
         items = [map_expressions(i, self._reader._inner) for i in given]
@@ -351,6 +353,18 @@ class _Lists:
         if not decl.dims and self._types.is_even(decl.type):
             return [plain, *self._members(decl, items)]
         return []
+
+    def _chooses(self, name: str) -> bool:
+        """Whether a function or a text that is handed a constant may be another one for a variable (C++)."""
+        if self._function.language not in ("c++", "cuda"):
+            return False
+        for node in subtrees(self._function.body):
+            match node:
+                case Call() | Unary(op="&") if not is_pure(node) and name in names_in(node):
+                    return True
+                case Opaque(text=text) | OpaqueStmt(text=text) if name in _WORD.findall(text):
+                    return True
+        return False
 
     def _elements(self, decl: Decl, items: list[Expr]) -> list[Stmt]:
         array, size = Name(decl.name), decl.dims[0]
