@@ -26,6 +26,8 @@ __all__ = ["Child", "Ended", "Exit", "Fault", "TimedOut", "Zygote"]
 
 _LOAD_S = 30.0
 _ANSWER_S = 20.0
+_USED, _WAITED = 0, 1
+"""Fields of ``schedstat``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +280,21 @@ class Child:
         try:
             for task in os.listdir(f"/proc/{self.pid}/task"):
                 if int(task) != self.pid:
-                    total += _used_ns(f"/proc/{self.pid}/task/{task}/schedstat")
+                    total += _account_ns(f"/proc/{self.pid}/task/{task}/schedstat", _USED)
+        except OSError as error:
+            raise Ended from error
+        return total * 1e-9
+
+    def waited_s(self) -> float:
+        """How long its threads, and the thread that asks, were ready to run and had no processor; 0 where nothing says.
+
+        Raises:
+            Ended: the child is gone.
+        """
+        total = _account_ns("/proc/thread-self/schedstat", _WAITED)
+        try:
+            for task in os.listdir(f"/proc/{self.pid}/task"):
+                total += _account_ns(f"/proc/{self.pid}/task/{task}/schedstat", _WAITED)
         except OSError as error:
             raise Ended from error
         return total * 1e-9
@@ -357,9 +373,9 @@ class Child:
         )
 
 
-def _used_ns(path: str) -> int:
+def _account_ns(path: str, field: int) -> int:
     try:
         with open(path, "rb") as file:
-            return int(file.read().split()[0])
+            return int(file.read().split()[field])
     except (OSError, ValueError, IndexError):
         return 0

@@ -170,6 +170,13 @@ class Runner:
         except Ended:
             raise self.failure("a pause") from None
 
+    def waited_s(self) -> float:
+        """How long so far its threads, and the one that asks, were ready to run and had no processor."""
+        try:
+            return self.child.waited_s()
+        except Ended:
+            raise self.failure("a pause") from None
+
     def _threads(self, during: str) -> int:
         try:
             return self.child.threads()

@@ -258,6 +258,7 @@ def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[
     limit = max(1.0, 20.0 * setting.call_s * len(window.order))
     limit += len(window.order) * restored / FILLED_BYTES_PER_S
     ahead_s = runner.worked_s()
+    waited = runner.waited_s() if setting.by_wall else 0.0
     cpu, wall = _cpu(runner, label), time.perf_counter()
     runner.send(b"\0" * 8, label)
     answer = runner.receive(limit, label)
@@ -270,8 +271,10 @@ def _try_window(setting: Setting, window: Window, batch: Batch, check: Callable[
         runner.close()
         raise CandidateFailed(Status.REFUSED, "the process sent something that only a tampered one would")
     observed = wall if setting.by_wall else cpu
+    # Who is kept from a processor, also this process, is late with its reading: that hides no work.
+    late_s = runner.waited_s() - waited if setting.by_wall else 0.0
     between = claimed - float(times.sum())
-    apart, why = setting.clocks.add(claimed, observed), ""
+    apart, why = setting.clocks.add(claimed, max(min(observed, claimed), observed - late_s)), ""
     works_ahead = ahead_s > _ASLEEP_S * (setting.threads - 1)
     if works_ahead:
         why = f"threads of its team worked {ahead_s:.6f} s before the clock was started"
