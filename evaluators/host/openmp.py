@@ -12,6 +12,7 @@ import hashlib
 import mmap
 import os
 import re
+import struct
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ _NAME = re.compile(r"lib(omp|iomp5)(-\d+)?\.so(\.\d+)*$")
 _NEEDED_TEXT = (
     "__kmpc_fork_call __kmpc_push_num_threads __kmpc_global_thread_num __kmpc_for_static_init_4 "
     "__kmpc_dispatch_init_4 __kmpc_dispatch_next_4 __kmpc_dispatch_deinit __kmpc_reduce_nowait __kmpc_barrier "
-    "omp_get_thread_num omp_get_num_threads kmp_set_blocktime"
+    "omp_get_thread_num omp_get_num_threads omp_set_num_threads kmp_set_blocktime"
 )
 _NEEDED = _NEEDED_TEXT.split()
 _HINT = (
@@ -47,6 +48,10 @@ _HINT = (
 )
 _SPECIFICATION = 202011
 """What clang 23 says that it honours: year and month of the specification."""
+
+_ELF_HEADER = struct.Struct("16sHHIQQQIHHHHHH")
+_ELF_PART = struct.Struct("IIQQQQQQ")
+_SHARED, _LOADED = 3, 1
 
 _OWN_HEADER = Path(__file__).parent / "include" / "openmp"
 
@@ -79,7 +84,7 @@ def find_openmp(toolchain: Toolchain, environment: Mapping[str, str] | None = No
         environment: variables, ``os.environ`` where left out.
 
     Raises:
-        MachineError: there is none, or none that has what this clang calls.
+        MachineError: there is none, or none that is whole and has what this clang calls.
     """
     variables = os.environ if environment is None else environment
     named = variables.get(_VARIABLE, "")
@@ -88,12 +93,12 @@ def find_openmp(toolchain: Toolchain, environment: Mapping[str, str] | None = No
     unfit = ""
     for path, version in _named(named) if named else _everywhere(toolchain):
         stat = path.stat()
-        digest, missing = _examined(path, stat.st_size, stat.st_mtime_ns)
-        if not missing:
+        digest, fault = _examined(path, stat.st_size, stat.st_mtime_ns)
+        if not fault:
             return OpenMp(
                 library=str(path), include=str(_header(path)), version=version or "unknown", digest=digest
             )
-        unfit = unfit or (f"the OpenMP library {path} lacks {missing}, which clang {toolchain.version} calls")
+        unfit = unfit or f"the OpenMP library {path} {fault.format(clang=toolchain.version)}"
     raise MachineError(unfit or "there is no OpenMP run-time library (libomp) here", _HINT)
 
 
@@ -171,13 +176,33 @@ def _llvm_of(path: Path) -> str:
 
 @lru_cache(maxsize=8)
 def _examined(path: Path, size: int, changed_ns: int) -> tuple[str, str]:
-    """SHA-256 of a file, and the first name that it should have and has not."""
+    """SHA-256 of a file, and why it is of no use: no library, or the first name that it should have and has not."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as view:
             missing = next((n for n in _NEEDED if view.find(b"\0%s\0" % n.encode()) < 0), "")
-            return hashlib.sha256(view).hexdigest(), missing
+            fault = "" if _is_whole(view) else "is no whole shared library for this machine"
+            if missing:
+                fault = f"lacks {missing}, which clang {{clang}} calls"
+            return hashlib.sha256(view).hexdigest(), fault
     except (OSError, ValueError) as error:
         raise MachineError(f"{path} cannot be read: {error}", _HINT) from None
+
+
+def _is_whole(view: mmap.mmap) -> bool:
+    """Whether a file is a library of this processor and nothing of what it has loaded is cut off.
+
+    To load one that is cut off ends the process that does. Source: the ELF-64 object file format, version 1.5.
+    """
+    with Path("/proc/self/exe").open("rb") as program:
+        mine = program.read(_ELF_HEADER.size)
+    if len(view) < _ELF_HEADER.size or view[:6] != mine[:6]:
+        return False
+    head = _ELF_HEADER.unpack_from(view)
+    kind, machine, start, size, count = head[1], head[2], head[5], head[9], head[10]
+    if (kind, machine) != (_SHARED, _ELF_HEADER.unpack(mine)[2]) or start + size * count > len(view):
+        return False
+    parts = (_ELF_PART.unpack_from(view, start + size * number) for number in range(count))
+    return all(part[2] + part[5] <= len(view) for part in parts if part[0] == _LOADED)
 
 
 def _header(library: Path) -> Path:

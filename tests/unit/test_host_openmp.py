@@ -288,6 +288,16 @@ def test_a_library_that_is_too_old_says_what_it_lacks(tmp_path: Path) -> None:
         find_openmp(find_toolchain(), {"TUNER_OPENMP": str(old)})
 
 
+def test_a_library_that_is_cut_off_is_not_loaded(tmp_path: Path) -> None:
+    # The loader would fault on what is missing, and with it the process that all candidates come from.
+    whole = Path(find_openmp(find_toolchain()).library).read_bytes()
+    for number, part in enumerate((whole[: len(whole) * 3 // 4], whole[64:])):
+        cut = tmp_path / f"libomp-{number}.so"
+        cut.write_bytes(part)
+        with pytest.raises(MachineError, match="is no whole shared library for this machine"):
+            find_openmp(find_toolchain(), {"TUNER_OPENMP": str(cut)})
+
+
 def test_the_flag_alone_is_refused_with_the_key() -> None:
     with pytest.raises(SpecError) as raised:
         HostBackend().check_flags(["-fopenmp"])

@@ -95,11 +95,13 @@ def test_others_are(declared: str, value: str) -> None:
         "for (int i = 0; i < n; i++) { W w; c[i] = a[i]; }",
         "for (int i = 0; i < n; i++) c[i] = (W)a[i] + 1;",
         "W w; for (int i = 0; i < n; i++) w += a[i];",
+        "for (int i = 0; i < n; i++) c[i] = all + a[i];",
     ],
 )
 def test_what_operations_of_classes_do_is_not_known(body: str) -> None:
     above = (
-        "static int made;\nstruct W { W(float = 0) { made++; } void operator+=(float); operator float(); };"
+        "static int made;\nstruct W { W(float = 0) { made++; } void operator+=(float); operator float(); };\n"
+        "static W all;"
     )
     with pytest.raises(Refused, match="values of W, whose operations may be functions"):
         shared(body, above=above, language="c++")

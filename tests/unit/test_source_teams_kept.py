@@ -14,7 +14,10 @@ ROWS = "for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) c[i * n + j] = a
 
 def program(body: str, *, above: str = "", headers: tuple[Source, ...] = ()) -> Program:
     head = "void f(const float *restrict a, float *restrict c, const int *restrict x, int n)"
-    text = f"{above}\n{head}\n{{\n{body}\n}}\n"
+    return program_of(f"{above}\n{head}\n{{\n{body}\n}}\n", headers)
+
+
+def program_of(text: str, headers: tuple[Source, ...] = ()) -> Program:
     variant = Variant(files=(Source(name="f.c", text=text),))
     kernel = Kernel(
         name="f", entry="f", language="c", variant=variant, folder=".", openmp=True, headers=headers
@@ -106,3 +109,23 @@ def test_a_store_to_an_element_of_its_own_may_leave_its_loop() -> None:
 
 def test_one_thread_may_store_where_it_did_not() -> None:
     assert "scalar_replace" in made(program(OWNED.format("0").split("\n", 1)[1]))
+
+
+@pytest.mark.parametrize("openmp", [True, False])
+def test_also_in_a_function_that_threads_call(openmp: bool) -> None:
+    text = f"""// EVOLVE-BLOCK-START
+static void part(const float *restrict a, float *restrict c, const int *restrict x, int i, int n)
+{{
+    for (int j = 0; j < n; j++)
+        if (x[j] == i)
+            c[0] += a[j];
+}}
+// EVOLVE-BLOCK-END
+void f(const float *restrict a, float *restrict c, const int *restrict x, int n)
+{{
+{"#pragma omp parallel for" if openmp else ""}
+    for (int i = 0; i < n; i++)
+        part(a, c, x, i, n);
+}}
+"""
+    assert ("scalar_replace" in made(program_of(text))) is not openmp

@@ -12,7 +12,7 @@ from tuner.spaces.source.operators.base import analyse, body_of
 from tuner.spaces.source.syntax import Assign, Block, Decl, For, Function, If, Name, Stmt
 from tuner.spaces.source.walks import index_chain, names_in, statements, subtrees
 
-__all__ = ["require_same_stores"]
+__all__ = ["require_same_conditions", "require_same_stores"]
 
 _Place = tuple[str, bool]
 _Guards = tuple[int, int]
@@ -29,8 +29,8 @@ def require_same_stores(made: Function, loop: For, changed: For) -> None:
         loop: that threads share, as it was.
         changed: as it is now.
     """
-    before = list(_stores(loop, loop.var))
-    for place, (ifs, loops) in _stores(changed, loop.var):
+    before = list(_stores(body_of(loop), loop.var))
+    for place, (ifs, loops) in _stores(body_of(changed), loop.var):
         if any(place == other and ifs >= i and loops >= n for other, (i, n) in before):
             continue
         try:
@@ -44,9 +44,21 @@ def require_same_stores(made: Function, loop: For, changed: For) -> None:
         return
 
 
-def _stores(loop: For, counter: str) -> Iterator[tuple[_Place, _Guards]]:
-    """Elements of outside that the loop stores to, each with the number of conditions and loops around."""
-    own = {s.name for s in statements(loop.body) if isinstance(s, Decl)}
+def require_same_conditions(function: Function, made: Function) -> None:
+    """Refuses a store that an edit takes out of a condition, in a function that threads may be in at once.
+
+    Which iterations they are in is for those that call it to say, so nothing shows that they are apart.
+    """
+    before = list(_stores(function.body, ""))
+    for (name, _), (ifs, _) in _stores(made.body, ""):
+        if all(name != other or ifs < i for (other, _), (i, _) in before):
+            raise Refused(f"{name} would be stored to on fewer conditions, where threads may be at once")
+
+
+def _stores(part: tuple[Stmt, ...], counter: str) -> Iterator[tuple[_Place, _Guards]]:
+    """Elements of outside that statements store to, each with the number of conditions and loops around."""
+    own = {s.name for s in statements(part) if isinstance(s, Decl)}
+    own |= {s.var for s in statements(part) if isinstance(s, For)}
 
     def visit(body: tuple[Stmt, ...], ifs: int, loops: int) -> Iterator[tuple[_Place, _Guards]]:
         for stmt in body:
@@ -64,4 +76,4 @@ def _stores(loop: For, counter: str) -> Iterator[tuple[_Place, _Guards]]:
                             if isinstance(base, Name) and base.id not in own:
                                 yield (base.id, counter in names_in(subscripts)), (ifs, loops)
 
-    yield from visit(body_of(loop), 0, 0)
+    yield from visit(part, 0, 0)

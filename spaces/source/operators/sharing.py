@@ -60,6 +60,7 @@ def require_same_for_all(function: Function, loop: For) -> None:
         used = {p.base for p in function.params if p.name in names}
         used |= {kind for name in names for kind in kinds.get(name, ()) if kind != "*"}
         used |= {s.type for s in declared} | {n.type for n in subtrees(loop.body) if isinstance(n, Cast)}
+        used |= _kinds_outside(function.source, frozenset(names - set(kinds)))
         _require_plain(function, loop, sorted(used - guessed))
 
 
@@ -98,6 +99,18 @@ def _meant(kind: str, source: str) -> str:
     for _ in range(_DEEPEST):
         kind = " ".join(names.get(word, word) for word in kind.split())
     return kind
+
+
+@lru_cache(maxsize=64)
+def _kinds_outside(source: str, names: frozenset[str]) -> frozenset[str]:
+    """Those classes of the source of which a variable of the file may be that has one of these names."""
+    plain = _COMMENT.sub(" ", source.replace("\\\n", " "))
+    classes = re.findall(r"\b(?:struct|class|union)\s+(\w+)", plain)
+    return frozenset(
+        kind
+        for kind in classes
+        if any(re.search(rf"\b{kind}\b[\s*&]+(?:\w+\s*,\s*)*{name}\b", plain) for name in names)
+    )
 
 
 @lru_cache(maxsize=64)

@@ -33,7 +33,7 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.concealed import free_words, opaque_words
-from tuner.spaces.source.operators.exposure import require_same_stores
+from tuner.spaces.source.operators.exposure import require_same_conditions, require_same_stores
 from tuner.spaces.source.operators.sharing import require_plain_sums, require_same_for_all
 from tuner.spaces.source.syntax import Assign, Decl, Expr, ExprStmt, For, Function, Name, OpaqueStmt, Stmt
 from tuner.spaces.source.walks import names_in, statements, subtrees, transform, written_names
@@ -49,6 +49,7 @@ _DIRECTIVE = re.compile(
 """All but a promise of independent iterations, which :func:`keep_promises` looks after; ``safelen`` counts them."""
 
 _OMP = re.compile(r"\bomp\b")
+_HEADER = re.compile(r"[<\"]omp\.h[>\"]")
 _NO_WORD = re.compile(r"/\*.*?\*/|\\\n?", re.DOTALL)
 """What may stand between a directive's words and says nothing."""
 _DEEP = re.compile(r"\b(?:collapse|ordered|sizes)\s*\(\s*([^)]*)\)")
@@ -73,6 +74,9 @@ def keep_teams(before: Function, made: Function) -> None:
     if not shared and not _elsewhere(before):
         if _team_loops(made) or _elsewhere(made):
             raise Refused("the edit brings a directive of OpenMP with it")
+        if before.openmp and _OMP.search(_HEADER.sub(" ", before.source)):
+            # A region inside a parallel one, or a function that is called from there.
+            require_same_conditions(before, made)
         return
     if _elsewhere(before) or _elsewhere(made):
         raise Refused(
