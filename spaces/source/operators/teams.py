@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +36,7 @@ from tuner.spaces.source.operators.base import (
 from tuner.spaces.source.operators.concealed import free_words, opaque_words
 from tuner.spaces.source.operators.exposure import require_same_conditions, require_same_stores
 from tuner.spaces.source.operators.sharing import require_plain_sums, require_same_for_all
+from tuner.spaces.source.places import has_members
 from tuner.spaces.source.syntax import Assign, Decl, Expr, ExprStmt, For, Function, Name, OpaqueStmt, Stmt
 from tuner.spaces.source.walks import names_in, statements, subtrees, transform, written_names
 
@@ -87,7 +89,9 @@ def keep_teams(before: Function, made: Function) -> None:
         raise Refused("a loop that threads share would be there another number of times")
     for loop, changed in zip(shared, now, strict=True):
         _require_same_heads(before, loop, changed)
-        _require_same_sharing(before, loop, changed)
+        # What was text and is read now was written to before.
+        hidden = opaque_words(loop.body) if has_members(made) and not has_members(before) else set()
+        _require_same_sharing(before, loop, changed, hidden)
         require_same_stores(made, loop, changed)
 
 
@@ -134,13 +138,13 @@ def _head(loop: For) -> tuple[object, ...]:
     return loop.type, loop.var, loop.start, loop.op, loop.limit, loop.step, loop.pragmas
 
 
-def _require_same_sharing(function: Function, loop: For, changed: For) -> None:
+def _require_same_sharing(function: Function, loop: For, changed: For, hidden: AbstractSet[str]) -> None:
     was, is_now = _written_outside(loop), _written_outside(changed)
-    added = is_now - was
+    added = is_now - was - hidden
     if added:
         raise Refused(f"threads that share loop {loop.key} would all write to {min(added)}")
     listed = opaque_words(tuple(OpaqueStmt(p) for p in loop.pragmas)) | _behind(function, loop)
-    if not _LISTS.isdisjoint(listed) and was != is_now:
+    if not _LISTS.isdisjoint(listed) and was - is_now:
         raise Refused(
             f"the directive of loop {loop.key} says whose {min(was - is_now)} is, which would not be written"
         )
