@@ -71,6 +71,9 @@ _At = tuple[int | str, ...]
 _REDUCING = {"+": "+=", "*": "*="}
 
 
+_REFERENCE = re.compile(r"^[\w\s:<>]*[\w>]\s*&\s*([A-Za-z_]\w*)\s*[={(]")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """One reference to a variable or an element.
@@ -212,6 +215,9 @@ class _Walker:
         targets = (n.target for n in subtrees(function.body) if isinstance(n, Assign))
         self.assigned = {t.id for t in targets if isinstance(t, Name)}
         self.paths = member_paths(function)
+        # References that are known as text: what they stand for is also used by another name.
+        texts = [n.text for n in subtrees(function.body) if isinstance(n, OpaqueStmt)]
+        self.referring = {name for text in texts for name in _REFERENCE.findall(text)}
         self.leaves: list[Leaf] = []
         self.outer: tuple[For, ...] = ()
         self.pointers: dict[str, bool] = {}
@@ -395,6 +401,8 @@ class _Walker:
         return found
 
     def _access(self, name: str, subscripts: tuple[Expr, ...], scope: _Scope, *, write: bool) -> Access:
+        if name in self.referring:
+            raise Refused(f"{name} refers to what has another name")
         if subscripts and name in self.flat:
             raise Refused(f"{name} is a pointer of its own, or of a type that is not known")
         filled = tuple(scope.fill(s) for s in subscripts)

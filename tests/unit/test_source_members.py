@@ -669,3 +669,11 @@ def test_comparisons_are_no_template(test: str) -> None:
     given = program(f"void f({params})\n{{\n{line}\n}}\n", "c++")
     made = apply_edits(given, [{"op": "restrict", "function": "f", "language": "c++"}])
     assert f"if ({test})" in made.variant.files[0].text
+
+
+def test_what_a_reference_stands_for_is_tied_to_its_name() -> None:
+    """The loop writes what it reads by another name."""
+    line = "for (int j = 0; j < 3; j++) for (int i = 0; i < n; i++) w[i] ^= k + j;"
+    given = program(f"void f(int *w, int n)\n{{\nint &k = w[0];\n{line}\n}}\n", "c++")
+    with pytest.raises(EditRefused, match="another name"):
+        apply_edits(given, [{"op": "interchange", "function": "f", "loops": ["j", "i"]}])
