@@ -20,7 +20,7 @@ from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import Expression, parse
 from tuner.core.streams import seed_for, stream
 from tuner.core.types import Argument, Value, opaque_bytes
-from tuner.evaluators.data_files import check_fitting, read_file
+from tuner.evaluators.file_values import check_fitting, read_file
 from tuner.evaluators.python_reference import call_initialiser
 from tuner.evaluators.redistribution import PERTURBED, perturb, redistribute, redistribute_integers
 from tuner.evaluators.sparse import random_csr

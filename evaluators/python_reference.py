@@ -67,8 +67,8 @@ def run_reference(
     """Expected outputs of workloads by the Python reference, one process for all of them.
 
     The function may ask for any argument of the kernel by name (floating arrays come as float64, complex ones as
-    complex128, integers as they are, scalars as Python numbers) and for the problem's sizes. A function with
-    ``**keywords`` gets every input, inout and scalar.
+    complex128, integers as they are, scalars as Python numbers, also those passed by pointer) and for the problem's
+    sizes. A function with ``**keywords`` gets every input, inout and scalar.
 
     Args:
         task: with a reference of kind ``python``.
@@ -158,10 +158,12 @@ def call_function(
 
 
 def _reference_call(task: Task, workload: Workload) -> Call:
-    arrays = {name: _widened(array) for name, array in workload.arrays.items()}
+    pointed = {a.name: workload.arrays[a.name].item() for a in task.arguments if a.by_pointer}
+    arrays = {name: _widened(array) for name, array in workload.arrays.items() if name not in pointed}
+    given = {**workload.scalars, **pointed}
     unseen = {a.name for a in task.arguments if a.role in (ArgumentRole.OUTPUT, ArgumentRole.SCRATCH)}
-    sizes = {n: v for n, v in workload.problem.sizes.items() if n not in arrays and n not in workload.scalars}
-    return Call(arrays=arrays, scalars={**sizes, **workload.scalars}, optional=frozenset(unseen | set(sizes)))
+    sizes = {n: v for n, v in workload.problem.sizes.items() if n not in arrays and n not in given}
+    return Call(arrays=arrays, scalars={**sizes, **given}, optional=frozenset(unseen | set(sizes)))
 
 
 def _widened(array: Array) -> Array:

@@ -16,7 +16,7 @@ from tuner.core.types import VerifyPolicy
 from tuner.evaluators.verification import Expectation, compare, judge, same_bytes
 from tuner.evaluators.workloads import Workload
 
-__all__ = ["check_dependence", "check_expectations", "compares_nothing"]
+__all__ = ["check_dependence", "check_expectations", "nothing_compared"]
 
 Array = NDArray[Any]
 
@@ -53,19 +53,22 @@ def check_expectations(
     return warnings
 
 
-def compares_nothing(
+def nothing_compared(
     workloads: Sequence[Workload], expectations: Sequence[Mapping[str, Expectation]], policy: VerifyPolicy
-) -> bool:
-    """Whether there are outputs, and no element of any is looked at: then whatever a candidate gives would pass.
+) -> str:
+    """Why a baseline is none although it runs: no element of any output is looked at, so whatever a candidate gives
+    would pass. Empty where one is, and where there is no output.
 
-    A recorded launch that changed nothing has no output: what is left alone is verified there.
+    A recorded launch that changed nothing has none: what is left alone is verified there.
     """
     looked = [
         judge(_native(workload, expectation), expectation, policy).compared
         for workload, outputs in zip(workloads, expectations, strict=True)
         for expectation in outputs.values()
     ]
-    return bool(looked) and not any(looked)
+    if not looked or any(looked):
+        return ""
+    return "nothing is compared: what is expected has no finite element; look at reference and inputs"
 
 
 def check_dependence(outputs: Mapping[str, Array], probes: Mapping[str, Mapping[str, Array]]) -> list[str]:

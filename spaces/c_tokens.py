@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 __all__ = ["KEYWORDS", "Token", "closing", "operand_after", "operand_before", "scan"]
 
 _TOKEN = re.compile(
-    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*)
+    r"""(?P<skip>^[ \t]*\#(?:[^\n\\]|\\.)*|[^\S\n]+|\n|//[^\n]*|/\*.*?\*/)
     |(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
     |(?P<number>(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFlLuU]*)
     |(?P<name>[A-Za-z_]\w*)

@@ -51,7 +51,7 @@ LONGEST = (
         "test_a_machine_that_sleeps_costs_no_trial",
     ),
     (
-        "test_at_most_three_claims_in_40_real_runs",
+        "test_few_claims_in_real_runs_of_identical_code",
         "test_three_hundred_kills_of_any_worker",
         "test_several_kernels_and_putting_them_back",
         "test_recording",

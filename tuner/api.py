@@ -153,8 +153,9 @@ def tune(
         go_on: go on with the newest unfinished run of this spec in ``out``; of a newer record that cannot be read, and
             is passed over, a ``RuntimeWarning`` tells.
         require_sandbox: refuse to run where a protection from generated code is missing.
-        observers: told of each committed event: ``event(kind, body)``, with a copy of the body. One that raises ends
-            the run with a ``PluginError``, and ``go_on`` goes on from there.
+        observers: told of each committed event: ``event(kind, body)``, with a copy of the body; one with a method
+            ``step(text)`` also of what is done while the kernel as given is verified. One that raises ends the run with
+            a ``PluginError``, and ``go_on`` goes on from there.
         baselines: where the source evolves, first run simpler searches with the same budget each, to compare with.
 
     Raises:

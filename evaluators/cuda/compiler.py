@@ -16,6 +16,7 @@ from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task, Value, Variant
 from tuner.evaluators.cuda.agreement import disagreement, missing_variable, small_variable
+from tuner.evaluators.cuda.device_part import device_variant
 from tuner.evaluators.cuda.device_passes import DevicePasses
 from tuner.evaluators.cuda.entries import entry_expression
 from tuner.evaluators.cuda.flags import VALUE_CHANGING, include_folders, nvrtc_options, short_names
@@ -34,6 +35,11 @@ _LOG_BYTES = 1 << 20
 _WORKER = "tuner.evaluators.cuda.compile_worker"
 _INSTALL = "pip install 'remix-tuner[cuda]'"
 _SOURCES = (".cu",)
+_EVERYWHERE = {
+    f"{dashes}{name}"
+    for name in ("default-device", "device-as-default-execution-space")
+    for dashes in ("-", "--")
+}
 _SAME_IN_DOUBLE = (
     *("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
     *("asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "pow", "fabs", "fmin", "fmax", "fma", "floor"),
@@ -199,6 +205,7 @@ class CudaCompiler:
         Raises:
             MachineError: one has a pass pipeline and there is nothing here that runs it.
         """
+        requests = [_for_device(task, request) for request in requests]
         self._let_read(task, requests)
         jobs: list[Job | Build | None] = [
             None if chosen_pipeline(r.resolved.pipeline) else self._job(task, r.variant, r.resolved)
@@ -231,7 +238,7 @@ class CudaCompiler:
         Raises:
             MachineError: as :attr:`passes`.
         """
-        (outcome,) = self.passes.compile(task, [(request, pipeline)])
+        (outcome,) = self.passes.compile(task, [(_for_device(task, request), pipeline)])
         return self._build(task, request.resolved, outcome, wide=False)
 
     def build_double(self, task: Task, resolved: Resolved) -> Build:
@@ -327,6 +334,16 @@ class CudaCompiler:
             seconds=dict(header["seconds"]),
             artifacts={"ptx": ptx.decode(), "log": str(header["log"]), "made": made.to_json()},
         )
+
+
+def _for_device(task: Task, request: BuildRequest) -> BuildRequest:
+    variant = device_variant(
+        request.variant,
+        entry=task.kernel.entry,
+        headers=task.kernel.headers,
+        everywhere=bool(_EVERYWHERE & set(request.resolved.flags)),
+    )
+    return replace(request, variant=variant)
 
 
 def _program(variant: Variant) -> tuple[list[str], list[str]]:

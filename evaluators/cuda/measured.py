@@ -28,8 +28,8 @@ from tuner.evaluators.host.reference import OTHER_POISON, BaselineFailed, Refere
 from tuner.evaluators.host.runner import CandidateFailed
 from tuner.evaluators.host.supply import runtime_of
 from tuner.evaluators.lane import TimingLane
-from tuner.evaluators.sensitivity import check_expectations
-from tuner.evaluators.verification import AcceptedOutputs
+from tuner.evaluators.sensitivity import check_expectations, nothing_compared
+from tuner.evaluators.verification import AcceptedOutputs, Expectation
 from tuner.evaluators.workloads import Workload
 
 __all__ = ["DeviceRuns"]
@@ -100,6 +100,9 @@ class DeviceRuns:
                 supply.timed("search", 0, runtime, problem=problem)
         except BaselineFailed as failed:
             return BaselineReport(status=failed.status, message=failed.message, reference=reference.kind)
+        blind = nothing_compared(group.workloads, _expectations(group), self._task.verify)
+        if blind:
+            return BaselineReport(status=Status.WRONG_RESULT, message=blind, reference=reference.kind)
         return BaselineReport(
             status=Status.OK,
             reference=reference.kind,
@@ -219,7 +222,6 @@ class DeviceRuns:
 
     def _notes(self, reference: Reference, supply: Supply, group: Group) -> dict[str, Any]:
         findings = reference.findings
-        expectations = [{n: e.expectation for n, e in entry.items()} for entry in group.expected]
         return {
             "workloads": [w.name for w in group.workloads],
             "dropped": dict(supply.dropped),
@@ -229,5 +231,9 @@ class DeviceRuns:
             "partly_written": sorted(findings.untouched),
             "inputs": "compared with what they were after every call that is checked",
             "clocks": self._watch.sample(),
-            "warnings": check_expectations(group.workloads, expectations, self._task.verify),
+            "warnings": check_expectations(group.workloads, _expectations(group), self._task.verify),
         }
+
+
+def _expectations(group: Group) -> list[dict[str, Expectation]]:
+    return [{name: known.expectation for name, known in entry.items()} for entry in group.expected]

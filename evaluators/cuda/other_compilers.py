@@ -18,6 +18,7 @@ from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task
 from tuner.evaluators.cuda.compiler import CudaCompiler
 from tuner.evaluators.cuda.cubin import has_kernel
+from tuner.evaluators.cuda.device_part import device_variant
 from tuner.evaluators.cuda.entries import entry_expression
 from tuner.evaluators.cuda.nvrtc import toolkit_folders, wheel_folders
 from tuner.evaluators.device_code.compared import clang_words, is_clang
@@ -90,7 +91,7 @@ def _by_nvcc(command: Sequence[str], task: Task, resolved: Resolved, arch: str) 
 
     with tempfile.TemporaryDirectory(prefix="tuner-nvcc-") as scratch:
         folder = Path(scratch)
-        for file in kernel.variant.files:
+        for file in device_variant(kernel.variant, entry=kernel.entry, headers=kernel.headers).files:
             (folder / PurePath(file.name).name).write_text(_UNROLL.sub(count, file.text), encoding="utf-8")
         names = [PurePath(f.name).name for f in kernel.variant.files]
         sources = [n for i, n in enumerate(names) if i == 0 or n.endswith(".cu")]

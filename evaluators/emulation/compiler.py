@@ -19,6 +19,7 @@ from pathlib import Path, PurePath
 from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status, Task, Variant
+from tuner.evaluators.cuda.device_part import device_variant
 from tuner.evaluators.cuda.flags import PRE_INCLUDES, macro_line, pre_included, split_words
 from tuner.evaluators.emulation.launch import ENTRY, MOST_STATICS, SharedVariable, emulated_source
 from tuner.evaluators.emulation.limits import architecture_macro
@@ -141,6 +142,7 @@ class EmulationCompiler:
             return Path(scratch, "out.o").read_bytes()
 
     def _build(self, task: Task, variant: Variant, resolved: Resolved) -> Emulated:
+        variant = device_variant(variant, entry=task.kernel.entry, headers=task.kernel.headers)
         source = emulated_source(task.kernel, variant, task)
         name = PurePath(source.name).name
         with tempfile.TemporaryDirectory(prefix="tuner-emulation-") as scratch:

@@ -36,6 +36,7 @@ from tuner.evaluators.host.reference import BaselineFailed, Oracle
 from tuner.evaluators.host.runner import Attached, CandidateFailed, Limits, Runner
 from tuner.evaluators.host.supply import runtime_of
 from tuner.evaluators.host.toolchain import find_toolchain
+from tuner.evaluators.sensitivity import nothing_compared
 from tuner.evaluators.verification import AcceptedOutputs, compare
 from tuner.spaces.launch import Geometry, geometry
 
@@ -126,7 +127,8 @@ class Emulator:
             group = supply.ready("search", 0, candidate.runtime, words=self._base_words, oracle=oracle)
         except BaselineFailed as error:
             return BaselineReport(status=error.status, message=error.message, reference=oracle.kind)
-        unsteady = self._by_order(group)
+        expectations = [{n: e.expectation for n, e in entry.items()} for entry in group.bundle.expected]
+        unsteady = nothing_compared(group.workloads, expectations, self._task.verify) or self._by_order(group)
         if unsteady:
             return BaselineReport(status=Status.WRONG_RESULT, message=unsteady, reference=oracle.kind)
         return BaselineReport(

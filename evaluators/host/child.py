@@ -26,6 +26,7 @@ __all__ = [
     "LEFT",
     "LOADED",
     "MESSAGE_BYTES",
+    "MISSING",
     "OPEN",
     "REFUSED",
     "RUN",
@@ -38,6 +39,8 @@ ATTACH, RUN, WINDOW = 11, 12, 13
 LOADED, REFUSED, MAPPED, FINISHED, OPEN, ALONE = 21, 22, 23, 24, 25, 26
 LEFT = 9
 """Exit status where a member of the team does not come back to it."""
+MISSING = 10
+"""Exit status where a function was called that nothing defines; the harness has it too."""
 MESSAGE_BYTES = 1 << 17
 """Longest message either way."""
 FAULT_PAGE_BYTES = mmap.PAGESIZE
@@ -133,7 +136,8 @@ def run_child(
         channel: to the parent.
         page: descriptor of the fault page.
         code: descriptor of the object code, sealed.
-        request: the zygote's request: symbol, thunk, limits, ``openmp``: variables for its library, where there is one.
+        request: the zygote's request: symbol, thunk, limits, ``calls``: functions that may be missing,
+            ``openmp``: variables for its library, where there is one.
     """
     status = 1
     try:
@@ -175,7 +179,8 @@ class _Child:
         if harness.team is not None:
             self._make_team(harness.team, threads, request["openmp"])
         try:
-            self._entry = harness.loader.load(text, request["symbol"])
+            missing = harness.loader.trusted("tuner_missing")
+            self._entry = harness.loader.load(text, request["symbol"], request["calls"], missing)
         except LoadError as error:
             self._channel.send(array.array("q", [REFUSED]).tobytes() + str(error).encode()[:2000])
             raise OSError("not loaded") from error

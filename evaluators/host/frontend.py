@@ -23,6 +23,7 @@ from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.scratch import ScratchFolder
 from tuner.core.types import Kernel, Status, Value, Variant
+from tuner.evaluators.host.exposing import exposed
 from tuner.evaluators.host.flags import Flags
 from tuner.evaluators.host.openmp import find_openmp
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
@@ -77,7 +78,7 @@ class Source:
             MachineError: it needs OpenMP, and there is no library.
         """
         return cls(
-            variant=variant or kernel.variant,
+            variant=exposed(kernel.compiled(variant), kernel.entry),
             language=kernel.language,
             folder=kernel.folder,
             include=kernel.include,

@@ -199,3 +199,9 @@ int tuner_window(thunk_fn thunk, void *entry, int channel, const struct window *
     if (recv(channel, &word, sizeof word, 0) != sizeof word) return -1;
     return 0;
 }
+
+extern void _exit(int);
+
+/* In the place of functions that nothing here defines: a file's other functions may call them, the kernel may not. The
+   status is the one that the parent knows. */
+void tuner_missing(void) { _exit(10); }

@@ -17,6 +17,20 @@ __all__ = ["LoadError", "Loader"]
 _MISSING = re.compile(r"Symbols not found: \[ (.*?) \]")
 
 
+_EXPORTED, _CALLABLE = 1, 4
+
+
+class _Pair(ctypes.Structure):
+    """``LLVMOrcCSymbolMapPair``: a name of the pool, an address, flags of the generic and of the target's kind."""
+
+    _fields_ = [
+        ("name", ctypes.c_void_p),
+        ("address", ctypes.c_uint64),
+        ("flags", ctypes.c_uint8),
+        ("target_flags", ctypes.c_uint8),
+    ]
+
+
 class LoadError(Exception):
     """Object code that cannot be linked, or a library that cannot be loaded."""
 
@@ -62,12 +76,22 @@ class Loader:
         """The address of a symbol of the trusted objects."""
         return self._lookup(self._trusted, symbol)
 
-    def load(self, code: bytes, symbol: str) -> int:
+    def load(self, code: bytes, symbol: str, calls: Iterable[str] = (), missing: int = 0) -> int:
         """Links a candidate and gives the address of one of its symbols; once in a process.
+
+        Args:
+            code: of the candidate.
+            symbol: the one that is wanted.
+            calls: functions that it calls; those that this process does not have become ``missing``.
+            missing: address of a function that takes nothing and does not return.
 
         Raises:
             LoadError: it does not link: a bad object, an undefined or a duplicate symbol.
         """
+        process = ctypes.CDLL(None)
+        for name in calls:
+            if not hasattr(process, name):
+                self._define(self._candidate, name, missing)
         self._add(self._candidate, code)
         return self._lookup(self._candidate, symbol)
 
@@ -103,6 +127,9 @@ class Loader:
             ctypes.c_size_t,
             ctypes.c_char_p,
         )
+        self._intern = declare("LLVMOrcLLJITMangleAndIntern", pointer, pointer, ctypes.c_char_p)
+        self._absolute = declare("LLVMOrcAbsoluteSymbols", pointer, ctypes.POINTER(_Pair), ctypes.c_size_t)
+        self._define_unit = declare("LLVMOrcJITDylibDefine", pointer, pointer, pointer)
         self._message = declare("LLVMGetErrorMessage", ctypes.c_char_p, pointer)
         self._session = declare("LLVMOrcLLJITGetExecutionSession", pointer, pointer)
         reporter = ctypes.CFUNCTYPE(None, pointer, pointer)
@@ -125,6 +152,11 @@ class Loader:
     def _add(self, jit: ctypes.c_void_p, code: bytes) -> None:
         buffer = self._buffer(code, len(code), b"object")
         self._check(self._add_object(jit, self._library(jit), buffer))
+
+    def _define(self, jit: ctypes.c_void_p, name: str, address: int) -> None:
+        pair = _Pair(name=self._intern(jit, name.encode()), address=address, flags=_EXPORTED | _CALLABLE)
+        unit = self._absolute(ctypes.byref(pair), 1)
+        self._check(self._define_unit(self._library(jit), unit))
 
     def _lookup(self, jit: ctypes.c_void_p, symbol: str) -> int:
         address = ctypes.c_uint64()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tuner.core.canonical import digest_json
 
-__all__ = ["Object", "Section", "Symbol", "refusal"]
+__all__ = ["Object", "Section", "Symbol", "refusal", "unknown_calls"]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -61,6 +61,9 @@ _OPENMP = re.compile(
     r"|in_final|(init|destroy|set|unset|test)_(nest_)?lock|set_num_threads|set_schedule)|\.gomp_critical_user_.*"
 )
 """What pragmas become and what asks the library something; nothing that takes threads away or sets how they wait."""
+
+_CALL = 4
+"""``R_X86_64_PLT32``, which clang writes for calls and jumps alone."""
 
 _VECTOR_MATH = re.compile(r"_ZGV[bcde]N\d+[vlu]+_\w+$")
 
@@ -150,6 +153,12 @@ class Object:
         return frozenset(s.name for s in self.symbols if s.section == _SHN_UNDEF and s.name)
 
     @property
+    def called(self) -> frozenset[str]:
+        """Those of the imports that are called and nothing else: no address is taken, nothing is read."""
+        other = {self.symbols[symbol].name for _, _, kind, symbol, _ in self._relocations() if kind != _CALL}
+        return self.imports - other
+
+    @property
     def exports(self) -> frozenset[str]:
         """Names of defined symbols that others can see."""
         return frozenset(s.name for s in self.symbols if s.section != _SHN_UNDEF and s.binding != _STB_LOCAL)
@@ -234,6 +243,11 @@ class Object:
         if symbol.section >= _SHN_RESERVED:
             return ["absolute", symbol.value, addend]
         return ["own", order.get(symbol.section, -1), symbol.value + addend]
+
+
+def unknown_calls(code: Object) -> frozenset[str]:
+    """Functions that the object calls and that are no part of C's or the mathematical library."""
+    return frozenset(n for n in code.called if n not in _ALLOWED and not _VECTOR_MATH.match(n))
 
 
 def refusal(code: Object, *, allowed_imports: Collection[str] = (), openmp: bool = False) -> str:

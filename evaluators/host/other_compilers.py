@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
 from tuner.core.types import Build, Kernel, Status, Value
+from tuner.evaluators.host.exposing import exposed
 from tuner.evaluators.host.frontend import Source, first_error, macro_flags
 from tuner.evaluators.host.objects import Object
 from tuner.evaluators.host.toolchain import find_toolchain
@@ -37,9 +38,9 @@ def build_with(kernel: Kernel, command: Sequence[str], macros: Mapping[str, Valu
     program = shutil.which(command[0], path=path)
     if program is None:
         return Build(status=Status.BUILD_ERROR, message=f"{command[0]} is not installed")
-    files = [f for f in kernel.variant.files if PurePath(f.name).suffix not in _HEADERS]
+    files = [f for f in kernel.compiled().files if PurePath(f.name).suffix not in _HEADERS]
     with tempfile.TemporaryDirectory(prefix="tuner-other-") as scratch:
-        for file in kernel.variant.files:
+        for file in exposed(kernel.compiled(), kernel.entry).files:
             (Path(scratch) / PurePath(file.name).name).write_text(file.text, encoding="utf-8")
         # Several files become one object by a partial link, as the loader takes one.
         how = ["-c"] if len(files) == 1 else ["-r", "-nostdlib"]

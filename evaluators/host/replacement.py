@@ -6,6 +6,7 @@ from tuner.core.errors import UsageError
 from tuner.core.types import Kernel, Resolved, Status
 from tuner.evaluators.host import frontend as front
 from tuner.evaluators.host.compiler import HostCompiler
+from tuner.evaluators.host.exposing import is_static
 from tuner.evaluators.host.flags import sort_flags
 from tuner.evaluators.host.objects import Object
 from tuner.evaluators.host.symbols import entry_symbol
@@ -27,8 +28,18 @@ def symbol_of(compiler: HostCompiler, kernel: Kernel, resolved: Resolved) -> str
     Raises:
         UsageError: the source does not build here, or has no such function or several.
     """
+    if is_static(kernel.variant, kernel.entry):
+        raise UsageError(
+            f"{kernel.entry} is static in its file, so nothing from outside can take its place",
+            "put the winner into the source: tuner export RUN --format patch",
+        )
     if kernel.language == "c":
         return kernel.entry
+    if kernel.template:
+        raise UsageError(
+            f"{kernel.template} is a template: an application calls its own instance of it, or has it inlined",
+            'record and replace an extern "C" function that calls it',
+        )
     flags = sort_flags(resolved.flags, folder=kernel.folder)
     status, output, code = compiler.front.object_of(front.Source.of(kernel), flags, resolved.macros)
     if status is not Status.OK:

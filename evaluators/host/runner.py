@@ -12,6 +12,7 @@ import signal
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tuner.core.errors import MachineError
 from tuner.core.types import Status
@@ -24,11 +25,13 @@ from tuner.evaluators.host.child import (
     LOADED,
     MAPPED,
     MESSAGE_BYTES,
+    MISSING,
     OPEN,
     REFUSED,
     RUN,
 )
 from tuner.evaluators.host.layout import PAGE
+from tuner.evaluators.host.objects import Object, unknown_calls
 from tuner.evaluators.host.process import Child, Ended, Exit, Fault, TimedOut, Zygote
 from tuner.evaluators.python_reference import RETURN
 from tuner.evaluators.sandbox.syscalls import name_of
@@ -41,6 +44,7 @@ _LONG_S = 10.0
 FILLED_BYTES_PER_S = 1e8
 """What a busy machine maps and fills of a bundle at least."""
 _PROGRESS = 3
+_MOST_NAMED = 5
 _NEAR_STACK_BYTES = 1 << 16
 _SPACE = (0x1000_0000_0000, 0x5000_0000_0000)
 _OPAQUE_UIDS = 0x7000_0000
@@ -127,7 +131,9 @@ class Runner:
         self._random = random.Random(seed)
         self._attached: list[Attached] = []
         root = os.geteuid() == 0
+        self._calls = _unknown_calls(code)
         request = {
+            "calls": self._calls,
             "symbol": symbol,
             "thunk": "tuner_thunk_wide" if wide else "tuner_thunk",
             "uid": _OPAQUE_UIDS + self._random.randrange(1 << 20) if root else None,
@@ -171,11 +177,8 @@ class Runner:
             raise self.failure("a pause") from None
 
     def waited_s(self) -> float:
-        """How long so far its threads, and the one that asks, were ready to run and had no processor."""
-        try:
-            return self.child.waited_s()
-        except Ended:
-            raise self.failure("a pause") from None
+        """How long so far its first thread, and the one that asks, were ready to run and had no processor."""
+        return self.child.waited_s()
 
     def _threads(self, during: str) -> int:
         try:
@@ -299,7 +302,12 @@ class Runner:
     def failure(self, during: str) -> CandidateFailed:
         """Ends the child and says why it was already gone."""
         places = [(a.base, a.bundle) for a in self._attached]
-        return _diagnose(self.close(), places, during)
+        ended = self.close()
+        if not ended.lost and os.WIFEXITED(ended.status) and os.WEXITSTATUS(ended.status) == MISSING:
+            calls = ", ".join(self._calls[:_MOST_NAMED])
+            why = f"calls what neither kernel.sources nor C's and the mathematical library define: {calls}"
+            return CandidateFailed(Status.REFUSED, f"{why} in {during}")
+        return _diagnose(ended, places, during)
 
     def close(self) -> Exit:
         """Ends the child and everything that it left; the same answer every time."""
@@ -309,6 +317,15 @@ class Runner:
             for attached in self._attached:
                 attached.bundle.give_back(attached.memory)
             self._attached.clear()
+
+
+@lru_cache(maxsize=64)
+def _unknown_calls(code: bytes) -> list[str]:
+    try:
+        return sorted(unknown_calls(Object(code)))
+    except ValueError:
+        # The loader says what is wrong with it.
+        return []
 
 
 def _processes(limits: Limits, root: bool) -> int | None:

@@ -355,7 +355,7 @@ class Supply:
 def _is_constant(task: Task) -> bool:
     """Whether every process has the same inputs: all were recorded, and nothing is held out or made up."""
     arrays = [a for a in task.arguments if a.is_array and a.role.value in ("input", "inout")]
-    recorded = all(a.initial.kind == "recording" for a in arrays)
+    recorded = all(a.initial.kind == "recording" or a.by_pointer for a in arrays)
     alone = not task.verify.problems and not task.verify.assume
     return recorded and alone and not any(problem.held_out for problem in task.problems)
 

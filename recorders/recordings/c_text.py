@@ -12,7 +12,16 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import Expression
 from tuner.core.types import Argument
 
-__all__ = ["HELPERS", "bound_sizes", "c_condition", "c_number", "c_type", "item_text", "parameter_text"]
+__all__ = [
+    "HELPERS",
+    "bound_sizes",
+    "c_condition",
+    "c_number",
+    "c_type",
+    "item_text",
+    "number_text",
+    "parameter_text",
+]
 
 _TYPES = {
     "float16": "_Float16",
@@ -97,6 +106,18 @@ def c_type(dtype: str, what: str) -> str:
 def parameter_text(argument: Argument) -> str:
     """The type of a parameter: every array is ``void *``."""
     return "void *" if argument.is_array else c_type(argument.dtype, argument.name)
+
+
+def number_text(argument: Argument, name: str) -> str:
+    """The number that an argument carries; behind a null pointer there is none, and no size is 0.
+
+    Args:
+        argument: a scalar, passed by value or by pointer.
+        name: of the parameter in C.
+    """
+    if not argument.by_pointer:
+        return name
+    return f"({name} ? *(const {c_type(argument.dtype, argument.name)} *){name} : 0)"
 
 
 def item_text(argument: Argument) -> str:

@@ -159,9 +159,9 @@ class CallRecorder:
                 f"it is called with {len(given)} arguments, the spec lists {len(self._arguments)}"
             )
         values = {
-            n: _scalar(value, argument)
+            n: (_pointed if argument.by_pointer else _scalar)(value, argument)
             for n, (value, argument) in enumerate(zip(given, self._arguments, strict=True))
-            if not argument.is_array
+            if argument.value is not None
         }
         env = dict(self._sizes)
         for name, number in self._bound.items():
@@ -169,7 +169,7 @@ class CallRecorder:
         places: dict[int, tuple[int, int]] = {}
         made: list[RecordedArgument] = []
         for number, argument in enumerate(self._arguments):
-            if argument.shape is None:
+            if number in values or argument.shape is None:
                 value = values[number]
                 made.append(RecordedArgument(kind="scalar", value=value, size_bytes=len(value)))
                 continue
@@ -197,6 +197,13 @@ def _scalar(value: Any, argument: Argument) -> bytes:
         raise SpecError(
             f"{argument.name} is passed as {type(value).__name__}, not as {argument.dtype}"
         ) from None
+
+
+def _pointed(value: Any, argument: Argument) -> bytes:
+    try:
+        return _read(_address(value, argument.name), np.dtype(argument.dtype).itemsize)
+    except MachineError:
+        raise SpecError(f"{argument.name} points to no {argument.dtype}") from None
 
 
 def _address(value: Any, name: str) -> int:

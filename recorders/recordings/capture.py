@@ -30,7 +30,20 @@ from tuner.recorders.recordings.format import (
     write_recording,
 )
 
-__all__ = ["Application", "InPlace", "KernelUse", "Ran", "RawCapture", "allocations", "read_logs", "read_raw"]
+__all__ = [
+    "LOADED",
+    "Application",
+    "InPlace",
+    "KernelUse",
+    "Ran",
+    "RawCapture",
+    "allocations",
+    "read_logs",
+    "read_raw",
+]
+
+LOADED = ("program", "linked", "opened")
+"""How a file came into a process: as its executable, as a library that this is linked with, or loaded by itself."""
 
 _HEAD = struct.Struct("<QQ")
 _NAME_BYTES = 256
@@ -82,6 +95,8 @@ class Ran:
         lost: launches that should have been recorded and could not, and why.
         problems: kernels that could not be put in place, each with a reason.
         in_place: what became of the launches of each that was, by the name of its counters.
+        loaded: the files of its processes where a list was asked for, each with how it came to be there: one of
+            :data:`LOADED`.
     """
 
     status: int
@@ -91,6 +106,7 @@ class Ran:
     lost: tuple[str, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
     in_place: Mapping[str, InPlace] = field(default_factory=dict)
+    loaded: Mapping[Path, str] = field(default_factory=dict)
 
     @property
     def replaced(self) -> int:
@@ -159,6 +175,7 @@ def read_logs(folder: Path, status: int, wall_s: float) -> Ran:
     uses: dict[tuple[str, str], KernelUse] = {}
     lost: list[str] = []
     problems: list[tuple[str, str]] = []
+    loaded: dict[Path, str] = {}
     logs = sorted(folder.glob("log-*"))
     for log in logs:
         for line in log.read_text(errors="replace").splitlines():
@@ -169,6 +186,9 @@ def read_logs(folder: Path, status: int, wall_s: float) -> Ran:
                 lost.append(words[0])
             elif kind == "problem" and len(words) == 2:
                 problems.append((words[0], words[1]))
+            elif kind == "file" and len(words) == 2 and words[0] in LOADED and words[1].startswith("/"):
+                # At its end a process names all of them again.
+                loaded.setdefault(Path(words[1]), words[0])
     if any(folder.glob("launch-*.part")):
         lost.append("the application ended in the launch that was being recorded")
     return Ran(
@@ -179,6 +199,7 @@ def read_logs(folder: Path, status: int, wall_s: float) -> Ran:
         lost=tuple(lost),
         problems=tuple(dict.fromkeys(problems)),
         in_place=_counters(folder),
+        loaded=loaded,
     )
 
 

@@ -22,6 +22,7 @@ extern char *getenv(const char *);
 extern int open(const char *, int, ...);
 extern ssize_t read(int, void *, size_t);
 extern ssize_t write(int, const void *, size_t);
+extern char *realpath(const char *, char *);
 extern ssize_t pread(int, void *, size_t, long);
 extern int close(int);
 extern int fsync(int);
@@ -83,6 +84,22 @@ static void say(const char *format, ...)
     (void)done;
 }
 
+/* The files that are in the process, for the list of their functions: at the start those that it is linked with. */
+static int say_loaded(struct loaded *one, size_t size, void *when)
+{
+    char path[4097]; /* PATH_MAX and one */
+    (void)size;
+    int named = one->name && *one->name; /* the executable's own name is empty */
+    if (realpath(named ? one->name : "/proc/self/exe", path))
+        say("file\t%s\t%s", named ? (const char *)when : "program", path);
+    return 0;
+}
+
+__attribute__((destructor)) static void say_all_loaded(void)
+{
+    if (mode_list && !embedded) dl_iterate_phdr(say_loaded, "opened");
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     static int starting;
@@ -112,6 +129,7 @@ __attribute__((constructor)) static void begin(void)
             log_file = open(path, WRITE_ONLY | CREATE | APPEND | CLOEXEC, 0600);
             begin_more(mode);
             say("seen");
+            if (mode_list) dl_iterate_phdr(say_loaded, "linked");
         }
         __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
     }

@@ -1,4 +1,4 @@
-"""Functions that an executable defines itself: where they are in its file.
+"""Functions of an executable or a library: where they are in its file, and which it takes from others.
 
 Reads ELF64 little-endian files as linkers write them for x86-64. May not run or change one.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["OwnFunction", "own_function"]
+__all__ = ["Defined", "ObjectFile", "OwnFunction", "object_file", "own_function"]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -21,7 +21,7 @@ _EXECUTABLES = (2, 3)  # ET_EXEC, ET_DYN
 _X86_64 = 62
 _SYMTAB, _DYNSYM, _NOBITS = 2, 11, 8
 _FUNCTION = 2
-_LOCAL = 0
+_LOCAL, _GLOBAL = 0, 1
 _MOST_BYTES = 1 << 31
 
 
@@ -42,6 +42,67 @@ class OwnFunction:
     exported: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defined:
+    """A function that a file defines and others may call.
+
+    Attributes:
+        symbol: its name in object code.
+        code: its bytes.
+        exported: whether the dynamic linker knows it.
+    """
+
+    symbol: str
+    code: bytes
+    exported: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectFile:
+    """What an executable or a library says of its functions.
+
+    Attributes:
+        defined: those that it has; neither ``static`` ones nor those that may be in several files (C++ templates).
+        imported: symbols that it takes from other files.
+    """
+
+    defined: tuple[Defined, ...]
+    imported: frozenset[str]
+
+
+def object_file(path: Path) -> ObjectFile | None:
+    """The functions of a file; ``None`` for what is no executable or library of this machine's kind."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            return None
+        data = path.read_bytes()
+        sections = _sections(data)
+        return _functions_of(data, sections) if sections else None
+    except (OSError, struct.error, IndexError, ValueError, OverflowError):
+        return None
+
+
+def _functions_of(data: bytes, sections: list[tuple[int, ...]]) -> ObjectFile:
+    defined: dict[str, Defined] = {}
+    imported: set[str] = set()
+    for dynamic, name, info, index, value, length in _symbols(data, sections):
+        if dynamic and not index and info >> 4 != _LOCAL:
+            imported.add(_text(data, name))
+        if info >> 4 != _GLOBAL or info & 15 != _FUNCTION or not length or not 0 < index < len(sections):
+            continue
+        _, type_, _, start, at, size, *_ = sections[index]
+        if type_ == _NOBITS or not start <= value < start + size:
+            continue
+        symbol, first = _text(data, name), at + value - start
+        if symbol not in defined or dynamic:
+            defined[symbol] = Defined(symbol=symbol, code=data[first : first + length], exported=dynamic)
+    return ObjectFile(defined=tuple(defined.values()), imported=frozenset(imported))
+
+
+def _text(data: bytes, start: int) -> str:
+    return data[start : data.index(b"\0", start)].decode("utf-8", "replace")
+
+
 def own_function(command: str, symbol: str) -> OwnFunction | None:
     """The function of a symbol in the executable that a command's first word names; ``None`` where it has none.
 
@@ -57,15 +118,12 @@ def own_function(command: str, symbol: str) -> OwnFunction | None:
             return None
         data = path.read_bytes()
         return _search(path, data, symbol.encode())
-    except (OSError, struct.error, IndexError, ValueError):
+    except (OSError, struct.error, IndexError, ValueError, OverflowError):
         return None
 
 
 def _search(path: Path, data: bytes, symbol: bytes) -> OwnFunction | None:
-    ident, kind, machine, *_, offset, _, _, _, _, _, count, _ = _HEADER.unpack_from(data)
-    if ident[:6] != _MAGIC or kind not in _EXECUTABLES or machine != _X86_64:
-        return None
-    sections = [_SECTION.unpack_from(data, offset + i * _SECTION.size) for i in range(count)]
+    sections = _sections(data)
     best: OwnFunction | None = None
     for address, size, index, exported in _functions(data, sections, symbol):
         _, type_, _, start, at, length, *_ = sections[index]
@@ -78,19 +136,30 @@ def _search(path: Path, data: bytes, symbol: bytes) -> OwnFunction | None:
     return best
 
 
+def _sections(data: bytes) -> list[tuple[int, ...]]:
+    """None of what is no executable or library of this machine's kind."""
+    ident, kind, machine, *_, offset, _, _, _, _, _, count, _ = _HEADER.unpack_from(data)
+    if ident[:6] != _MAGIC or kind not in _EXECUTABLES or machine != _X86_64:
+        return []
+    return [_SECTION.unpack_from(data, offset + i * _SECTION.size) for i in range(count)]
+
+
+def _symbols(data: bytes, sections: list[tuple[int, ...]]) -> Iterator[tuple[bool, int, int, int, int, int]]:
+    """Of each symbol: whether the dynamic linker knows it, place of the name, kind, section, address, size."""
+    for _, type_, _, _, at, size, link, *_ in sections:
+        if type_ in (_SYMTAB, _DYNSYM):
+            strings = sections[link][4]
+            for name, info, _, index, value, length in _SYMBOL.iter_unpack(data[at : at + size]):
+                if name:
+                    yield type_ == _DYNSYM, strings + name, info, index, value, length
+
+
 def _functions(
     data: bytes, sections: list[tuple[int, ...]], symbol: bytes
 ) -> Iterator[tuple[int, int, int, bool]]:
     """Address, size, index of the section, and whether it is exported, of each function of that name."""
-    for section in sections:
-        _, type_, _, _, at, size, link, *_ = section
-        if type_ not in (_SYMTAB, _DYNSYM):
+    for dynamic, start, info, index, value, length in _symbols(data, sections):
+        if info >> 4 == _LOCAL or info & 15 != _FUNCTION or not 0 < index < len(sections):
             continue
-        strings = sections[link][4]
-        for name, info, _, index, value, length in _SYMBOL.iter_unpack(data[at : at + size]):
-            local = info >> 4 == _LOCAL
-            if not name or local or info & 15 != _FUNCTION or not 0 < index < len(sections):
-                continue
-            start = strings + name
-            if data[start : start + len(symbol) + 1] == symbol + b"\0":
-                yield value, length, index, type_ == _DYNSYM
+        if data[start : start + len(symbol) + 1] == symbol + b"\0":
+            yield value, length, index, dynamic

@@ -19,6 +19,7 @@ from tuner.recorders.recordings.c_text import (
     c_number,
     c_type,
     item_text,
+    number_text,
     parameter_text,
 )
 
@@ -83,8 +84,12 @@ class Interposed:
     def names(self) -> dict[str, str]:
         """Each size in C: the argument that carries it, else its value."""
         bound = bound_sizes(self.arguments)
-        names = {name: f"a{number}" for name, number in bound.items()}
+        names = {name: self.number(number) for name, number in bound.items()}
         return names | {name: str(value) for name, value in self.sizes.items() if name not in bound}
+
+    def number(self, number: int) -> str:
+        """What a scalar argument carries, in C."""
+        return number_text(self.arguments[number], f"a{number}")
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -173,6 +178,12 @@ def _captures(function: Interposed) -> tuple[str, str, str, str]:
     for number in range(len(function.arguments)):
         name, extent = f"a{number}", function.extent(number)
         heads.append(f'    number_field(capture, "{number}/address", 0);')
+        if function.arguments[number].by_pointer:
+            # As a scalar, whose value is what lies there: problem sizes are read from scalars.
+            heads.append(f'    field(capture, "{number}/value", {name}, (size_t)({extent}));')
+            signs.append(f"    if ({name}) sign = mix(sign, {name}, (size_t)({extent}));")
+            signs.append("    else why = NULL_POINTER;")
+            continue
         if not extent:
             heads.append(f'    field(capture, "{number}/value", &{name}, sizeof {name});')
             signs.append(f"    sign = mix(sign, &{name}, sizeof {name});")
@@ -183,12 +194,13 @@ def _captures(function: Interposed) -> tuple[str, str, str, str]:
         )
         for lines, when in ((before, "before"), (after, "after")):
             lines.append(f'        array_out(&capture, "{number}/{when}", {name}, (size_t)({extent}));')
-        signs.append(f"    if (({extent}) <= 0 || ({extent}) > (1L << 40)) why = WRONG_EXTENT;")
+        signs.append(f"    if (!why && (({extent}) <= 0 || ({extent}) > (1L << 40))) why = WRONG_EXTENT;")
     return "\n".join(heads), "\n".join(before), "\n".join(after), "\n".join(signs)
 
 
 _TEMPLATE = """
 #define WRONG_EXTENT "an extent of the spec is no size here"
+#define NULL_POINTER "a number that is passed by pointer is a null pointer"
 
 static void begin_more(const char *mode) {{ (void)mode; }}
 

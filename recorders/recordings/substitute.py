@@ -106,7 +106,7 @@ def substituting_library(standing: Sequence[Standing]) -> str:
         known=", ".join(
             f"{{{winner}, {row[0]}, {{{', '.join(map(str, row[1:])) or '0'}}}}}" for winner, row in known
         ),
-        here=", ".join(f"(double)a{number}" for _, number in keys) or "0",
+        here=", ".join(f"(double){function.number(number)}" for _, number in keys) or "0",
         definition=function.definition,
         able=", ".join(
             f"winners[{i}] && {' && '.join(_guard(one.function, one.verified)) or '1'}"

@@ -10,8 +10,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from tuner.spaces.source.kinds import is_integer, is_narrow
 from tuner.spaces.source.printer import expression_text
-from tuner.spaces.source.syntax import Binary, Cast, Expr, Name, Number, Ternary, Unary
+from tuner.spaces.source.syntax import Binary, Cast, Expr, Field, Index, Name, Number, Ternary, Unary
 from tuner.spaces.source.walks import names_in, subtrees
 
 __all__ = ["Monomial", "Poly", "constant", "minus", "polynomial", "split_by_strides", "strides_of"]
@@ -60,7 +61,8 @@ def polynomial(expr: Expr, moving: Collection[str]) -> Poly | None:
     Args:
         expr: any expression.
         moving: names whose values change in the part that is looked at. Division, remainder and conditionals
-            without them count as one symbol of their own; with them there is no polynomial.
+            without them count as one symbol of their own, and so does a member of a structure that none of them is;
+            with them there is no polynomial.
 
     Returns:
         ``None`` for what is no polynomial over the integers, such as a cast to a type in which numbers wrap around.
@@ -83,6 +85,9 @@ def polynomial(expr: Expr, moving: Collection[str]) -> Poly | None:
             if a is None or b is None:
                 return None
             return _product(a, b) if op == "*" else _sum(a, b, -1 if op == "-" else 1)
+        case Field(type=kind) if is_integer(kind) and not is_narrow(kind):
+            known = all(isinstance(e, Field | Index | Name | Number) for e in subtrees(expr))
+            return {(expression_text(expr),): 1} if known and names_in(expr).isdisjoint(moving) else None
         case Binary(op="/" | "%") | Ternary():
             if not names_in(expr).isdisjoint(moving) or not all(
                 isinstance(e, Name | Number | Binary | Ternary | Unary) for e in subtrees(expr)

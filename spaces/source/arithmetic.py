@@ -9,13 +9,14 @@ import re
 from collections.abc import Mapping
 
 from tuner.spaces.source.kinds import is_integer, is_narrow, plain_type
-from tuner.spaces.source.syntax import Binary, Call, Cast, Expr, Index, Name, Number, Ternary, Unary
+from tuner.spaces.source.syntax import Binary, Call, Cast, Expr, Field, Index, Name, Number, Ternary, Unary
 from tuner.spaces.source.walks import index_chain
 
 __all__ = ["is_whole", "one_type"]
 
 _WHOLE = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)([uUlL]*)|'.*'|true|false")
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+\.?([eE][-+]?[0-9]+)?[fF]?|0[xX].*[pP][-+]?[0-9]+[fF]?")
+_OCTAL = re.compile(r"[0-7]+")
 _LOGICAL = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
 
 
@@ -33,7 +34,11 @@ def one_type(expr: Expr, types: Mapping[str, str]) -> str:
             return "" if "*" in types.get(name, "*") else _promoted(types[name])
         case Index():
             base, _ = index_chain(expr)
+            if isinstance(base, Field):
+                return _promoted(base.type) if "*" in base.type else ""
             return _promoted(types.get(base.id, "")) if isinstance(base, Name) else ""
+        case Field(type=kind):
+            return "" if "*" in kind else _promoted(kind)
         case Cast(type=kind):
             return _promoted(kind)
         case Unary(op=op, operand=operand):
@@ -46,7 +51,7 @@ def one_type(expr: Expr, types: Mapping[str, str]) -> str:
             return _same(one_type(left, types), one_type(right, types))
         case Ternary(then=then, other=other):
             return _same(one_type(then, types), one_type(other, types))
-        case Call(function="abs"):
+        case Call(function="abs", own=""):
             return "int"
     return ""
 
@@ -75,9 +80,22 @@ def _promoted(kind: str) -> str:
 def _type_of_number(text: str) -> str:
     whole = _WHOLE.fullmatch(text)
     if whole is not None:
-        suffix = (whole[2] or "").lower()
-        small = not whole[1] or int(whole[1], 0 if whole[1][:2].lower() == "0x" else 10) < 2**31
-        return "int" if not suffix and small else "unsigned int" if suffix == "u" and small else "long"
+        return _type_of_whole(whole[1] or "0", (whole[2] or "").lower())
     if _NUMBER.fullmatch(text) is None:
         return ""
     return "float" if text[-1] in "fF" else "double"
+
+
+def _type_of_whole(digits: str, suffix: str) -> str:
+    """The first type that holds the number; one without sign only if it says so, or is no decimal number."""
+    decimal = digits == "0" or digits[0] != "0"
+    base = 10 if decimal else 16 if digits[:2].lower() == "0x" else 8
+    if base == 8 and not _OCTAL.fullmatch(digits):
+        return ""
+    value = int(digits, base)
+    for kind, bits in (("int", 31), ("unsigned int", 32), ("long", 63), ("unsigned long", 64)):
+        signed = not kind.startswith("unsigned")
+        allowed = "u" not in suffix if signed else "u" in suffix or not decimal
+        if value < 2**bits and allowed and ("l" not in suffix or "long" in kind):
+            return kind
+    return ""

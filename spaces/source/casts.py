@@ -1,23 +1,41 @@
 """Variables in parentheses that the grammar takes for the types of casts: ``(i) + (j) * n``, as macros write it.
 
-Without a table of types both can be meant. What the text declares as a variable is none. May not look at anything but
-the tree.
+And types that it takes for variables: ``(real)-x``. Without a table of types both can be meant. What the text declares
+as a variable is none, and what it declares something with is one. May not look at anything but the tree.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["MAY_BE_CAST", "doubtful", "without_parentheses"]
+__all__ = [
+    "MAY_BE_CAST",
+    "MisreadCast",
+    "cast_of_call",
+    "doubtful",
+    "operands_of",
+    "types_in",
+    "without_parentheses",
+]
 
 MAY_BE_CAST = re.compile(rb"\(\s*[A-Za-z_]\w*\s*(?:[\[(].*[\])]\s*)?\)\s*[-+*&]")
 """What a text has to have before its tree is looked through."""
 
 _TYPE = re.compile(r"\w+_t|_?Bool|half|u(char|short|int|long)|(u?(char|short|int|long)|half|float|double)\d+")
+_TYPE_WORDS = re.compile(
+    rb"(?:(?:const|unsigned|signed|char|short|int|long|float|double|half|_Float16|u?int\d+_t|size_t)\s*)+"
+)
+_IN_PARENTHESES = re.compile(rb"\(\s*([A-Za-z_]\w*)\s*\)")
+_OWN_HEADER = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
+_UNARY = ("-", "+", "*", "&")
+_POSTFIX = ("subscript_expression", "field_expression", "call_expression", "update_expression")
+_TYPED = ("declaration", "parameter_declaration", "optional_parameter_declaration", "function_definition")
 _ENCLOSING = ("parenthesized_expression", "argument_list")
 _DECLARING = frozenset(
     {"declaration", "parameter_declaration", "optional_parameter_declaration", "init_declarator"}
@@ -93,11 +111,159 @@ def _is_type(named: Node) -> bool:
     name = (named.text or b"").decode()
     if _TYPE.fullmatch(name):
         return True
-    root = named
-    while root.parent is not None:
-        root = root.parent
-    text = (root.text or b"").decode()
-    return re.search(rf"\btypedef\b[^;{{}}]*\b{name}\s*;|\busing\s+{name}\s*=", text) is not None
+    text = (_root(named).text or b"").decode()
+    if re.search(rf"\btypedef\b[^;{{}}]*\b{name}\s*;|\busing\s+{name}\s*=", text) is not None:
+        return True
+    return _names_type(named)
+
+
+def _root(node: Node) -> Node:
+    while node.parent is not None:
+        node = node.parent
+    return node
+
+
+def _names_type(named: Node) -> bool:
+    """Whether the text declares something with this name as its type, and within this function nothing of this name."""
+    root = _root(named)
+    types, variables = _declarations(root.text or b"", root)
+    name = named.text or b""
+    return name in types and (name, _function_of(named)) not in variables
+
+
+def types_in(root: Node) -> frozenset[bytes]:
+    """The names of types that a text declares something with."""
+    return _declarations(root.text or b"", root)[0]
+
+
+class _Text(bytes):
+    """A text with its tree: equal for equal texts, which have equal trees."""
+
+    root: Node
+
+
+def _declarations(text: bytes, root: Node) -> tuple[frozenset[bytes], frozenset[tuple[bytes, int]]]:
+    keyed = _Text(text)
+    keyed.root = root
+    return _declared_in(keyed)
+
+
+@lru_cache(maxsize=64)
+def _declared_in(text: _Text) -> tuple[frozenset[bytes], frozenset[tuple[bytes, int]]]:
+    """Names of types that something is declared with, and names of variables with the function that they are in."""
+    types: set[bytes] = set()
+    variables: set[tuple[bytes, int]] = set()
+    stack: list[tuple[Node, int]] = [(text.root, 0)]
+    while stack:
+        node, function = stack.pop()
+        if node.type == "function_definition":
+            function = node.start_byte + 1
+        if node.type in _TYPED:
+            kind = node.child_by_field_name("type")
+            if kind is not None and kind.type == "type_identifier":
+                types.add(kind.text or b"")
+        if node.type in ("type_definition", "alias_declaration", "type_parameter_declaration"):
+            types |= {c.text or b"" for c in node.named_children if c.type == "type_identifier"}
+        if node.type == "preproc_def":
+            value = node.child_by_field_name("value")
+            name = node.child_by_field_name("name")
+            if name is not None and value is not None and _TYPE_WORDS.fullmatch((value.text or b"").strip()):
+                types.add(name.text or b"")
+        if node.type in _DECLARING:
+            for declarator in node.children_by_field_name("declarator"):
+                found = _declared(declarator)
+                if found is not None:
+                    variables.add((found, function))
+        stack.extend((child, function) for child in node.children)
+    return frozenset(types), frozenset(variables)
+
+
+@dataclass(frozen=True, slots=True)
+class MisreadCast:
+    """An operand that is a type in parentheses: a cast of what follows, with the operators before it.
+
+    Attributes:
+        type: the type's name.
+        before: unary operators, and types of casts, that stand before it, the outermost first.
+    """
+
+    type: str
+    before: tuple[str, ...]
+
+
+def operands_of(node: Node) -> list[Node | MisreadCast | str] | None:
+    """Operands and operators of a sum or product as the text has them, where one operand is a type in parentheses.
+
+    ``None`` where none is: then the grammar has read them right. Empty where one may be a type of a header.
+    """
+    if MAY_BE_CAST.search(node.text or b"") is None:
+        return None
+    found = _flat(node)
+    parts: list[Node | MisreadCast | str] = []
+    for place, part in enumerate(found):
+        follows = found[place + 1] if place + 1 < len(found) else ""
+        cast = None if isinstance(part, str) or follows not in _UNARY else _misread(part)
+        if cast is not None and not cast.type:
+            return []
+        parts.append(part if cast is None else cast)
+    return parts if any(isinstance(part, MisreadCast) for part in parts) else None
+
+
+def _flat(node: Node) -> list[Node | str]:
+    if node.type != "binary_expression":
+        return [node]
+    left, operator, right = (node.child_by_field_name(f) for f in ("left", "operator", "right"))
+    if left is None or operator is None or right is None:
+        return [node]
+    return [*_flat(left), (operator.text or b"").decode(), *_flat(right)]
+
+
+def _misread(node: Node) -> MisreadCast | None:
+    before: list[str] = []
+    while node.type in ("unary_expression", "pointer_expression", "cast_expression"):
+        shown = node.child_by_field_name("type" if node.type == "cast_expression" else "operator")
+        inner = node.child_by_field_name("value" if node.type == "cast_expression" else "argument")
+        if shown is None or inner is None:
+            return None
+        text = " ".join((shown.text or b"").decode().split())
+        before.append(f"({text})" if node.type == "cast_expression" else text)
+        node = inner
+    named = _type_in_parentheses(node)
+    if named is None:
+        return MisreadCast("", ()) if _may_be_of_header(node) else None
+    return MisreadCast((named.text or b"").decode(), tuple(before))
+
+
+def _may_be_of_header(node: Node) -> bool:
+    """Whether a name in parentheses is one that only a header can explain, and not written as macros are."""
+    found = _IN_PARENTHESES.fullmatch(node.text or b"")
+    if found is None or found[1].isupper():
+        return False
+    root = _root(node)
+    text = root.text or b""
+    _, variables = _declarations(text, root)
+    known = {(found[1], 0), (found[1], _function_of(node))}
+    defined = re.search(rb"\benum\b|#[ \t]*define[ \t]+%s\b" % found[1], text)
+    return known.isdisjoint(variables) and defined is None and _OWN_HEADER.search(text) is not None
+
+
+def _type_in_parentheses(node: Node) -> Node | None:
+    if node.type != "parenthesized_expression" or len(node.named_children) != 1:
+        return None
+    inner = node.named_children[0]
+    return inner if inner.type == "identifier" and _names_type(inner) else None
+
+
+def cast_of_call(node: Node) -> tuple[str, Node] | None:
+    """Of ``(real)(x)``, which the grammar takes for a call, the type and what is cast."""
+    function, arguments = (node.child_by_field_name(f) for f in ("function", "arguments"))
+    around = node.parent
+    if function is None or arguments is None or (around is not None and around.type in _POSTFIX):
+        return None
+    named = _type_in_parentheses(function)
+    if named is None or len(arguments.named_children) != 1:
+        return None
+    return (named.text or b"").decode(), arguments.named_children[0]
 
 
 def _declared(declarator: Node) -> bytes | None:

@@ -23,6 +23,8 @@ from tuner.spaces.source.syntax import Expr, Function, Stmt
 __all__ = ["Dependences", "Order", "dependences"]
 
 _MAX_LEAVES = 16
+_MAX_LEAVES_WITH_MEMBERS = 40
+"""A statement for each member makes many, of which few touch one place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +44,11 @@ class Dependences:
     Args:
         found: what the part does.
         reassociate: whether floating-point sums may be added up in another order.
+        most: statements that are looked at.
     """
 
-    def __init__(self, found: Scan, *, reassociate: bool) -> None:
-        if len(found.leaves) > _MAX_LEAVES:
+    def __init__(self, found: Scan, *, reassociate: bool, most: int = _MAX_LEAVES) -> None:
+        if len(found.leaves) > most:
             raise Refused(f"{len(found.leaves)} statements are too many to analyse")
         self.scan = found
         self._reassociate = reassociate
@@ -188,7 +191,8 @@ def dependences(function: Function, part: Sequence[Stmt], *, reassociate: bool =
     found = _FOUND.get(key)
     if found is None:
         try:
-            found = (scanned, Dependences(scanned, reassociate=reassociate))
+            most = _MAX_LEAVES_WITH_MEMBERS if function.members else _MAX_LEAVES
+            found = (scanned, Dependences(scanned, reassociate=reassociate, most=most))
         except Refused as refusal:
             found = (scanned, str(refusal))
         _FOUND.put(key, found)

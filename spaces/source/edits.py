@@ -24,6 +24,7 @@ from tuner.spaces.source.kinds import hidden
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.operators.teams import keep_teams
+from tuner.spaces.source.places import has_members
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.scan import scan
 from tuner.spaces.source.syntax import For
@@ -167,6 +168,8 @@ def _apply(program: Program, edit: Edit) -> Program:
         raise Refused(f"there is no function {label!r} in a region")
     if program.language not in operator.languages:
         raise Refused(f"{op} is not for {program.language}")
+    if not operator.members and not operator.raw and has_members(function):
+        raise Refused(f"{op} does not know members of structures")
     textual.check_parameters(edit)
     clash = names_elsewhere(program, label) & {p["name"] for p in edit.get("parameters", ())}
     if clash:

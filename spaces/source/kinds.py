@@ -32,6 +32,7 @@ __all__ = [
     "hidden",
     "is_floating",
     "is_integer",
+    "is_known_name",
     "is_narrow",
     "is_pure",
     "is_unsigned",
@@ -46,6 +47,8 @@ _PURE = re.compile(
     r"fabs|floor|ceil|trunc|round|fmin|fmax|fma|fmod|hypot|erf|copysign)[fl]?|abs|labs|__builtin_\w*(fabs|sqrt|fma)\w*|"
     r"get_(global|local|group|num)_(id|size|groups)|native_\w+"
 )
+_KNOWN = re.compile(r"min|max|f(min|max)|(get|barrier|work_group_barrier|__sync)\w*")
+"""Further names that operators go by."""
 _INTEGER = re.compile(r"\b(char|short|int|long|size_t|ptrdiff_t|ssize_t|unsigned|u?int\d+_t)\b")
 _NARROW = re.compile(
     r"((un)?signed )?(char|short)( int)?|short (un)?signed( int)?|u?int(8|16)_t|uchar|ushort|_?[bB]ool"
@@ -192,12 +195,17 @@ def is_floating(kind: str) -> bool:
     return bool(_FLOATING.search(kind))
 
 
+def is_known_name(name: str) -> bool:
+    """Whether operators know by its name alone what a function does."""
+    return bool(_PURE.fullmatch(name) or _KNOWN.fullmatch(name))
+
+
 def is_pure(expr: Expr) -> bool:
     """Whether evaluating an expression has no effect and always gives the same for the same variables."""
     for part in subtrees(expr):
         if isinstance(part, Assign | Opaque):
             return False
-        if isinstance(part, Call) and not _PURE.fullmatch(part.function):
+        if isinstance(part, Call) and (part.own == "unknown" or not _PURE.fullmatch(part.function)):
             return False
         if isinstance(part, Unary) and part.op in ("*", "&"):
             return False

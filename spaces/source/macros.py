@@ -31,6 +31,7 @@ PIECE = re.compile(
 
 _NUMBER = re.compile(r"\(?-?\.?\d[\w.]*\)?")
 _WHOLE = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)[uUlL]*")
+_OCTAL = re.compile(r"[0-7]+")
 _UNSIGNED = re.compile(r"\b\d\w*[uU][lL]*\b")
 _PAST = 1 << 63
 """What comes after the largest number of a condition that has a sign."""
@@ -230,6 +231,8 @@ def _found(expr: Expr, least: int) -> int | None:
             if found is None:
                 return None
             octal = len(found[1]) > 1 and found[1].isdigit() and found[1][0] == "0"
+            if octal and not _OCTAL.fullmatch(found[1]):
+                return None
             return int(found[1], 8 if octal else 0)
         case Unary(op=op, operand=operand):
             value = _value(operand, least)

@@ -12,6 +12,7 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
+    Field,
     For,
     Function,
     If,
@@ -72,6 +73,10 @@ def _expression(expr: Expr) -> tuple[str, int]:
             return f"({name}){expression_text(operand, _UNARY)}", _UNARY
         case Index(base=base, index=index):
             return f"{expression_text(base, _POSTFIX)}[{expression_text(index)}]", _POSTFIX
+        case Field(base=Index(base=base, index=Number(text="0")), name=name):
+            return f"{expression_text(base, _POSTFIX)}->{name}", _POSTFIX
+        case Field(base=base, name=name):
+            return f"{expression_text(base, _POSTFIX)}.{name}", _POSTFIX
         case Call(function=function, arguments=arguments):
             return f"{function}({', '.join(expression_text(a, _ASSIGN) for a in arguments)})", _POSTFIX
         case Binary(op=op, left=left, right=right):

@@ -6,11 +6,11 @@ Never fails on what it does not know: that becomes opaque text. May not judge wh
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tuner.spaces.source.casts import doubtful
+from tuner.spaces.source.casts import MisreadCast, cast_of_call, doubtful, operands_of
 from tuner.spaces.source.parse import ADDRESS_SPACE, function_nodes, node_slice, node_text, parse_file
 from tuner.spaces.source.syntax import (
     Assign,
@@ -22,6 +22,7 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
+    Field,
     For,
     If,
     Index,
@@ -37,7 +38,7 @@ from tuner.spaces.source.syntax import (
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["parse_expression", "parse_statements", "with_keys"]
+__all__ = ["parse_expression", "parse_items", "parse_place", "parse_statements", "with_keys"]
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ASSIGN_OPS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
@@ -61,6 +62,12 @@ _BINARY_OPS = (
     "&&",
     "||",
 )
+_STRENGTH = {
+    op: strength
+    for strength, ops in enumerate(("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %"))
+    for op in ops.split()
+}
+"""How strongly binary operators bind."""
 _PLACED = re.compile(rf"\s*(?:extern\s+)?(?:(?:const|volatile)\s+)*{ADDRESS_SPACE.pattern}")
 _COORDINATE = re.compile(r"(threadIdx|blockIdx|blockDim|gridDim)\.[xyz]")
 
@@ -70,15 +77,91 @@ def parse_statements(nodes: Sequence[Node]) -> tuple[Stmt, ...]:
     return with_keys(_statements(nodes))
 
 
-def parse_expression(text: str) -> Expr:
-    """One expression; opaque where it cannot be read as one."""
-    root = parse_file(f"void f(void) {{ ({text}); }}".encode(), "c")
+def parse_expression(text: str, types: Collection[str] = ()) -> Expr:
+    """One expression; opaque where it cannot be read as one.
+
+    Args:
+        text: of it.
+        types: names that are types where it stands.
+    """
+    known = "".join(f"typedef int {name};" for name in types)
+    root = parse_file(f"{known}void f(void) {{ ({text}); }}".encode(), "c")
     found = next(function_nodes(root), None)
     body = None if found is None or root.has_error else found[1].child_by_field_name("body")
     inner = [] if body is None else body.named_children
-    if len(inner) != 1 or inner[0].type != "expression_statement" or len(root.named_children) != 1:
+    if (
+        len(inner) != 1
+        or inner[0].type != "expression_statement"
+        or len(root.named_children) != 1 + len(types)
+    ):
         return Opaque(text)
     return _expression(inner[0].named_children[0])
+
+
+def parse_place(text: str) -> Expr | None:
+    """A member of a variable or of an element, the types of members left open; ``None`` for anything else."""
+    node = _alone(text)
+    return None if node is None or node.type != "field_expression" else _place(node)
+
+
+def parse_items(text: str) -> tuple[Expr, ...] | None:
+    """The values in braces, or between commas; ``None`` where one of them says which it is or has braces of its own."""
+    braces = text.startswith("{")
+    node = _alone(text if braces else f"f({text})", within="v[] = %s" if braces else "%s")
+    items = None if node is None else node if braces else node.child_by_field_name("arguments")
+    wanted = "initializer_list" if braces else "argument_list"
+    if items is None or items.type != wanted or any(c.type == "comment" for c in items.named_children):
+        return None
+    if any(c.type in ("initializer_pair", "initializer_list") for c in items.named_children):
+        return None
+    return tuple(_expression(c) for c in items.named_children)
+
+
+def _alone(text: str, within: str = "(%s)") -> Node | None:
+    """The one expression of a text, or the value that a declaration begins with."""
+    declares = "=" in within
+    root = parse_file(f"void f(void) {{ {'int ' if declares else ''}{within % text}; }}".encode(), "c")
+    found = next(function_nodes(root), None)
+    body = None if found is None or root.has_error else found[1].child_by_field_name("body")
+    inner = [] if body is None else body.named_children
+    if len(inner) != 1 or len(root.named_children) != 1:
+        return None
+    node: Node | None = inner[0]
+    if declares:
+        declarator = inner[0].child_by_field_name("declarator")
+        return None if declarator is None else declarator.child_by_field_name("value")
+    if inner[0].type != "expression_statement":
+        return None
+    node = inner[0].named_children[0]
+    while node is not None and node.type == "parenthesized_expression":
+        node = node.named_children[0] if len(node.named_children) == 1 else None
+    return node
+
+
+def _place(node: Node) -> Expr | None:
+    match node.type:
+        case "identifier":
+            return Name(node_text(node))
+        case "parenthesized_expression" if len(node.named_children) == 1:
+            return _place(node.named_children[0])
+        case "pointer_expression" if _operator(node) == "*":
+            argument = node.child_by_field_name("argument")
+            base = None if argument is None else _place(argument)
+            return None if base is None else Index(base, Number("0"))
+        case "subscript_expression":
+            made = _subscript(node)
+            argument = node.child_by_field_name("argument")
+            base = None if argument is None else _place(argument)
+            return Index(base, made.index) if isinstance(made, Index) and base is not None else None
+        case "field_expression":
+            argument, field = (node.child_by_field_name(f) for f in ("argument", "field"))
+            base = None if argument is None else _place(argument)
+            if base is None or field is None or field.type != "field_identifier":
+                return None
+            if "->" in (c.type for c in node.children):
+                base = Index(base, Number("0"))
+            return Field(base, node_text(field), "")
+    return None
 
 
 def with_keys(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -307,6 +390,9 @@ def _known(node: Node) -> Expr | None:
         case "unary_expression" | "pointer_expression":
             return Unary(_operator(node), _field(node, "argument"))
         case "binary_expression" if _operator(node) in _BINARY_OPS:
+            misread = operands_of(node)
+            if misread is not None:
+                return _regrouped(misread) if misread else None
             return Binary(_operator(node), _field(node, "left"), _field(node, "right"))
         case "conditional_expression":
             parts = [_field(node, f) for f in ("condition", "consequence", "alternative")]
@@ -317,12 +403,39 @@ def _known(node: Node) -> Expr | None:
         case "assignment_expression" if _operator(node) in _ASSIGN_OPS:
             return Assign(_operator(node), _field(node, "left"), _field(node, "right"))
         case "call_expression":
+            cast = cast_of_call(node)
+            if cast is not None:
+                return Cast(cast[0], _expression(cast[1]))
             function, arguments = (node.child_by_field_name(f) for f in ("function", "arguments"))
             if function is None or arguments is None or function.type != "identifier":
                 return None
             given = (_expression(a) for a in arguments.named_children if a.type != "comment")
             return Call(node_text(function), tuple(given))
     return None
+
+
+def _regrouped(parts: list[Node | MisreadCast | str]) -> Expr | None:
+    """Operands and operators grouped anew, where an operand is a type: what follows it is what is cast."""
+    waiting = list(reversed(parts))
+
+    def operand() -> Expr:
+        part = waiting.pop()
+        if not isinstance(part, MisreadCast):
+            return Opaque(part) if isinstance(part, str) else _expression(part)
+        made: Expr = Cast(part.type, Unary(str(waiting.pop()), operand()))
+        for before in reversed(part.before):
+            made = Cast(before[1:-1], made) if before[0] == "(" else Unary(before, made)
+        return made
+
+    def joined(least: int) -> Expr:
+        left = operand()
+        while waiting and _STRENGTH.get(str(waiting[-1]), -1) >= least:
+            op = str(waiting.pop())
+            left = Binary(op, left, joined(_STRENGTH[op] + 1))
+        return left
+
+    made = joined(0)
+    return None if waiting else made
 
 
 def _subscript(node: Node) -> Expr | None:

@@ -17,6 +17,7 @@ from tuner.spaces.source.definitions import read_function
 from tuner.spaces.source.included import includes_own, spliced
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.memo import Kept
+from tuner.spaces.source.own_names import own_names, with_own_calls
 from tuner.spaces.source.parse import (
     definition_start,
     function_nodes,
@@ -208,7 +209,8 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
     """
     files = (variant or kernel.variant).files
     texts = ((f.name, f.text) for f in files)
-    key = (kernel.language, kernel.entry, launch, kernel.headers, kernel.include, kernel.openmp, *texts)
+    entry = kernel.template or kernel.entry
+    key = (kernel.language, entry, launch, kernel.headers, kernel.include, kernel.openmp, *texts)
     found = _READ.get(key)
     if found is None:
         found = _read(kernel, files, launch)
@@ -218,7 +220,7 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
 
 def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> Program:
     entry = Entry(
-        name=kernel.entry.split("<")[0].split("::")[-1],
+        name=(kernel.template or kernel.entry).split("<")[0].split("::")[-1],
         launch=launch,
         headers=kernel.headers,
         include=kernel.include,
@@ -258,6 +260,7 @@ def _program(
     # Macros of headers count, and tunables have one name in all files. What each thread has its own of counts always.
     seen = entry.headers if with_headers or entry.openmp else ()
     everything = "\n".join([*(f.text for f in files), *(h.text for h in seen)])
+    own = own_names([*(f.text for f in files), *(h.text for h in entry.headers)], language)
     functions: dict[str, Function] = {}
     places: dict[str, _Place] = {}
     for number, file in enumerate(files):
@@ -273,7 +276,7 @@ def _program(
                     count = sum(f.name == function.name for f in functions.values())
                     label = f"{function.name}#{count + 1}" if count else function.name
                     functions[label] = replace(
-                        function,
+                        with_own_calls(function, own),
                         source=everything,
                         file=file.text,
                         unit=unit,

@@ -22,6 +22,16 @@ from tuner.spaces.source.kinds import (
     types_of,
 )
 from tuner.spaces.source.memo import Kept
+from tuner.spaces.source.places import (
+    Place,
+    is_alone,
+    member_paths,
+    member_variable,
+    place_of,
+    places_in,
+    touched,
+    unsteady_members,
+)
 from tuner.spaces.source.printer import expression_text, statement_text
 from tuner.spaces.source.syntax import (
     Assign,
@@ -33,17 +43,26 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
+    Field,
     For,
     Function,
     If,
     Index,
     Name,
+    Number,
     OpaqueStmt,
     Stmt,
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import index_chain, map_expressions, names_in, statements, subtrees
+from tuner.spaces.source.walks import (
+    index_chain,
+    map_expressions,
+    names_in,
+    root_of,
+    statements,
+    subtrees,
+)
 
 __all__ = ["Access", "Leaf", "Scan", "loose_macros", "scan"]
 
@@ -57,7 +76,7 @@ class Access:
     """One reference to a variable or an element.
 
     Attributes:
-        variable: unique for each declaration.
+        variable: unique for each declaration; ``a.x`` for what is known as a member of each element of ``a``.
         subscripts: constants of the enclosing scopes filled in; those of the loops around a private variable first.
     """
 
@@ -192,11 +211,12 @@ class _Walker:
         self.fractions = {n for n, k in self.types.items() if is_floating(k) and "*" not in k}
         targets = (n.target for n in subtrees(function.body) if isinstance(n, Assign))
         self.assigned = {t.id for t in targets if isinstance(t, Name)}
+        self.paths = member_paths(function)
         self.leaves: list[Leaf] = []
         self.outer: tuple[For, ...] = ()
         self.pointers: dict[str, bool] = {}
         self.written: set[str] = set()
-        self.moving: set[str] = set()
+        self.moving: set[str] = set(unsteady_members(function))
         self.found = False
         self.count = 0
 
@@ -234,6 +254,9 @@ class _Walker:
                 self._check_names(bound)
                 if not is_pure(bound):
                     raise Refused(f"a bound of loop {loop.key} is no plain expression")
+                for _, place in places_in(bound):
+                    if place.path:
+                        self._accesses(place, scope, write=False)
         filled = For(
             loop.key,
             loop.type,
@@ -264,6 +287,8 @@ class _Walker:
         unsteady = self.assigned | self.fractions | counted
         if is_narrow(decl.type) or not unsteady.isdisjoint(names_in((decl.init,))):
             plain = False
+        if any(isinstance(e, Field) for e in subtrees(decl.init)):
+            plain = False
         if self.configured and any(isinstance(e, Index) for e in subtrees(decl.init)):
             # A name is a symbol where an element is nothing that bounds can be reasoned about with. Before texts were
             # configured the element stood for it, and what older runs proposed has to be derived again.
@@ -293,9 +318,11 @@ class _Walker:
             inner = self._declare(stmt, scope, loops, inside=True)
             self.count -= 1
             if stmt.name in inner.private:
-                variable = f"{stmt.name}@{self.count + 1}"
+                private = f"{stmt.name}@{self.count + 1}"
                 subscripts: tuple[Expr, ...] = tuple(Name(f.var) for f in loops)
-                accesses.append(Access(variable=variable, subscripts=subscripts, write=True))
+                for path in touched(self.paths, stmt.name, ()):
+                    variable = member_variable(private, path)
+                    accesses.append(Access(variable=variable, subscripts=subscripts, write=True))
         else:
             for part in _simple(stmt):
                 if isinstance(part, Assign):
@@ -315,15 +342,16 @@ class _Walker:
         self.leaves.append(made)
 
     def _assign(self, expr: Assign, scope: _Scope) -> list[Access]:
-        base, subscripts = index_chain(expr.target)
-        if not isinstance(base, Name):
+        place = place_of(expr.target)
+        if not isinstance(place.base, Name):
             raise Refused(f"{expression_text(expr.target)} is no plain place to write to")
         found = self._reads(expr.value, scope)
-        for subscript in subscripts:
+        for subscript in (*place.outer, *place.inner):
             found += self._reads(subscript, scope)
-        if expr.op != "=":
-            found.append(self._access(base.id, subscripts, scope, write=False))
-        found.append(self._access(base.id, subscripts, scope, write=True))
+        if expr.op != "=" or (isinstance(expr.target, Field) and expr.target.several):
+            # Other components stay as they are.
+            found += self._accesses(place, scope, write=False)
+        found += self._accesses(place, scope, write=True)
         return found
 
     def _reads(self, expr: Expr, scope: _Scope) -> list[Access]:
@@ -334,14 +362,14 @@ class _Walker:
         stack: list[Expr] = [expr]
         while stack:
             part = stack.pop()
-            if isinstance(part, Index):
-                base, subscripts = index_chain(part)
-                if not isinstance(base, Name):
+            if isinstance(part, Index | Field):
+                place = place_of(part)
+                if not isinstance(place.base, Name):
                     raise Refused(f"{expression_text(part)!r} is no element of a named array")
-                found.append(self._access(base.id, subscripts, scope, write=False))
-                stack += subscripts
+                found += self._accesses(place, scope, write=False)
+                stack += (*place.outer, *place.inner)
             elif isinstance(part, Name):
-                found.append(self._access(part.id, (), scope, write=False))
+                found += self._accesses(place_of(part), scope, write=False)
             else:
                 stack += _children(part)
         return found
@@ -350,6 +378,21 @@ class _Walker:
         loose = names_in(expr) & self.macros
         if loose:
             raise Refused(f"{min(loose)} is a macro that cannot be seen through")
+
+    def _accesses(self, place: Place, scope: _Scope, *, write: bool) -> list[Access]:
+        """What a place touches: itself, and of a structure each member that the function uses by itself."""
+        assert isinstance(place.base, Name)
+        one = self._access(place.base.id, place.outer, scope, write=write)
+        found: list[Access] = []
+        for path in touched(self.paths, place.base.id, place.path):
+            subscripts = one.subscripts
+            if place.inner and path == place.path and is_alone(self.paths, place.base.id, path):
+                # Of what one structure holds the subscripts are as those of an array, which may be flat.
+                around = subscripts[:-1] if place.outer == (Number("0"),) else subscripts
+                subscripts = (*around, *(scope.fill(s) for s in place.inner))
+            variable = member_variable(one.variable, path)
+            found.append(Access(variable=variable, subscripts=subscripts, write=write))
+        return found
 
     def _access(self, name: str, subscripts: tuple[Expr, ...], scope: _Scope, *, write: bool) -> Access:
         if subscripts and name in self.flat:
@@ -386,6 +429,8 @@ class _Walker:
 
     def _reduction(self, expr: Assign, scope: _Scope) -> tuple[Access | None, bool]:
         base, subscripts = index_chain(expr.target)
+        if isinstance(root_of(expr.target), Name) and place_of(expr.target).path:
+            return self._member_reduction(expr, scope), True
         op = expr.op
         value = expr.value
         if op == "=" and isinstance(value, Binary) and value.op in _REDUCING and value.left == expr.target:
@@ -397,6 +442,16 @@ class _Walker:
         place = self._access(base.id, subscripts, scope, write=True)
         whole = is_integer(self.types.get(base.id, "").replace("*", "")) and is_whole(value, self.types)
         return place, not whole
+
+    def _member_reduction(self, expr: Assign, scope: _Scope) -> Access | None:
+        """The member that an update adds to, which counts as a fraction whatever its type."""
+        place = place_of(expr.target)
+        if expr.op not in ("+=", "-=", "*=") or not isinstance(place.base, Name):
+            return None
+        if place.base.id in names_in((expr.value, *place.outer, *place.inner)):
+            return None
+        found = self._accesses(place, scope, write=True)
+        return found[0] if len(found) == 1 else None
 
 
 @lru_cache(maxsize=64)

@@ -21,6 +21,7 @@ __all__ = [
     "Define",
     "Expr",
     "ExprStmt",
+    "Field",
     "For",
     "Function",
     "If",
@@ -86,11 +87,32 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
+class Field:
+    """``base.name``, a member of a plain structure or of a vector; ``p->name`` is read as ``p[0].name``.
+
+    Attributes:
+        type: of the member without qualifiers; for each subscript that an array takes a star.
+        several: whether it may be several components of a vector, or one that has another name as well: ``v.xy``,
+            ``v.s0``.
+    """
+
+    base: Expr
+    name: str
+    type: str
+    several: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a named function."""
+    """A call of a named function.
+
+    ``own`` says, of a name that the language knows, what the project defines it as: see
+    :mod:`tuner.spaces.source.own_names`. Empty where the language's own is called.
+    """
 
     function: str
     arguments: tuple[Expr, ...]
+    own: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +139,7 @@ class Opaque:
     text: str
 
 
-Expr = Name | Number | Unary | Binary | Ternary | Index | Call | Cast | Assign | Opaque
+Expr = Name | Number | Unary | Binary | Ternary | Index | Field | Call | Cast | Assign | Opaque
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +265,9 @@ class Define:
     value: str
 
 
+Own = tuple[tuple[str, str], ...]
+"""Names with what a project defines them as."""
+
 Settled = tuple[tuple[str, int], ...]
 """Tunables with the values that a text was configured for, by name."""
 
@@ -265,9 +290,11 @@ class Function:
         file: the text of its own file, for the functions that it calls.
         unit: the same with the project's headers in the place of their includes, where it was configured with them.
         settled: values of tunables that its text was configured for; ``None`` where it was not.
+        own: names that the language knows and the project defines, with what as.
         language: of the file: ``c``, ``c++``, ``opencl`` or ``cuda``.
         launch: of the function where it is the kernel that is launched; operators may change it.
         openmp: whether it is built with OpenMP.
+        members: whether its members of structures have been read, and those of functions that it calls are to be.
     """
 
     name: str
@@ -283,6 +310,8 @@ class Function:
     file: str = ""
     unit: str = ""
     settled: Settled | None = None
+    own: Own = ()
     language: str = "c"
     launch: Launch | None = None
     openmp: bool = False
+    members: bool = False

@@ -22,6 +22,7 @@ from tuner.spaces.source.syntax import (
     Define,
     Expr,
     ExprStmt,
+    Field,
     For,
     Function,
     If,
@@ -37,10 +38,12 @@ from tuner.spaces.source.syntax import (
 )
 
 __all__ = [
+    "children",
     "expressions",
     "index_chain",
     "map_expressions",
     "names_in",
+    "root_of",
     "statements",
     "substitute",
     "subtrees",
@@ -50,12 +53,27 @@ __all__ = [
 
 Node = Any
 
-_PLAIN = ("str", "bool", "int", "tuple[str, ...]", "Launch | None", "Settled | None")
+_PLAIN = ("str", "bool", "int", "tuple[str, ...]", "Launch | None", "Settled | None", "Own")
 
 _PARTS: dict[type, tuple[str, ...]] = {
     cls: tuple(f.name for f in fields(cls) if f.type not in _PLAIN)
     for cls in (
-        *(Name, Number, Unary, Binary, Ternary, Index, Call, Cast, Assign, Opaque, ExprStmt, Decl, For),
+        *(
+            Name,
+            Number,
+            Unary,
+            Binary,
+            Ternary,
+            Index,
+            Field,
+            Call,
+            Cast,
+            Assign,
+            Opaque,
+            ExprStmt,
+            Decl,
+            For,
+        ),
         *(If, Block, Comment, OpaqueStmt, Param, Define, Function),
     )
 }
@@ -83,6 +101,15 @@ def subtrees(node: Node) -> Iterator[Node]:
             push(_ONE[kind](current))
         elif kind in _PARTS:
             yield current
+
+
+def children(node: Node) -> Iterator[Node]:
+    """What a node consists of directly; of several nodes each of them."""
+    if type(node) is tuple:
+        yield from node
+    else:
+        for name in _PARTS.get(type(node), ()):
+            yield getattr(node, name)
 
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
@@ -161,7 +188,7 @@ def _written_below(node: Node) -> frozenset[str]:
     for item in subtrees(node):
         kind = type(item)
         if kind is Assign:
-            base, _ = index_chain(item.target)
+            base = root_of(item.target)
             if isinstance(base, Name):
                 found.add(base.id)
         elif kind is For:
@@ -178,6 +205,13 @@ def index_chain(expr: Expr) -> tuple[Expr, tuple[Expr, ...]]:
         found.append(expr.index)
         expr = expr.base
     return expr, tuple(reversed(found))
+
+
+def root_of(expr: Expr) -> Expr:
+    """What an element or a member is of: the ``a`` of ``a[i].x[j]``."""
+    while isinstance(expr, Index | Field):
+        expr = expr.base
+    return expr
 
 
 def transform(node: Node, change: Callable[[Node], Node]) -> Node:

@@ -156,7 +156,7 @@ class _Maker:
             kind, target = self.locals[name], name
         else:
             name = rng.choice([a for a in self.arrays if a not in self.read_only])
-            kind, target = self.arrays[name], f"{name}[{self.place(counters)}]"
+            kind, target = self.arrays[name], self.cell(name, counters)
         if kind in _FLOATS:
             # Halved, so that nothing grows without end.
             value = self.fraction(counters)
@@ -179,7 +179,10 @@ class _Maker:
 
     def element(self, counters: list[str], kinds: tuple[str, ...]) -> str:
         found = [a for a, k in self.arrays.items() if k in kinds]
-        return f"{self.rng.choice(found)}[{self.place(counters)}]"
+        return self.cell(self.rng.choice(found), counters)
+
+    def cell(self, name: str, counters: list[str]) -> str:
+        return f"{name}[{self.place(counters)}]"
 
     def fraction(self, counters: list[str]) -> str:
         rng = self.rng

@@ -6,8 +6,9 @@ import contextlib
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -91,6 +92,7 @@ def same(
     *,
     trials: int,
     how: Sequence[str] = PLAIN,
+    fills: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """What differs between a function and its variants in a process of their own; empty when nothing does.
 
@@ -101,6 +103,7 @@ def same(
         folder: to build in.
         trials: sizes and values that are drawn.
         how: flags of the compiler.
+        fills: statements that give values to ``one`` structure, by the structure's type.
     """
     params = program.functions[name].params
     arrays = [p for p in params if p.is_array]
@@ -109,10 +112,11 @@ def same(
     def call(buffers: str) -> str:
         # Pointers into the middle, so that rows beyond the first one exist.
         places = iter(range(8))
-        return ", ".join(
-            f"({_type(p)} *){buffers}[{arrays.index(p)}] + CELLS / 4" if p.is_array else f"s[{next(places)}]"
+        given = [
+            _given(p, f"{buffers}[{arrays.index(p)}]", fills) if p.is_array else f"s[{next(places)}]"
             for p in params
-        )
+        ]
+        return ", ".join(given)
 
     text = [f"static int tunable[{most}];", f"#define {name} original", program.sources()[0].text]
     for number, made in enumerate(variants):
@@ -139,7 +143,7 @@ def same(
         "most": most,
         "arrays": len(arrays),
         "trials": trials,
-        "fill": " ".join(_filled(k, _type(p)) for k, p in enumerate(arrays)),
+        "fill": " ".join(_filled(k, _type(p), fills) for k, p in enumerate(arrays)),
         "wanted": call("wanted"),
         "found": call("found"),
         "variants": len(variants),
@@ -167,8 +171,17 @@ def _passed(param: Param) -> str:
     return f"{param.base} *" if param.is_array else param.base
 
 
-def _filled(number: int, kind: str) -> str:
+def _given(param: Param, buffer: str, fills: Mapping[str, str]) -> str:
+    kind = _type(param)
+    middle = f"BYTES / 4 / (int)sizeof({kind})" if kind in fills else "CELLS / 4"
+    return f"({kind} *){buffer} + {middle}"
+
+
+def _filled(number: int, kind: str, fills: Mapping[str, str]) -> str:
     """Statements that give an array values: such that sums of floats are exact, and whole ones small."""
+    if kind in fills:
+        one = f"{kind} *one = ({kind} *)given[{number}] + at;"
+        return f"for (int at = 0; at < BYTES / (int)sizeof({kind}); at++) {{ {one} {fills[kind]} }}"
     value = "(draw(2001) - 1000) / 256.0f" if kind in ("float", "double") else "draw(100)"
     return (
         f"for (int at = 0; at < BYTES / (int)sizeof({kind}); at++) (({kind} *)given[{number}])[at] = {value};"

@@ -60,3 +60,28 @@ def test_many_configurations_of_an_example_verify(name: str) -> None:
             assert verdict.status is Status.OK, (configuration, verdict.message)
     finally:
         emulator.close()
+
+
+def test_a_reference_that_is_never_finite_is_no_reference(tmp_path: Path) -> None:
+    """As on the other backends: whatever a candidate gave would pass."""
+    (tmp_path / "ref.py").write_text("def ref(x, n):\n    return {'y': x * float('inf') * 0}\n")
+    (tmp_path / "k.cu").write_text(
+        'extern "C" __global__ void k(const float *x, float *y, int n)\n'
+        "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 2 * x[i]; }\n"
+    )
+    (tmp_path / "k.yaml").write_text(
+        "kernel: {source: k.cu, entry: k}\ntarget: sm_90\nproblem: {n: 100}\narguments:\n"
+        "  - {name: x, dtype: float32, shape: [n]}\n  - {name: y, dtype: float32, shape: [n], role: output}\n"
+        "  - {name: n, dtype: int32, value: n}\n"
+        'launch: {grid: ["ceil(n / BLOCK)"], block: [BLOCK]}\nspace: {parameters: {BLOCK: [32, 64]}, passes: off}\n'
+        'verify: {reference: {python: "ref.py:ref"}}\n'
+    )
+    (loaded,) = load_spec(tmp_path / "k.yaml")
+    space = loaded.space(None)
+    emulator = Emulator(loaded.task)
+    try:
+        report = emulator.set_baseline(space.resolve(space.default()), loaded.task.kernel.variant)
+    finally:
+        emulator.close()
+    assert report.status is Status.WRONG_RESULT
+    assert report.message.startswith("nothing is compared: what is expected has no finite element")

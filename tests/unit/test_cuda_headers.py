@@ -73,13 +73,13 @@ def test_a_header_of_ones_own_comes_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "cure"),
     [
-        ("type_traits", "name its folder in kernel.include"),
+        ("own_library.h", "name its folder in kernel.include"),
         ("cub/nothing.cuh", "pip install nvidia-cuda-cccl"),
         ("curand_nothing.h", "pip install nvidia-curand"),
     ],
 )
 def test_a_header_that_is_missing_is_one_line_with_a_cure(tmp_path: Path, header: str, cure: str) -> None:
-    report = checked(tmp_path, f"#include <{header}>\n" + USES)
+    report = checked(tmp_path, f"#include <{header}>\n{USES}using namespace cub;\n")
     assert not report.ok
     message = report.lines[-1][1]
     assert "k.cu(1): cannot open source file" in message

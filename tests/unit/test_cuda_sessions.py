@@ -16,7 +16,7 @@ import pytest
 
 from tuner.core.canonical import canonical_json
 from tuner.core.errors import MachineError, SpecError, UsageError
-from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task, Variant
+from tuner.core.types import Build, BuildRequest, Reference, Resolved, Source, Status, Task, Variant
 from tuner.evaluators.cuda.backend import CudaBackend, CudaEvaluation
 from tuner.evaluators.cuda.device import Device, DeviceWorker, WorkerPool, describe_device
 from tuner.evaluators.cuda.measured import DeviceRuns
@@ -106,6 +106,20 @@ def test_the_baseline_has_a_reference_in_double(bench: Bench) -> None:
     assert all(s > 0 for s in bench.report.call_s)
     assert bench.report.notes["fallbacks"] == {}
     assert canonical_json(dict(bench.report.notes))
+
+
+def test_a_reference_that_is_never_finite_is_no_reference(driver: str, folder: Path, tmp_path: Path) -> None:
+    """As on the other backends: whatever a candidate gave would pass."""
+    (tmp_path / "ref.py").write_text(
+        "def ref(x, **more):\n    return {'y': x * float('nan'), 'z': x * float('nan')}\n"
+    )
+    task = make_task()
+    verify = replace(task.verify, reference=Reference(kind="python", file="ref.py", function="ref"))
+    kernel = replace(task.kernel, folder=str(tmp_path))
+    made = Bench(driver, folder, replace(task, verify=verify, kernel=kernel))
+    made.evaluation.close()
+    assert made.report.status is Status.WRONG_RESULT
+    assert made.report.message.startswith("nothing is compared: what is expected has no finite element")
 
 
 @pytest.mark.parametrize("purpose", ["search", "confirm"])

@@ -50,19 +50,55 @@ SCALED = """void product(const float *a, const float *b, float *c, int n)
         c[at] = 2.5f * a[at] + b[at];
 }
 """
+BODIES = """void product(const float4 *a, const float *b, float4 *c, int n)
+{
+    const int i = ID0;
+    if (i >= n)
+        return;
+    float4 own = a[i];
+    float4 sum = VECTOR(0.0f, 0.0f, 0.0f, 0.0f);
+    for (int k = 0; k < n; k++) {
+        float dx = a[k].x - own.x;
+        float dy = a[k].y - own.y;
+        float weight = a[k].w * b[k] / (dx * dx + dy * dy + 0.5f);
+        sum.x += weight * dx;
+        sum.y += weight * dy;
+    }
+    c[i] = sum;
+}
+"""
+CELLS = """typedef struct { float f[3]; int kind; } cell;
+void product(const float *a, const cell *b, cell *c, int n)
+{
+    int i = ID0;
+    if (i < n) {
+        cell made = b[i];
+        float scales[3] = {1.0f, 0.5f};
+        for (int k = 0; k < n; k++)
+            made.f[k % 3] += scales[k % 3] * b[k].f[2] * a[i];
+        c[i].f[0] = made.f[0] + made.f[1];
+        c[i].f[1] = made.f[1] - made.f[2];
+        c[i].f[2] = b[i].f[0];
+        c[i].kind = 0;
+    }
+}
+"""
 LAUNCHES = {
+    "bodies": 'launch: {grid: ["ceil(n / 32)"], block: [32]}',
+    "cells": 'launch: {grid: ["ceil(n / 32)"], block: [32]}',
     "product": 'launch: {grid: ["ceil(n / 8)", "ceil(n / 4)"], block: [8, 4]}',
     "rows": 'launch: {grid: ["ceil(n / BLOCK)"], block: [BLOCK]}\nspace: {parameters: {BLOCK: [32, 64]}}',
     "scaled": 'launch: {grid: ["ceil(n * n / 32)"], block: [32]}',
 }
-KERNELS = {"product": PRODUCT, "rows": ROWS, "scaled": SCALED}
+KERNELS = {"product": PRODUCT, "rows": ROWS, "scaled": SCALED, "bodies": BODIES, "cells": CELLS}
+SHAPES = {"rows": ("n, n", "n, n", "n"), "bodies": ("n, 4", "n", "n, 4"), "cells": ("n", "n, 4", "n, 4")}
 SPEC = """\
 kernel: {{source: {source}, entry: product}}
 problem: {{n: 37}}
 arguments:
-  - {{name: a, dtype: float32, shape: [n, n], init: {{uniform: [-1, 1]}}}}
-  - {{name: b, dtype: float32, shape: [n, n], init: {{uniform: [-1, 1]}}}}
-  - {{name: c, dtype: float32, shape: [{shape}], role: output}}
+  - {{name: a, dtype: float32, shape: [{shapes[0]}], init: {{uniform: [-1, 1]}}}}
+  - {{name: b, dtype: float32, shape: [{shapes[1]}], init: {{uniform: [-1, 1]}}}}
+  - {{name: c, dtype: float32, shape: [{shapes[2]}], role: output}}
   - {{name: n, dtype: int32, value: n}}
 {launch}
 verify: {{numerics: reassociate, rtol: 1.0e-5, atol: 1.0e-5, problems: [{{n: 1}}, {{n: 16}}, {{n: 50}}]}}
@@ -77,19 +113,24 @@ def task_of(folder: Path, language: str, name: str) -> Task:
         text = text.replace("const float *", "__global const float *").replace(
             ", float *", ", __global float *"
         )
-        text = f"__kernel {text}"
+        for kind in ("cell", "float4"):
+            text = text.replace(f"const {kind} *", f"__global const {kind} *")
+            text = text.replace(f" {kind} *c", f" __global {kind} *c")
+        text = text.replace("VECTOR", "(float4)").replace("void product", "__kernel void product")
     else:
         for axis, letter in enumerate("xy"):
             number = f"blockIdx.{letter} * blockDim.{letter} + threadIdx.{letter}"
             text = text.replace(f"ID{axis}", number)
-        text = f'extern "C" __global__ {text}'
+        text = text.replace("VECTOR", "make_float4").replace(
+            "void product", 'extern "C" __global__ void product'
+        )
     source = "k.cl" if language == "opencl" else "k.cu"
     defaults = "#ifndef BLOCK\n#define BLOCK 32\n#endif\n" if name == "rows" else ""
     (folder / source).write_text(defaults + text)
-    shape = "n" if name == "rows" else "n, n"
+    shapes = SHAPES.get(name, ("n, n",) * 3)
     target = "target: sm_90\n" if language == "cuda" else ""
     launch = target + LAUNCHES[name]
-    (folder / "k.yaml").write_text(SPEC.format(source=source, shape=shape, launch=launch))
+    (folder / "k.yaml").write_text(SPEC.format(source=source, shapes=shapes, launch=launch))
     return load_spec(folder / "k.yaml")[0].task
 
 
@@ -185,6 +226,8 @@ SUM = {"op": "share_sum", "loop": "k", "reassociate": True, "parameters": [["LAN
 BLOCK = {"op": "block_size", "axis": 0, "parameters": [["BLOCK_X", 64]]}
 UNROLL = {"op": "unroll", "loop": "k", "parameters": [["UNROLL_K", 4]]}
 JAM = {"op": "unroll_and_jam", "loops": ["k"]}
+MEMBERS = {"op": "read_members"}
+NEAR = {**STAGE, "arrays": ["a", "b"]}
 BOUNDS = {"op": "launch_bounds", "parameters": [["MIN_BLOCKS", 2]]}
 CASES: list[tuple[str, str, list[dict[str, Any]]]] = [
     ("stage", "product", [BOTH]),
@@ -204,6 +247,15 @@ CASES: list[tuple[str, str, list[dict[str, Any]]]] = [
     ("vector_product", "product", [VECTOR]),
     ("sum", "rows", [SUM]),
     ("unroll", "rows", [UNROLL]),
+    ("stage_members", "bodies", [MEMBERS, NEAR]),
+    ("stage_members_double", "bodies", [MEMBERS, {**NEAR, "double": True}]),
+    ("stage_members_coarse", "bodies", [MEMBERS, NEAR, LONG]),
+    ("stage_structures", "cells", [MEMBERS, {**NEAR, "arrays": ["b"]}]),
+    ("coarsen_members", "bodies", [MEMBERS, LONG]),
+    ("coarsen_structures", "cells", [MEMBERS, LONG]),
+    ("block_members", "cells", [MEMBERS, BLOCK, LONG]),
+    ("stride_members", "cells", [MEMBERS, STRIDE]),
+    ("unroll_members", "bodies", [MEMBERS, UNROLL]),
     ("told", "product", [{"op": "restrict"}, BOUNDS]),
 ]
 CUDA_CASES = [("read_only", "product", [{"op": "read_only_loads", "array": "a"}])]

@@ -23,6 +23,7 @@ void smooth(const float *restrict a, float *restrict b, int n) {
 }
 """
 
+# From 3 on: 1 and 2 compile to shorter code before the loop, which moves the loop to another alignment.
 SPEC = """
 kernel: {source: smooth.c, entry: smooth}
 problem: {n: 60000}
@@ -32,7 +33,7 @@ arguments:
   - {name: n, dtype: int32, value: n}
 space:
   parameters:
-    CONSTANT: {low: 1, high: 40}
+    CONSTANT: {low: 3, high: 40}
   passes: off
 search: {strategy: random, budget: {evaluations: 12}}
 """
@@ -59,14 +60,22 @@ def test_at_most_ten_claims_in_200_simulated_runs(scale_spec: Callable[..., Path
 
 
 @pytest.mark.slow
-def test_at_most_three_claims_in_40_real_runs(tmp_path: Path) -> None:
+def test_few_claims_in_real_runs_of_identical_code(tmp_path: Path) -> None:
+    """One identical code in forty may be claimed, so 40 runs alone would fail one time in sixty by chance.
+
+    Where there are more claims than three, 80 further runs tell luck from a fault: a rule that keeps its 2.5% fails
+    both looks once in 2,300 tests, one that claims a fifth of identical codes passes once in 35.
+    """
     (tmp_path / "smooth.c").write_text(KERNEL)
     (tmp_path / "smooth.yaml").write_text(SPEC)
     (spec,) = load_spec(tmp_path / "smooth.yaml")
-    claims = [
-        begin(spec, tmp_path / f"{seed}.run", Options(seed=seed)).summary.improved for seed in range(40)
-    ]
-    assert sum(claims) <= 3
+
+    def claims(seeds: range) -> int:
+        runs = (begin(spec, tmp_path / f"{seed}.run", Options(seed=seed)) for seed in seeds)
+        return sum(run.summary.improved for run in runs)
+
+    few = claims(range(40))
+    assert few <= 3 or few + claims(range(40, 120)) <= 9
 
 
 def test_a_real_gain_is_claimed(scale_spec: Callable[..., Path], tmp_path: Path) -> None:

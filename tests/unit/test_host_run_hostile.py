@@ -253,7 +253,8 @@ def test_threads_beyond_the_policy_are_refused(compiled: Callable[..., Build]) -
             # Wall clocks are all there is with threads, and on a machine that is never quiet none is believed.
             assert "cannot be believed" in measurement.message
             pytest.skip(f"the machine is too busy: {measurement.message}")
-        assert measurement.observed_s == measurement.wall_s
+        # But for what a busy machine kept it from a processor.
+        assert 0 < measurement.observed_s <= measurement.wall_s
     finally:
         evaluation.close()
 
@@ -328,8 +329,8 @@ def test_files_cannot_be_opened_in_number(evaluation: HostEvaluation, compiled: 
 def test_undefined_symbol_is_refused(evaluation: HostEvaluation, compiled: Callable[..., Build]) -> None:
     verdict = verdict_of(evaluation, compiled("nowhere();" + HONEST, "void nowhere(void);"))
     assert verdict.status is Status.REFUSED
-    assert verdict.message.endswith(
-        "nowhere: defined neither in kernel.sources nor in C's and the mathematical library"
+    assert verdict.message.startswith(
+        "calls what neither kernel.sources nor C's and the mathematical library define: nowhere in "
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import threading
 import time
@@ -450,6 +451,20 @@ def test_tabs_without_anything_to_show_are_left_out(browser: Any, report: str) -
         assert "failures" in opened.text().partition("Not part of this run: ")[2]
 
 
+def test_refused_edits_stand_with_their_reasons(browser: Any, report: str, failing: str) -> None:
+    """As check and tune say them, with the operators; of a run that left the source alone nothing is said."""
+    with tab(browser) as opened:
+        opened.open(report)
+        opened.show("tab-source")
+        said = opened.text()
+        assert "Refused edits" in said
+        assert re.search(r"Operators refused \d+ of \d+ edits of the source as given", said)
+        rows = opened.page.query_selector_all("#panel-source table:last-of-type tbody tr")
+        assert any("reverse" in row.inner_text() for row in rows)
+        opened.open(failing)
+        assert "Refused edits" not in opened.page.inner_text("body")
+
+
 def test_trials_are_sorted_filtered_and_taken_apart(browser: Any, failing: str) -> None:
     """A person finds the best, the failed, and what a trial was."""
     with tab(browser) as opened:
@@ -499,6 +514,8 @@ def test_hostile_texts_stay_texts(browser: Any, run: Path, tmp_path: Path) -> No
         if kind == "start":
             body["name"] = HOSTILE
             body["environment"] = {**body["environment"], HOSTILE: HOSTILE}
+            reason = {"message": HOSTILE, "count": 2, "function": HOSTILE, "loops": [HOSTILE]}
+            body["refusals"] = {"tried": 3, "refused": 3, "reasons": [reason], "unread": {HOSTILE: HOSTILE}}
         if kind == "ask":
             body["proposals"] = [{**p, "origin": HOSTILE} for p in body["proposals"]]
         if kind == "trial":
@@ -517,6 +534,8 @@ def test_hostile_texts_stay_texts(browser: Any, run: Path, tmp_path: Path) -> No
         assert opened.page.query_selector_all("img, svg, iframe, object") == []
         assert opened.page.title() != "taken"
         assert opened.requests == [target.as_uri()]
+        opened.show("tab-source")
+        assert opened.text().count(HOSTILE) >= 5
         opened.show("tab-trials")
         opened.page.click("#panel-trials tbody tr >> nth=0")
         assert HOSTILE in opened.page.inner_text("#panel-trials .kv")

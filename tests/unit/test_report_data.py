@@ -146,6 +146,37 @@ def test_lineage_tells_who_was_made_of_whom(evolved: Path) -> None:
     assert winner["whole"].count("\n+") > 1
 
 
+def test_refused_edits_are_told_with_their_reasons(evolved: Path, tmp_path: Path) -> None:
+    """Most often first; what they do not tell is counted. Records from before there were operators have none."""
+    found = read(evolved)["refusals"]
+    counts = [reason["count"] for reason in found["reasons"]]
+    assert counts == sorted(counts, reverse=True)
+    assert sum(counts) + found["others"] == found["refused"] <= found["tried"]
+    assert all(reason["operators"] for reason in found["reasons"])
+
+    def before(kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        for reason in body.get("refusals", {}).get("reasons", []):
+            del reason["operators"]
+        return body
+
+    made.rewritten(evolved, tmp_path / "before.run", before)
+    assert [r["operators"] for r in read(tmp_path / "before.run")["refusals"]["reasons"]] == [[]] * len(
+        counts
+    )
+
+
+@pytest.mark.parametrize(
+    "refusals", [[], {"tried": "many"}, {"tried": 1, "refused": 1, "reasons": [1], "unread": {}}]
+)
+def test_refusals_that_no_run_writes_are_found(evolved: Path, tmp_path: Path, refusals: object) -> None:
+    def change(kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        return {**body, "refusals": refusals} if kind == "start" else body
+
+    made.rewritten(evolved, tmp_path / "changed.run", change)
+    with pytest.raises(RecordError):
+        read(tmp_path / "changed.run")
+
+
 def test_a_run_that_does_not_evolve_has_no_lineage(passes: Path) -> None:
     """And says so by leaving the section out."""
     assert read(passes)["variants"] is None

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from same_results import program_of
 
+from tuner.spaces.source.arithmetic import one_type
 from tuner.spaces.source.kinds import all_types_of, element_types_of, plain_type, types_of, writable
+from tuner.spaces.source.macros import evaluate
+from tuner.spaces.source.reading import parse_expression
 
 
 @pytest.mark.parametrize(
@@ -49,3 +52,32 @@ def test_names_with_several_types_are_known_as_such() -> None:
     }
     assert element_types_of(function) == {"a": "float", "b": "float", "n": "int", "part": "float"}
     assert "i" not in types_of(function)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        ("2147483647", "int"),
+        ("2147483648", "long"),
+        ("0x7fffffff", "int"),
+        ("0xFFFFFFFF", "unsigned int"),
+        ("0x100000000", "long"),
+        ("0xFFFFFFFFFFFFFFFF", "unsigned long"),
+        ("037777777777", "unsigned int"),
+        ("3000000000u", "unsigned int"),
+        ("5000000000U", "unsigned long"),
+        ("5l", "long"),
+        ("5ul", "unsigned long"),
+        ("010", "int"),
+        ("08", ""),
+        ("99999999999999999999", ""),
+    ],
+)
+def test_types_of_whole_numbers(number: str, kind: str) -> None:
+    """ISO/IEC 9899:2011, 6.4.4.1, with a ``long`` of 64 bits."""
+    assert one_type(parse_expression(number), {}) == kind
+
+
+@pytest.mark.parametrize(("condition", "value"), [("08", None), ("09 > 1", None), ("010 == 8", 1), ("00", 0)])
+def test_numbers_that_are_none_decide_nothing(condition: str, value: int | None) -> None:
+    assert evaluate(condition, {}, {}) == value

@@ -97,6 +97,23 @@ void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
     }
 }
 """
+STRUCTURED = """typedef struct { float value, weight; } pair;
+
+void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
+{
+    for (int i = 0; i < m; i++) {
+        float sums[2] = {0.0f};
+        pair last = {a[i * n], 0.5f};
+        for (int j = 0; j < n; j++) {
+            sums[j % 2] += a[i * n + j] * x[j];
+            last.value += last.weight * x[j];
+        }
+        tmp[i] = sums[0] + sums[1] + last.value;
+    }
+    for (int j = 0; j < n; j++)
+        y[j] = x[j];
+}
+"""
 SUBJECTS = {
     "update": ("gemm", UPDATE),
     "gemm": ("gemm", ""),
@@ -121,6 +138,8 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "inline_branching": ("shared", []),
     "forward_pointer": ("shared", []),
     "settle_locals": ("shared", []),
+    # Members and lists of first values.
+    "read_members": ("structured", []),
     "square": ("trmm", [{"op": "strip_mine", "loops": ["i"]}]),
     # Results that nothing reads again.
     "stream_stores": ("stored", []),
@@ -130,7 +149,8 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
 
 def subject(name: str) -> Task:
     """A small task; the kernel's text may stand in for the file's."""
-    spec, text = SUBJECTS.get(name, ("atax", SHARED if name == "shared" else STORED))
+    own = {"shared": SHARED, "stored": STORED, "structured": STRUCTURED}
+    spec, text = SUBJECTS[name] if name in SUBJECTS else ("atax", own[name])
     task = load_spec(KERNELS / f"{spec}.yaml")[0].task_with(seed=5)
     problems = tuple(Problem(sizes=p.sizes) for p in task.verify.problems)
     if text:
@@ -215,7 +235,8 @@ def prepare(program: Program, steps: list[dict[str, Any]]) -> list[dict[str, Any
     return edits
 
 
-CHECKED = [name for name, operator in OPERATORS.items() if operator.checked and "c" in operator.languages]
+# Loops that a team shares are run in `test_source_teams`.
+CHECKED = [n for n, o in OPERATORS.items() if o.checked and "c" in o.languages and not o.openmp]
 
 
 @pytest.mark.parametrize("name", CHECKED)

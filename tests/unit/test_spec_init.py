@@ -123,7 +123,8 @@ def test_what_cannot_be_known_is_said(tmp_path: Path) -> None:
 def test_the_entry(tmp_path: Path) -> None:
     source = "void a(float *x) { x[0] = 1; }\nvoid b(float *x) { x[0] = 2; }\nstatic void c(float *x) { x[0] = 3; }\n"
     assert first(tmp_path, source, entry="b").task.kernel.entry == "b"
-    for entry, says in ((None, "choose with --entry: a, b"), ("bb", "did you mean 'b'"), ("c", "is static")):
+    assert first(tmp_path, source, entry="c").task.kernel.entry == "c"
+    for entry, says in ((None, "choose with --entry: a, b"), ("bb", "did you mean 'b'")):
         with pytest.raises(UsageError, match=says):
             init_spec(tmp_path / "k.c", entry=entry)
 
@@ -256,3 +257,23 @@ def test_axes_of_a_work_item_find_their_sizes_whatever_their_order(tmp_path: Pat
     data = yaml.safe_load(init_spec(tmp_path / "k.cl"))
     assert data["launch"]["grid"] == ["ceil(cols / BLOCK_X)", "ceil(rows / BLOCK_Y)"]
     assert [a["shape"] for a in data["arguments"][:2]] == [["rows", "cols"]] * 2
+
+
+def test_a_margin_is_small_and_what_is_multiplied_fits(tmp_path: Path) -> None:
+    source = (
+        "void smooth(const int x, const int y, const int halo, const double *p, double *w) {\n"
+        "  for (int j = halo; j < y - halo; j++) for (int i = halo; i < x - halo; i++) w[j * x + i] = p[j * x + i]; }\n"
+        "void copy(int x, int y, const double *p, double *w) { for (int i = 0; i < x * y; i++) w[i] = p[i]; }\n"
+    )
+    (tmp_path / "k.c").write_text(source)
+    data = yaml.safe_load(init_spec(tmp_path / "k.c", entry="smooth"))
+    assert data["problem"] == {"x": 2048, "y": 2048, "halo": 2}
+    assert data["verify"]["problems"][0]["halo"] == 2
+    assert yaml.safe_load(init_spec(tmp_path / "k.c", entry="copy"))["problem"] == {"x": 2048, "y": 2048}
+
+
+def test_a_definition_that_others_go_with_is_no_tunable(tmp_path: Path) -> None:
+    guarded = "#ifndef TRUE\n#define TRUE 1\n#define FALSE 0\n#endif\n#ifndef TILE\n#define TILE 8 // cells\n#endif\n"
+    body = "void k(float *x, int n) { for (int i = TRUE - 1; i < n; i += TILE) x[i] = FALSE; }\n"
+    (tmp_path / "k.c").write_text(guarded + body)
+    assert yaml.safe_load(init_spec(tmp_path / "k.c"))["space"]["parameters"] == {"TILE": [8, 4, 16, 32]}

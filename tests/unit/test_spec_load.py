@@ -244,7 +244,7 @@ MISTAKES = [
     (("source: scale.c", "source: scale.f90"), 2, "language of 'scale.f90' is unknown"),
     (("source: scale.c", "source: scale.c\n  sources: [./scale.c]"), 3, "two sources are called"),
     (("entry: scale", "entry: sclae"), 3, "did you mean 'scale'?"),
-    (("entry: scale", "entry: hidden"), 3, "static"),
+    (("entry: scale", "entry: hidden"), 5, "hidden takes 1 arguments, the spec lists 4"),
     (("entry: scale", "entry: other"), 3, "declared in scale.c but not defined"),
     (("entry: scale", "entry: 'scale<float>'"), 3, "templates are not available"),
     (("  - {name: by, dtype: float32, value: 1e-1}\n", ""), 5, "scale takes 4 arguments, the spec lists 3"),

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import run_tuner
+from rich.console import Console
 
-from tuner.cli import waiting
+from tuner.cli import progress, waiting
 from tuner.driver.check import check_spec
+from tuner.driver.options import Options
+from tuner.driver.runs import begin, resume
+from tuner.driver.work.engine import Interruption
 from tuner.spec.load import load_spec
 
 SpecWriter = Callable[..., Path]
@@ -116,3 +122,78 @@ def test_a_check_tells_what_takes_long(scale_spec: SpecWriter) -> None:
     assert beginnings[:4] == ["making", "waiting", "comparing", "waiting"]
     assert "sets of inputs" in told[0]
     assert any(re.match(r"planting faults, \d+ of \d+ looked at", text) for text in told)
+
+
+class Told:
+    """An observer that hears steps."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def event(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Notes where the events come between the steps."""
+        self.heard.append(f"event {kind}")
+
+    def step(self, text: str) -> None:
+        self.heard.append(text)
+
+
+def test_a_run_tells_what_takes_long(scale_spec: SpecWriter, tmp_path: Path) -> None:
+    """The same parts as a check, before the event of the baseline; again where the run is resumed."""
+    (spec,) = load_spec(scale_spec())
+    stop = Interruption()
+
+    class Stopping(Told):
+        def event(self, kind: str, body: Mapping[str, Any]) -> None:
+            super().event(kind, body)
+            if kind == "verify":
+                stop.set()
+
+    first, again = Stopping(), Told()
+    begin(spec, tmp_path / "a.run", Options(evaluations=2), observers=[first], interruption=stop)
+    before = first.heard[: first.heard.index("event baseline")]
+    told = [text for text in before if not text.startswith("event")]
+    assert [text.split(" ")[0] for text in told[:3]] == ["making", "waiting", "comparing"]
+    assert told[-1] == ""
+    resume(tmp_path / "a.run", observers=[again])
+    assert [text for text in again.heard if not text.startswith("event")] == told
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_trial_without_news_is_shown(
+    live: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """On large arrays a trial takes longer than a person waits, and there is no event before its end."""
+    monkeypatch.setattr(progress, "FIRST_S", 0.1)
+    monkeypatch.setattr(progress, "PLAIN_S", 0.2)
+    monkeypatch.setattr(progress, "REDRAW_AGAIN_S", 0.05)
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=100)
+    display = progress.LiveProgress(console) if live else progress.PlainProgress()
+    settings = {"evaluations": 9, "minutes": None, "batch": 1, "weights": [1.0]}
+    start = {"name": "k", "backend": "host", "environment": {"backend": {}}, "settings": settings}
+    trial = {"again": False, "status": "ok", "medians_s": [1.0], "raced": False, "score": 0.0}
+    with display:
+        display.event("start", start)
+        display.step("making 3 sets of inputs")
+        time.sleep(0.7)
+        display.step("")
+        display.event("trial", {**trial, "trial": 0})
+        display.event("ask", {"first": 7, "proposals": [{}]})
+        display.event("build", {"trial": 7})
+        time.sleep(0.8)
+    said = out.getvalue() if live else capfd.readouterr().err
+    assert "making 3 sets of inputs" in said
+    assert re.search(r"trial 7 built.*\d s without news", said)
+
+
+def test_news_in_time_are_nothing_to_be_told_of(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "PLAIN_S", 0.4)
+    display = progress.PlainProgress()
+    with display:
+        for _ in range(20):
+            display.event("lane", {"lane": 0})
+            time.sleep(0.05)
+    assert "without news" not in capfd.readouterr().err

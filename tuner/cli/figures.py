@@ -29,7 +29,8 @@ class Figures:
     def __init__(self, limit_s: float = MeasurePolicy().limit_s, role: str = "") -> None:
         self._limit_s = limit_s
         self._role = role
-        self._begun_s = time.monotonic()
+        self._begun_s = self._heard_s = time.monotonic()
+        self._step = ""
         self.name = ""
         self.backend = ""
         self.device = ""
@@ -62,6 +63,7 @@ class Figures:
 
     def take(self, kind: str, body: Mapping[str, Any]) -> None:
         """One event."""
+        self._heard_s = time.monotonic()
         self.clock_s = max(self.clock_s, float(body.get("clock_s") or 0.0))
         if "prompt_tokens" in body:
             self.calls += 1
@@ -172,8 +174,16 @@ class Figures:
     def _on_end(self, body: Mapping[str, Any]) -> None:
         self.phase = "done"
 
+    def step(self, text: str) -> None:
+        """What is done now in words, where it takes long and no event says so; empty when that is over."""
+        if not self._step or not text:
+            self._begun_s = time.monotonic()
+        self._step = text
+
     def waits(self) -> str:
         """What is waited for before anything is timed; empty from then on, and before the run has begun."""
+        if self._step:
+            return self._step
         if self.total or not self.name or self.phase != "starting":
             return ""
         return (
@@ -185,6 +195,21 @@ class Figures:
     def waited_s(self) -> float:
         """Seconds since the display, or the step that is waited for, has begun."""
         return time.monotonic() - self._begun_s
+
+    def quiet_s(self) -> float:
+        """Seconds since the last event: on large arrays a trial takes long by itself."""
+        return time.monotonic() - max(self._heard_s, self._begun_s)
+
+    def at_work(self) -> str:
+        """The trials that are in flight, with their stages; empty where there are none."""
+        # A copy: the events come in another thread than a display's clock.
+        in_flight = dict(self.in_flight)
+        stages = Counter(in_flight.values())
+        first = {stage: n for n, stage in reversed(in_flight.items())}
+        return ", ".join(
+            f"trial {first[stage]} {stage}" if count == 1 else f"{count} trials {stage}"
+            for stage, count in stages.items()
+        )
 
     def done(self) -> float:
         """Share of the budget that is spent, 0 to 1, by whichever limit is nearer."""

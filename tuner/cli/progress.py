@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -101,15 +100,19 @@ class LiveProgress:
         """Redraws at most four times a second: drawing costs time that the run needs."""
         self._figures.take(kind, body)
         if self._heartbeat is not None and not self._figures.waits():
-            self._heartbeat.stop()
+            self._heartbeat.slow_down(PLAIN_S / 2)
         now = time.monotonic()
         if now - self._drawn_s >= REDRAW_S:
             self._drawn_s = now
             self._draw()
 
+    def step(self, text: str) -> None:
+        """See :class:`tuner.core.abilities.HearsSteps`; the next beat draws it."""
+        self._figures.step(text)
+
     def _beat(self) -> None:
         """While nothing is timed yet the clock goes on, and a step that is short of events is seen."""
-        if self._figures.waits():
+        if self._figures.waits() or self._figures.quiet_s() >= PLAIN_S:
             self._draw()
 
     def _draw(self) -> None:
@@ -198,23 +201,36 @@ class PlainProgress:
                 file=sys.stderr,
                 flush=True,
             )
+        elif not waits and self._figures.quiet_s() >= PLAIN_S and now - self._printed_s >= PLAIN_S:
+            # A trial on large arrays: as long as that by itself, and there is no event before its end.
+            self._printed_s = now
+            self._say(f"{self._figures.quiet_s():.0f} s without news")
+
+    def step(self, text: str) -> None:
+        """See :class:`tuner.core.abilities.HearsSteps`; the next beat prints it where it lasts."""
+        self._figures.step(text)
 
     def event(self, kind: str, body: Mapping[str, Any]) -> None:
         """Prints on a change of phase and every ten seconds."""
         before = self._figures.phase
         self._figures.take(kind, body)
         if self._heartbeat is not None and not self._figures.waits():
-            self._heartbeat.stop()
+            self._heartbeat.slow_down(PLAIN_S / 2)
         now = time.monotonic()
         if self._figures.phase != before or now - self._printed_s >= PLAIN_S:
             self._printed_s = now
-            figures = self._figures
-            devices = figures.devices()
-            print(
-                f"{figures.name}: {figures.phase}, {figures.clock_s:.0f} s, trials {figures.trials()}, "
-                f"best {figures.best()}" + (f", {devices}" if devices else ""),
-                file=sys.stderr,
-            )
+            self._say("")
+
+    def _say(self, quiet: str) -> None:
+        figures = self._figures
+        at_work = figures.at_work() if quiet else ""
+        more = [part for part in (figures.devices(), at_work, quiet) if part]
+        print(
+            f"{figures.name}: {figures.phase}, {figures.clock_s:.0f} s, trials {figures.trials()}, "
+            f"best {figures.best()}" + "".join(f", {part}" for part in more),
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def panel(figures: Figures, columns: int) -> RenderableType:
@@ -296,17 +312,20 @@ def _statuses(figures: Figures) -> Text:
 def _now(figures: Figures) -> Text:
     """What goes on: which trials are at which stage, or how far choosing and confirming are."""
     if figures.phase in ("choosing", "confirming"):
-        return Text(f"{figures.phase}: fresh process {figures.finals} of about {figures.finals_wanted}")
+        quiet = f", {figures.quiet_s():.0f} s without news" if figures.quiet_s() >= PLAIN_S else ""
+        return Text(
+            f"{figures.phase}: fresh process {figures.finals} of about {figures.finals_wanted}{quiet}"
+        )
     workers = "1 compile worker" if figures.workers == 1 else f"{figures.workers} compile workers"
     waits = figures.waits()
     if waits:
         return Text(f"{waits}, {figures.waited_s():.0f} s so far")
     text = Text(f"{figures.phase}, {workers}")
-    stages = Counter(figures.in_flight.values())
-    for stage, count in stages.items():
-        numbers = [str(n) for n, s in figures.in_flight.items() if s == stage]
-        of = f"trial {numbers[0]}" if count == 1 else f"{count} trials"
-        text.append(f" · {of} {stage}")
+    at_work = figures.at_work()
+    if at_work:
+        text.append(f" · {at_work.replace(', ', ' · ')}")
+    if figures.quiet_s() >= PLAIN_S:
+        text.append(f" · {figures.quiet_s():.0f} s without news")
     return text
 
 

@@ -175,6 +175,32 @@ def _print_listing(listing: Listing, as_json: bool) -> None:
     if as_json:
         print_json(listing.to_json())
         return
+    if listing.ran.kernels:
+        _print_kernels(listing)
+    else:
+        _print_functions(listing)
+    if listing.ran.ended_badly:
+        print(f"note: it {listing.ran.ended_badly}", file=sys.stderr)
+
+
+def _print_functions(listing: Listing) -> None:
+    """Of an application without kernels of devices; what a function takes, nobody has measured."""
+    names = [function.name for function in listing.functions]
+    width = min(_NAME_SHOWN, max(map(len, names)))
+    files = max(len(function.file.name) for function in listing.functions)
+    print(f"{'function':<{width}} {'bytes':>7}  {'in':<{files}}  can be recorded")
+    for name, function in zip(names, listing.functions, strict=True):
+        able = f"no: {function.refused}" if function.refused else "yes"
+        print(f"{name:<{width}} {function.size_bytes:>7}  {function.file.name:<{files}}  {able}")
+    if listing.further:
+        print(f"and {listing.further} more with less code")
+    print(
+        "no kernel of OpenCL or CUDA was launched; these are functions of its own, and no times of them are known"
+    )
+    print("next: tuner init SOURCE --entry NAME, then tuner record SPEC -- COMMAND")
+
+
+def _print_kernels(listing: Listing) -> None:
     data = listing.to_json()
     names = [f"{entry['name']} ({entry['program'][:8]})" for entry in data["kernels"]]
     width = min(_NAME_SHOWN, max(map(len, names), default=0))
@@ -187,8 +213,6 @@ def _print_listing(listing: Listing, as_json: bool) -> None:
             f"{100 * entry['share']:>5.1f}%  {able}" + (f" ({refused})" if refused else "")
         )
     print(f"the application took {listing.ran.wall_s:.3f} s, every launch waited for")
-    if listing.ran.ended_badly:
-        print(f"note: it {listing.ran.ended_badly}", file=sys.stderr)
 
 
 def _print_report(report: RecordReport, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.cli.winner_text import print_winner
-from tuner.driver.outcome.refusals import describe_refusals
+from tuner.driver.outcome.refused_edits import describe_refusals
 
 if TYPE_CHECKING:
     from tuner.api import Result

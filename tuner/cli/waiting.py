@@ -46,6 +46,11 @@ class Heartbeat:
         self.stop()
         self._thread.join()
 
+    def slow_down(self, every_s: float) -> None:
+        """From now on so many seconds between two calls, where there were fewer."""
+        if every_s > self._every_s:
+            self._every_s = every_s
+
     def stop(self) -> None:
         """No further calls."""
         self._over.set()

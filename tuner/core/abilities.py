@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from tuner.core.types import Resolved, Task
 
 __all__ = [
+    "HearsSteps",
     "KnowsNeeds",
     "KnowsPeaks",
     "LoadedImage",
@@ -156,4 +157,13 @@ class TellsSteps(Protocol):
 
     def tell(self, step: Callable[[str], None]) -> None:
         """From now on ``step`` is told, in a few words, of each part of a baseline's verification as it begins."""
+        ...
+
+
+@runtime_checkable
+class HearsSteps(Protocol):
+    """An observer that shows what is done where a step takes long, before there is an event of it."""
+
+    def step(self, text: str) -> None:
+        """The part that begins, in a few words; empty when the step is over. Comes from the driver's thread."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -124,7 +124,8 @@ class Initial:
 class Argument:
     """One argument of the kernel, in call order: an array when it has a shape, else a scalar with a value.
 
-    An array with ``constant`` is no parameter: it fills the source's variable of its name in constant memory.
+    An array with ``constant`` is no parameter: it fills the source's variable of its name in constant memory. With a
+    shape and a value it is one number that the kernel gets by its address: a buffer of one element.
 
     Attributes:
         passing: how the kernel gets it: ``argument``; ``value``, the array's bytes by value; ``memory``, not at all,
@@ -148,6 +149,11 @@ class Argument:
     def is_array(self) -> bool:
         """Whether a buffer is passed."""
         return self.shape is not None
+
+    @property
+    def by_pointer(self) -> bool:
+        """Whether one number is passed by its address."""
+        return self.shape is not None and self.value is not None
 
 
 def opaque_bytes(dtype: str) -> int:
@@ -180,6 +186,9 @@ class Kernel:
     ``headers`` are those of other folders that the sources include, by their names relative to ``folder``: they are
     compiled from where they lie, and their texts are known to those who reason about the sources. ``openmp``: built
     with OpenMP, whose library is there, and called by a team of the measurement's threads.
+
+    Where the spec names an instance of a C++ template, ``template`` is the template's name, ``entry`` the function that
+    calls it, and ``instance`` that function's text: it is no part of the sources, and is compiled behind the first.
     """
 
     name: str
@@ -192,6 +201,16 @@ class Kernel:
     link: tuple[str, ...] = ()
     returns: str | None = None
     openmp: bool = False
+    template: str = ""
+    instance: str = ""
+
+    def compiled(self, variant: Variant | None = None) -> Variant:
+        """The sources as given, or a variant of them, as a compiler gets them."""
+        variant = variant or self.variant
+        if not self.instance:
+            return variant
+        first, *others = variant.files
+        return replace(variant, files=(replace(first, text=first.text + self.instance), *others))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

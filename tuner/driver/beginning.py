@@ -12,7 +12,7 @@ from tuner.core.canonical import canonical_json, digest, from_json
 from tuner.core.protocols import Backend, Searcher
 from tuner.core.types import Proposal, Task
 from tuner.driver.options import Options
-from tuner.driver.outcome import refusals
+from tuner.driver.outcome import refused_edits
 from tuner.driver.plan import pruning
 from tuner.driver.state.bounds import light_of
 from tuner.driver.state.settings import REMIX, RunSettings
@@ -97,7 +97,7 @@ def first_event(
     if settings.evolution is not None:
         body["variant"] = describe_original(task, settings)
         if REMIX in settings.proposers:
-            body[refusals.KEY] = refusals_of(task, settings, space)
+            body[refused_edits.KEY] = refusals_of(task, settings, space)
     # A strategy that cannot be made is said before anything is written.
     searcher = begin_searcher(
         settings.strategy, space, body, lambda r: blobs[r.removeprefix("blob:")].decode()

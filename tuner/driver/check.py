@@ -12,15 +12,15 @@ from tuner.core.errors import SpecError
 from tuner.core.protocols import Backend, BaselineReport, Evaluation, Session, TellsSteps
 from tuner.core.types import BASELINE, BuildRequest, Resolved, Status
 from tuner.driver.faults import FaultReport, plant_faults
-from tuner.driver.outcome.refusals import describe_refusals, mostly_refused
+from tuner.driver.outcome.refused_edits import describe_refusals, mostly_refused
 from tuner.driver.state.bounds import disproves, light_of
 from tuner.driver.work.environment import check_flags, needed
 from tuner.driver.work.models import models_of
 from tuner.evaluators import registry as backends
 from tuner.search import proposers
 from tuner.search import registry as searchers
+from tuner.search.edit_survey import survey
 from tuner.search.opening import still_hidden
-from tuner.search.refusals import survey
 from tuner.search.remix import RemixProposer
 from tuner.spaces.source.edits import permitted
 from tuner.spaces.source.operators import MOVES

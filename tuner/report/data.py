@@ -12,13 +12,14 @@ from tuner.core.types import Status
 from tuner.driver.audit import AuditReport, audit
 from tuner.driver.outcome.by_problem import gains
 from tuner.driver.outcome.failures import FAILURES
+from tuner.driver.outcome.refused_edits import KEY
 from tuner.driver.state.strangers import holding_together
 from tuner.report.costs import costs
 from tuner.report.follow import Follower
 from tuner.report.importance import importance
 from tuner.report.passes import passes
 from tuner.report.trials import MESSAGE_LONGEST, dimensions, rounded, trial_columns
-from tuner.report.variants import variants
+from tuner.report.variants import refused_edits, variants
 from tuner.spec.workload import INDEX
 
 __all__ = ["DATA_VERSION", "collect"]
@@ -72,6 +73,7 @@ def collect(
         "problems": _problems(follower),
         "failures": _failures(follower),
         "variants": variants(state, follower.spec.task.kernel.variant.files),
+        "refusals": refused_edits(follower.start.get(KEY)),
         "importance": found["importance"],
         "passes": found["passes"],
         "light": follower.start.get("light"),

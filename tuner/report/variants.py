@@ -12,7 +12,7 @@ from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
 from tuner.report.trials import rounded
 
-__all__ = ["variants"]
+__all__ = ["refused_edits", "variants"]
 
 LONGEST_DIFF = 20_000
 """Characters of one difference that are shown."""
@@ -57,6 +57,36 @@ def variants(state: RunState, original: Sequence[Source]) -> dict[str, Any] | No
             }
         )
     return {"rows": rows, "winner": winner, "ancestors": _line(state, winner)}
+
+
+def refused_edits(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What operators refused in the source as given, most often first; ``None`` where the source does not evolve.
+
+    Args:
+        found: as the ``start`` event has it; records from before it did have no operators.
+    """
+    if found is None:
+        return None
+    unread = {str(name): str(text) for name, text in found["unread"].items()}
+    reasons = [
+        {
+            "message": str(reason["message"]),
+            "count": int(reason["count"]),
+            "function": str(reason["function"]),
+            "loops": [str(loop) for loop in reason["loops"]],
+            "operators": [str(name) for name in reason.get("operators", ())],
+        }
+        for reason in found["reasons"]
+    ]
+    told = sum(int(reason["count"]) for reason in found["reasons"])
+    tried, refused = int(found["tried"]), int(found["refused"])
+    return {
+        "tried": tried,
+        "refused": refused,
+        "others": refused - told,
+        "reasons": reasons,
+        "unread": unread,
+    }
 
 
 def _line(state: RunState, number: int) -> list[int]:

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 
 from tuner.spec.divisions import ROOTS
 from tuner.spec.extents import extents
-from tuner.spec.frames import THROUGH, Frame, callee_name, inner_nodes, parameter_nodes, peeled, referenced
+from tuner.spec.frames import (
+    THROUGH,
+    Frame,
+    callee_name,
+    inner_nodes,
+    only_read_whole,
+    parameter_nodes,
+    peeled,
+    referenced,
+)
 from tuner.spec.indexing import NARROW, index_arrays
 from tuner.spec.polynomials import Polynomial, constant, variable
 from tuner.spec.signature import Function, Node
@@ -59,10 +68,12 @@ class Findings:
 
     Attributes:
         uses: by argument position.
-        sizes: names of integer arguments that bound loops or shape arrays, in order of the arguments.
+        sizes: names of integer arguments that bound loops or shape arrays, in order of the arguments; of pointers
+            to one integer too.
         depth: deepest nest of loops.
         indices: positions of the array arguments whose elements may be indices, bounds or counts.
         pitches: those of the sizes that only say how far apart rows lie, as `lda` does: no loop ends there.
+        margins: those that loops only stop short of, as `halo` in `i < n - halo`.
     """
 
     uses: dict[int, Use]
@@ -70,6 +81,7 @@ class Findings:
     depth: int
     indices: frozenset[int] = frozenset()
     pitches: frozenset[str] = frozenset()
+    margins: frozenset[str] = frozenset()
 
 
 def examine(function: Function, lookup: Callable[[str], Function | None]) -> Findings:
@@ -81,10 +93,13 @@ def examine(function: Function, lookup: Callable[[str], Function | None]) -> Fin
     """
     uses = {i: Use() for i, (_, kind) in enumerate(function.parameters) if kind.pointer}
     frame = Frame(function)
+    numbers = only_read_whole(function.tree)
     for i, node in enumerate(parameter_nodes(function.tree)):
         name, kind = function.parameters[i]
         if kind.pointer:
             frame.pointers[node["id"]] = (i, constant(0))
+            if node["id"] in numbers and any(d.startswith(("int", "uint")) for d in kind.dtypes):
+                frame.pointed[node["id"]] = variable(name)
         elif any(d.startswith(("int", "uint")) for d in kind.dtypes):
             frame.values[node["id"]] = variable(name)
     visitor = _Visitor(uses, lookup)
@@ -99,6 +114,7 @@ def examine(function: Function, lookup: Callable[[str], Function | None]) -> Fin
         depth=visitor.deepest,
         indices=index_arrays(function, lookup),
         pitches=frozenset(named - visitor.bound_names),
+        margins=frozenset(visitor.bound_names - visitor.ends),
     )
 
 
@@ -108,12 +124,14 @@ class _Visitor:
         self._lookup = lookup
         self._calls: list[str] = []
         self.bound_names: set[str] = set()
+        self.ends: set[str] = set()
         self.deepest = 0
 
     def run(self, frame: Frame, depth: int) -> None:
         """Looks through a function's body."""
         frame.learn_bounds()
         self.bound_names |= frame.bound_names
+        self.ends |= frame.ends
         for child in inner_nodes(frame.function.tree):
             if child.get("kind") == "CompoundStmt":
                 self._visit(child, "read", frame, depth)

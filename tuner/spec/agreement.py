@@ -14,7 +14,7 @@ from tuner.core.types import Argument, ArgumentRole, opaque_bytes
 from tuner.spec.signature import CType, Function, SourceReader
 from tuner.spec.yaml_places import Path, View, closest
 
-__all__ = ["check_entry", "check_signature", "entries_of", "functions_of", "without_local"]
+__all__ = ["check_entry", "check_signature", "check_template", "entries_of", "functions_of", "without_local"]
 
 _CALLABLE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
@@ -65,7 +65,7 @@ def check_entry(
         hint = 'write an extern "C" function that calls it'
         raise view.error(("kernel", "entry"), f"{entry!r}: templates are not available on this backend", hint)
     try:
-        found = reader.functions(entry)
+        found = reader.exposing(entry).functions(entry)
     except BaselineError as error:
         raise error.at(view.place(("kernel", "source"))) from None
     defined = [f for f in found if f.defined]
@@ -75,6 +75,38 @@ def check_entry(
         # Overloads: the one that takes as many arguments.
         defined = [f for f in defined if len(f.parameters) == len(arguments)] or defined
     return check_signature(defined[0], reader.language, arguments, returns, view, shared=shared)
+
+
+def check_template(source: SourceReader, template: str, instance: SourceReader, view: View) -> None:
+    """A template is there, and can be called with the template arguments and the arguments of the spec.
+
+    Args:
+        source: as given.
+        template: its name.
+        instance: the same with a function that calls it.
+
+    Raises:
+        SpecError: it is not, or cannot be.
+        BaselineError: the source by itself does not compile.
+    """
+    path: Path = ("kernel", "entry")
+    try:
+        found = source.functions(template)
+    except BaselineError as error:
+        if "template-parameter-list" in error.message:
+            hint = "a macro of the space has the name of a parameter of the template: rename one of them"
+            error = BaselineError(error.message, hint)
+        raise error.at(view.place(("kernel", "source"))) from None
+    if not found:
+        raise _no_entry(template, found, source, view)
+    if not any(f.template for f in found):
+        raise view.error(path, f"{template!r} is no template", "leave its template arguments out")
+    try:
+        instance.functions(template)
+    except BaselineError as error:
+        said = error.message.removeprefix("the kernel does not compile: ")
+        hint = "its template arguments and its arguments have to be those of the source, in their order"
+        raise view.error(path, f"{template!r} cannot be called as the spec says: {said}", hint) from None
 
 
 def check_signature(
@@ -100,7 +132,8 @@ def check_signature(
         hint = 'write an extern "C" function that calls it'
         raise view.error(path, f"{entry!r} is a template", hint)
     if function.hidden:
-        raise view.error(path, f"{entry!r} is static, so it cannot be called from outside", "remove static")
+        hint = "write static itself before it: then it can be tuned"
+        raise view.error(path, f"{entry!r} is hidden from other files by a macro or a namespace", hint)
     _check_arguments(function, arguments, view)
     _check_return(function, returns, view)
     return function
@@ -175,7 +208,10 @@ def _check_argument(argument: Argument, kind: CType, view: View, path: Path) -> 
             path, f"{says}: {kind.odd} cannot be passed", "write a function without it that calls this"
         )
     if kind.pointer and not argument.is_array:
-        raise view.error(path, f"{says}, a pointer, but the spec gives a value", "give its shape")
+        hint = "give its shape, or write by: pointer beside the value of one number"
+        raise view.error(path, f"{says}, a pointer, but the spec gives a value", hint)
+    if not kind.pointer and argument.by_pointer:
+        raise view.error((*path, "by"), f"{says}, which is no pointer", "remove by", key=True)
     if not kind.pointer and argument.is_array:
         raise view.error((*path, "shape"), f"{says}, but the spec gives a shape", "give its value", key=True)
     if kind.dtypes and argument.dtype not in kind.dtypes:

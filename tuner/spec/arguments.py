@@ -8,12 +8,13 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tuner.core.errors import SpecError
-from tuner.core.expressions import RESERVED, Expression
+from tuner.core.expressions import RESERVED, Expression, parse
 from tuner.core.types import Argument, ArgumentRole, Initial, Problem, Value
 from tuner.evaluators.distributions import OPTIONS, cast_scalar
 from tuner.spec.models import ArgumentModel, InitialModel, SpecModel
@@ -26,6 +27,7 @@ __all__ = [
     "check_python_function",
     "make_arguments",
     "make_problems",
+    "pointed_to",
     "verify_problems",
     "with_sizes",
 ]
@@ -173,7 +175,10 @@ def _argument(given: ArgumentModel, sizes: set[str], scalars: set[str], view: Vi
         what = "has neither shape nor value" if given.shape is None else "has both shape and value"
         raise view.error(path, f"argument {given.name!r} {what}", "arrays have a shape, scalars a value")
     if given.shape is None:
-        return _scalar(given, sizes | scalars, view, path)
+        return _scalar(given, sizes, scalars, view, path)
+    if given.by == "pointer":
+        hint = "remove by: an array is passed by its address in any case"
+        raise view.error((*path, "by"), f"array {given.name!r} is passed by pointer", hint, key=True)
     for i, extent in enumerate(given.shape):
         _no_parameters(extent, sizes, view, (*path, "shape", i))
         check_names(extent, sizes, view, (*path, "shape", i))
@@ -200,7 +205,9 @@ def _argument(given: ArgumentModel, sizes: set[str], scalars: set[str], view: Vi
     )
 
 
-def _scalar(given: ArgumentModel, known: set[str], view: View, path: Path) -> Argument:
+def _scalar(
+    given: ArgumentModel, sizes: Collection[str], parameters: Collection[str], view: View, path: Path
+) -> Argument:
     for key, wrong in (
         ("init", given.init is not None),
         ("fixed", given.fixed),
@@ -215,8 +222,20 @@ def _scalar(given: ArgumentModel, known: set[str], view: View, path: Path) -> Ar
             (*path, "dtype"), f"scalar {given.name!r} is complex", "use arrays for complex numbers"
         )
     assert given.value is not None
-    check_names(given.value, known, view, (*path, "value"))
-    return Argument(name=given.name, dtype=given.dtype, value=given.value)
+    check_names(given.value, {*sizes, *parameters}, view, (*path, "value"))
+    if given.by == "value":
+        return Argument(name=given.name, dtype=given.dtype, value=given.value)
+    for name in sorted(given.value.names & set(parameters)):
+        # Buffers are made once and serve all candidates.
+        what = f"{given.name!r} is passed by pointer, and {name!r} is a parameter"
+        raise view.error((*path, "value"), what, "name sizes only, or pass it by value")
+    return pointed_to(Argument(name=given.name, dtype=given.dtype, value=given.value))
+
+
+def pointed_to(scalar: Argument) -> Argument:
+    """The scalar in a buffer of its own, whose address the kernel gets."""
+    initial = Initial(kind="constant", options={"value": scalar.value})
+    return replace(scalar, shape=(parse("1"),), initial=initial, fixed=True)
 
 
 def _initial(given: ArgumentModel, role: ArgumentRole, sizes: set[str], view: View, path: Path) -> Initial:

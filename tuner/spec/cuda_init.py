@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import parse
+from tuner.core.types import Source, Variant
+from tuner.evaluators.cuda.device_part import device_variant
 from tuner.spec.cuda_kernels import NOISE, CudaKernel, Parameter, kernels_of
 from tuner.spec.device_shapes import array_extents, axis_sizes, counts_on_block, one_block_each
 from tuner.spec.divisions import divided_by, initial_values
@@ -20,7 +22,6 @@ from tuner.spec.yaml_places import closest
 
 __all__ = ["CudaKernel", "Parameter", "init_cuda", "kernels_of"]
 
-_HOST = re.compile(r"\bint\s+main\s*\(|<<<|#[ \t]*include[ \t]*<(?:iostream|cstdlib|stdlib\.h)>")
 _MACRO = re.compile(r"\b[A-Z][A-Z0-9_]{2,}\b")
 _KNOWN_MACROS = re.compile(r"(CUDA|NAN|INFINITY|INT|UINT|LLONG|FLT|DBL|M)_\w+|NAN|INFINITY|NULL|EOF")
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
@@ -48,13 +49,6 @@ def init_cuda(file: str, text: str, *, entry: str | None = None, include: Sequen
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
     """
     kernel = _choose(file, kernels_of(text), entry)
-    host = _HOST.search(NOISE.sub(" ", text))
-    if host is not None and "__CUDACC_RTC__" not in text:
-        raise UsageError(
-            f"{file} has host code (`{' '.join(host[0].split())}`), which the compiler of kernels alone does not take",
-            "put the kernels into a file of their own and include it here, or put host code between "
-            "#ifndef __CUDACC_RTC__ and #endif",
-        )
     for parameter in kernel.parameters:
         if not parameter.dtype:
             raise UsageError(
@@ -62,7 +56,9 @@ def init_cuda(file: str, text: str, *, entry: str | None = None, include: Sequen
                 f"`{parameter.text}`",
                 "write a kernel that takes numbers and pointers to numbers and calls it",
             )
-    return _Writer(file, text, kernel, include).text()
+    source = Source(name=file, text=text)
+    (plain,) = device_variant(Variant(files=(source,)), entry=kernel.name).files
+    return _Writer(file, plain.text, kernel, include).text()
 
 
 def _choose(file: str, kernels: Sequence[CudaKernel], entry: str | None) -> CudaKernel:

@@ -17,6 +17,11 @@ __all__ = ["NOISE", "CudaKernel", "Parameter", "kernels_of"]
 NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 _BRACKETS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _ATTRIBUTES = rf"(?:(?:static|inline|__[a-z_]+__)\b\s*(?:{_BRACKETS})?\s*)*"
+_ALIAS = re.compile(
+    r"\btypedef\s+(?P<as>[\w\s]+?)\s+(?P<a>\w+)\s*;|\busing\s+(?P<b>\w+)\s*=\s*(?P<bs>[\w\s]+?)\s*;"
+    r"|^[ \t]*#[ \t]*define[ \t]+(?P<c>\w+)[ \t]+(?P<cs>[a-z][\w \t]*?)[ \t]*$",
+    re.MULTILINE,
+)
 _BOUNDS = re.compile(rf"__launch_bounds__\s*({_BRACKETS})")
 _KERNEL = re.compile(
     r"(?:template\s*<(?P<template>[^{};]*?)>\s*)?(?:extern\s+\w*\s*|static\s+|inline\s+)*__global__\s+"
@@ -90,6 +95,7 @@ def kernels_of(text: str, chosen: Sequence[str] = ()) -> list[CudaKernel]:
     """
     plain = NOISE.sub(lambda m: " " * len(m[0]), text)
     found = []
+    aliases = _aliases(plain)
     for match in _KERNEL.finditer(plain):
         close = _closing(plain, match.end() - 1, "()")
         brace = plain.find("{", close)
@@ -98,9 +104,12 @@ def kernels_of(text: str, chosen: Sequence[str] = ()) -> list[CudaKernel]:
         end = _closing(plain, brace, "{}")
         template = tuple(p.strip() for p in (match["template"] or "").split(",") if p.strip())
         types = {
-            p.split("=")[0].split()[-1]: chosen[i] if i < len(chosen) else "float"
-            for i, p in enumerate(template)
-            if p.startswith(("typename", "class"))
+            **aliases,
+            **{
+                p.split("=")[0].split()[-1]: chosen[i] if i < len(chosen) else "float"
+                for i, p in enumerate(template)
+                if p.startswith(("typename", "class"))
+            },
         }
         found.append(
             CudaKernel(
@@ -114,6 +123,19 @@ def kernels_of(text: str, chosen: Sequence[str] = ()) -> list[CudaKernel]:
                 bounds=_launch_bounds(match["before"] + match["after"]),
             )
         )
+    return found
+
+
+def _aliases(text: str) -> dict[str, str]:
+    """Names that a source gives to numbers' types: ``typedef float real;`` and the like."""
+    given = {m["a"] or m["b"] or m["c"]: m["as"] or m["bs"] or m["cs"] for m in _ALIAS.finditer(text)}
+    found: dict[str, str] = {}
+    for name, meant in given.items():
+        words = " ".join(meant.split())
+        for _ in given:
+            words = given.get(words, words)
+        if words in _DTYPES:
+            found[name] = words
     return found
 
 

@@ -11,7 +11,16 @@ from tuner.spec.extents import moves, symbol
 from tuner.spec.polynomials import Polynomial, constant, variable
 from tuner.spec.signature import Function, Node, walk
 
-__all__ = ["THROUGH", "Frame", "callee_name", "inner_nodes", "parameter_nodes", "peeled", "referenced"]
+__all__ = [
+    "THROUGH",
+    "Frame",
+    "callee_name",
+    "inner_nodes",
+    "only_read_whole",
+    "parameter_nodes",
+    "peeled",
+    "referenced",
+]
 
 THROUGH = {
     "ParenExpr",
@@ -31,9 +40,13 @@ class Frame:
         self.function = function
         self.pointers: dict[str, tuple[int, Polynomial | None]] = {}
         self.values: dict[str, Polynomial] = {}
+        self.pointed: dict[str, Polynomial] = {}
+        """What lies behind parameters that point to one whole number, which stays as it is."""
         self.bounds: dict[str, Polynomial] = {}
         self.short: set[str] = set()
         self.bound_names: set[str] = set()
+        self.ends: set[str] = set()
+        """Names that some loop goes as far as."""
         self.made: dict[str, tuple[Node, Frame]] = {}
         """Initial values of variables that stay as they are, and where they were written."""
         self.modified = {
@@ -54,6 +67,9 @@ class Frame:
                 value = inner_nodes(node)[-1]
                 if all(referenced(part) != node["id"] for part in walk(value)):
                     self.made[node["id"]] = (value, self)
+                known = self.polynomial(value)
+                if known is not None and not moves(known):
+                    self.values.setdefault(node["id"], known)
                 least = self._lesser(value)
                 if least is not None:
                     self.bounds.setdefault(node["id"], least)
@@ -94,6 +110,7 @@ class Frame:
             bound = self._largest(bound) or bound
         if not moves(bound):
             self.bound_names |= bound.names
+            self.ends |= bound.rounded_up().names
             if bound.value is not None:
                 self.short.add(loop["id"])
             self.bounds.setdefault(counter, bound)
@@ -189,6 +206,8 @@ class Frame:
         if kind == "UnaryExprOrTypeTraitExpr":
             # Sizes of fills are in bytes, extents in elements: `n * sizeof *to` counts as n.
             return constant(1) if node.get("name") == "sizeof" else None
+        if kind == "UnaryOperator" and node.get("opcode") == "*":
+            return self.pointed.get(referenced(peeled(inner_nodes(node)[0])))
         if kind == "UnaryOperator" and node.get("opcode") == "-":
             negated = self.polynomial(inner_nodes(node)[0])
             return None if negated is None else constant(0) - negated
@@ -203,6 +222,24 @@ class Frame:
 def parameter_nodes(tree: Node) -> list[Node]:
     """A function's parameters."""
     return [c for c in tree.get("inner", []) if c and c.get("kind") == "ParmVarDecl"]
+
+
+def only_read_whole(tree: Node) -> set[str]:
+    """The parameters of a function that occur as ``*name``, which is never written to, and in no other way."""
+    occurring: dict[str, int] = {}
+    read: dict[str, int] = {}
+    for node in walk(tree):
+        if node.get("kind") == "DeclRefExpr":
+            occurring[referenced(node)] = occurring.get(referenced(node), 0) + 1
+        elif node.get("kind") == "UnaryOperator" and node.get("opcode") == "*":
+            name = referenced(peeled(inner_nodes(node)[0]))
+            read[name] = read.get(name, 0) + 1
+        elif _changes(node) or (node.get("kind") == "UnaryOperator" and node.get("opcode") == "&"):
+            target = peeled(inner_nodes(node)[0])
+            if target.get("opcode") == "*":
+                name = referenced(peeled(inner_nodes(target)[0]))
+                read[name] = read.get(name, 0) - 1
+    return {p["id"] for p in parameter_nodes(tree) if occurring.get(p["id"], 0) == read.get(p["id"], -1)}
 
 
 def inner_nodes(node: Node) -> list[Node]:

@@ -17,6 +17,7 @@ from tuner.spec.accesses import examine
 from tuner.spec.agreement import entries_of, functions_of
 from tuner.spec.cuda_init import init_cuda
 from tuner.spec.doubts import has_openmp
+from tuner.spec.header_folders import header_folders
 from tuner.spec.init_device import MISSING_BLOCK, device_spec
 from tuner.spec.init_host import host_spec
 from tuner.spec.init_template import Instance, instance_of
@@ -74,6 +75,7 @@ def first_spec(
     language = language_of(path.name)
     beside_it = path.resolve().parent
     name = path.name if folder is None else _from(folder, path)
+    include = [*include, *header_folders(path, [Path(each) for each in include])]
     headers = [_from(folder or beside_it, Path(each)) for each in include]
     if language == "cuda":
         return FirstSpec(text=init_cuda(name, _read(path), entry=entry, include=headers))
@@ -218,14 +220,18 @@ def _with_missing(reader: SourceReader, text: str) -> SourceReader:
 def _choose(reader: SourceReader, text: str, file: str, entry: str | None) -> Function:
     names = functions_of(text)
     if entry is not None:
-        found = [f for f in reader.functions(entry) if f.defined]
+        found = [f for f in reader.exposing(entry).functions(entry) if f.defined]
         if not found:
+            if entry in names:
+                text = f"{file} defines {entry!r} only under a condition that does not hold here"
+                raise UsageError(text, "name the source that is compiled, or take the condition away")
             named = entries_of(text)
             near = closest(entry, named)
             hint = f"did you mean {near!r}?" if near else "it has " + (", ".join(named[:8]) or "no functions")
             raise UsageError(f"{file} has no function {entry!r}", hint)
         if found[0].hidden:
-            raise UsageError(f"{entry!r} is static, so it cannot be called from outside", "remove static")
+            hint = "write static itself before it: then it can be tuned"
+            raise UsageError(f"{entry!r} is hidden from other files by a macro or a namespace", hint)
         if reader.language == "opencl" and not found[0].kernel:
             raise UsageError(f"{entry!r} is no kernel", "write __kernel before it, or name another function")
         return found[0]
@@ -240,14 +246,21 @@ def _choose(reader: SourceReader, text: str, file: str, entry: str | None) -> Fu
         return next(iter(templates.values()))
     if not callable_ and templates:
         raise UsageError(f"{file} has several templates", "choose with --entry: " + ", ".join(templates))
+    static = {f.name: f for f in functions if f.hidden and not f.template}
+    if not callable_ and static and reader.language != "opencl":
+        return _choose(reader, text, file, _root(static, file).name)
     if not callable_:
         raise UsageError(f"{file} has no function that can be called from outside", "name another file")
-    # Where one leads to all the others it is the kernel.
-    calls = {name: _called(f) & set(callable_) for name, f in callable_.items()}
-    roots = [name for name in callable_ if not any(name in c for other, c in calls.items() if other != name)]
-    if len(roots) == 1 and _reached(roots[0], calls) == set(callable_):
-        return callable_[roots[0]]
-    raise UsageError(f"{file} has several functions", "choose with --entry: " + ", ".join(callable_))
+    return _root(callable_, file)
+
+
+def _root(functions: Mapping[str, Function], file: str) -> Function:
+    """The one that leads to all the others; that is the kernel."""
+    calls = {name: _called(f) & set(functions) for name, f in functions.items()}
+    roots = [n for n in functions if not any(n in called for other, called in calls.items() if other != n)]
+    if len(roots) == 1 and _reached(roots[0], calls) == set(functions):
+        return functions[roots[0]]
+    raise UsageError(f"{file} has several functions", "choose with --entry: " + ", ".join(functions))
 
 
 def _called(function: Function) -> set[str]:

@@ -18,6 +18,7 @@ from tuner.spec.signature import CType, Function, first_value, floating_scalars
 
 __all__ = ["host_spec"]
 
+_MARGIN = 2
 _SIZES = {0: 1 << 16, 1: 1 << 20, 2: 2048, 3: 160}
 """Sizes by depth of the loop nest, for a call of some milliseconds."""
 _DEEP = 48
@@ -92,9 +93,9 @@ class _Writer:
     def text(self) -> str:
         """The spec."""
         deep = self._findings.depth >= 3
-        size = _SIZES.get(self._findings.depth, _DEEP)
+        size = _SIZES.get(max(self._findings.depth, self._widest()), _DEEP)
         odd = _ODD_DEEP if deep else _ODD
-        sizes = ", ".join(f"{n}: {size}" for n in self._sizes)
+        sizes = ", ".join(f"{n}: {_MARGIN if n in self._findings.margins else size}" for n in self._sizes)
         small = ", ".join(f"{n}: {value}" for n, value in self._small(odd).items())
         lines = [
             _Line(
@@ -132,9 +133,15 @@ class _Writer:
         small = {n: odd[i % len(odd)] + 6 * (i // len(odd)) for i, n in enumerate(self._sizes)}
         pitches = [n for n in self._sizes if n in self._findings.pitches]
         longest = max((v for n, v in small.items() if n not in pitches), default=0)
+        small |= dict.fromkeys(self._findings.margins & small.keys(), _MARGIN)
         if longest:
             small |= {n: longest + 2 * (i + 1) for i, n in enumerate(pitches)}
         return small
+
+    def _widest(self) -> int:
+        """Sizes that are multiplied in the largest array: it has to fit even where one loop goes through all of it."""
+        shapes = [use.shape for use in self._findings.uses.values() if use.shape is not None]
+        return max((sum(extent.degree for extent in shape) for shape in shapes), default=0)
 
     def _parameters(self) -> list[_Line]:
         lines = []
@@ -183,6 +190,8 @@ class _Writer:
         notes = [] if kind.dtypes else [f"check: the type behind `{kind.text}`"]
         if not kind.pointer:
             return self._scalar(position, dtype, notes)
+        if name in self._sizes:
+            return _Line(f"  - {{name: {name}, dtype: {dtype}, value: {name}, by: pointer}}")
         use = self._findings.uses[position]
         shape = self._shape(kind, use, notes)
         if kind.members:

@@ -21,10 +21,11 @@ from tuner.core.types import Task
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.spaces.space import Space
 from tuner.spec.arguments import check_python_function
-from tuner.spec.data_files import check_data_files, file_digest
+from tuner.spec.data_file_checks import check_data_files, file_digest
 from tuner.spec.doubts import doubts
 from tuner.spec.imported import with_imported
 from tuner.spec.inputs import make_inputs, make_task
+from tuner.spec.instances import instance_named
 from tuner.spec.kernels import kernel_names, kernel_views
 from tuner.spec.machine import check_live, choose_backend, without_passes
 from tuner.spec.messages import to_spec_error
@@ -261,7 +262,11 @@ class _Loader:
             check_data_files(inputs.arguments, (*inputs.problems, *inputs.further), Path(self.folder), view)
         if workload is not None:
             files[DERIVED] = workload.text
-        kernel = make_kernel(model, sources, name, self.folder)
+        instance = None
+        if backend == "host" and sources.language == "c++" and "<" in model.kernel.entry:
+            given = inputs.arguments, model.kernel.returns
+            instance = instance_named(model.kernel.entry, *given, sources.variant.files, view)
+        kernel = make_kernel(model, sources, name, self.folder, instance)
         task = make_task(model, kernel, backend, inputs, tunables, view)
         found = check_live(model, task, tunables, view) if self.live else ()
         return LoadedSpec(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tuner.core.errors import MachineError, SpecError, UsageError
 from tuner.core.types import Task
@@ -18,7 +19,7 @@ from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.search import proposers
 from tuner.search import registry as searchers
-from tuner.spec.agreement import check_entry
+from tuner.spec.agreement import check_entry, check_template
 from tuner.spec.models import SpecModel
 from tuner.spec.modules import check_module
 from tuner.spec.sections import NOT_YET
@@ -199,13 +200,15 @@ def _host_entry(task: Task, tunables: Tunables, view: View) -> Function:
     if kernel.openmp:
         flags += ["-fopenmp", "-idirafter", find_openmp(find_toolchain()).include]
     reader = SourceReader(
-        files=kernel.variant.files,
+        files=kernel.compiled().files,
         language=kernel.language,
         folder=kernel.folder,
         include=kernel.include,
         macros={p.name: p.default for p in tunables.parameters if p.macro},
         flags=tuple(flags),
     )
+    if kernel.template:
+        check_template(replace(reader, files=kernel.variant.files), kernel.template, reader, view)
     return check_entry(reader, kernel.entry, task.arguments, kernel.returns, view)
 
 

@@ -10,8 +10,10 @@ __all__ = ["Macros", "choices", "macros_of", "of_problem", "spread"]
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _VALUE = r"\(?[ \t]*(\d+)[uUlL]*[ \t]*\)?[ \t]*$"
 _GUARDED = re.compile(
-    rf"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)[ \t]*\n[ \t]*#[ \t]*define[ \t]+\1[ \t]+{_VALUE}", re.MULTILINE
+    rf"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)[ \t]*\n[ \t]*#[ \t]*define[ \t]+\1[ \t]+{_VALUE}(?=\s*#[ \t]*endif\b)",
+    re.MULTILINE,
 )
+"""By itself: what else stands under the condition would go with the definition."""
 _DEFINED = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+{_VALUE}", re.MULTILINE)
 _TUNABLE = re.compile(
     r"(?:.*_)?(?:BLOCKS?|TILES?|UNROLL|CHUNK|STRIP|STEP|VECTOR|VEC|WIDTH|LANES|ROWS|COLS|DEPTH|PREFETCH|UF|BS|TS)"

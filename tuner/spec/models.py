@@ -79,11 +79,12 @@ class KernelModel(_Model):
     source: Annotated[str, Field(min_length=1, examples=["stencil.c"])]
     """File that holds the entry, relative to the spec."""
     entry: Annotated[str, Field(min_length=1, examples=["stencil5", "ns::kernel"])]
-    """Name of the function."""
+    """Name of the function; of C++ and CUDA also an instance of a template, such as `axpy<float, WIDTH>`, in which
+    parameters stand for their values."""
     language: Language | None = None
     """From the source's suffix when left out; `recorded` is a JSON file of measurements, see `tuner import`."""
     sources: list[str] = []
-    """Further source files, compiled together with the first."""
+    """Further source files, compiled together with the first. What the kernel does not call may be missing."""
     include: list[str] = []
     """Folders in which headers are looked for, relative to the spec. Compilers may read these and the spec's own
     folder, no others."""
@@ -114,6 +115,9 @@ class ArgumentModel(_Model):
     """Elements along each dimension, the slowest first; row-major. Sizes may be named."""
     value: Arithmetic | None = None
     """Of a scalar: sizes and parameters with `macro: false` may be named."""
+    by: Literal["value", "pointer"] = "value"
+    """How a scalar is passed: `pointer` where the function takes its address, as Fortran does. Only sizes may be named
+    in its value then."""
     role: Literal["input", "output", "inout", "scratch"] = "input"
     """What the kernel does with an array. `inout` is restored before every call."""
     init: Annotated[InitialModel, BeforeValidator(read_initial), WithJsonSchema(INITIAL_SCHEMA)] | None = None

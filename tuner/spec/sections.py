@@ -13,6 +13,7 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import Expression
 from tuner.core.types import Kernel, Launch, MeasurePolicy, Problem, Reference, VerifyPolicy
 from tuner.spec.arguments import check_names, with_sizes
+from tuner.spec.instances import TemplateInstance
 from tuner.spec.models import SpecModel
 from tuner.spec.sources import Sources
 from tuner.spec.tunables import Tunables
@@ -116,10 +117,14 @@ def check_models(model: SpecModel, view: View) -> None:
         raise view.error(("search", "budget", "usd"), "a budget in dollars needs prices", hint)
 
 
-def make_kernel(model: SpecModel, sources: Sources, name: str, folder: str) -> Kernel:
+def make_kernel(
+    model: SpecModel, sources: Sources, name: str, folder: str, instance: TemplateInstance | None = None
+) -> Kernel:
     return Kernel(
         name=name,
-        entry=model.kernel.entry,
+        entry=model.kernel.entry if instance is None else instance.symbol,
+        template="" if instance is None else instance.template,
+        instance="" if instance is None else instance.text,
         language=sources.language,
         variant=sources.variant,
         folder=folder,

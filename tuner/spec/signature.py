@@ -10,13 +10,14 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files as package_files
 from pathlib import Path, PurePath
 from typing import Any
 
 from tuner.core.errors import BaselineError, MachineError
-from tuner.core.types import Source, Value
+from tuner.core.types import Source, Value, Variant
+from tuner.evaluators.host.exposing import exposed
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 
@@ -173,6 +174,12 @@ class SourceReader:
     flags: tuple[str, ...] = ()
     toolchain: Toolchain | None = None
 
+    def exposing(self, entry: str) -> SourceReader:
+        """The same sources with a static entry as it is built; OpenCL's kernels are none."""
+        if self.language not in ("c", "c++"):
+            return self
+        return replace(self, files=exposed(Variant(files=self.files), entry).files)
+
     def functions(self, name: str, *, included: bool = False) -> list[Function]:
         """All functions of that name that the first file defines or declares; qualified names narrow the choice.
 
@@ -277,6 +284,10 @@ def _broken(errors: str, first: str) -> BaselineError:
     hint = "clang must accept it with the default parameters"
     if what.endswith("file not found"):
         hint = "name its folder: include under kernel in the spec, or tuner init -I"
+    if "'mpi.h'" in what:
+        hint = (
+            "name its folder, which `mpicc -show` tells: include under kernel in the spec, or tuner init -I"
+        )
     if "'omp.h'" in what:
         hint = "write openmp: true under kernel, or put it between #ifdef _OPENMP and #endif"
     return BaselineError(f"the kernel does not compile: {what}", hint)

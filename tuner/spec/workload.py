@@ -21,6 +21,7 @@ from tuner.core.errors import BaselineError, SpecError, UsageError
 from tuner.core.expressions import parse
 from tuner.core.types import Argument, ArgumentRole, Initial, Launch, Problem
 from tuner.recorders.recordings.format import RecordedArgument, Recording, RecordingFile, parse_header
+from tuner.spec.arguments import pointed_to
 from tuner.spec.by_recording import INDEX, by_recording
 from tuner.spec.models import SpecModel
 from tuner.spec.recorded_cuda import base_name, check_cuda, cuda_arguments
@@ -168,7 +169,7 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
     made = []
     for number, argument in enumerate(arguments):
         recorded = [r.arguments[number] for r in workload.recordings]
-        if argument.is_array:
+        if argument.is_array and not argument.by_pointer:
             _same_extents(argument, recorded, workload, view)
             initial = Initial(kind="recording", options={"paths": tuple(workload.names), "argument": number})
             made.append(replace(argument, initial=initial, fixed=False))
@@ -176,7 +177,8 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
         values = [_scalar(a.value, argument.dtype, argument.name, view) for a in recorded]
         size = argument.value.text.strip() if argument.value is not None else ""
         if any(p.sizes.get(size) != v for p, v in zip(workload.problems, values, strict=True)):
-            argument = replace(argument, value=by_recording(values))
+            recorded_value = replace(argument, value=by_recording(values))
+            argument = pointed_to(recorded_value) if argument.by_pointer else recorded_value
         made.append(argument)
     for name, recording in zip(workload.names, workload.recordings, strict=True):
         _check_shared(name, recording, arguments, view)

@@ -16,6 +16,7 @@ from tuner.spaces.source.operators import (
     grids,
     hints,
     lanes,
+    members,
     nests,
     peeling,
     pointers,
@@ -51,7 +52,7 @@ _HOST = (
     peeling,
     teams,
 )
-_OPENING = (calls, pointers, steady)
+_OPENING = (calls, pointers, steady, members)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
@@ -59,5 +60,5 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
 )
 """Every operator by the name that edits give it."""
 
-MOVES = 7
+MOVES = 8
 """The newest set of moves, recipes included. A run keeps the one that it began with."""

@@ -273,12 +273,20 @@ OPERATORS: Iterable[Operator] = (
         sites=_pack_sites,
         languages=HOST,
     ),
-    Operator(name="align", summary="aligns a local array", apply=align, sites=_array_sites, languages=HOST),
-    Operator(name="pad", summary="pads the rows of a local array", apply=pad, sites=_pad_sites),
+    Operator(
+        name="align",
+        summary="aligns a local array",
+        apply=align,
+        sites=_array_sites,
+        languages=HOST,
+        members=True,
+    ),
+    Operator(name="pad", summary="pads the rows of a local array", apply=pad, sites=_pad_sites, members=True),
     Operator(
         name="swap_layout",
         summary="swaps the dimensions of a local array",
         apply=swap_layout,
         sites=_local_sites,
+        members=True,
     ),
 )

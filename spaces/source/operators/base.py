@@ -27,12 +27,15 @@ from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.operators.concealed import behind_macros, loosely_bound
 from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.syntax import (
+    Assign,
     Block,
+    Call,
     Cast,
     Comment,
     Decl,
     Define,
     Expr,
+    Field,
     For,
     Function,
     If,
@@ -41,8 +44,9 @@ from tuner.spaces.source.syntax import (
     Opaque,
     OpaqueStmt,
     Stmt,
+    Unary,
 )
-from tuner.spaces.source.walks import names_in, statements, subtrees, transform, written_names
+from tuner.spaces.source.walks import names_in, root_of, statements, subtrees, transform, written_names
 
 __all__ = [
     "DEVICE",
@@ -85,6 +89,7 @@ DEVICE = ("opencl", "cuda")
 """Languages of kernels that are launched."""
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_ADDRESS = re.compile(r"&\s*\(?\s*([A-Za-z_]\w*)")
 _FRACTION = re.compile(r"\.|^(?!0[xX]).*[eE]")
 _PROMISE = re.compile(r"\b(omp|acc|ivdep|assume_safety|independent|novector_dependence)\b")
 
@@ -106,6 +111,7 @@ class Operator:
         languages: that it writes.
         since: the first set of moves that has it, so that what earlier runs proposed can be derived again.
         openmp: it puts directives of OpenMP; for kernels that are built with it, and offered to no others.
+        members: whether it knows members of structures, which one that goes by elements of arrays would take wrongly.
     """
 
     name: str
@@ -118,6 +124,7 @@ class Operator:
     languages: tuple[str, ...] = ("c", "c++", "opencl", "cuda")
     since: int = 1
     openmp: bool = False
+    members: bool = False
 
 
 def argument(args: Args, name: str, kind: type = str) -> Any:
@@ -313,6 +320,10 @@ def require_simple_loop(function: Function, loop: For) -> None:
     bounds = (loop.start, loop.limit)
     if not changed.isdisjoint(names_in(bounds) | behind_macros(function, bounds)):
         raise Refused(f"a bound of loop {loop.key} changes inside it")
+    if any(isinstance(n, Field) for n in subtrees(bounds)) or not _pointed_at(function).isdisjoint(
+        names_in(bounds)
+    ):
+        _require_steady(function, loop)
     apart = loosely_bound(function, bounds)
     if apart:
         raise Refused(f"a bound of loop {loop.key} holds {min(apart)}, a macro without parentheses")
@@ -321,6 +332,34 @@ def require_simple_loop(function: Function, loop: For) -> None:
     kept = [s.name for s in statements(loop.body) if isinstance(s, Decl) and keeps_value(s)]
     if kept:
         raise Refused(f"{kept[0]} keeps its value from one iteration of loop {loop.key} to the next")
+
+
+def _pointed_at(function: Function) -> set[str]:
+    """Variables whose address is taken."""
+    found: set[str] = set()
+    for node in subtrees(function.body):
+        if isinstance(node, Unary) and node.op == "&":
+            found |= names_in(node.operand)
+        elif isinstance(node, Opaque | OpaqueStmt):
+            found |= set(_ADDRESS.findall(node.text))
+    return found
+
+
+def _require_steady(function: Function, loop: For) -> None:
+    """Refuses a loop that may change, by a call or through a pointer, what its bounds are made of."""
+    if any(isinstance(n, Call) and not is_pure(n) for n in subtrees(loop.body)):
+        raise Refused(f"a call in loop {loop.key} may change what a bound is made of")
+    types = types_of(function)
+    # What a parameter points to is taken to be its own, unless it is made to point elsewhere.
+    moved = {n.target for n in subtrees(function.body) if isinstance(n, Assign)}
+    given = {p.name for p in function.params if Name(p.name) not in moved}
+    for node in subtrees(loop.body):
+        target = root_of(node.target) if isinstance(node, Assign) else None
+        if target is None or (isinstance(target, Name) and target.id in given):
+            continue
+        # A name that is not known may be a pointer too, or stand for something else.
+        if not isinstance(target, Name) or "*" in types.get(target.id, "*"):
+            raise Refused(f"a pointer in loop {loop.key} may lead to what a bound is made of")
 
 
 def require_own_counter(function: Function, loop: For) -> None:
@@ -339,7 +378,7 @@ def require_own_counter(function: Function, loop: For) -> None:
 def _require_plain_bounds(function: Function, loop: For) -> None:
     """Refuses bounds that are no whole numbers, or that a counter loses its sign beside."""
     types = types_of(function)
-    parts = [n for n in subtrees((loop.start, loop.limit)) if isinstance(n, Name | Number | Cast)]
+    parts = [n for n in subtrees((loop.start, loop.limit)) if isinstance(n, Name | Number | Cast | Field)]
     kinds = [
         types.get(n.id, "") if isinstance(n, Name) else n.type for n in parts if not isinstance(n, Number)
     ]

@@ -7,7 +7,7 @@ none of them. May not change a tree.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.kinds import Refused, is_pure
@@ -31,7 +31,7 @@ from tuner.spaces.source.syntax import (
     Ternary,
     Unary,
 )
-from tuner.spaces.source.walks import index_chain, names_in, statements, subtrees
+from tuner.spaces.source.walks import names_in, root_of, statements, subtrees
 
 __all__ = ["Beyond"]
 
@@ -100,10 +100,10 @@ class Beyond:
 
     def _stores(self, stmt: Stmt) -> None:
         for node in subtrees(stmt):
-            base = index_chain(node.target)[0] if isinstance(node, Assign) else None
+            base = root_of(node.target) if isinstance(node, Assign) else None
             if base is not None and not (isinstance(base, Name) and base.id in self._local):
                 raise Refused("a store is not under a condition on its place along the axis")
-            called = isinstance(node, Call) and not is_pure(Call(node.function, ()))
+            called = isinstance(node, Call) and not is_pure(replace(node, arguments=()))
             # It may store where it is pointed to, or count.
             if called and not self._pointers.isdisjoint(names_in(node.arguments)):
                 raise Refused("a store is not under a condition on its place along the axis")
@@ -134,7 +134,7 @@ class Beyond:
         return names_in(node).isdisjoint(self.own)
 
     def _is_local(self, node: Index) -> bool:
-        base = index_chain(node)[0]
+        base = root_of(node)
         return isinstance(base, Name) and base.id in self._local
 
     def _meant(self, condition: Expr) -> Expr:

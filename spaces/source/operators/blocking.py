@@ -340,12 +340,14 @@ OPERATORS: Iterable[Operator] = (
         summary="runs several iterations of an outer loop together",
         apply=unroll_and_jam,
         sites=_jam_sites,
+        members=True,
     ),
     Operator(
         name="register_block",
         summary="computes a block of two loops in registers",
         apply=register_block,
         sites=_block_sites,
+        members=True,
     ),
     Operator(
         name="vector_block",

@@ -21,8 +21,20 @@ from tuner.spaces.source.kinds import (
     types_of,
 )
 from tuner.spaces.source.operators.base import Refused, counter_type, loops_of
-from tuner.spaces.source.syntax import Binary, Block, Decl, Expr, For, Function, Name, Number, Stmt, Ternary
-from tuner.spaces.source.walks import names_in, substitute, written_names
+from tuner.spaces.source.syntax import (
+    Binary,
+    Block,
+    Decl,
+    Expr,
+    Field,
+    For,
+    Function,
+    Name,
+    Number,
+    Stmt,
+    Ternary,
+)
+from tuner.spaces.source.walks import names_in, substitute, subtrees, written_names
 
 __all__ = [
     "add",
@@ -143,6 +155,7 @@ def _is_constant(decl: Decl, loop: For, rest: Sequence[Stmt], types: Mapping[str
     ):
         return False
     kinds = {plain_type(types.get(n, decl.type)) for n in names_in(decl.init)}
+    kinds |= {n.type for n in subtrees(decl.init) if isinstance(n, Field)}
     if any(is_floating(k) or is_unsigned(k) != is_unsigned(decl.type) for k in kinds):
         return False
     if one_type(decl.init, types) == "int" and one_type(Name(decl.name), types) != "int":

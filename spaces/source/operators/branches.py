@@ -219,7 +219,13 @@ def _statement_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS: Iterable[Operator] = (
-    Operator(name="if_convert", summary="turns a branch into a selection", apply=if_convert, sites=_if_sites),
+    Operator(
+        name="if_convert",
+        summary="turns a branch into a selection",
+        apply=if_convert,
+        sites=_if_sites,
+        members=True,
+    ),
     Operator(
         name="swap_statements",
         summary="exchanges two statements, unchecked",

@@ -29,6 +29,7 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
+    Field,
     For,
     Function,
     If,
@@ -234,7 +235,7 @@ def _require_alone(function: Function, site: CallSite) -> None:
         if part is call:
             continue
         looked_at = isinstance(part, Name) and _seen_by_others(function, part.id)
-        if looked_at or isinstance(part, Index | Call | Assign | Opaque | Unary | Cast | Ternary):
+        if looked_at or isinstance(part, Index | Field | Call | Assign | Opaque | Unary | Cast | Ternary):
             raise Refused(f"{call.function} stores, and is called among other things")
         waiting += _parts(part)
 

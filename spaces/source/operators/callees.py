@@ -11,13 +11,17 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from tuner.spaces.source.casts import MAY_BE_CAST, types_in
 from tuner.spaces.source.conditionals import configured, known_names
 from tuner.spaces.source.definitions import read_definitions
 from tuner.spaces.source.heads import with_begins, with_counters
 from tuner.spaces.source.included import HARMLESS_PRAGMA, directive_of
 from tuner.spaces.source.kinds import Refused, is_pure, keeps_value
 from tuner.spaces.source.macros import PIECE
-from tuner.spaces.source.operators.naming import declared
+from tuner.spaces.source.operators.membership import types_in as structures_in
+from tuner.spaces.source.operators.membership import with_members
+from tuner.spaces.source.operators.naming import RETURN, declared, declared_as_text
+from tuner.spaces.source.own_names import with_own_calls, with_own_names
 from tuner.spaces.source.parse import node_text, parse_file
 from tuner.spaces.source.printer import statement_text
 from tuner.spaces.source.reading import parse_expression
@@ -31,6 +35,7 @@ from tuner.spaces.source.syntax import (
     Name,
     Opaque,
     OpaqueStmt,
+    Own,
     Settled,
     Stmt,
     Unary,
@@ -52,8 +57,6 @@ __all__ = [
     "stands_for_number",
 ]
 
-RETURN = re.compile(r"return\b(.*);", re.DOTALL)
-
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _PLACE = re.compile(
     r"__(LINE|FILE|COUNTER|func|FUNCTION|PRETTY_FUNCTION|BASE_FILE)__|__func__|(__builtin_)?alloca|setjmp|longjmp|"
@@ -65,9 +68,6 @@ _WORDS = "always_inline|gnu_inline|unused|const|pure|hot|flatten|artificial|noth
 _ATTRIBUTE = rf"\s*(?:gnu::)?_*(?:{_WORDS})_*\s*"
 _HARMLESS = re.compile(
     rf"__attribute__\s*\(\({_ATTRIBUTE}(?:,{_ATTRIBUTE})*\)\)|\[\[{_ATTRIBUTE}(?:,{_ATTRIBUTE})*\]\]"
-)
-_CONTROL = re.compile(
-    r"(while|do|switch|goto|return|break|continue|asm|__asm__|if|for|case|default)\b|[#{;]|\w+\s*:(?!:)"
 )
 _UNSEEN = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]*"
@@ -83,13 +83,26 @@ _ARITHMETIC = re.compile(
 
 def callees(function: Function) -> Mapping[str, Function]:
     """Functions by name, as the compiler sees them; those of headers where the text was configured with them."""
-    return _defined(
-        function.unit or function.file, function.language, function.settled or (), bool(function.unit)
-    )
+    text = function.unit or function.file
+    asked = (text, function.language, function.settled or (), bool(function.unit), function.own)
+    return _read(*asked) if function.members else _defined(*asked)
 
 
 @lru_cache(maxsize=64)
-def _defined(text: str, language: str, settled: Settled, whole: bool) -> dict[str, Function]:
+def _read(text: str, language: str, settled: Settled, whole: bool, own: Own) -> dict[str, Function]:
+    """Likewise with members of structures read."""
+    found = _defined(text, language, settled, whole, own)
+    made: dict[str, Function] = {}
+    for name, function in found.items():
+        types = structures_in(
+            replace(function, file=text, unit=text if whole else "", settled=settled, language=language)
+        )
+        made[name] = function if types is None else with_members(function, types, returns=True)
+    return made
+
+
+@lru_cache(maxsize=64)
+def _defined(text: str, language: str, settled: Settled, whole: bool, own: Own = ()) -> dict[str, Function]:
     try:
         plain = configured(text, 0, len(text), dict(settled), known=known_names(language) if whole else {})
     except Refused:
@@ -102,6 +115,7 @@ def _defined(text: str, language: str, settled: Settled, whole: bool) -> dict[st
         made = with_counters(function)
         if made is not None and name in found:
             found[name] = made
+    found = {name: with_own_calls(f, dict(own)) for name, f in found.items()}
     return {name: _without_attributes(f) for name, f in found.items()} if whole else found
 
 
@@ -172,16 +186,22 @@ def is_declared(function: Function, name: str) -> bool:
     )
 
 
-def returned(stmt: Stmt) -> Expr | None:
-    """The value that a statement returns; ``None`` for one that returns none, or is another."""
+def returned(stmt: Stmt, helper: Function) -> Expr | None:
+    """The value that a statement of a function returns; ``None`` for one that returns none, or is another."""
     found = RETURN.fullmatch(stmt.text.strip()) if isinstance(stmt, OpaqueStmt) else None
-    return parse_expression(found[1]) if found is not None and found[1].strip() else None
+    if found is None or not found[1].strip():
+        return None
+    types: set[str] = set()
+    if MAY_BE_CAST.search(found[1].encode()):
+        root = parse_file(helper.source.encode(), helper.language)
+        types = {t.decode() for t in types_in(root)} & set(_WORD.findall(found[1])) - local_names(helper)
+    return with_own_names(parse_expression(found[1], types), helper)
 
 
 def _nodes(helper: Function) -> Iterator[Any]:
     """All that a function's body consists of, values that it returns as well."""
     for node in subtrees(helper.body):
-        value = returned(node) if isinstance(node, OpaqueStmt) else None
+        value = returned(node, helper) if isinstance(node, OpaqueStmt) else None
         if value is None:
             yield node
         else:
@@ -201,7 +221,7 @@ def require_same_meaning(function: Function, helper: Function) -> None:
     if strange:
         raise Refused(f"{strange[0]} in {helper.name} hangs on where it stands")
     free = words - local_names(helper)
-    hidden = free & (local_names(function) | _declared_as_text(function))
+    hidden = free & (local_names(function) | declared_as_text(function))
     hidden = {w for w in hidden if not _ARITHMETIC.fullmatch(w)}
     if hidden:
         raise Refused(f"{min(hidden)} means something else in {helper.name}")
@@ -218,12 +238,6 @@ def require_same_meaning(function: Function, helper: Function) -> None:
         raise Refused("the linker may put another function in the place of one")
     if function.language in ("c++", "cuda"):
         _require_one_declaration(function, helper.name)
-
-
-def _declared_as_text(function: Function) -> set[str]:
-    """Words of statements that may declare something and could not be read."""
-    texts = (n.text for n in subtrees(function.body) if isinstance(n, OpaqueStmt))
-    return {w for text in texts if not _CONTROL.match(text.strip()) for w in _WORD.findall(text)}
 
 
 def _require_steady_macros(function: Function, helper: Function, words: set[str]) -> None:

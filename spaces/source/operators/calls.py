@@ -175,6 +175,7 @@ OPERATORS = (
         sites=_inline_sites,
         opens=True,
         since=5,
+        members=True,
     ),
     Operator(
         name="inline_branching",
@@ -183,5 +184,6 @@ OPERATORS = (
         sites=_inline_sites,
         opens=True,
         since=7,
+        members=True,
     ),
 )

@@ -379,5 +379,6 @@ OPERATORS: Iterable[Operator] = (
         sites=_coarsen_sites,
         checked=False,
         languages=DEVICE,
+        members=True,
     ),
 )

@@ -218,6 +218,7 @@ OPERATORS: Iterable[Operator] = (
         apply=launch_bounds,
         sites=_bound_sites,
         languages=DEVICE,
+        members=True,
     ),
     Operator(
         name="read_only_loads",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.spaces.source.syntax import Assign, Block, Decl, For, If, Index, Name, Stmt, Unary
-from tuner.spaces.source.walks import index_chain, names_in, subtrees
+from tuner.spaces.source.walks import names_in, root_of, subtrees
 
 __all__ = ["assigned", "differing", "reads_memory"]
 
@@ -21,7 +21,7 @@ def reads_memory(stmt: Stmt) -> bool:
 def assigned(body: Sequence[Stmt]) -> set[str]:
     """Names of variables and arrays that statements assign to."""
     targets = (n.target for n in subtrees(tuple(body)) if isinstance(n, Assign))
-    return {b.id for b, _ in map(index_chain, targets) if isinstance(b, Name)}
+    return {b.id for b in map(root_of, targets) if isinstance(b, Name)}
 
 
 def differing(body: Sequence[Stmt], seeds: set[str]) -> set[str]:

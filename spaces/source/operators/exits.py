@@ -53,7 +53,7 @@ def value_at_end(helper: Function) -> tuple[tuple[Stmt, ...], Expr | None]:
     """
     body, value = helper.body, None
     if body and _is_return(body[-1]):
-        body, value = body[:-1], returned(body[-1])
+        body, value = body[:-1], returned(body[-1], helper)
     require_known((body, value) if value is not None else body, helper.name)
     if value is None and "void" not in helper.head.split():
         raise Refused(f"{helper.name} does not end with its value")
@@ -71,7 +71,7 @@ def with_one_exit(helper: Function) -> tuple[tuple[Stmt, ...], Expr | None]:
     void = "void" in helper.head.split()
     kind = plain_type(helper.head)
     result = Name(unused(f"{helper.name}_result", names_known(helper)))
-    made, ends = _Ending(helper.name, None if void else result).ended(helper.body)
+    made, ends = _Ending(helper, None if void else result).ended(helper.body)
     require_known(made, helper.name)
     if void:
         return made, None
@@ -95,7 +95,7 @@ def _returns(body: tuple[Stmt, ...]) -> bool:
 class _Ending:
     """What stands for a return: the assignment of its value."""
 
-    name: str
+    helper: Function
     result: Name | None
 
     def ended(self, body: tuple[Stmt, ...]) -> tuple[tuple[Stmt, ...], bool]:
@@ -110,7 +110,7 @@ class _Ending:
                 made.append(stmt)
                 continue
             if not isinstance(stmt, If):
-                raise Refused(f"{self.name} returns from within a loop or block")
+                raise Refused(f"{self.helper.name} returns from within a loop or block")
             branch, ends = self._branch(stmt, body[place + 1 :])
             return (*made, branch), ends
         return tuple(made), False
@@ -127,22 +127,22 @@ class _Ending:
         if other_ends:
             after, ends = self._followed(stmt.then, rest)
             return _if(stmt.condition, after, other), ends
-        raise Refused(f"{self.name} returns on some ways through a branch only")
+        raise Refused(f"{self.helper.name} returns on some ways through a branch only")
 
     def _followed(self, way: tuple[Stmt, ...], rest: tuple[Stmt, ...]) -> tuple[tuple[Stmt, ...], bool]:
         """A way through a branch that goes on, with what it goes on with."""
         if not any(isinstance(s, Decl) for s in way):
             return self.ended((*way, *rest))
         if _returns(way):
-            raise Refused(f"{self.name} returns on some ways through a branch only")
+            raise Refused(f"{self.helper.name} returns on some ways through a branch only")
         # What follows may not see the variables of the branch.
         after, ends = self.ended(rest)
         return (Block(way), *after), ends
 
     def _assigned(self, stmt: Stmt) -> tuple[Stmt, ...]:
-        value = returned(stmt)
+        value = returned(stmt, self.helper)
         if (value is None) != (self.result is None):
-            raise Refused(f"{self.name} returns both with a value and without")
+            raise Refused(f"{self.helper.name} returns both with a value and without")
         return () if value is None or self.result is None else (ExprStmt(Assign("=", self.result, value)),)
 
 

@@ -194,6 +194,7 @@ OPERATORS: Iterable[Operator] = (
         apply=grid_stride,
         sites=_stride_sites,
         languages=DEVICE,
+        members=True,
     ),
     Operator(
         name="block_size",
@@ -201,5 +202,6 @@ OPERATORS: Iterable[Operator] = (
         apply=block_size,
         sites=_block_sites,
         languages=DEVICE,
+        members=True,
     ),
 )

@@ -14,6 +14,7 @@ from tuner.core.types import Launch
 from tuner.spaces.launch import geometry
 from tuner.spaces.source.affine import Poly, minus, polynomial
 from tuner.spaces.source.kinds import is_integer, is_unsigned, plain_type, types_of
+from tuner.spaces.source.own_names import UNKNOWN
 from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.syntax import (
     Assign,
@@ -24,6 +25,7 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
+    Field,
     Function,
     If,
     Index,
@@ -80,8 +82,8 @@ def _compares_whole(function: Function, condition: Binary) -> bool:
     for node in subtrees(condition):
         if isinstance(node, Opaque | Assign) or (isinstance(node, Unary) and node.op in ("*", "&")):
             return False
-        if isinstance(node, Call) and not (
-            node.function.startswith("get_") or node.function in ("min", "max")
+        if isinstance(node, Call) and (
+            node.own == UNKNOWN or not (node.function.startswith("get_") or node.function in ("min", "max"))
         ):
             return False
         if isinstance(node, Cast) and not is_counted(node.type):
@@ -118,7 +120,9 @@ def is_harmless(expr: Expr | tuple[Expr, ...] | None, uniform: Collection[str]) 
             return False
         if isinstance(node, Unary) and node.op not in ("-", "+", "~", "!"):
             return False
-        if isinstance(node, Call) and not (node.function in _HARMLESS or node.function.startswith("get_")):
+        if isinstance(node, Call) and (
+            node.own == UNKNOWN or not (node.function in _HARMLESS or node.function.startswith("get_"))
+        ):
             return False
         if isinstance(node, Binary) and node.op in ("/", "%") and not _is_divisor(node.right, uniform):
             return False
@@ -160,6 +164,8 @@ def _always(expr: Expr, macros: Collection[str]) -> Iterator[Expr]:
             parts = (operand,)
         case Index(base=base, index=index):
             parts = (base, index)
+        case Field(base=base):
+            parts = (base,)
         case Call(function=name, arguments=arguments) if name not in macros:
             parts = arguments
         case Assign(op=op, target=target, value=value):
@@ -205,7 +211,7 @@ def loses_sign(function: Function, condition: Expr) -> bool:
                 return is_unsigned(kind) or kind in (*_OPENCL_WHOLE, "auto")
             case Number(text=text):
                 return text[-1] in "uU" or text.lower().endswith(("ul", "ull"))
-            case Cast(type=kind):
+            case Cast(type=kind) | Field(type=kind):
                 return is_unsigned(kind) or plain_type(kind) in _OPENCL_WHOLE
             case Binary(left=left, right=right):
                 return signless(left) or signless(right)

@@ -292,12 +292,13 @@ def _once(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 
 OPERATORS: Iterable[Operator] = (
-    Operator(name="unroll", summary="asks for unrolling", apply=unroll, sites=_unroll_sites),
+    Operator(name="unroll", summary="asks for unrolling", apply=unroll, sites=_unroll_sites, members=True),
     Operator(
         name="unroll_copies",
         summary="writes a loop's body several times",
         apply=unroll_copies,
         sites=_copies_sites,
+        members=True,
     ),
     Operator(
         name="vectorize",
@@ -305,6 +306,7 @@ OPERATORS: Iterable[Operator] = (
         apply=vectorize,
         sites=_vectorize_sites,
         languages=HOST,
+        members=True,
     ),
     Operator(
         name="vectorize_masked",
@@ -313,6 +315,7 @@ OPERATORS: Iterable[Operator] = (
         sites=_masked_sites,
         languages=HOST,
         since=2,
+        members=True,
     ),
     Operator(
         name="free_sums",
@@ -320,7 +323,8 @@ OPERATORS: Iterable[Operator] = (
         apply=free_sums,
         sites=_free_sites,
         languages=HOST,
+        members=True,
     ),
-    Operator(name="restrict", summary="promises separate buffers", apply=restrict, sites=_once),
-    Operator(name="const", summary="promises not to write", apply=const, sites=_once),
+    Operator(name="restrict", summary="promises separate buffers", apply=restrict, sites=_once, members=True),
+    Operator(name="const", summary="promises not to write", apply=const, sites=_once, members=True),
 )

@@ -14,6 +14,7 @@ from tuner.spaces.source.kinds import Refused, is_pure, plain_type, types_of, wr
 from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.operators.callees import callees, local_names
 from tuner.spaces.source.operators.naming import declared, is_array, names_known
+from tuner.spaces.source.places import place_of
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -32,7 +33,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import map_expressions, names_in, subtrees, transform, written_names
+from tuner.spaces.source.walks import map_expressions, names_in, root_of, subtrees, transform, written_names
 
 __all__ = ["Inlining", "address_taken"]
 
@@ -247,6 +248,9 @@ def address_taken(function: Function, name: str) -> bool:
     references = function.language in ("c++", "cuda")
     for node in subtrees(function.body):
         if isinstance(node, Unary) and node.op == "&" and node.operand == Name(name):
+            return True
+        member = isinstance(node, Unary) and node.op == "&" and bool(place_of(node.operand).path)
+        if member and root_of(node.operand) == Name(name):
             return True
         if references and isinstance(node, Decl) and "&" in node.type:
             return True

@@ -211,5 +211,6 @@ OPERATORS: Iterable[Operator] = (
         apply=share_sum,
         sites=_sum_sites,
         languages=DEVICE,
+        members=True,
     ),
 )

@@ -9,8 +9,13 @@ from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.syntax import Block, Decl, For, Function, If, Opaque, OpaqueStmt, Stmt
 from tuner.spaces.source.walks import names_in, statements, subtrees, written_names
 
-__all__ = ["declared", "is_array", "names_known", "require_in_scope"]
+__all__ = ["RETURN", "declared", "declared_as_text", "is_array", "names_known", "require_in_scope"]
 
+RETURN = re.compile(r"return\b(.*);", re.DOTALL)
+_CONTROL = re.compile(
+    r"(while|do|switch|goto|return|break|continue|asm|__asm__|if|for|case|default)\b|[#{;]|\w+\s*:(?!:)"
+)
+_ANY_WORD = re.compile(r"[A-Za-z_]\w*")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 
@@ -33,6 +38,12 @@ def declared(body: tuple[Stmt, ...]) -> set[str]:
         elif isinstance(stmt, For) and stmt.type:
             found.add(stmt.var)
     return found
+
+
+def declared_as_text(function: Function) -> set[str]:
+    """Words of statements that may declare something and could not be read."""
+    texts = (n.text for n in subtrees(function.body) if isinstance(n, OpaqueStmt))
+    return {w for text in texts if not _CONTROL.match(text.strip()) for w in _ANY_WORD.findall(text)}
 
 
 def is_array(function: Function, name: str) -> bool:

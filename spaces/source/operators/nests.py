@@ -235,11 +235,23 @@ def _fission_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 
 OPERATORS: Iterable[Operator] = (
     Operator(
-        name="interchange", summary="swaps two nested loops", apply=interchange, sites=_interchange_sites
+        name="interchange",
+        summary="swaps two nested loops",
+        apply=interchange,
+        sites=_interchange_sites,
+        members=True,
     ),
-    Operator(name="tile", summary="cuts nested loops into tiles", apply=tile, sites=_tile_sites),
-    Operator(name="strip_mine", summary="cuts one loop into strips", apply=tile, sites=_strip_sites),
-    Operator(name="reverse", summary="runs a loop backwards", apply=reverse, sites=_each_loop),
-    Operator(name="fuse", summary="joins two neighbouring loops", apply=fuse, sites=_fuse_sites),
-    Operator(name="fission", summary="splits a loop in two", apply=fission, sites=_fission_sites),
+    Operator(
+        name="tile", summary="cuts nested loops into tiles", apply=tile, sites=_tile_sites, members=True
+    ),
+    Operator(
+        name="strip_mine", summary="cuts one loop into strips", apply=tile, sites=_strip_sites, members=True
+    ),
+    Operator(name="reverse", summary="runs a loop backwards", apply=reverse, sites=_each_loop, members=True),
+    Operator(
+        name="fuse", summary="joins two neighbouring loops", apply=fuse, sites=_fuse_sites, members=True
+    ),
+    Operator(
+        name="fission", summary="splits a loop in two", apply=fission, sites=_fission_sites, members=True
+    ),
 )

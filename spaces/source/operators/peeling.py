@@ -149,5 +149,6 @@ OPERATORS: Iterable[Operator] = (
         apply=peel_ends,
         sites=_sites,
         since=5,
+        members=True,
     ),
 )

@@ -14,12 +14,14 @@ from tuner.spaces.source.kinds import Refused, is_integer, is_pure, plain_type, 
 from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.operators.base import Args, Operator, argument, replace_statement
 from tuner.spaces.source.operators.naming import is_array, names_known
+from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
     Call,
     Decl,
     Expr,
+    Field,
     Function,
     Index,
     Name,
@@ -29,7 +31,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import map_expressions, statements, subtrees
+from tuner.spaces.source.walks import children, map_expressions, statements, subtrees
 
 __all__ = ["OPERATORS"]
 
@@ -113,17 +115,31 @@ def _whole_type(expr: Expr, types: dict[str, str]) -> str:
     if not is_pure(expr):
         raise Refused("a subscript is no plain expression")
     wide = False
-    for node in subtrees(expr):
+    waiting: list[Any] = [expr]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, Number) and not node.text.isdigit():
             raise Refused(f"{node.text} is no plain whole number")
-        if isinstance(node, Name):
-            kind = types.get(node.id, "int" if node.id.isupper() else "").replace("*", "")
+        if isinstance(node, Name | Field):
+            kind = (
+                node.type
+                if isinstance(node, Field)
+                else types.get(node.id, _kind_of(node.id)).replace("*", "")
+            )
             if not is_integer(kind) or _UNSIGNED.search(kind):
-                raise Refused(f"{node.id} is not known to be a signed whole number")
+                raise Refused(f"{expression_text(node)} is not known to be a signed whole number")
             wide = wide or bool(re.search(r"\b(long|ptrdiff_t|ssize_t|int64_t)\b", kind))
+            # What a member is of is a structure, and its subscripts are no part of the number.
+            continue
         if isinstance(node, Call):
             raise Refused("a subscript is no plain expression")
+        waiting += children(node)
     return "long" if wide else "int"
+
+
+def _kind_of(name: str) -> str:
+    """The type of a name that the function does not declare: a macro's number."""
+    return "int" if name.isupper() else ""
 
 
 OPERATORS = (
@@ -134,5 +150,6 @@ OPERATORS = (
         sites=_forward_sites,
         opens=True,
         since=5,
+        members=True,
     ),
 )

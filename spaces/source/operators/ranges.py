@@ -209,11 +209,13 @@ OPERATORS: Iterable[Operator] = (
         summary="cuts a loop where it meets the counter of one around it",
         apply=split_around,
         sites=_around_sites,
+        members=True,
     ),
     Operator(
         name="square",
         summary="cuts the rectangle of a tile off a triangular loop",
         apply=square,
         sites=_square_sites,
+        members=True,
     ),
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tuner.spaces.source.kinds import is_pure, plain_type, types_of
+from tuner.spaces.source.kinds import is_floating, is_integer, is_pure, plain_type, types_of
 from tuner.spaces.source.operators.base import (
     Args,
     Operator,
@@ -24,6 +24,7 @@ from tuner.spaces.source.operators.base import (
     require_known,
 )
 from tuner.spaces.source.operators.vectors import LANES
+from tuner.spaces.source.places import member_paths, place_of, places_in
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
     Assign,
@@ -33,6 +34,7 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
+    Field,
     For,
     Function,
     Index,
@@ -41,7 +43,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Unary,
 )
-from tuner.spaces.source.walks import index_chain, map_expressions, names_in, subtrees, written_names
+from tuner.spaces.source.walks import index_chain, map_expressions, names_in, root_of, subtrees, written_names
 
 __all__ = ["OPERATORS", "references", "type_of"]
 
@@ -61,12 +63,16 @@ def scalar_replace(function: Function, args: Args) -> Function:
 
     Args:
         function: to change.
-        args: ``loop`` and ``array``.
+        args: ``loop`` and ``array``; ``member``, the text of the member of an element that is kept.
     """
     loop = find_loop(function, argument(args, "loop"))
     array = argument(args, "array")
     require_known(loop, f"loop {loop.key}")
     analyse(function, [loop], args)
+    if "member" in args:
+        return _member_replaced(function, loop, array, argument(args, "member"))
+    if array in member_paths(function):
+        raise Refused(f"{array} is used by members")
     found = references(loop.body, array)
     if not found or array not in written_names(loop.body):
         raise Refused(f"loop {loop.key} does not write {array}")
@@ -90,9 +96,48 @@ def scalar_replace(function: Function, args: Args) -> Function:
     return replace_statement(function, loop, [before, replace(loop, body=body), after])
 
 
+def _member_replaced(function: Function, loop: For, array: str, text: str) -> Function:
+    """Keeps one member in a variable, where the loop uses no other place that could be the same."""
+    uses = [(e, p) for e, p in places_in(loop.body) if p.base == Name(array)]
+    mine = next(((e, p) for e, p in uses if p.path and expression_text(e) == text), None)
+    if mine is None:
+        raise Refused(f"loop {loop.key} does not use {text!r}")
+    place, at = mine
+    for other, use in uses:
+        if other != place and all(a == b for a, b in zip(use.path, at.path, strict=False)):
+            raise Refused(f"loop {loop.key} uses {expression_text(other)} as well")
+    if not any(isinstance(n, Assign) and n.target == place for n in subtrees(loop.body)):
+        raise Refused(f"loop {loop.key} does not write {text}")
+    subscripts = names_in((at.outer, at.inner))
+    if not subscripts.isdisjoint(written_names(loop) | {array}):
+        raise Refused(f"the element of {array} changes inside loop {loop.key}")
+    if any(isinstance(n, Decl) and n.name == array for n in subtrees(loop.body)):
+        raise Refused(f"{array} is declared inside loop {loop.key}")
+    base = index_chain(place)[0]
+    kind = plain_type(base.type) if isinstance(base, Field) else ""
+    if not (is_floating(kind) or is_integer(kind)):
+        raise Refused(f"{text} is no number")
+    name = Name(fresh_name(function, "_".join((array, *at.path, "value"))))
+    body = map_expressions(loop.body, lambda e: name if e == place else e)
+    before, after = Decl(kind, name.id, (), place), ExprStmt(Assign("=", place, name))
+    return replace_statement(function, loop, [before, replace(loop, body=body), after])
+
+
+def _member_sites(function: Function) -> Iterator[dict[str, Any]]:
+    paths = member_paths(function)
+    for loop in all_loops(function) if paths else ():
+        targets = [n.target for n in subtrees(loop.body) if isinstance(n, Assign)]
+        for place in dict.fromkeys(t for t in targets if place_of(t).path):
+            base = root_of(place)
+            if isinstance(base, Name) and names_in(place).isdisjoint(written_names(loop) - {base.id}):
+                text = expression_text(place)
+                yield {"loop": loop.key, "array": base.id, "member": text, "assumes": ["elements exist"]}
+
+
 def _replace_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    yield from _member_sites(function)
     for loop in all_loops(function):
-        for array in sorted(written_names(loop.body)):
+        for array in sorted(written_names(loop.body) - member_paths(function).keys()):
             refs = references(loop.body, array)
             if (
                 refs
@@ -197,7 +242,7 @@ def _invariant(function: Function, loop: For) -> Iterator[Expr]:
     rows = {id(n.base) for n in subtrees(loop.body) if isinstance(n, Index)}
     added = _added_products(loop)
     for node in subtrees(loop.body):
-        if not isinstance(node, Binary | Index | Call) or id(node) in targets:
+        if not isinstance(node, Binary | Index | Field | Call) or id(node) in targets:
             continue
         # With the sum that it is a part of a product may be rounded once; computed alone it is rounded first.
         if node in added or id(node) in rows:
@@ -230,7 +275,11 @@ def type_of(expr: Expr, kinds: dict[str, str]) -> str:
             return "float" if text[-1:] in ("f", "F") else "double"
         case Index():
             base, _ = index_chain(expr)
+            if isinstance(base, Field):
+                return plain_type(base.type)
             return plain_type(kinds.get(base.id, "")) if isinstance(base, Name) else ""
+        case Field(type=kind):
+            return kind
         case Unary(op="-", operand=operand):
             return type_of(operand, kinds)
         case Cast(type=kind):
@@ -238,7 +287,7 @@ def type_of(expr: Expr, kinds: dict[str, str]) -> str:
         case Binary(op="+" | "-" | "*" | "/", left=left, right=right):
             found = {type_of(left, kinds), type_of(right, kinds)}
             return found.pop() if len(found) == 1 else ""
-        case Call(function=name, arguments=arguments):
+        case Call(function=name, arguments=arguments, own=""):
             found = {type_of(a, kinds) for a in arguments}
             kind = "float" if name.endswith("f") and name != "erf" else "double"
             return kind if found == {kind} else ""
@@ -261,12 +310,20 @@ OPERATORS: Iterable[Operator] = (
         summary="keeps an element in a local variable during a loop",
         apply=scalar_replace,
         sites=_replace_sites,
+        members=True,
     ),
     Operator(
         name="accumulate_in_place",
         summary="sums in the element that the sum is stored to",
         apply=accumulate_in_place,
         sites=_in_place_sites,
+        members=True,
     ),
-    Operator(name="hoist", summary="computes an invariant before the loop", apply=hoist, sites=_hoist_sites),
+    Operator(
+        name="hoist",
+        summary="computes an invariant before the loop",
+        apply=hoist,
+        sites=_hoist_sites,
+        members=True,
+    ),
 )

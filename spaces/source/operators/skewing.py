@@ -42,6 +42,7 @@ from tuner.spaces.source.operators.lags import (
     slope_of,
     sweeps_of,
 )
+from tuner.spaces.source.places import place_of
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -50,13 +51,12 @@ from tuner.spaces.source.syntax import (
     Expr,
     For,
     Function,
-    Index,
     Name,
     Number,
     Stmt,
     Ternary,
 )
-from tuner.spaces.source.walks import index_chain, names_in, subtrees, written_names
+from tuner.spaces.source.walks import names_in, subtrees, written_names
 
 __all__ = ["OPERATORS"]
 
@@ -313,7 +313,7 @@ def _skew_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 def _is_subscript(time: For) -> bool:
     """Whether a loop goes on to other elements instead of going over the same ones again."""
     targets = (n.target for n in subtrees(time.body) if isinstance(n, Assign))
-    return any(time.var in names_in(index_chain(t)[1]) for t in targets if isinstance(t, Index))
+    return any(time.var in names_in((place_of(t).outer, place_of(t).inner)) for t in targets)
 
 
 OPERATORS: Iterable[Operator] = (
@@ -323,6 +323,7 @@ OPERATORS: Iterable[Operator] = (
         apply=fuse_shifted,
         sites=_fuse_sites,
         since=2,
+        members=True,
     ),
     Operator(
         name="skew",
@@ -330,5 +331,6 @@ OPERATORS: Iterable[Operator] = (
         apply=skew,
         sites=_skew_sites,
         since=2,
+        members=True,
     ),
 )

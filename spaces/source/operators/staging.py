@@ -84,6 +84,7 @@ class _Plan:
     own: str
     active: str
     double: bool
+    members: bool
 
 
 def stage(function: Function, args: Args) -> Function:
@@ -119,6 +120,7 @@ def stage(function: Function, args: Args) -> Function:
         own=own,
         active=active,
         double=args.get("double") is True,
+        members=function.members,
     )
     return replace(made, body=_emit(made, plan))
 
@@ -188,20 +190,19 @@ def _guarded(plan: _Plan, stmts: tuple[Stmt, ...], uniform: set[str]) -> tuple[S
             made.append(stmt)
         elif isinstance(stmt, Decl):
             kind = writable(stmt.type)
-            if (
-                stmt.dims
-                or stmt.init is None
-                or not (is_counted(kind) or is_floating(kind))
-                or "auto" in kind
-            ):
+            if stmt.dims or stmt.init is None or not (_is_number(kind) or plan.members) or "auto" in kind:
                 raise Refused(f"{stmt.name} is no number that could be given its value later")
             flush()
-            made.append(Decl(kind, stmt.name, (), Number("0")))
+            made.append(Decl(kind, stmt.name, (), Number("0") if _is_number(kind) else None))
             held.append(ExprStmt(Assign("=", Name(stmt.name), stmt.init)))
         else:
             held.append(stmt)
     flush()
     return tuple(made)
+
+
+def _is_number(kind: str) -> bool:
+    return is_counted(kind) or is_floating(kind)
 
 
 def _own_item(function: Function) -> Expr:
@@ -265,6 +266,9 @@ def _tiled(function: Function, plan: _Plan) -> tuple[Stmt, ...]:
 
 def _is_for_all(function: Function, plan: _Plan, body: tuple[Stmt, ...]) -> bool:
     """Whether items that have nothing to do may go through the loop all the same, which spares a branch."""
+    # What is no number has no value before it is given one.
+    if plan.members and any(isinstance(s, Decl) and not _is_number(s.type) for s in plan.threads.body):
+        return False
     tiles = {t.name for t in plan.tiles}
     plain = map_expressions(body, lambda e: Number("0") if is_tile(e, tiles) else e)
     for stmt in statements(plain):
@@ -288,7 +292,7 @@ def _is_for_all(function: Function, plan: _Plan, body: tuple[Stmt, ...]) -> bool
 
 
 def _load(function: Function, plan: _Plan, tile: Tile, at: Expr, buffer: Expr | None, key: str) -> Stmt:
-    """All items of a group load a tile together; what lies outside of the problem is zero."""
+    """All items of a group load a tile together; what lies outside of the problem is zero, of structures anything."""
     language, loop, threads = function.language, plan.loop, plan.threads
     element = f"{tile.name}_item"
     kind = counter_type(function, loop)
@@ -321,8 +325,12 @@ def _load(function: Function, plan: _Plan, tile: Tile, at: Expr, buffer: Expr | 
     target: Expr = Name(tile.name)
     for number in (*((buffer,) if buffer is not None else ()), *subscripts):
         target = Index(target, number)
-    value = Ternary(inside, Index(Name(tile.array), subscript), Number("0"))
-    body: tuple[Stmt, ...] = (*places, ExprStmt(Assign("=", target, value)))
+    value: Expr = Index(Name(tile.array), subscript)
+    if plan.members and not _is_number(tile.element):
+        store: Stmt = If(inside, (ExprStmt(Assign("=", target, value)),))
+    else:
+        store = ExprStmt(Assign("=", target, Ternary(inside, value, Number("0"))))
+    body: tuple[Stmt, ...] = (*places, store)
     return For(key, "int", element, Name(plan.own), "<", count, plan.items, body)
 
 
@@ -377,5 +385,6 @@ OPERATORS: Iterable[Operator] = (
         apply=stage,
         sites=_stage_sites,
         languages=DEVICE,
+        members=True,
     ),
 )

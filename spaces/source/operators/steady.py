@@ -122,5 +122,6 @@ OPERATORS = (
         sites=_settle_sites,
         opens=True,
         since=6,
+        members=True,
     ),
 )

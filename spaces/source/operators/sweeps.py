@@ -102,5 +102,6 @@ OPERATORS: Iterable[Operator] = (
         summary="lets each iteration give to later ones what they would take from it",
         apply=sweep,
         sites=_sweep_sites,
+        members=True,
     ),
 )

@@ -107,6 +107,7 @@ def is_barrier(stmt: Any) -> bool:
     return (
         isinstance(stmt, ExprStmt)
         and isinstance(stmt.expr, Call)
+        and not stmt.expr.own
         and stmt.expr.function.startswith(_BARRIERS)
     )
 

@@ -152,5 +152,6 @@ OPERATORS: Iterable[Operator] = (
         summary="computes rows together, each behind the one above it",
         apply=wavefront,
         sites=_wave_sites,
+        members=True,
     ),
 )

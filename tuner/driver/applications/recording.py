@@ -16,6 +16,7 @@ from typing import Any
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.protocols import NamesFunctions
 from tuner.driver.applications.functions import function_library, function_of
+from tuner.driver.applications.host_functions import HostFunction, host_functions
 from tuner.driver.applications.recorded_specs import (
     FOLDER,
     RecordReport,
@@ -58,9 +59,16 @@ _PARTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What an application launches; ``to_json`` is the object behind ``--json``."""
+    """What an application launches; ``to_json`` is the object behind ``--json``.
+
+    Attributes:
+        ran: how it ran, with the kernels of devices.
+        functions: of its own code, those with most code first; more of them are counted in ``further``.
+    """
 
     ran: Ran
+    functions: Sequence[HostFunction] = ()
+    further: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -82,6 +90,8 @@ class Listing:
                 }
                 for use in self.ran.kernels
             ],
+            "functions": [function.to_json() for function in self.functions],
+            "further": self.further,
         }
 
 
@@ -97,16 +107,20 @@ def interposer() -> Path:
 
 
 def list_launches(command: Sequence[str], *, aside: bool = False) -> Listing:
-    """Runs a command and lists its launches.
+    """Runs a command and lists its launches, and the functions of its own that could be recorded.
 
     Raises:
-        UsageError: there is no such command, or it never called OpenCL or CUDA.
+        UsageError: there is no such command, or there is nothing to list.
         MachineError: the library cannot be made.
     """
     with tempfile.TemporaryDirectory(prefix="tuner-record-") as scratch:
         ran = _application(command, aside=aside).run(Path(scratch), {"TUNER_RECORD_MODE": "list"})
-    _must_have_run(ran, command)
-    return Listing(ran=ran)
+    ours = interposer().resolve()
+    files = {path: how for path, how in ran.loaded.items() if path != ours}
+    functions, further = host_functions(files, command[0])
+    if not functions:
+        _must_have_run(ran, command)
+    return Listing(ran=ran, functions=functions, further=further)
 
 
 def record_kernel(
@@ -192,7 +206,7 @@ def _must_have_run(ran: Ran, command: Sequence[str]) -> None:
         ended = f" ({ran.ended_badly})" if ran.ended_badly else ""
         raise UsageError(
             f"{shown!r} launched no OpenCL or CUDA kernel{ended}",
-            "C functions are not listed: tuner record SPEC; an OpenCL loader linked in statically is not seen",
+            "what is linked in statically is not seen; of C functions a symbol table tells, which `strip` takes away",
         )
 
 

@@ -143,7 +143,7 @@ def export_run(path: Path, folder: Path) -> Exported:
         put("object", f"{spec.name}.o", code)
     else:
         put("code", f"{spec.name}.code", code)
-    for source in variant.files:
+    for source in spec.task.kernel.compiled(variant).files:
         is_module = spec.task.kernel.language == SPIRV
         put("source", source.name, module_bytes(source.text) if is_module else source.text.encode())
     patch = unified_patch(spec.task.kernel.variant, variant)

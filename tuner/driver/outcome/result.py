@@ -13,7 +13,7 @@ from tuner.core.canonical import canonical_json
 from tuner.core.types import BASELINE, Configuration, Status
 from tuner.driver.outcome.devices import DeviceShare, device_shares
 from tuner.driver.outcome.failures import Failure, failures
-from tuner.driver.outcome.refusals import refusals
+from tuner.driver.outcome.refused_edits import refusals
 from tuner.driver.outcome.savings import Savings, savings
 from tuner.driver.outcome.unconfirmed import Unconfirmed, why_unconfirmed
 from tuner.driver.plan.ablation import Worth, worths

@@ -23,9 +23,9 @@ from tuner.driver.work import consultant
 from tuner.driver.work.advising import advised
 from tuner.driver.work.joining import joined
 from tuner.search import proposers
+from tuner.search.edit_survey import survey
 from tuner.search.evolution import Bred, Evolution, Judged
 from tuner.search.inheriting import inherited
-from tuner.search.refusals import survey
 from tuner.search.remix import Offspring
 from tuner.spaces.source.edits import Applied, permitted
 from tuner.spaces.source.regions import read_program

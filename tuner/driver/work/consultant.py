@@ -244,7 +244,9 @@ def _kind(cell: tuple[int, ...]) -> str:
 def _task_lines(task: Task) -> list[str]:
     lines = [f"Function: {task.kernel.entry}"]
     for argument in task.arguments:
-        shape = "" if argument.shape is None else f" [{', '.join(e.text for e in argument.shape)}]"
+        shape = " by pointer" if argument.by_pointer else ""
+        if argument.shape is not None and not argument.by_pointer:
+            shape = f" [{', '.join(e.text for e in argument.shape)}]"
         value = "" if argument.value is None else f" = {argument.value.text}"
         lines.append(f"Argument {argument.name}: {argument.dtype}{shape}{value}, {argument.role.value}")
     sizes = "; ".join(", ".join(f"{n} = {v}" for n, v in p.sizes.items()) for p in task.problems)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.core.errors import BaselineError
-from tuner.core.protocols import Evaluation, Observer, Session
+from tuner.core.protocols import BaselineReport, Evaluation, Observer, Session
 from tuner.core.types import BASELINE, Build, Measurement, Resolved, Status
 from tuner.driver.plan.actions import (
     Action,
@@ -41,6 +41,7 @@ from tuner.driver.plan.upcoming import next_action
 from tuner.driver.state.fold import apply
 from tuner.driver.state.lineage import ORIGINAL
 from tuner.driver.state.run import RunState
+from tuner.driver.watching import telling
 from tuner.driver.work import bodies, outside
 from tuner.driver.work.builds import Builds
 from tuner.driver.work.correspondence import Correspondent
@@ -142,7 +143,7 @@ class Engine:
         """
         baseline = self.state.baseline
         if baseline is not None and baseline["status"] == Status.OK:
-            report = self._evaluation.set_baseline(self._builds.of(BASELINE), self._resolved(BASELINE))
+            report = self._established()
             if report.status is not Status.OK:
                 raise BaselineError(
                     f"the baseline does not verify any more: {report.message}",
@@ -267,8 +268,12 @@ class Engine:
         return self._lineup.of_trial(number)[1]
 
     def _set_baseline(self) -> list[Event]:
-        report = self._evaluation.set_baseline(self._builds.of(BASELINE), self._resolved(BASELINE))
+        report = self._established()
         return [Event(kind="baseline", body=bodies.baseline(report, self._now_s()))]
+
+    def _established(self) -> BaselineReport:
+        with telling(self._evaluation, self._observers):
+            return self._evaluation.set_baseline(self._builds.of(BASELINE), self._resolved(BASELINE))
 
     def _verify(self, action: Verify) -> list[Event]:
         self._close_session()

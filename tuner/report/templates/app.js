@@ -4,7 +4,7 @@ const TABS = [
   { id: "progress", name: "Progress", view: progressView },
   { id: "parameters", name: "Parameters", view: parametersView, when: (d) => d.tunables.some((p) => p.values.length > 1) || d.importance },
   { id: "passes", name: "Passes", view: passesView, when: (d) => d.passes },
-  { id: "source", name: "Source", view: variantsView, when: (d) => d.variants },
+  { id: "source", name: "Source", view: sourceView, when: (d) => d.variants || d.refusals },
   { id: "trials", name: "Trials", view: trialsView },
   { id: "failures", name: "Failures", view: failuresView, when: (d) => d.failures.length },
   { id: "machine", name: "Roofline", view: machineView, when: (d) => d.light && d.light.problems.every((p) => p.bound_s > 0) },

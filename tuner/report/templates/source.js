@@ -64,6 +64,23 @@ const variantsView = (data) => {
     el("section", { class: "card" }, details)), editsCard(data)];
 };
 
+const sourceView = (data) => [data.variants ? variantsView(data) : card("Source", soft("No variant of the source was tried.")), refusedCard(data)];
+
+// Which edits of the source as given no operator would make, and why: what its author can do something about.
+const refusedCard = (data) => {
+  const found = data.refusals;
+  if (!found) return null;
+  const unread = Object.entries(found.unread), named = found.reasons.some((r) => r.operators.length);
+  const head = found.tried === 0 ? "Operators found no loop in the source that they could change."
+    : found.refused === 0 ? `Operators refused none of the ${count(found.tried, "edit")} of the source as given that were looked at.`
+    : `Operators refused ${found.refused.toLocaleString("en")} of ${count(found.tried, "edit")} of the source as given, because they cannot show that the result stays the same, or because the edit has no meaning there. Reasons that differ in loops alone are one row.`;
+  return card("Refused edits", soft(head),
+    found.reasons.length > 0 && longTable("Reasons of refusals", [{ label: "Why" }, { label: "Edits", number: true }, { label: "Function" }, { label: "Loops" }, ...(named ? [{ label: "Operators" }] : [])],
+      found.reasons.map((r) => [r.message, r.count, code(r.function), r.loops.join(", ") || "–", ...(named ? [r.operators.map((o) => [code(o), " "])] : [])])),
+    found.others > 0 && soft(`${count(found.others, "edit")} more for rarer reasons.`),
+    unread.length > 0 && [el("h3", { style: { "margin-top": "1rem" } }, "Text that operators cannot read"), el("dl", { class: "kv" }, unread.map(([name, text]) => [el("dt", {}, name), el("dd", {}, code(text))]))]);
+};
+
 // What each edit of the winner is worth: as the result says, else from the variants that were tried without one.
 const editsCard = (data) => {
   const evolution = data.result.evolution || {}, gains = evolution.gains || [];

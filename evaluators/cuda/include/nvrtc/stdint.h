@@ -1,6 +1,7 @@
-/* The types that nvcc has on 64-bit Linux. */
+/* The types that nvcc has on 64-bit Linux; CCCL has its own for NVRTC, and then those are the ones. */
 #pragma once
 
+#ifndef _CUDA_STD_CSTDINT
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
 typedef signed char int_fast8_t;
@@ -62,3 +63,4 @@ typedef unsigned long uintmax_t;
 #define UINT64_C(value) value##ul
 #define INTMAX_C(value) value##l
 #define UINTMAX_C(value) value##ul
+#endif

@@ -18,6 +18,7 @@ KEY = "refusals"
 
 _MOSTLY = 2 / 3
 _LOOPS_NAMED = 4
+_MOST_REASONS = 3
 _LONGEST = 140
 
 
@@ -39,7 +40,7 @@ def refusals(state: RunState, *, edited: bool) -> Mapping[str, Any] | None:
 
 
 def mostly_refused(found: Mapping[str, Any]) -> bool:
-    """Whether operators can do little with a source, by what :func:`tuner.search.refusals.survey` says of it."""
+    """Whether operators can do little with a source, by what :func:`tuner.search.edit_survey.survey` says of it."""
     # With no place for any edit there is nothing that could have been refused, and nothing is proposed either.
     return bool(found["refused"] >= _MOSTLY * found["tried"])
 
@@ -51,7 +52,7 @@ def describe_refusals(found: Mapping[str, Any]) -> list[str]:
         texts = "; ".join(f"in {name} they cannot read `{text}`" for name, text in unread.items())
         return [f"operators found no loop in the source to change{': ' + texts if texts else ''}"]
     several = len({r["function"] for r in found["reasons"]}) > 1
-    reasons = [_reason(r, unread, several=several) for r in found["reasons"]]
+    reasons = [_reason(r, unread, several=several) for r in found["reasons"][:_MOST_REASONS]]
     head = f"{found['refused']} of {found['tried']} edits of the source as given, most often: {reasons[0]}"
     more = reasons[1:]
     while len(more) > 1 and sum(map(len, more)) > _LONGEST:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tuner.core.errors import SpecError
 from tuner.core.types import Argument, Problem
-from tuner.evaluators.data_files import check_file
+from tuner.evaluators.file_values import check_file
 from tuner.spec.arguments import with_sizes
 from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View

@@ -23,7 +23,7 @@ from tuner.spaces.source.walks import subtrees
 
 __all__ = ["survey"]
 
-_REASONS = 3
+_REASONS = 12
 _LONGEST = 60
 _MOST_PLACES = 200
 """A kernel of very many loops is not worth the time of looking at all of them twice."""
@@ -43,6 +43,7 @@ class _Reason:
     function: str
     count: int = 0
     loops: dict[str, None] = field(default_factory=dict)
+    operators: dict[str, None] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -50,6 +51,7 @@ class _Reason:
             "count": self.count,
             "function": self.function,
             "loops": list(self.loops),
+            "operators": list(self.operators),
         }
 
 
@@ -64,8 +66,8 @@ def survey(program: Program, *, reassociate: bool, values: Mapping[str, int], mo
 
     Returns:
         ``tried`` edits, promises to the compiler apart, and how many of them were ``refused``; the commonest
-        ``reasons``, each with its ``message``, ``count``, the first ``function`` and all ``loops``; and by function the
-        first text in it that nothing can read (``unread``).
+        ``reasons``, each with its ``message``, ``count``, the first ``function``, all ``loops`` and ``operators``; and
+        by function the first text in it that nothing can read (``unread``).
     """
     start = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=reassociate)
     laid_open = opened(start, values, moves)
@@ -97,6 +99,7 @@ def _look(program: Program, name: str, place: Place, reasons: dict[str, _Reason]
         kind = _QUOTED.sub("''", _LOOP.sub("loop", message))
         reason = reasons.setdefault(kind, _Reason(message=message, function=place.function))
         reason.count += 1
+        reason.operators[name] = None
         keys = (place.site.get("loop"), *place.site.get("loops", ()))
         reason.loops |= {key: None for key in keys if key is not None}
 

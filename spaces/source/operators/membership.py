@@ -1,0 +1,383 @@
+"""Reads members of structures, and lists of first values, in a function's tree where its text says what they are.
+
+May not change what is computed, nor where anything lies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from tuner.spaces.source.conditionals import configured, known_names
+from tuner.spaces.source.kinds import Refused, is_pure, keeps_value, plain_type, writable
+from tuner.spaces.source.operators.base import fresh_key, fresh_name
+from tuner.spaces.source.operators.naming import RETURN, declared_as_text
+from tuner.spaces.source.operators.references import dereferenced, references, with_pointers
+from tuner.spaces.source.printer import expression_text
+from tuner.spaces.source.reading import parse_expression, parse_items, parse_place
+from tuner.spaces.source.structures import Member, Structures, structures
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Cast,
+    Decl,
+    Expr,
+    ExprStmt,
+    Field,
+    For,
+    Function,
+    If,
+    Index,
+    Name,
+    Number,
+    Opaque,
+    OpaqueStmt,
+    Stmt,
+    Ternary,
+    Unary,
+)
+from tuner.spaces.source.walks import children, index_chain, map_expressions, names_in, statements, subtrees
+
+__all__ = ["types_in", "with_members"]
+
+_MACRO = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
+_OVERLOAD = re.compile(r"\boperator\b")
+_LITERAL = re.compile(r"\(\s*(\w+)\s*\)\s*\(((?:[^()]|\([^()]*\))*)\)")
+_TYPED = re.compile(r"\(\s*((?:struct\s+)?\w+)\s*\)\s*(\{.*\})", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_MOST_ITEMS = 64
+
+
+def with_members(function: Function, types: Structures, *, returns: bool = False) -> Function:
+    """A function with its members and lists read as far as their types are known.
+
+    Args:
+        function: any.
+        types: of its text.
+        returns: whether to give values that are returned a declaration of their own, so that they can be read.
+    """
+    body = _with_results(function, types) if returns else function.body
+    given = replace(function, body=body)
+    found = references(given, types)
+    if not found and not any(isinstance(n, Opaque) for n in subtrees(body)):
+        return function
+    while True:
+        made = _with_members(with_pointers(given, found), types, found)
+        texts = [n.text for n in subtrees(made.body) if isinstance(n, Opaque | OpaqueStmt)]
+        words = {word for text in texts for word in _WORD.findall(text)}
+        if words.isdisjoint(found):
+            return made
+        # What is left as text means the reference, and no pointer.
+        found = {name: decl for name, decl in found.items() if name not in words}
+
+
+def _with_members(function: Function, types: Structures, found: Collection[str]) -> Function:
+    reader = _Reader(function, types, found)
+    body = _without_pointers(map_expressions(function.body, reader.expression))
+    return _Lists(replace(function, body=body), reader).function()
+
+
+def _with_results(function: Function, types: Structures) -> tuple[Stmt, ...]:
+    """Statements in which ``return a.x;`` is ``float result = a.x; return result;``, which converts likewise."""
+    kind = plain_type(function.head)
+    if not types.is_known(kind):
+        return function.body
+    taken: list[str] = []
+
+    def visit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        made: list[Stmt] = []
+        for stmt in body:
+            match stmt:
+                case If():
+                    made.append(replace(stmt, then=visit(stmt.then), other=visit(stmt.other)))
+                case Block():
+                    made.append(Block(visit(stmt.body)))
+                case OpaqueStmt(text=text):
+                    found = RETURN.fullmatch(text.strip())
+                    value = parse_expression(found[1].strip()) if found is not None else None
+                    if value is not None and any(isinstance(n, Opaque) for n in subtrees(value)):
+                        taken.append(fresh_name(function, "result", taken))
+                        made += [Decl(kind, taken[-1], (), value), OpaqueStmt(f"return {taken[-1]};")]
+                    else:
+                        made.append(stmt)
+                case _:
+                    made.append(stmt)
+        return tuple(made)
+
+    return visit(function.body)
+
+
+def types_in(function: Function) -> Structures | None:
+    """The structures that a function's text defines; ``None`` where nothing is known for sure."""
+    text = function.unit or function.file
+    if function.settled is not None:
+        known = known_names(function.language) if function.unit else {}
+        try:
+            text = configured(text, 0, len(text), dict(function.settled), known=known)
+        except Refused:
+            return None
+    # In C++ an operator of the user's own may do anything with a structure.
+    if function.language in ("c++", "cuda") and _OVERLOAD.search(text):
+        return None
+    return structures(text, function.language)
+
+
+def _without_pointers(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Statements in which members that are arrays stay text where they are used without all of their subscripts."""
+    whole: set[int] = set()
+    for node in subtrees(body):
+        if isinstance(node, Index):
+            base, subscripts = index_chain(node)
+            if isinstance(base, Field) and base.type.count("*") == len(subscripts):
+                whole.add(id(base))
+
+    def change(expr: Expr) -> Expr:
+        if isinstance(expr, Field) and "*" in expr.type and id(expr) not in whole:
+            return Opaque(expression_text(expr))
+        return expr
+
+    made: tuple[Stmt, ...] = map_expressions(body, change)
+    return made
+
+
+class _Reader:
+    """Text as members, as far as types are known."""
+
+    def __init__(self, function: Function, types: Structures, found: Collection[str]) -> None:
+        self.types = types
+        self._references = found
+        self.vectors = function.language == "opencl"
+        macros = set(_MACRO.findall(function.source)) | set(_MACRO.findall(function.unit))
+        self._macros = macros - set(types.numbers)
+        # What is declared in a way that cannot be read may be anything.
+        unsure = declared_as_text(function) | self._macros
+        kinds = {n: k for n, k in _declared(function).items() if n not in unsure and len(k) == 1}
+        self._kinds = {name: next(iter(found)) for name, found in kinds.items()}
+
+    def expression(self, expr: Expr) -> Expr:
+        """The member, or the vector of values, that a text stands for; itself where that is not known."""
+        if not isinstance(expr, Opaque):
+            return expr
+        literal = _LITERAL.fullmatch(expr.text) if self.vectors else None
+        if literal is not None:
+            return self._vector(expr, literal[1], literal[2])
+        place = parse_place(expr.text)
+        place = None if place is None else self.named(place)
+        typed = None if place is None else self._typed(place)
+        if typed is None or typed[0] is None:
+            return expr
+        # Subscripts may hold members of their own.
+        made: Expr = map_expressions(typed[0], self._inner)
+        return made
+
+    def named(self, expr: Expr) -> Expr:
+        """What was just read, with what names of references stand for."""
+        made: Expr = map_expressions(expr, lambda e: dereferenced(e, self._references))
+        return made
+
+    def _inner(self, expr: Expr) -> Expr:
+        return self.expression(expr) if isinstance(expr, Opaque) else expr
+
+    def _vector(self, expr: Opaque, kind: str, given: str) -> Expr:
+        """``(float4)(a, b, c, d)`` of OpenCL."""
+        items = parse_items(given)
+        if not items or not self.types.is_even(kind):
+            return expr
+        read = [map_expressions(self.named(i), self._inner) for i in items]
+        if not all(is_pure(i) for i in read):
+            return expr
+        made = read[0]
+        for item in read[1:]:
+            made = Binary(",", made, item)
+        return Cast(kind, made)
+
+    def _typed(self, place: Expr) -> tuple[Expr, Member] | None:
+        """A place with the types of its members, and what it is; ``None`` where it is not known to be one."""
+        match place:
+            case Name(id=name):
+                root = self._kinds.get(name)
+                return None if root is None or self._is_hidden(root.type) else (place, root)
+            case Index(base=base):
+                found = self._typed(base)
+                if found is None or found[1].depth < 1:
+                    return None
+                return replace(place, base=found[0]), replace(found[1], depth=found[1].depth - 1)
+            case Field(base=base, name=name):
+                found = self._typed(base)
+                if found is None or found[1].depth or name in self._macros:
+                    return None
+                member = self.types.members(found[1].type).get(name)
+                kind = self.types.components(found[1].type, name) if self.vectors else ""
+                if member is None and kind:
+                    return Field(found[0], name, kind, several=True), Member(kind, 0)
+                if member is None or not self.types.is_known(member.type) or self._is_hidden(member.type):
+                    return None
+                kind = self.types.meant(member.type)
+                stars = f" {'*' * member.depth}" if member.depth else ""
+                return Field(found[0], name, kind + stars), Member(kind, member.depth)
+        return None
+
+    def is_number(self, expr: Expr) -> bool:
+        """Whether a value is known to be one number, no vector or structure."""
+        waiting: list[Any] = [expr]
+        while waiting:
+            node = waiting.pop()
+            match node:
+                case Field(type=kind):
+                    known = self.types.is_arithmetic(kind)
+                case Index():
+                    base, subscripts = index_chain(node)
+                    if isinstance(base, Field):
+                        known = self.types.is_arithmetic(base.type.replace("*", ""))
+                    else:
+                        found = self._kinds.get(base.id) if isinstance(base, Name) else None
+                        known = found is not None and found.depth == len(subscripts)
+                        known = known and found is not None and self.types.is_arithmetic(found.type)
+                case Name(id=name):
+                    found = self._kinds.get(name)
+                    known = found is not None and not found.depth and self.types.is_arithmetic(found.type)
+                case Cast(type=kind):
+                    known = self.types.is_arithmetic(kind)
+                case _:
+                    known = isinstance(node, Number | Unary | Binary | Ternary | Call | tuple)
+                    waiting += children(node)
+            if not known:
+                return False
+        return True
+
+    def _is_hidden(self, kind: str) -> bool:
+        """Whether a macro may mean something else by a type."""
+        return not self._macros.isdisjoint(kind.split())
+
+
+def _declared(function: Function) -> dict[str, set[Member]]:
+    """What names are declared as, with the stars and dimensions of each."""
+    found: dict[str, set[Member]] = {}
+    for p in function.params:
+        depth = p.stars + bool(p.suffix)
+        depth = -1 if "?" in p.suffix or "&" in p.text or depth > 1 else depth
+        found.setdefault(p.name, set()).add(Member(plain_type(p.base), depth))
+    within = tuple(statements(function.body))
+    for d in (*function.outer, *(s for s in within if isinstance(s, Decl))):
+        stars = d.type.count("*")
+        depth = -1 if "&" in d.type or stars > 1 or (stars and d.dims) else len(d.dims) + stars
+        found.setdefault(d.name, set()).add(Member(plain_type(d.type), depth))
+    for loop in within:
+        if isinstance(loop, For) and loop.type:
+            found.setdefault(loop.var, set()).add(Member(plain_type(loop.type), 0))
+    return found
+
+
+class _Lists:
+    """Lists of first values as assignments behind the declaration."""
+
+    def __init__(self, function: Function, reader: _Reader) -> None:
+        self._function = function
+        self._reader = reader
+        self._types = reader.types
+        self._keys: set[str] = set()
+
+    def function(self) -> Function:
+        """The function without such lists, where they can be told."""
+        return replace(self._function, body=self._scope(self._function.body, within=False))
+
+    def _scope(self, body: tuple[Stmt, ...], *, within: bool) -> tuple[Stmt, ...]:
+        made: list[Stmt] = []
+        for stmt in body:
+            match stmt:
+                case For():
+                    made.append(replace(stmt, body=self._scope(stmt.body, within=True)))
+                case Block():
+                    made.append(Block(self._scope(stmt.body, within=within)))
+                case If():
+                    then, other = (self._scope(b, within=within) for b in (stmt.then, stmt.other))
+                    made.append(replace(stmt, then=then, other=other))
+                case Decl():
+                    items = self._items(stmt)
+                    made += self._told(stmt, items, within=within) or [stmt] if items else [stmt]
+                case _:
+                    made.append(stmt)
+        return tuple(made)
+
+    def _items(self, decl: Decl) -> tuple[Expr, ...] | None:
+        """The values that a declaration lists: in braces, of its own type or without one, or for a vector of CUDA."""
+        match decl.init:
+            case Opaque(text=text):
+                typed = _TYPED.fullmatch(text)
+                if typed is not None and plain_type(typed[1]) == plain_type(decl.type):
+                    text = typed[2]
+                items = parse_items(text) if text.startswith("{") else None
+                return None if items is None else tuple(map(self._reader.named, items))
+            case Call(function=name, arguments=arguments) if self._function.language == "cuda":
+                kind = self._types.meant(decl.type)
+                whole = name == f"make_{kind}" and len(arguments) == len(self._types.members(kind))
+                return arguments if whole and not self._redefined(name) else None
+        return None
+
+    def _redefined(self, name: str) -> bool:
+        """Whether the text may mean another function by a name of CUDA's."""
+        text = self._function.unit or self._function.file
+        return (
+            re.search(rf"[\w>&*]\s+{name}\s*\(|\bdefine\s+{name}\b", text.replace("return ", "(")) is not None
+        )
+
+    def _told(self, decl: Decl, given: tuple[Expr, ...], *, within: bool) -> list[Stmt]:
+        """The declaration without its list, and what gives it its values; nothing where that is not known."""
+        words = set(decl.type.split())
+        if (
+            "*" in decl.type
+            or "&" in decl.type
+            or keeps_value(decl)
+            or words & {"static", "constexpr", "volatile"}
+        ):
+            return []
+        if "const" in words and not within:
+            # A table that nothing changes is worth more as it is.
+            return []
+        if len(given) > _MOST_ITEMS:
+            return []
+        items = [map_expressions(i, self._reader._inner) for i in given]
+        if not all(is_pure(i) and self._reader.is_number(i) for i in items) or decl.name in names_in(
+            tuple(items)
+        ):
+            return []
+        plain = replace(decl, type=writable(decl.type), init=None)
+        if len(decl.dims) == 1 and self._types.is_arithmetic(decl.type):
+            return [plain, *self._elements(decl, items)]
+        if not decl.dims and self._types.is_even(decl.type):
+            return [plain, *self._members(decl, items)]
+        return []
+
+    def _elements(self, decl: Decl, items: list[Expr]) -> list[Stmt]:
+        array, size = Name(decl.name), decl.dims[0]
+        whole = items == [Number("0")] or (len(items) == 1 and _is_zero(items[0]))
+        count = 0 if whole else len(items)
+        made: list[Stmt] = [
+            ExprStmt(Assign("=", Index(array, Number(str(at))), item))
+            for at, item in enumerate(items[:count])
+        ]
+        if size == Number(str(count)):
+            return made
+        var = fresh_name(self._function, "at", self._keys)
+        key = fresh_key(self._function, var, self._keys)
+        self._keys.add(var)
+        clear = ExprStmt(Assign("=", Index(array, Name(var)), Number("0")))
+        return [*made, For(key, "int", var, Number(str(count)), "<", size, Number("1"), (clear,))]
+
+    def _members(self, decl: Decl, items: list[Expr]) -> list[Stmt]:
+        members = list(self._types.members(decl.type).items())
+        values = [*items, *(Number("0") for _ in members[len(items) :])]
+        made: list[Stmt] = []
+        for (name, member), value in zip(members, values, strict=True):
+            assert member is not None
+            place = Field(Name(decl.name), name, self._types.meant(member.type))
+            made.append(ExprStmt(Assign("=", place, value)))
+        return made
+
+
+def _is_zero(item: Expr) -> bool:
+    return isinstance(item, Number) and re.fullmatch(r"0|0?\.0*[fF]?|0\.[fF]?", item.text) is not None

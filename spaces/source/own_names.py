@@ -1,0 +1,106 @@
+"""Functions and macros of a project with the names of the language's own: what the project defines is meant.
+
+Operators know by the name what ``sqrtf``, ``max`` or ``get_global_id`` do. A call of a name to which the kernel's files
+or headers give another meaning says so itself (:attr:`tuner.spaces.source.syntax.Call.own`). May not judge calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from tuner.spaces.source.kinds import is_known_name
+from tuner.spaces.source.parse import function_nodes, parse_file
+from tuner.spaces.source.syntax import Call, Decl, Expr, For, Function, Opaque, OpaqueStmt
+from tuner.spaces.source.walks import map_expressions, subtrees
+
+__all__ = ["COMPUTES", "UNKNOWN", "own_names", "with_own_calls", "with_own_names"]
+
+COMPUTES = "computes"
+"""A macro that is arithmetic of its arguments, in what types they have."""
+UNKNOWN = "unknown"
+"""A function, a macro or a variable that may do anything."""
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
+_DIRECTIVE = re.compile(r"^[ \t]*#.*", re.MULTILINE)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\([^)\n]*\))?(.*)", re.MULTILINE)
+_NOT_CALLED = re.compile(r"(?<!std::)\b([A-Za-z_]\w*)\b(?!\s*\()")
+_ARITHMETIC = re.compile(r"(?:[\w.\s()?:<>!,+*-]|&&|\|\||[=!<>]=)*")
+_CHANGES = re.compile(r"\+\+|--|<<|>>")
+
+
+def own_names(texts: Iterable[str], language: str) -> dict[str, str]:
+    """The names that a project's texts give a meaning of their own, each with :data:`COMPUTES` or :data:`UNKNOWN`."""
+    found: dict[str, str] = {}
+    for text in texts:
+        for name, what in _of_text(text, language).items():
+            found[name] = UNKNOWN if UNKNOWN in (what, found.get(name)) else what
+    return found
+
+
+@lru_cache(maxsize=256)
+def _of_text(text: str, language: str) -> Mapping[str, str]:
+    # Few texts have any, and most of those only call them.
+    if not any(map(is_known_name, set(_WORD.findall(text)))):
+        return {}
+    plain = _TEXT.sub(" ", text.replace("\\\n", "  "))
+    found: dict[str, str] = {}
+    for name, parameters, body in _DEFINE.findall(plain):
+        if is_known_name(name):
+            same = found.get(name, COMPUTES) == COMPUTES and _computes(parameters, body)
+            found[name] = COMPUTES if same else UNKNOWN
+    code = _DIRECTIVE.sub("", plain)
+    named = {name for name in _NOT_CALLED.findall(code) if is_known_name(name)}
+    defined = {name.rpartition("::")[2] for name, _ in function_nodes(parse_file(text.encode(), language))}
+    return found | dict.fromkeys([*named, *filter(is_known_name, defined)], UNKNOWN)
+
+
+def _computes(parameters: str, body: str) -> bool:
+    """Whether a macro is arithmetic of its parameters, or another name of a known function."""
+    if not _ARITHMETIC.fullmatch(body) or _CHANGES.search(body):
+        return False
+    words = set(_WORD.findall(re.sub(r"\.?\b\d[\w.]*", " ", body)))
+    return all(is_known_name(word) for word in words - set(_WORD.findall(parameters)))
+
+
+def with_own_calls(function: Function, own: Mapping[str, str]) -> Function:
+    """The function with its calls of a project's own functions marked; its parameters and variables are its own too."""
+    names = _meanings(function, own)
+    if not names:
+        return function
+    return replace(
+        function,
+        body=_marked(function.body, names),
+        outer=_marked(function.outer, names),
+        own=tuple(sorted(own.items())),
+    )
+
+
+def with_own_names(expr: Expr, function: Function) -> Expr:
+    """An expression that was read by itself, as :func:`with_own_calls` would have it in a function."""
+    names = _meanings(function, dict(function.own))
+    marked: Expr = _marked(expr, names) if names else expr
+    return marked
+
+
+def _meanings(function: Function, own: Mapping[str, str]) -> dict[str, str]:
+    words = {w for w in _WORD.findall(function.signature) if is_known_name(w)} - {function.name}
+    for node in subtrees((function.outer, function.body)):
+        match node:
+            case Decl(name=name) | For(var=name) if is_known_name(name):
+                words.add(name)
+            case Opaque(text=text) | OpaqueStmt(text=text):
+                words |= {w for w in _NOT_CALLED.findall(_TEXT.sub(" ", text)) if is_known_name(w)}
+    return {**own, **dict.fromkeys(words, UNKNOWN)}
+
+
+def _marked(part: Any, names: Mapping[str, str]) -> Any:
+    def mark(expr: Any) -> Any:
+        what = names.get(expr.function, "") if isinstance(expr, Call) else ""
+        return replace(expr, own=what) if what else expr
+
+    return map_expressions(part, mark)

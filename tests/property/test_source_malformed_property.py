@@ -1,0 +1,147 @@
+"""Malformed preprocessor lines and expressions: what reads them refuses or leaves alone, and raises nothing else."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tuner.core.errors import SpecError
+from tuner.core.types import Kernel, Source, Variant
+from tuner.spaces.source.affine import polynomial
+from tuner.spaces.source.arithmetic import one_type
+from tuner.spaces.source.conditionals import configured, deciding, known_names
+from tuner.spaces.source.included import includes_own, spliced
+from tuner.spaces.source.integers import Known
+from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.macros import evaluate, expand, macro_of, pieces
+from tuner.spaces.source.own_names import own_names
+from tuner.spaces.source.reading import parse_expression
+from tuner.spaces.source.regions import read_program
+
+ATOMS = st.sampled_from(
+    [
+        *(
+            "0",
+            "08",
+            "09u",
+            "0x",
+            "0xg",
+            "0b2",
+            "1e",
+            ".",
+            "18446744073709551616",
+            "'",
+            "'a'",
+            '"',
+            '"s',
+            "1'0",
+        ),
+        *("A", "B", "F", "F(", "F(A", "defined", "defined(", "defined A", "__LINE__", "A##B", "#A", "..."),
+        *("(", ")", ",", "+", "-", "*", "/", "%", "<<", ">>", "&&", "||", "!", "~", "?", ":", "=", "<", "=="),
+        *(
+            "real",
+            "(real)-",
+            "(real)",
+            "(A)*",
+            "//",
+            "/*",
+            "*/",
+            "\\",
+            "\\\n",
+            "\t",
+            "\f",
+            "\r",
+            "\0",
+            "é",
+            "@",
+        ),
+    ]
+)
+TEXTS = st.one_of(
+    st.lists(ATOMS, max_size=8).map(" ".join), st.lists(ATOMS, max_size=8).map("".join), st.text(max_size=12)
+)
+WORDS = st.sampled_from(
+    [
+        *("if", "ifdef", "ifndef", "elif", "else", "endif", "define", "undef", "include", "pragma", "line"),
+        *("elifdef", "error", "", "warning", "import", "embed", "A"),
+    ]
+)
+LINES = st.one_of(
+    st.tuples(st.sampled_from(["#", " # ", "#\\\n", "%:"]), WORDS, st.sampled_from([" ", ""]), TEXTS).map(
+        "".join
+    ),
+    TEXTS,
+    st.sampled_from(
+        [
+            "real y;",
+            "int A;",
+            "static int F(int x) { return (real)-x; }",
+            '#include "h.h"',
+            "typedef int real;",
+        ]
+    ),
+)
+MANY = st.lists(LINES, max_size=6).map("\n".join)
+FEW = settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
+KERNEL = "void f(float *a, int n)\n{\n%s\nfor (int i = 0; i < n; i++) a[i] = %s;\n}\n"
+
+
+@FEW
+@given(TEXTS, TEXTS)
+@example("08", "")
+@example("A ? 1 : (2", "F(x) x#")
+def test_conditions(condition: str, definition: str) -> None:
+    macros = {"B": None}
+    try:
+        name, macro = macro_of(definition)
+        macros[name] = macro
+        expand(pieces(condition), macros)
+    except Refused:
+        pass
+    value = evaluate(condition, macros, {"A": True})
+    assert value is None or -(1 << 63) <= value < 1 << 64
+
+
+@FEW
+@given(MANY, MANY, MANY)
+def test_files(before: str, inside: str, header: str) -> None:
+    text = before + "\n" + KERNEL % (inside, "a[i]")
+    deciding(text)
+    includes_own(text)
+    own_names([text, header], "c++")
+    for whole in (text, header):
+        try:
+            whole = spliced("f.c", whole, {"h.h": header})
+        except Refused:
+            pass
+        start = whole.find("{")
+        try:
+            configured(whole, max(start, 0), len(whole), {"A": 8}, known=known_names("c"))
+        except Refused:
+            pass
+
+
+@FEW
+@given(MANY, MANY, TEXTS, st.sampled_from(["c", "c++", "opencl", "cuda"]))
+@example("typedef float real;", "", "(real)-(real)*a+(real)", "c")
+def test_programs(before: str, inside: str, value: str, language: str) -> None:
+    text = before + "\n" + KERNEL % (inside, value)
+    variant = Variant(files=(Source(name="f.c", text=text),))
+    try:
+        program = read_program(Kernel(name="f", entry="f", language=language, variant=variant, folder="."))
+    except SpecError:
+        return
+    assert "".join(file.text for file in program.sources()) == text
+
+
+@FEW
+@given(TEXTS)
+@example("0b12")
+@example("00000000000000000000009")
+def test_expressions(text: str) -> None:
+    expr = parse_expression(text)
+    polynomial(expr, set())
+    one_type(expr, {"A": "int"})
+    Known(source="", names={}, ranks={}).integer(expr)

@@ -1,0 +1,138 @@
+"""``tuner record --list`` of applications without kernels of devices: which of their functions can be recorded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tuner.driver.applications.recording import Listing, list_launches, record_spec
+from tuner.evaluators.host.toolchain import find_toolchain
+from tuner.recorders.recordings.executables import object_file
+from tuner.spec.load import load_spec
+
+LIBRARY = """
+namespace far {
+void scale(int n, float *x) { for (int i = 0; i < n; i++) x[i] *= 2; }
+void unused(float *x) { *x = 1; }
+}
+"""
+MAIN = """
+namespace far { void scale(int, float *); }
+extern "C" __attribute__((noinline)) float total(int n, const float *x) {
+    float sum = 0;
+    for (int i = 0; i < n; i++) sum += x[i];
+    return sum;
+}
+extern "C" __attribute__((naked)) void two(void) { __asm__("xorl %eax, %eax; ret"); }
+static __attribute__((noinline)) int hidden(int x) { return x * 3; }
+template <class T> __attribute__((noinline)) T twice(T x) { return x + x; }
+int main(int count, char **) {
+    float x[16] = {1};
+    far::scale(16, x);
+    two();
+    return total(16, x) + hidden(count) + twice(count) > 1000;
+}
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """An application with functions in a library and in itself."""
+    (tmp_path / "far.cc").write_text(LIBRARY)
+    (tmp_path / "main.cc").write_text(MAIN)
+    words = [find_toolchain().clang, "-w", "-O1", "-nostdlib++"]
+    library = str(tmp_path / "libfar.so")
+    for command in (
+        [*words, "-shared", "-fPIC", "-o", library, str(tmp_path / "far.cc")],
+        [*words, "-o", str(tmp_path / "app"), str(tmp_path / "main.cc"), f"-Wl,-rpath,{tmp_path}", library],
+    ):
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("no C library to link an application with")
+    return tmp_path / "app"
+
+
+def refusals(listing: Listing) -> dict[str, str]:
+    return {function.name.partition("(")[0]: function.refused for function in listing.functions}
+
+
+def test_functions_of_the_executable_and_of_what_it_calls(program: Path) -> None:
+    listing = list_launches([str(program)])
+    found = refusals(listing)
+    assert found.keys() == {"far::scale", "total", "two"}
+    assert (found["far::scale"], found["total"]) == ("", "")
+    assert "too short" in found["two"]
+    sizes = [function.size_bytes for function in listing.functions]
+    assert sizes == sorted(sizes, reverse=True)
+    assert listing.further == 0
+
+
+def test_what_is_listed_can_be_recorded(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "total.c").write_text(
+        "float total(int n, const float *x) { float s = 0; for (int i = 0; i < n; i++) s += x[i]; return s; }\n"
+    )
+    (tmp_path / "total.yaml").write_text(
+        "kernel: {source: total.c, entry: total, returns: float32}\nproblem: {n: 16}\narguments:\n"
+        "  - {name: n, dtype: int32, value: n}\n  - {name: x, dtype: float32, shape: [n]}\n"
+        'space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}\n'
+    )
+    (spec,) = load_spec(tmp_path / "total.yaml")
+    assert len(record_spec([str(program)], spec, instances=1).recordings) == 1
+
+
+def test_a_library_that_is_loaded_at_run_time_has_all_that_it_exports(program: Path, tmp_path: Path) -> None:
+    script = f"import ctypes; ctypes.CDLL({str(tmp_path / 'libfar.so')!r})"
+    found = refusals(list_launches([sys.executable, "-c", script]))
+    assert {"far::scale", "far::unused"} <= found.keys()
+
+
+def test_an_executable_that_another_program_starts_has_to_be_named(program: Path) -> None:
+    found = refusals(list_launches(["sh", "-c", f"{program}; true"]))
+    assert found["far::scale"] == ""
+    assert found["total"] == "the command has to name this program first"
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_the_list_as_it_is_printed(program: Path, as_json: bool) -> None:
+    words = ["record", "--list", *(["--json"] if as_json else []), "--", str(program)]
+    result = subprocess.run(
+        [sys.executable, "-c", "from tuner.cli.main import main; main()", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    if as_json:
+        data = json.loads(result.stdout)
+        assert data["kernels"] == []
+        assert {f["symbol"] for f in data["functions"]} == {"_ZN3far5scaleEiPf", "total", "two"}
+        return
+    assert "total" in result.stdout
+    assert "no: its first bytes cannot be moved: it is too short" in result.stdout
+    assert "next: tuner init SOURCE --entry NAME, then tuner record SPEC -- COMMAND" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: b"",
+        lambda data: data[:100],
+        lambda data: data[:40] + b"\xff" * 24 + data[64:],
+        lambda data: b"#!/bin/sh\n" + data,
+    ],
+    ids=["empty", "cut off", "sections elsewhere", "script"],
+)
+def test_files_that_are_no_programs_have_no_functions(
+    program: Path, tmp_path: Path, change: Callable[[bytes], bytes]
+) -> None:
+    whole = object_file(program)
+    assert whole is not None
+    assert "_ZN3far5scaleEiPf" in whole.imported
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(change(program.read_bytes()))
+    found = object_file(damaged)
+    assert found is None or not found.defined

@@ -1,0 +1,117 @@
+"""A project's own functions with the names of the language's: no operator takes them for what the name says."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from same_results import program_of
+
+from tuner.core.types import Kernel, Source, Variant
+from tuner.spaces.source.edits import EditRefused, apply_edits
+from tuner.spaces.source.operators import OPERATORS
+from tuner.spaces.source.own_names import COMPUTES, UNKNOWN, own_names
+from tuner.spaces.source.regions import Program, read_program
+
+BODY = """
+void f(PARAMS)
+{
+    LOCAL
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < m; j++)
+            a[i * m + j] = NAME(b[i]) * 2.0f + NAME(b[j]);
+    for (int i = 0; i < n; i++) if (b[i] > 0.0f) a[i] = NAME(b[i]);
+}
+"""
+PARAMS = "float *a, const float *b, int n, int m"
+COUNTING = "static float calls;\nstatic float NAME(float x) { calls += 1; return x + calls; }\n"
+POINTED = "static float calls;\nstatic float counting(float x) { calls += 1; return x + calls; }\n"
+
+
+def text_of(name: str, before: str = "", local: str = "", params: str = PARAMS) -> str:
+    text = before + BODY.replace("PARAMS", params).replace("LOCAL", local)
+    return text.replace("NAME", name)
+
+
+def edits_of(program: Program) -> Counter[str]:
+    """How often each operator applies."""
+    found = Counter[str]()
+    for label, function in program.functions.items():
+        for name, operator in OPERATORS.items():
+            if not operator.checked or program.language not in operator.languages:
+                continue
+            for site in operator.sites(function, False):
+                try:
+                    apply_edits(program, [{"op": name, "function": label, **site}])
+                except EditRefused:
+                    continue
+                found[name] += 1
+    return found
+
+
+HOSTILE = {
+    "a function": {"before": COUNTING},
+    "a function after its use": {"before": "static float NAME(float x);\n", "params": PARAMS},
+    "a pointer to a function": {"params": PARAMS + ", float (*NAME)(float)"},
+    "a variable": {"before": POINTED, "local": "float (*NAME)(float) = counting;"},
+    "a variable of the file": {"before": POINTED + "static float (*NAME)(float) = counting;\n"},
+}
+
+
+@pytest.mark.parametrize("name", ["fabsf", "sqrtf", "abs", "exp"])
+@pytest.mark.parametrize("how", HOSTILE)
+def test_an_own_function_is_like_any_of_which_nothing_is_known(name: str, how: str) -> None:
+    after = COUNTING.replace("NAME", name) if "after" in how else ""
+    own = program_of(text_of(name, **HOSTILE[how]) + after, "f")
+    unknown = program_of(text_of("mystery", **HOSTILE[how]) + after.replace(name, "mystery"), "f")
+    assert edits_of(own) == edits_of(unknown)
+    assert edits_of(own) != edits_of(program_of(text_of(name), "f"))
+
+
+@pytest.mark.parametrize(
+    "macro",
+    ["#define NAME(x) (calls += 1, (x) + calls)\n", "#define NAME counting\n", "#define NAME(x) next(x)\n"],
+)
+def test_an_own_macro_is_like_any_of_which_nothing_is_known(macro: str) -> None:
+    before = POINTED + macro
+    own, unknown = (edits_of(program_of(text_of(name, before), "f")) for name in ("fabsf", "mystery"))
+    assert own == unknown
+
+
+@pytest.mark.parametrize("where", ["another file", "a header"])
+def test_definitions_of_other_files_count(where: str) -> None:
+    files = (Source(name="f.c", text='#include "own.h"\n' + text_of("fabsf")),)
+    own = Source(name="own.h" if where == "a header" else "own.c", text=COUNTING.replace("NAME", "fabsf"))
+    kernel = Kernel(
+        name="f",
+        entry="f",
+        language="c",
+        variant=Variant(files=files if where == "a header" else (*files, own)),
+        folder=".",
+        headers=(own,) if where == "a header" else (),
+    )
+    assert edits_of(read_program(kernel)) != edits_of(program_of(text_of("fabsf"), "f"))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("#define max(a, b) ((a) > (b) ? (a) : (b))", {"max": COMPUTES}),
+        ("#define sqrt(x) sqrtf(x)", {"sqrt": COMPUTES}),
+        ("#define fabs fabsf", {"fabs": COMPUTES}),
+        ("#define fmax(a, b) max((a), (b))\n#define fmax(a, b) next(a)", {"fmax": UNKNOWN}),
+        ("#define exp(x) (n++, x)", {"exp": UNKNOWN}),
+        ("#define exp(x) table[(int)(x)]", {"exp": UNKNOWN}),
+        ("#define DATA_SQRT sqrtf\n#define POW(x, y) powf(x, y)", {}),
+        ("// fma is slow, and sqrtf\n/* exp */ float f(float x) { return expf(x); }", {}),
+        ('using std::sqrt;\nvoid say(void) { puts("abs"); }', {}),
+        ("double sqrt(double); float f(float x) { return x * sqrt(x); }", {}),
+        ("template <class T> T max(T a, T b) { return a < b ? b : a; }", {"max": UNKNOWN}),
+        ("namespace own { float exp(float x) { return x; } }", {"exp": UNKNOWN}),
+        ("float own::fma(float x) { return x; }", {"fma": UNKNOWN}),
+        ("float (*log)(float);", {"log": UNKNOWN}),
+        ("int get_value(int i) { return i; }", {"get_value": UNKNOWN}),
+    ],
+)
+def test_what_a_text_defines(text: str, found: dict[str, str]) -> None:
+    assert own_names([text], "c++") == found

@@ -1,0 +1,95 @@
+"""``entry: "axpy<float, TILE>"`` of C++: one instance of a template, as a function that calls it.
+
+A template has no symbol of its own. What is compiled is the source as given, followed by an ``extern "C"`` function
+with the spec's arguments; parameters of the space are macros in it as anywhere. May not read files or compile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.core.types import Argument, Source
+from tuner.spec.yaml_places import Path, View
+
+__all__ = ["HINT", "TemplateInstance", "instance_named"]
+
+HINT = 'write an extern "C" function that calls it, and name that'
+
+_ENTRY = re.compile(r"\s*([A-Za-z_]\w*(?:::[A-Za-z_]\w*)*)\s*<([\w\s,:<>*&+\-/%()]*)>\s*")
+_PATH: Path = ("kernel", "entry")
+_TYPES = {
+    "float16": "_Float16",
+    "float32": "float",
+    "float64": "double",
+    "bool": "bool",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned int",
+    "uint64": "unsigned long",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateInstance:
+    """A template with its arguments.
+
+    Attributes:
+        template: its name, with namespaces.
+        symbol: of the function that calls it.
+        text: of that function, to follow the source.
+    """
+
+    template: str
+    symbol: str
+    text: str
+
+
+def instance_named(
+    entry: str, arguments: Sequence[Argument], returns: str | None, files: Sequence[Source], view: View
+) -> TemplateInstance:
+    """The instance that an entry names.
+
+    Args:
+        entry: ``name<arguments>``.
+        arguments: of the spec, in call order.
+        returns: dtype of what it returns.
+        files: the sources, for a name that is free.
+
+    Raises:
+        SpecError: it is none, or has an argument of a type that is written in several ways in C++.
+    """
+    found = _ENTRY.fullmatch(entry)
+    if (
+        found is None
+        or found[2].count("<") != found[2].count(">")
+        or found[2].count("(") != found[2].count(")")
+    ):
+        hint = 'a name with its template arguments, for example "axpy<float, TILE>"'
+        raise view.error(_PATH, f"{entry!r} is no instance of a template", hint)
+    if any(a.passing != "argument" for a in arguments):
+        raise view.error(_PATH, f"{entry!r} is a template, and is given what was recorded", HINT)
+    types = [_type(argument.name, argument.dtype, view) for argument in arguments]
+    result = "void" if returns is None else _type("what it returns", returns, view)
+    symbol = f"{found[1].rpartition('::')[2]}_instance"
+    while any(re.search(rf"\b{symbol}\b", file.text) for file in files):
+        symbol += "_"
+    parameters = ", ".join(
+        f"{kind} {'*' if a.is_array else ''}a{i}"
+        for i, (a, kind) in enumerate(zip(arguments, types, strict=True))
+    )
+    given = ", ".join(f"a{i}" for i in range(len(arguments)))
+    call = f"{found[1]}<{found[2].strip()}>({given})"
+    text = f'\nextern "C" {result} {symbol}({parameters})\n{{\n    {"" if returns is None else "return "}{call};\n}}\n'
+    return TemplateInstance(template=found[1], symbol=symbol, text=text)
+
+
+def _type(what: str, dtype: str, view: View) -> str:
+    if dtype not in _TYPES:
+        raise view.error(_PATH, f"{what} is {dtype}, which C++ writes in several ways", HINT)
+    return _TYPES[dtype]
