@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.operators.base import analyse, body_of
 from tuner.spaces.source.syntax import Assign, Block, Decl, For, Function, If, Name, Stmt
-from tuner.spaces.source.walks import index_chain, names_in, statements, subtrees
+from tuner.spaces.source.walks import names_in, statements, subtrees
 
 __all__ = ["require_same_conditions", "require_same_stores"]
 
@@ -72,8 +72,9 @@ def _stores(part: tuple[Stmt, ...], counter: str) -> Iterator[tuple[_Place, _Gua
                 case _:
                     for part in subtrees(stmt):
                         if isinstance(part, Assign):
-                            base, subscripts = index_chain(part.target)
-                            if isinstance(base, Name) and base.id not in own:
-                                yield (base.id, counter in names_in(subscripts)), (ifs, loops)
+                            # Of a member of an element too: the array or the structure comes first.
+                            base = next((n.id for n in subtrees(part.target) if isinstance(n, Name)), "")
+                            if base not in own:
+                                yield (base, counter in names_in(part.target)), (ifs, loops)
 
     yield from visit(part, 0, 0)
