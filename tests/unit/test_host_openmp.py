@@ -388,7 +388,7 @@ def test_loops_that_were_made_shared_give_the_same(schedule: str) -> None:
 }
 """
     task = make_task(plain)
-    evaluation, _ = prepared(replace(task, verify=replace(task.verify, rtol=1e-4, atol=1e-4)))
+    evaluation, _ = prepared(replace(task, verify=replace(task.verify, rtol=1e-3, atol=1e-3)))
     chunks = {"parameters": [{"name": "CHUNK", "values": [1, 8], "default": 8}]}
     first = {"op": "parallelise", "function": "f", "loop": "i", "schedule": schedule, "reassociate": True}
     second = {"op": "parallelise", "function": "f", "loop": "i#2", "schedule": "static"}

@@ -500,7 +500,6 @@ def test_references_to_elements_become_pointers_that_are_followed() -> None:
 @pytest.mark.parametrize(
     ("loop", "head"),
     [
-        ("#pragma omp parallel for private(k)\nfor (int j = 0; j < k; j++) a[j].x = k;", ""),
         ("for (k = 0; k < n; k++) a[k].x = 1;", ""),
         ("a[i].x = K;", "#define K k\n"),
         ("a[i].x = sizeof(k);", ""),
@@ -509,6 +508,13 @@ def test_references_to_elements_become_pointers_that_are_followed() -> None:
 def test_references_that_names_alone_do_not_show_stay(loop: str, head: str) -> None:
     given = kernel(f"int &k = m[i]; {loop}", "body *a, int *m", head + BODY, "c++")
     assert "int &k = m[i];" in apply_edits(given, [MEMBERS]).variant.files[0].text
+
+
+def test_a_reference_of_which_each_thread_has_its_own_is_refused() -> None:
+    loop = "#pragma omp parallel for private(k)\nfor (int j = 0; j < k; j++) a[j].x = k;"
+    given = kernel(f"int &k = m[i]; {loop}", "body *a, int *m", BODY, "c++")
+    with pytest.raises(EditRefused, match="k refers to what has another name"):
+        apply_edits(given, [MEMBERS])
 
 
 def test_older_runs_read_no_members() -> None:
