@@ -433,6 +433,7 @@ def test_killed_sixty_times_a_cassette_run_has_the_same_archive(tmp_path: Path) 
     _survive(tmp_path, 60)
 
 
+@pytest.mark.slow
 def test_killed_while_a_model_is_asked_the_call_counts_as_spent(tmp_path: Path) -> None:
     class Kill:
         def event(self, kind: str, body: Mapping[str, Any]) -> None:
@@ -461,6 +462,7 @@ def test_killed_while_a_model_is_asked_the_call_counts_as_spent(tmp_path: Path) 
     assert audit(path, backend=backend()).differences == []
 
 
+@pytest.mark.slow
 def test_a_changed_prompt_or_price_is_found_by_the_replay(tmp_path: Path) -> None:
     """A record written anew with a valid chain but another key or price does not pass."""
     with server.serving(server.always(GOOD)) as running:
@@ -484,6 +486,7 @@ def _blobs(value: Any) -> list[str]:
     return [name for v in value for name in _blobs(v)] if isinstance(value, list) else []
 
 
+@pytest.mark.slow
 def test_several_models_are_all_tried(tmp_path: Path) -> None:
     with server.serving(lambda n, b: Reply(GOOD.replace("BY", f"BY{n}"))) as running:
         llm = "models: [cheap, {model: dear, prices: {prompt: 50, completion: 100}}]"

@@ -198,6 +198,7 @@ def test_a_barrier_in_a_uniform_branch_is_left_alone(clean: OpenClEvaluation) ->
         evaluation.close()
 
 
+@pytest.mark.slow
 def test_a_candidate_that_never_ends_is_given_up_after_a_few_times_what_the_baseline_took(
     clean: OpenClEvaluation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
