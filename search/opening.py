@@ -13,8 +13,8 @@ from tuner.search.cooking import Attempt, try_operator
 from tuner.spaces.source.configuring import configuring
 from tuner.spaces.source.edits import apply_edit
 from tuner.spaces.source.operators import MOVES, OPERATORS, Refused
-from tuner.spaces.source.operators.callees import callees
-from tuner.spaces.source.operators.calls import hidden_calls
+from tuner.spaces.source.operators.opening.callees import callees
+from tuner.spaces.source.operators.opening.calls import hidden_calls
 from tuner.spaces.source.regions import Program
 
 __all__ = ["WITH_HEADERS_SINCE", "opened", "still_hidden"]

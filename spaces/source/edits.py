@@ -23,7 +23,7 @@ from tuner.spaces.source.configuring import CONFIGURE, frozen
 from tuner.spaces.source.kinds import hidden
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.operators import OPERATORS, Refused
-from tuner.spaces.source.operators.teams import keep_teams
+from tuner.spaces.source.operators.teams.teams import keep_teams
 from tuner.spaces.source.places import has_members
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.scan import scan

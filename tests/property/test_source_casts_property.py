@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tuner.spaces.source.definitions import read_definitions
-from tuner.spaces.source.operators.callees import returned
+from tuner.spaces.source.operators.opening.callees import returned
 from tuner.spaces.source.syntax import Binary, Cast, Expr, Opaque
 from tuner.spaces.source.walks import map_expressions, subtrees
 

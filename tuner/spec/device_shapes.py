@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tuner.core.errors import SpecError
 from tuner.core.types import Kernel, Source, Variant
-from tuner.spaces.source.operators.counting import counts_on_group
+from tuner.spaces.source.operators.devices.counting import counts_on_group
 from tuner.spaces.source.regions import read_program
 
 __all__ = ["WORK_ITEMS", "array_extents", "axis_sizes", "counts_on_block", "one_block_each"]

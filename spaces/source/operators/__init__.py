@@ -5,33 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tuner.spaces.source.operators import (
-    arrays,
+from tuner.spaces.source.operators import branches, hints
+from tuner.spaces.source.operators.base import Operator, Refused
+from tuner.spaces.source.operators.devices import coarsen, device_hints, grids, lanes, staging
+from tuner.spaces.source.operators.loops import (
     blocking,
-    branches,
-    calls,
-    coarsen,
-    device_hints,
     diagonals,
-    grids,
-    hints,
-    lanes,
-    members,
     nests,
     peeling,
-    pointers,
     ranges,
-    scalars,
     skewing,
-    staging,
-    steady,
-    streaming,
-    sums,
     sweeps,
-    teams,
     waves,
 )
-from tuner.spaces.source.operators.base import Operator, Refused
+from tuner.spaces.source.operators.opening import calls, members, pointers, steady
+from tuner.spaces.source.operators.teams import teams
+from tuner.spaces.source.operators.values import arrays, scalars, streaming, sums
 
 __all__ = ["MOVES", "OPERATORS", "Operator", "Refused"]
 

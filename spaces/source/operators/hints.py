@@ -28,7 +28,7 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, upper_end
-from tuner.spaces.source.operators.threads import is_return
+from tuner.spaces.source.operators.devices.threads import is_return
 from tuner.spaces.source.syntax import (
     Block,
     Call,

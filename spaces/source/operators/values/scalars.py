@@ -23,7 +23,7 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_known,
 )
-from tuner.spaces.source.operators.vectors import LANES
+from tuner.spaces.source.operators.values.vectors import LANES
 from tuner.spaces.source.places import member_paths, place_of, places_in
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (

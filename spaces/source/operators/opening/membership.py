@@ -14,7 +14,7 @@ from tuner.spaces.source.conditionals import configured, known_names
 from tuner.spaces.source.kinds import Refused, is_pure, keeps_value, plain_type, writable
 from tuner.spaces.source.operators.base import fresh_key, fresh_name
 from tuner.spaces.source.operators.naming import RETURN, declared_as_text
-from tuner.spaces.source.operators.references import dereferenced, references, with_pointers
+from tuner.spaces.source.operators.opening.references import dereferenced, references, with_pointers
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.reading import parse_expression, parse_items, parse_place
 from tuner.spaces.source.structures import Member, Structures, structures

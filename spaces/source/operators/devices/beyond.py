@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.kinds import Refused, is_pure
-from tuner.spaces.source.operators.differing import assigned
-from tuner.spaces.source.operators.guards import conjuncts, loses_sign, may_be_negative, negated
-from tuner.spaces.source.operators.threads import is_barrier, is_shared
+from tuner.spaces.source.operators.devices.differing import assigned
+from tuner.spaces.source.operators.devices.guards import conjuncts, loses_sign, may_be_negative, negated
+from tuner.spaces.source.operators.devices.threads import is_barrier, is_shared
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,

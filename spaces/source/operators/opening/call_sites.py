@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_pure
-from tuner.spaces.source.operators.callees import (
+from tuner.spaces.source.operators.naming import is_array
+from tuner.spaces.source.operators.opening.callees import (
     changes_nothing,
     is_declared,
     local_names,
     reads_memory,
     stands_for_number,
 )
-from tuner.spaces.source.operators.inlining import address_taken
-from tuner.spaces.source.operators.naming import is_array
+from tuner.spaces.source.operators.opening.inlining import address_taken
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,

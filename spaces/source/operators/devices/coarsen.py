@@ -26,12 +26,11 @@ from tuner.spaces.source.operators.base import (
     rekeyed,
     require_known,
 )
-from tuner.spaces.source.operators.beyond import Beyond
 from tuner.spaces.source.operators.concealed import behind, behind_macros
-from tuner.spaces.source.operators.differing import assigned, differing, reads_memory
-from tuner.spaces.source.operators.guards import conjuncts, negated, truth
-from tuner.spaces.source.operators.push import Inner, Piece, Point, Run, expand, pieces
-from tuner.spaces.source.operators.threads import (
+from tuner.spaces.source.operators.devices.beyond import Beyond
+from tuner.spaces.source.operators.devices.differing import assigned, differing, reads_memory
+from tuner.spaces.source.operators.devices.guards import conjuncts, negated, truth
+from tuner.spaces.source.operators.devices.threads import (
     coordinate,
     dims_of,
     is_barrier,
@@ -41,6 +40,7 @@ from tuner.spaces.source.operators.threads import (
     place_names,
     with_launch,
 )
+from tuner.spaces.source.operators.loops.push import Inner, Piece, Point, Run, expand, pieces
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from tuner.spaces.source.kinds import Refused, plain_type, types_of
 from tuner.spaces.source.lexical import unused
 from tuner.spaces.source.operators.base import require_known
-from tuner.spaces.source.operators.callees import RETURN, returned
 from tuner.spaces.source.operators.naming import names_known
+from tuner.spaces.source.operators.opening.callees import RETURN, returned
 from tuner.spaces.source.syntax import (
     Assign,
     Block,

@@ -16,7 +16,7 @@ from tuner.core.types import Launch
 from tuner.spaces.source.kinds import is_narrow, plain_type, writable
 from tuner.spaces.source.operators.base import Refused
 from tuner.spaces.source.operators.concealed import behind, behind_macros, loosely_bound, opaque_words
-from tuner.spaces.source.operators.guards import conjuncts, is_counted, is_harmless, negated
+from tuner.spaces.source.operators.devices.guards import conjuncts, is_counted, is_harmless, negated
 from tuner.spaces.source.syntax import (
     Binary,
     Call,

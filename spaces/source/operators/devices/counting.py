@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tuner.spaces.source.operators.concealed import behind, opaque_words
-from tuner.spaces.source.operators.threads import coordinate, is_barrier, is_shared, word_of_place
+from tuner.spaces.source.operators.devices.threads import coordinate, is_barrier, is_shared, word_of_place
 from tuner.spaces.source.syntax import Assign, Binary, Cast, Decl, Expr, Function, Name, Stmt
 from tuner.spaces.source.walks import map_expressions, names_in, statements, substitute, subtrees, transform
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.operators.base import Args, Operator
-from tuner.spaces.source.operators.callees import callees
-from tuner.spaces.source.operators.membership import types_in, with_members
+from tuner.spaces.source.operators.opening.callees import callees
+from tuner.spaces.source.operators.opening.membership import types_in, with_members
 from tuner.spaces.source.syntax import Call, Function
 from tuner.spaces.source.walks import subtrees
 

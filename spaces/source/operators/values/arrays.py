@@ -27,7 +27,7 @@ from tuner.spaces.source.operators.base import (
     require_no_macros,
 )
 from tuner.spaces.source.operators.bounds import subtract
-from tuner.spaces.source.operators.scalars import references
+from tuner.spaces.source.operators.values.scalars import references
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,

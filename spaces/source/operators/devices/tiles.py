@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from tuner.spaces.source.affine import Poly, polynomial
 from tuner.spaces.source.operators.base import Refused, fresh_name
-from tuner.spaces.source.operators.guards import is_always_read
-from tuner.spaces.source.operators.threads import Threads, filled, read_only
+from tuner.spaces.source.operators.devices.guards import is_always_read
+from tuner.spaces.source.operators.devices.threads import Threads, filled, read_only
 from tuner.spaces.source.syntax import Expr, For, Function, Index, Name
 from tuner.spaces.source.walks import index_chain, names_in, subtrees, written_names
 

@@ -31,8 +31,14 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, left_over, require_no_wrap, upper_end
-from tuner.spaces.source.operators.guards import is_always_read
-from tuner.spaces.source.operators.threads import block_text, dims_of, launch_of, read_only, works_with_group
+from tuner.spaces.source.operators.devices.guards import is_always_read
+from tuner.spaces.source.operators.devices.threads import (
+    block_text,
+    dims_of,
+    launch_of,
+    read_only,
+    works_with_group,
+)
 from tuner.spaces.source.syntax import (
     Binary,
     Block,

@@ -31,8 +31,8 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import left_over, require_no_wrap, upper_end
-from tuner.spaces.source.operators.scalars import type_of
-from tuner.spaces.source.operators.vectors import LANES, Lanes, vector_statement, vector_type
+from tuner.spaces.source.operators.values.scalars import type_of
+from tuner.spaces.source.operators.values.vectors import LANES, Lanes, vector_statement, vector_type
 from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.syntax import (
     Assign,

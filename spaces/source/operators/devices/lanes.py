@@ -25,8 +25,8 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add
-from tuner.spaces.source.operators.guards import is_harmless, truth
-from tuner.spaces.source.operators.threads import (
+from tuner.spaces.source.operators.devices.guards import is_harmless, truth
+from tuner.spaces.source.operators.devices.threads import (
     Threads,
     barrier,
     block_text,

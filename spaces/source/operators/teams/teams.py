@@ -34,8 +34,8 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.concealed import free_words, opaque_words
-from tuner.spaces.source.operators.exposure import require_same_conditions, require_same_stores
-from tuner.spaces.source.operators.sharing import require_plain_sums, require_same_for_all
+from tuner.spaces.source.operators.teams.exposure import require_same_conditions, require_same_stores
+from tuner.spaces.source.operators.teams.sharing import require_plain_sums, require_same_for_all
 from tuner.spaces.source.places import has_members
 from tuner.spaces.source.syntax import Assign, Decl, Expr, ExprStmt, For, Function, Name, OpaqueStmt, Stmt
 from tuner.spaces.source.walks import names_in, statements, subtrees, transform, written_names

@@ -22,9 +22,15 @@ from tuner.spaces.source.operators.base import (
     parameter,
 )
 from tuner.spaces.source.operators.concealed import behind_macros
-from tuner.spaces.source.operators.differing import differing
-from tuner.spaces.source.operators.guards import is_harmless, limits_of, loses_sign, may_be_negative, reaches
-from tuner.spaces.source.operators.threads import (
+from tuner.spaces.source.operators.devices.differing import differing
+from tuner.spaces.source.operators.devices.guards import (
+    is_harmless,
+    limits_of,
+    loses_sign,
+    may_be_negative,
+    reaches,
+)
+from tuner.spaces.source.operators.devices.threads import (
     Threads,
     coordinate,
     dims_of,

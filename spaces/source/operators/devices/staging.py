@@ -28,8 +28,8 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_end
-from tuner.spaces.source.operators.guards import is_counted, is_harmless, truth
-from tuner.spaces.source.operators.threads import (
+from tuner.spaces.source.operators.devices.guards import is_counted, is_harmless, truth
+from tuner.spaces.source.operators.devices.threads import (
     Threads,
     barrier,
     block_text,
@@ -41,7 +41,7 @@ from tuner.spaces.source.operators.threads import (
     shared_type,
     uniform_names,
 )
-from tuner.spaces.source.operators.tiles import Tile, find_tile, is_tile
+from tuner.spaces.source.operators.devices.tiles import Tile, find_tile, is_tile
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,

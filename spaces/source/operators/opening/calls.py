@@ -19,16 +19,16 @@ from tuner.spaces.source.operators.base import (
     rekeyed,
     replace_statement,
 )
-from tuner.spaces.source.operators.call_sites import first_site, require_order
-from tuner.spaces.source.operators.callees import (
+from tuner.spaces.source.operators.concealed import free_words
+from tuner.spaces.source.operators.naming import names_known, require_in_scope
+from tuner.spaces.source.operators.opening.call_sites import first_site, require_order
+from tuner.spaces.source.operators.opening.callees import (
     callees,
     local_names,
     require_same_meaning,
 )
-from tuner.spaces.source.operators.concealed import free_words
-from tuner.spaces.source.operators.exits import value_at_end, with_one_exit
-from tuner.spaces.source.operators.inlining import Inlining
-from tuner.spaces.source.operators.naming import names_known, require_in_scope
+from tuner.spaces.source.operators.opening.exits import value_at_end, with_one_exit
+from tuner.spaces.source.operators.opening.inlining import Inlining
 from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.syntax import (
     Call,

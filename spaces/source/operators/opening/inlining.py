@@ -12,8 +12,8 @@ from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_pure, plain_type, types_of, writable
 from tuner.spaces.source.lexical import unused
-from tuner.spaces.source.operators.callees import callees, local_names
 from tuner.spaces.source.operators.naming import declared, is_array, names_known
+from tuner.spaces.source.operators.opening.callees import callees, local_names
 from tuner.spaces.source.places import place_of
 from tuner.spaces.source.syntax import (
     Assign,

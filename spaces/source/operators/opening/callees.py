@@ -18,9 +18,9 @@ from tuner.spaces.source.heads import with_begins, with_counters
 from tuner.spaces.source.included import HARMLESS_PRAGMA, directive_of
 from tuner.spaces.source.kinds import Refused, is_pure, keeps_value
 from tuner.spaces.source.macros import PIECE
-from tuner.spaces.source.operators.membership import types_in as structures_in
-from tuner.spaces.source.operators.membership import with_members
 from tuner.spaces.source.operators.naming import RETURN, declared, declared_as_text
+from tuner.spaces.source.operators.opening.membership import types_in as structures_in
+from tuner.spaces.source.operators.opening.membership import with_members
 from tuner.spaces.source.own_names import with_own_calls, with_own_names
 from tuner.spaces.source.parse import node_text, parse_file
 from tuner.spaces.source.printer import statement_text

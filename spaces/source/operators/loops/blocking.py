@@ -32,8 +32,14 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import inline_constants, left_over, upper_end
-from tuner.spaces.source.operators.push import Inner, Piece, Point, Run, expand, order_of, pieces
-from tuner.spaces.source.operators.vectors import LANES, Lanes, element_type, vector_statement, with_lanes
+from tuner.spaces.source.operators.loops.push import Inner, Piece, Point, Run, expand, order_of, pieces
+from tuner.spaces.source.operators.values.vectors import (
+    LANES,
+    Lanes,
+    element_type,
+    vector_statement,
+    with_lanes,
+)
 from tuner.spaces.source.syntax import (
     Binary,
     Comment,

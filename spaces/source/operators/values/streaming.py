@@ -36,7 +36,7 @@ from tuner.spaces.source.operators.base import (
     require_simple_loop,
 )
 from tuner.spaces.source.operators.bounds import add, inline_constants, left_over, minimum, upper_end
-from tuner.spaces.source.operators.vectors import (
+from tuner.spaces.source.operators.values.vectors import (
     LANES,
     Lanes,
     element_size,

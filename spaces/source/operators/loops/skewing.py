@@ -34,7 +34,7 @@ from tuner.spaces.source.operators.base import (
     sibling_after,
 )
 from tuner.spaces.source.operators.bounds import add, extreme, maximum, minimum, subtract, upper_end
-from tuner.spaces.source.operators.lags import (
+from tuner.spaces.source.operators.loops.lags import (
     MOST,
     Sweep,
     lagging,
