@@ -193,11 +193,32 @@ class SourceReader:
         """
         last = name.rpartition("::")[2]
         read = (_function(tree, included=included) for tree in self._trees(name))
-        found = [f for f in read if f is not None and f.name == last]
-        aliases = sorted({t.base for f in found for _, t in f.parameters if _is_alias(t)})
-        aliases += sorted({f.returns.base for f in found if f.returns is not None and _is_alias(f.returns)})
-        known = self._resolve(aliases) if aliases else {}
-        return [_with_aliases(f, known) for f in found]
+        return [self._resolved(f) for f in read if f is not None and f.name == last]
+
+    def types(self, expressions: Sequence[str]) -> list[CType]:
+        """The types of expressions as the end of the first file would see them.
+
+        Raises:
+            BaselineError: one has none; what clang says of the first of them.
+            MachineError: there is no clang, or it does not answer.
+        """
+        lines = [f"extern __typeof__({each}) {_PROBE}{i}_;\n" for i, each in enumerate(expressions)]
+        extra = "\n" + "".join(lines)
+        status, _, errors = self._run([], extra)
+        if status != 0:
+            raise _broken(errors, PurePath(self.files[0].name).name)
+        found: dict[str, CType] = {}
+        for tree in self._trees(_PROBE, extra=extra):
+            found[str(tree.get("name", ""))] = _c_type(tree["type"])
+        kinds = [found[f"{_PROBE}{i}_"] for i in range(len(expressions))]
+        function = Function(name="", parameters=tuple(("", kind) for kind in kinds), returns=None)
+        return [kind for _, kind in self._resolved(function).parameters]
+
+    def _resolved(self, function: Function) -> Function:
+        aliases = sorted({t.base for _, t in function.parameters if _is_alias(t)})
+        if function.returns is not None and _is_alias(function.returns):
+            aliases.append(function.returns.base)
+        return _with_aliases(function, self._resolve(aliases)) if aliases else function
 
     def _trees(self, name: str, *, extra: str = "") -> Iterator[Node]:
         words = ["-Xclang", "-ast-dump=json", "-Xclang", f"-ast-dump-filter={name}"]
