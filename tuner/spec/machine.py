@@ -123,7 +123,8 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
             _check_opencl(task, tunables, view)
         return ()
     notes = _crowded(task)
-    returned = _host_entry(task, tunables, view, model.arguments or []).returns
+    function, unlisted = _host_entry(task, tunables, view, model.arguments or [])
+    notes, returned = (*notes, *unlisted), function.returns
     if returned is None or task.kernel.returns is not None:
         return notes
     cure = f"; write returns: {returned.dtypes[0]} under kernel" if _is_number(returned) else ""
@@ -177,7 +178,7 @@ def unsaid_return(task: Task, tunables: Tunables) -> str:
         )
     if task.kernel.returns is not None:
         return ""
-    returned = _host_entry(task, tunables, tunables.view, ()).returns
+    returned = _host_entry(task, tunables, tunables.view, ())[0].returns
     if returned is None:
         return ""
     if not (returned.pointer or (_is_number(returned) and returned.dtypes[0] != "complex128")):
@@ -192,7 +193,10 @@ def _is_number(returned: CType) -> bool:
     return bool(returned.dtypes) and not returned.pointer and returned.width == 1
 
 
-def _host_entry(task: Task, tunables: Tunables, view: View, given: Sequence[ArgumentModel]) -> Function:
+def _host_entry(
+    task: Task, tunables: Tunables, view: View, given: Sequence[ArgumentModel]
+) -> tuple[Function, tuple[str, ...]]:
+    """The kernel as the source has it, and what a person should know of it."""
     flags: list[str] = []
     for group, choices in tunables.flags.items():
         for i, choice in enumerate(choices):
@@ -217,7 +221,7 @@ def _host_entry(task: Task, tunables: Tunables, view: View, given: Sequence[Argu
         return check_wrapped(reader, task, given, view)
     if kernel.wrapped:
         check_template(replace(reader, files=kernel.variant.files), kernel.wrapped, reader, view)
-    return check_entry(reader, kernel.entry, task.arguments, kernel.returns, view)
+    return check_entry(reader, kernel.entry, task.arguments, kernel.returns, view), ()
 
 
 def _check_opencl(task: Task, tunables: Tunables, view: View) -> None:

@@ -10,17 +10,19 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tuner.core.errors import BaselineError
+from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole, Task
-from tuner.spec.agreement import check_argument, check_order, check_return, defined_function
+from tuner.spec.agreement import check_argument, check_order, check_return, defined_function, functions_of
+from tuner.spec.flattening import flattened
 from tuner.spec.models import ArgumentModel
-from tuner.spec.signature import CType, Function, SourceReader
+from tuner.spec.signature import ROWS, CType, Function, SourceReader
 from tuner.spec.structured import subpath
-from tuner.spec.yaml_places import Path, View
+from tuner.spec.yaml_places import Path, View, closest
 
 __all__ = ["check_wrapped"]
 
 _EXTENTS = re.compile(r"\[(\d+)\]")
+_ACCESS = re.compile(r"(?:->|\.)\s*([A-Za-z_]\w*)")
 _MEMBER = re.compile(r"no member named '(\w+)' in '([^']+)'")
 
 
@@ -34,7 +36,9 @@ class _Place:
     path: Path
 
 
-def check_wrapped(reader: SourceReader, task: Task, given: Sequence[ArgumentModel], view: View) -> Function:
+def check_wrapped(
+    reader: SourceReader, task: Task, given: Sequence[ArgumentModel], view: View
+) -> tuple[Function, tuple[str, ...]]:
     """The kernel exists and takes the structures, rows, arrays and numbers of the spec.
 
     Args:
@@ -42,6 +46,9 @@ def check_wrapped(reader: SourceReader, task: Task, given: Sequence[ArgumentMode
         task: what is tuned.
         given: the spec's arguments.
         view: for places in messages.
+
+    Returns:
+        The kernel, and what a person should know.
 
     Raises:
         SpecError: it does not.
@@ -70,7 +77,39 @@ def check_wrapped(reader: SourceReader, task: Task, given: Sequence[ArgumentMode
         what = f"{kernel.wrapped!r} cannot be called as the spec says: {said}"
         hint = "structures, members and their types have to be those of the source"
         raise view.error(("arguments",), what, hint, key=True) from None
-    return function
+    return function, tuple(_unlisted(function, own, given, view))
+
+
+def _unlisted(
+    function: Function, reader: SourceReader, given: Sequence[ArgumentModel], view: View
+) -> Iterator[str]:
+    """Members that the function uses and the spec does not list.
+
+    Raises:
+        SpecError: the function writes a number that is an input.
+    """
+    defined = {name for file in reader.files for name in functions_of(file.text)}
+    known: dict[str, Function | None] = {}
+
+    def lookup(name: str) -> Function | None:
+        if name not in known:
+            found = reader.functions(name, included=True) if name in defined else []
+            known[name] = next((f for f in found if f.defined), None)
+        return known[name]
+
+    parameters = tuple((a.name, kind) for a, (_, kind) in zip(given, function.parameters, strict=True))
+    flat = flattened(replace(function, parameters=parameters), lookup)
+    listed = {part.given.name: part for part in parts(given, view)}
+    for member in flat.members.values():
+        name = ".".join(member.trail)
+        part = listed.get(name)
+        if part is None and name.partition(".")[0] not in listed:
+            what = "a null pointer" if member.kind.pointer and not member.extents else "zero"
+            yield f"arguments: {name} is used by {function.name} and not listed, so it is {what}"
+        elif part is not None and member.written and part.given.shape is None and part.given.role == "input":
+            hint = "write role: inout, or output where it is not read before"
+            text = f"member {name!r} is written by {function.name}, and its role is input"
+            raise view.error((*part.path, "role"), text, hint)
 
 
 def _check_structure(
@@ -98,6 +137,9 @@ def _places(given: ArgumentModel, before: str, path: Path, outer: str) -> Iterat
         expression = f"{before}{arrow}{member.name}"
         yield _Place(expression, f"{name}.{member.name}", member, subpath(path, position))
         if member.members is not None:
+            if member.struct is not None and member.by != "value":
+                # What the member points to may be declared as something else, and be cast.
+                expression = f"(({member.struct} *)0)"
             yield from _places(member, expression, subpath(path, position), f"{name}.")
 
 
@@ -109,7 +151,7 @@ def _types(
     except BaselineError as error:
         found = error
     try:
-        reader.types([f"*({given.struct} *)0"])
+        reader.types([f"sizeof({given.struct})"])
     except BaselineError as error:
         said = error.message.rpartition(": ")[2]
         hint = "write the type as the source does: `struct chunk`, or the name that a typedef gives it"
@@ -121,15 +163,28 @@ def _types(
         try:
             reader.types([place.expression])
         except BaselineError as error:
-            said = error.message.rpartition("; did you mean")[0] or error.message
-            missing = _MEMBER.search(error.message)
-            if missing is None:
-                raise view.error(place.path, f"member {place.name!r}: {said}", "correct the spec") from None
-            near = re.search(r"did you mean '(\w+)'", error.message)
-            hint = f"did you mean {near[1]!r}?" if near else "name it as the source does"
-            text = f"`{missing[2]}` has no member {missing[1]!r}"
-            raise view.error((*place.path, "name"), text, hint) from None
+            raise _refused(place, error.message.partition(": ")[2], reader, view) from None
     raise found.at(view.place(path))
+
+
+def _refused(place: _Place, said: str, reader: SourceReader, view: View) -> SpecError:
+    """Why a member has no type."""
+    outer = place.name.rpartition(".")[0]
+    if missing := _MEMBER.search(said):
+        words = {word for file in reader.files for word in _ACCESS.findall(file.text)}
+        near = closest(missing[1], words - {missing[1]})
+        hint = f"did you mean {near!r}?" if near else "name it as the source does"
+        return view.error((*place.path, "name"), f"`{missing[2]}` has no member {missing[1]!r}", hint)
+    if "is not a pointer" in said:
+        hint = f"write by: value beside {outer.rpartition('.')[2]}"
+        return view.error(
+            place.path[:-2], f"member {outer!r} is no pointer to a structure in the source", hint
+        )
+    if "is a pointer" in said:
+        return view.error(
+            (*place.path[:-2], "by"), f"member {outer!r} is a pointer in the source", "remove by", key=True
+        )
+    return view.error(place.path, f"member {place.name!r}: {said}", "correct the spec")
 
 
 def _check_member(
@@ -173,7 +228,7 @@ def _check_part(
 ) -> None:
     """An array, rows or a number."""
     says = f"{what} {argument.name!r} is `{kind.text}` in the source"
-    rows = kind.odd == "a pointer to pointers"
+    rows = kind.odd == ROWS
     if given.rows and not (rows and kind.text.count("*") <= 2):
         hint = "rows: pointers is for `T **`" if rows else "remove rows"
         raise view.error((*path, "rows"), says, hint, key=True)
