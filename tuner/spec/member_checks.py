@@ -16,7 +16,7 @@ from tuner.spec.agreement import check_argument, check_order, check_return, defi
 from tuner.spec.flattening import flattened
 from tuner.spec.models import ArgumentModel
 from tuner.spec.signature import ROWS, CType, Function, SourceReader
-from tuner.spec.structured import subpath
+from tuner.spec.structured import parts, subpath
 from tuner.spec.yaml_places import Path, View, closest
 
 __all__ = ["check_wrapped"]
@@ -24,6 +24,8 @@ __all__ = ["check_wrapped"]
 _EXTENTS = re.compile(r"\[(\d+)\]")
 _ACCESS = re.compile(r"(?:->|\.)\s*([A-Za-z_]\w*)")
 _MEMBER = re.compile(r"no member named '(\w+)' in '([^']+)'")
+
+_Checked = tuple[Function, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,7 @@ class _Place:
     path: Path
 
 
-def check_wrapped(
-    reader: SourceReader, task: Task, given: Sequence[ArgumentModel], view: View
-) -> tuple[Function, tuple[str, ...]]:
+def check_wrapped(reader: SourceReader, task: Task, given: Sequence[ArgumentModel], view: View) -> _Checked:
     """The kernel exists and takes the structures, rows, arrays and numbers of the spec.
 
     Args:
@@ -103,7 +103,7 @@ def _unlisted(
     for member in flat.members.values():
         name = ".".join(member.trail)
         part = listed.get(name)
-        if part is None and name.partition(".")[0] not in listed:
+        if part is None and not any(each == name or each.startswith(f"{name}.") for each in listed):
             what = "a null pointer" if member.kind.pointer and not member.extents else "zero"
             yield f"arguments: {name} is used by {function.name} and not listed, so it is {what}"
         elif part is not None and member.written and part.given.shape is None and part.given.role == "input":
