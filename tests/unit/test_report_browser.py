@@ -653,7 +653,10 @@ def test_what_the_verification_would_miss_stands_beside_the_answer(browser: Any)
     [
         (["n=8, given"], "on 1 workload."),
         (["n=8, given", "n=7, given, hidden", "n=8, scaled"], "hidden sizes and odd values among them."),
-        (["recording=1 n=8, given", "recording=1 n=8, perturbed"], ", recorded values with noise among them."),
+        (
+            ["recording=1 n=8, given", "recording=1 n=8, perturbed"],
+            ", recorded values with noise among them.",
+        ),
     ],
 )
 def test_the_page_says_of_the_workloads_what_they_were(browser: Any, names: list[str], held: str) -> None:
