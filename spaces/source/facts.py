@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tuner.spaces.source.affine import Poly, constant, minus, polynomial
 from tuner.spaces.source.integers import rank
-from tuner.spaces.source.kinds import all_types_of, is_pure, plain_type
+from tuner.spaces.source.kinds import all_types_of, is_narrow, is_pure, plain_type
 from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.syntax import (
     Assign,
@@ -23,6 +23,7 @@ from tuner.spaces.source.syntax import (
     Comment,
     Decl,
     Expr,
+    ExprStmt,
     For,
     Function,
     If,
@@ -31,11 +32,12 @@ from tuner.spaces.source.syntax import (
     Opaque,
     OpaqueStmt,
     Stmt,
+    Ternary,
     Unary,
 )
 from tuner.spaces.source.walks import names_in, statements, subtrees
 
-__all__ = ["facts_at", "is_signless", "steady_numbers"]
+__all__ = ["declared_before", "facts_at", "is_signless", "steady_numbers"]
 
 _EXIT = re.compile(r"(return\b[^;]*|continue|break)\s*;")
 _JUMP = re.compile(r"\b(goto|case|default|asm|__asm__|setjmp)\b|^\s*\w+\s*:(?!:)")
@@ -65,6 +67,12 @@ def facts_at(function: Function, part: Sequence[Stmt]) -> tuple[Poly, ...]:
         if is_signless(kind):
             reader.facts.append({(name,): 1})
     return tuple(reader.facts)
+
+
+def declared_before(function: Function, part: Sequence[Stmt]) -> dict[str, Expr]:
+    """Local variables that are known where a part begins, by name, with the values that they are declared with."""
+    found = _conditions(function.body, part[0]) or ()
+    return {c.target.id: c.value for c, _ in found if isinstance(c, Assign) and isinstance(c.target, Name)}
 
 
 def is_signless(kind: str) -> bool:
@@ -118,8 +126,10 @@ def _conditions(body: Sequence[Stmt], target: Stmt) -> list[tuple[Expr, bool]] |
             return passed
         inner: list[tuple[Expr, bool]] | None = None
         match stmt:
+            case ExprStmt(expr=Call(function="__builtin_assume", arguments=(promised,), own="")):
+                passed.append((promised, True))
             case Decl(name=name, init=init, dims=()) if init is not None:
-                passed.append((Binary("==", Name(name), init), True))
+                passed.append((Assign("=", Name(name), init), True))
             case For() | Block():
                 inner = _conditions(stmt.body, target)
             case If(condition=condition):
@@ -163,6 +173,8 @@ class _Reader:
 
     def take(self, condition: Expr, holds: bool) -> None:
         match condition:
+            case Assign(target=target, value=value):
+                self._declared(target, value)
             case Unary(op="!", operand=operand):
                 self.take(operand, not holds)
             case Binary(op="&&", left=left, right=right) if holds:
@@ -176,8 +188,6 @@ class _Reader:
 
     def _compared(self, op: str, left: Expr, right: Expr) -> None:
         one, two = self._value(left), self._value(right)
-        if op == "==" and self._cut_off(left, right):
-            return
         if one is None or two is None or not _alike(one, two):
             return
         if op in (">", ">=", "=="):
@@ -189,11 +199,24 @@ class _Reader:
             if isinstance(left, Name) and isinstance(right, Number):
                 self.small.add(left.id)
 
-    def _cut_off(self, left: Expr, right: Expr) -> bool:
-        """Whether two sides may be equal only after one was made shorter, as the value of a declaration is."""
-        ranks = [{rank(self.kinds.get(name, "")) for name in names_in(side)} for side in (left, right)]
-        casts = any(isinstance(n, Cast) for n in subtrees((left, right)))
-        return casts or ("int" in ranks[0] and not ranks[1] <= {"int"})
+    def _declared(self, target: Expr, value: Expr) -> None:
+        """That a variable is what it is declared as, unless its type may have cut that off."""
+        made = polynomial(value, ())
+        names = {target, *(n for n in subtrees(value) if isinstance(n, Name))}
+        kinds = [self.kinds.get(n.id, "") for n in names if isinstance(n, Name)]
+        ranks = {rank(k) for k in kinds}
+        parts = (Name, Number, Binary, Ternary, Unary)
+        known = made is not None and all(isinstance(n, parts) for n in subtrees(value))
+        if not known or not ranks <= {"int", "long"} or not isinstance(target, Name) or is_narrow(kinds[0]):
+            return
+        literals = (n.text for n in subtrees(value) if isinstance(n, Number))
+        wide = "long" in {rank(self.kinds.get(n, "")) for n in names_in(value)}
+        if any(not t.isdigit() or int(t) >= 1 << 31 for t in literals) or any(map(is_narrow, kinds)):
+            return
+        if wide and rank(self.kinds[target.id]) != "long":
+            return
+        assert made is not None
+        self.facts += [minus({(target.id,): 1}, made), minus(made, {(target.id,): 1})]
 
     def _value(self, expr: Expr) -> tuple[Poly, bool] | None:
         """A number as it is without wrapping around, and whether it is computed with a sign."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions
-from tuner.spaces.source.facts import facts_at, is_signless, steady_numbers
+from tuner.spaces.source.facts import declared_before, facts_at, is_signless, steady_numbers
 from tuner.spaces.source.integers import rank
 from tuner.spaces.source.operators.base import (
     HOST,
@@ -28,6 +28,7 @@ from tuner.spaces.source.operators.base import (
     replace_statement,
     require_known,
 )
+from tuner.spaces.source.printer import expression_text
 from tuner.spaces.source.rows import needed_rows
 from tuner.spaces.source.scan import scan
 from tuner.spaces.source.syntax import (
@@ -168,6 +169,10 @@ def _joined(needed: Sequence[Poly], function: Function, part: Sequence[For]) -> 
     """The conditions as an expression, so asked that nothing overflows."""
     kinds = steady_numbers(function)
     changed = written_names(tuple(part))
+    # What analyses take for one number, a quotient for example, by the variable that has it.
+    before = declared_before(function, part)
+    known_as = {f"({expression_text(value)})": name for name, value in before.items()}
+    needed = [{tuple(known_as.get(s, s) for s in m): c for m, c in p.items()} for p in needed]
     plain, wide = list[Expr](), dict[str, None]()
     for poly in needed:
         for monomial in poly:
