@@ -196,11 +196,17 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """A conditional statement."""
+    """A conditional statement.
+
+    Attributes:
+        spare: whether ``other`` is what ``then`` was made of, for where the condition does not hold: operators are
+            offered nothing in it.
+    """
 
     condition: Expr
     then: tuple[Stmt, ...]
     other: tuple[Stmt, ...] = ()
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +301,7 @@ class Function:
         launch: of the function where it is the kernel that is launched; operators may change it.
         openmp: whether it is built with OpenMP.
         members: whether its members of structures have been read, and those of functions that it calls are to be.
+        conditions: whether what is analysed goes by the conditions around it.
     """
 
     name: str
@@ -315,3 +322,4 @@ class Function:
     launch: Launch | None = None
     openmp: bool = False
     members: bool = False
+    conditions: bool = False

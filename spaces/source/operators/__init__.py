@@ -18,7 +18,7 @@ from tuner.spaces.source.operators.loops import (
     sweeps,
     waves,
 )
-from tuner.spaces.source.operators.opening import calls, members, pointers, steady
+from tuner.spaces.source.operators.opening import calls, members, pointers, steady, versions
 from tuner.spaces.source.operators.teams import teams
 from tuner.spaces.source.operators.values import arrays, scalars, streaming, sums
 
@@ -41,7 +41,7 @@ _HOST = (
     peeling,
     teams,
 )
-_OPENING = (calls, pointers, steady, members)
+_OPENING = (calls, pointers, steady, members, versions)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
@@ -49,5 +49,5 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
 )
 """Every operator by the name that edits give it."""
 
-MOVES = 8
+MOVES = 9
 """The newest set of moves, recipes included. A run keeps the one that it began with."""
