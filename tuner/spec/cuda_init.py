@@ -36,7 +36,9 @@ _ODD = (67, 129, 35, 41)
 _ODD_IN_SPACE = (37, 21, 11)
 
 
-def init_cuda(file: str, text: str, *, entry: str | None = None, include: Sequence[str] = ()) -> str:
+def init_cuda(
+    file: str, text: str, *, entry: str | None = None, include: Sequence[str] = (), headers: str = ""
+) -> str:
     """The text of a first spec.
 
     Args:
@@ -44,11 +46,12 @@ def init_cuda(file: str, text: str, *, entry: str | None = None, include: Sequen
         text: the source.
         entry: the kernel; may be left out where the file has only one.
         include: folders of headers, from there too.
+        headers: what the source includes of its own project, for names of types.
 
     Raises:
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
     """
-    kernel = _choose(file, kernels_of(text), entry)
+    kernel = _choose(file, kernels_of(text, headers=headers), entry)
     for parameter in kernel.parameters:
         if not parameter.dtype:
             raise UsageError(
