@@ -29,7 +29,12 @@ _DEFAULT = re.compile(
     r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)\s+#[ \t]*define[ \t]+\1[ \t]+(\d+)[ \t]*$", re.MULTILINE
 )
 _NUMBER = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d+)\)?[uU]?[ \t]*$", re.MULTILINE)
-_DECLARED = re.compile(r"\b(?:int|unsigned|bool|class|typename|struct|enum|auto|float|long|size_t)\s+(\w+)\b")
+_DECLARED = re.compile(
+    r"\b(?:int|unsigned|bool|class|typename|struct|enum|auto|float|double|long|char|size_t)"
+    r"\s*(?:\s|[*&]+\s*(?:const\s+|__restrict__\s+)*)(\w+)\b"
+)
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|el|en|un)(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
+"""What a build switches on or off is no tunable."""
 _MOST = 1024
 _SIZES = {1: 1 << 22, 2: 2048, 3: 256}
 _ODD = (67, 129, 35, 41)
@@ -104,7 +109,7 @@ class _Writer:
         own = set(_DEFINED.findall(plain)) | set(_DECLARED.findall(plain))
         self._macros = [
             m
-            for m in dict.fromkeys(_MACRO.findall(plain))
+            for m in dict.fromkeys(_MACRO.findall(_CONDITION.sub(" ", plain)))
             if (m in self._defaults or m not in own)
             and not _KNOWN_MACROS.fullmatch(m)
             and not (m in self._defaults and of_problem(m))

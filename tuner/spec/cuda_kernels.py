@@ -190,7 +190,8 @@ def _parameter(text: str, position: int, types: Mapping[str, str], source: str) 
         text=text,
         dtype=dtype,
         pointer=stars == 1,
-        constant=bool(re.search(r"\bconst\b[^*]*\*|\bconst\b", before)) and stars == 1,
+        # In `float *const a` the pointer is constant, not what it points to.
+        constant=stars == 1 and re.search(r"\bconst\b", before.partition("*")[0]) is not None,
         lanes=lanes,
     )
 
