@@ -125,7 +125,9 @@ class _Host:
 class _Scope:
     """A function's text from ``start`` to ``end``, and its parameters."""
 
-    def __init__(self, host: _Host, start: int, end: int, name: str, names: Sequence[str], depth: int) -> None:
+    def __init__(
+        self, host: _Host, start: int, end: int, name: str, names: Sequence[str], depth: int
+    ) -> None:
         self._host = host
         self.start = start
         self._before = host.text[start:end]
@@ -167,7 +169,11 @@ class _Scope:
             given = _inside(text, found.end() - 1)
             parts = split(given) if given is not None else []
             after = text[found.end() + len(given or "") + 1 :].lstrip()[:1]
-            if len(parts) == len(self._names) and after != "{" and not self.start <= found.start() < self.start + 3:
+            if (
+                len(parts) == len(self._names)
+                and after != "{"
+                and not self.start <= found.start() < self.start + 3
+            ):
                 return self._host.scope(found.start(), self._depth + 1), parts[self._names.index(name)]
         return None
 
@@ -188,7 +194,11 @@ class _Scope:
         passed = self.passed(name)
         if passed is not None:
             node = passed[0].value(passed[1])
-            return self._variable(name, None if not isinstance(node, int | float) else node) if node is None else node
+            return (
+                self._variable(name, None if not isinstance(node, int | float) else node)
+                if node is None
+                else node
+            )
         if name in self._names:
             return self._variable(name, None)
         return self._common(name)
@@ -211,7 +221,9 @@ class _Scope:
         constant = re.search(rf"\b(?:const|constexpr|enum)\b[^;(){{}}]*[\s{{,]{name}\s*=\s*([^,;}}]+)", text)
         if constant:
             return self.value(constant[1])
-        found = re.search(rf"^(?:static\s+)?(?:unsigned\s+|long\s+)*(?:int|size_t)\s+{name}\s*=\s*([^,;]+);", text, re.M)
+        found = re.search(
+            rf"^(?:static\s+)?(?:unsigned\s+|long\s+)*(?:int|size_t)\s+{name}\s*=\s*([^,;]+);", text, re.M
+        )
         return self._variable(name, self.value(found[1])) if found else None
 
     def _assigned(self, name: str, text: str) -> str | None:
@@ -249,7 +261,9 @@ class _Scope:
 
     def _called(self, name: str, given: tuple[str, ...]) -> Node | None:
         """A macro with arguments, put in."""
-        found = re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\(([^)]*)\)[ \t]*([^\n]+)", self._host.text, re.MULTILINE)
+        found = re.search(
+            rf"^[ \t]*#[ \t]*define[ \t]+{name}\(([^)]*)\)[ \t]*([^\n]+)", self._host.text, re.MULTILINE
+        )
         if found is None:
             return None
         names = [part.strip() for part in found[1].split(",")]

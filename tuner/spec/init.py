@@ -81,8 +81,8 @@ def first_spec(
     headers = [_from(folder or beside_it, Path(each)) for each in include]
     if language == "cuda":
         text = _read(path)
-        seen = _included(path.name, text, beside_it, include)
-        return FirstSpec(text=init_cuda(name, text, entry=entry, include=headers, headers=seen))
+        included = _included(path.name, text, beside_it, include)
+        return FirstSpec(text=init_cuda(name, text, entry=entry, include=headers, headers=included))
     if language not in ("c", "c++", "opencl"):
         raise UsageError(
             f"{path.name} is no C, C++, OpenCL or CUDA", "write the kernel as a function of one of these"
