@@ -110,6 +110,10 @@ class _Flattener:
             return Flat(function=function, members={}, structures={}, lookup=self._lookup)
         self._aliases(function.tree, found)
         inner = [self._rewritten(child, found) for child in inner_nodes(function.tree)]
+        for trail in found.structures.keys() & found.members.keys():
+            # Used whole here, and member by member elsewhere.
+            del found.members[trail]
+            found.lost.add(trail)
         names = _names(function, found)
         parameters: list[tuple[str, CType]] = []
         declared: list[Node] = []
@@ -118,6 +122,9 @@ class _Flattener:
             if node["id"] not in found.trails:
                 parameters.append((name, kind))
                 declared.append(node)
+            if node["id"] in found.trails and not own:
+                # Nothing of it is used here.
+                found.lost.add((name,))
             for trail in own:
                 parameters.append((names[trail], found.members[trail].kind))
                 declared.append({"kind": "ParmVarDecl", "id": _identity(trail), "name": names[trail]})

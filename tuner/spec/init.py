@@ -137,6 +137,12 @@ def first_spec(
         return known[name]
 
     flat = flattened(function, lookup)
+    for name, kind in function.parameters:
+        if (name,) in flat.lost and not any(m.trail[0] == name for m in flat.members.values()):
+            raise UsageError(
+                f"argument {name} of {function.name} is a structure of which no member is used here: `{kind.text}`",
+                "write a function without it that does the work, and tune that",
+            )
     flat = replace(flat, function=_described(reader.resolved(flat.function), everything, language, flat))
     macros = replace(macros_of(text), missing=tuple(reader.macros))
     return FirstSpec(

@@ -218,7 +218,7 @@ class _Writer:
         member = self._flat.members.get(name)
         if member is not None and member.extents:
             return ", ".join(map(str, member.extents))
-        inner = _INNER.findall(kind.text.partition("(*")[2])
+        inner = [*map(str, kind.inner)] or _INNER.findall(kind.text.partition("(*")[2])
         if inner and shape is not None and len(shape) == 1 + len(inner):
             # `float a[][64]`: the declaration says how far apart rows lie.
             return ", ".join([shape[0].text(), *inner])

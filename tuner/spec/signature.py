@@ -95,6 +95,7 @@ class CType:
         width: elements of a vector type; 1 for a scalar.
         members: numbers in one element, where the elements are structures of them; else 0.
         rows: whether it is a pointer to the addresses of rows, which some specs can describe.
+        inner: elements along each dimension of what it points to, where that is an array with a name of its own.
     """
 
     text: str
@@ -106,6 +107,7 @@ class CType:
     width: int = 1
     members: int = 0
     rows: bool = False
+    inner: tuple[int, ...] = ()
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -224,10 +226,18 @@ class SourceReader:
 
     def resolved(self, function: Function) -> Function:
         """The function with the types that names of its parameters' types stand for."""
-        aliases = sorted({t.base for _, t in function.parameters if _is_alias(t)})
-        if function.returns is not None and _is_alias(function.returns):
-            aliases.append(function.returns.base)
-        return _with_aliases(function, self._resolve(aliases)) if aliases else function
+        known: dict[str, tuple[str, int]] = {}
+        while True:
+            kinds = [t for _, t in function.parameters]
+            kinds += [] if function.returns is None else [function.returns]
+            # An array's name stands for one whose elements may have a name too.
+            aliases = {t.base for t in kinds if _is_alias(t)}
+            fresh = sorted(aliases - known.keys())
+            # What stands for nothing else stands for itself.
+            known |= {**{name: (name, 1) for name in fresh}, **self._resolve(fresh)}
+            if all(known[name][0] == name for name in aliases):
+                return function
+            function = _with_aliases(function, known)
 
     def _trees(self, name: str, *, extra: str = "") -> Iterator[Node]:
         words = ["-Xclang", "-ast-dump=json", "-Xclang", f"-ast-dump-filter={name}"]
@@ -371,6 +381,7 @@ _QUALIFIERS = re.compile(
     r"\b(const|volatile|_Atomic|struct|union|enum|__global|__local|__constant|__private|__generic)\b"
 )
 _ENUM = re.compile(r"\benum\b")
+_NAMED_ARRAY = re.compile(r"([^*\[\]]+)((?:\[\d+\])+)")
 _VECTOR = re.compile(r"__attribute__\(\(ext_vector_type\((\d+)\)\)\)")
 
 
@@ -428,6 +439,10 @@ def _with_aliases(function: Function, known: Mapping[str, tuple[str, int]]) -> F
         if kind.base not in known:
             return kind
         base, width = known[kind.base]
+        array = _NAMED_ARRAY.fullmatch(base)
+        if array and kind.pointer and not kind.odd:
+            inner = tuple(int(extent) for extent in re.findall(r"\d+", array[2]))
+            return replace(kind, base=array[1].strip(), inner=inner)
         odd = ROWS if kind.pointer and "*" in base else kind.odd
         pointer = kind.pointer or "*" in base
         return CType(
