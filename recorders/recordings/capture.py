@@ -10,6 +10,7 @@ import math
 import mmap
 import os
 import re
+import resource
 import signal
 import struct
 import subprocess
@@ -90,6 +91,7 @@ class Ran:
     Attributes:
         status: its exit status; negative for a signal.
         wall_s: from start to end.
+        processor_s: processor time of its processes that have ended.
         seen: whether any process of it called what the library stands before.
         kernels: in order of their time, longest first.
         lost: launches that should have been recorded and could not, and why.
@@ -102,6 +104,7 @@ class Ran:
     status: int
     wall_s: float
     seen: bool
+    processor_s: float = 0.0
     kernels: tuple[KernelUse, ...] = ()
     lost: tuple[str, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
@@ -159,7 +162,7 @@ class Application:
             before = environment.get("LD_PRELOAD", "")
             environment["LD_PRELOAD"] = ":".join([*map(str, self.libraries), *([before] if before else [])])
         output = subprocess.DEVNULL if self.silent else sys.stderr.fileno() if self.aside else None
-        begin = time.perf_counter()
+        begin, used_s = time.perf_counter(), _processor_s()
         try:
             done = subprocess.run(self.command, env=environment, stdout=output, check=False)
         except FileNotFoundError:
@@ -167,7 +170,14 @@ class Application:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise UsageError(f"{self.command[0]!r} cannot be run: {reason}", "name a program") from None
-        return read_logs(folder, done.returncode, time.perf_counter() - begin)
+        ran = read_logs(folder, done.returncode, time.perf_counter() - begin)
+        return replace(ran, processor_s=_processor_s() - used_s)
+
+
+def _processor_s() -> float:
+    """Of children that have been waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def read_logs(folder: Path, status: int, wall_s: float) -> Ran:

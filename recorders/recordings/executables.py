@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Defined", "ObjectFile", "OwnFunction", "object_file", "own_function"]
+__all__ = ["Code", "Defined", "ObjectFile", "OwnFunction", "code_of", "object_file", "own_function"]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -21,7 +21,9 @@ _EXECUTABLES = (2, 3)  # ET_EXEC, ET_DYN
 _X86_64 = 62
 _SYMTAB, _DYNSYM, _NOBITS = 2, 11, 8
 _FUNCTION = 2
-_LOCAL, _GLOBAL = 0, 1
+_LOCAL, _GLOBAL, _WEAK = 0, 1, 2
+_CHOSEN_WHEN_LOADED = 10
+"""Functions of which the dynamic linker takes one that suits the processor."""
 _MOST_BYTES = 1 << 31
 
 
@@ -58,6 +60,23 @@ class Defined:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """Where a function of any kind lies in a file.
+
+    Attributes:
+        start, end: the file's own addresses, the last one excluded.
+        symbol: its name in object code.
+        kind: ``static`` (no other file can call it), ``shared`` (it may be in several files: inline functions, C++
+            templates), or ``global``.
+    """
+
+    start: int
+    end: int
+    symbol: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectFile:
     """What an executable or a library says of its functions.
 
@@ -80,6 +99,24 @@ def object_file(path: Path) -> ObjectFile | None:
         return _functions_of(data, sections) if sections else None
     except (OSError, struct.error, IndexError, ValueError, OverflowError):
         return None
+
+
+def code_of(path: Path) -> list[Code]:
+    """Every function of a file by address, one for each address; none of what cannot be read."""
+    found: dict[int, Code] = {}
+    try:
+        data = path.read_bytes() if path.stat().st_size <= _MOST_BYTES else b""
+        sections = _sections(data) if data else []
+        for _, name, info, index, value, length in _symbols(data, sections):
+            if info & 15 not in (_FUNCTION, _CHOSEN_WHEN_LOADED) or not index or not length:
+                continue
+            kind = {_LOCAL: "static", _WEAK: "shared"}.get(info >> 4, "global")
+            before = found.get(value)
+            if before is None or (before.kind != "global" and kind == "global"):
+                found[value] = Code(start=value, end=value + length, symbol=_text(data, name), kind=kind)
+    except (OSError, struct.error, IndexError, ValueError, OverflowError):
+        return []
+    return [found[start] for start in sorted(found)]
 
 
 def _functions_of(data: bytes, sections: list[tuple[int, ...]]) -> ObjectFile:

@@ -24,7 +24,7 @@ from tuner.spaces.source.scan import Access, Leaf, Scan
 from tuner.spaces.source.syntax import Binary, Expr, For, Name, Number, Ternary
 from tuner.spaces.source.walks import names_in
 
-__all__ = ["Conditions", "Order", "all_of", "any_of", "is_empty"]
+__all__ = ["Conditions", "Order", "all_of", "any_of", "is_empty", "uses_of_written"]
 
 Order = tuple[int | str, ...]
 """When an instance runs: places and loop keys, compared from the left; ``-key`` for a loop run backwards, ``2*i+j+1``
@@ -46,13 +46,15 @@ class Conditions:
 
     Args:
         found: the part.
+        facts: polynomials over what the part does not change that are not negative where it runs; ``None`` where
+            conditions around the part do not count, nor that columns may begin anywhere.
 
     Raises:
         Refused: a bound or a subscript is not affine.
         MachineError: islpy is not installed.
     """
 
-    def __init__(self, found: Scan) -> None:
+    def __init__(self, found: Scan, *, facts: Sequence[Poly] | None = None) -> None:
         self._symbols: dict[str, str] = {}
         loops = {f.key: f for leaf in found.leaves for f in leaf.loops}
         self._loops = loops
@@ -62,6 +64,10 @@ class Conditions:
         self._moving = set(found.moving)
         self._fractions = found.fractions
         self._context = [c for f in found.outer for c in self._bounds(f, {}, "")]
+        self._anywhere = facts is not None
+        for fact in facts or ():
+            if self._moving.isdisjoint(s for m in fact for s in m):
+                self._context.append(f"{self._text(fact, {})} >= 0")
         self._splits: dict[tuple[str, tuple[Expr, ...]], tuple[Poly, ...]] = {}
         self._split_subscripts(found)
 
@@ -250,13 +256,7 @@ class Conditions:
     # Subscripts
 
     def _split_subscripts(self, found: Scan) -> None:
-        by_variable: dict[str, list[tuple[Access, Leaf]]] = {}
-        written = {a.variable for leaf in found.leaves for a in leaf.accesses if a.write}
-        for leaf in found.leaves:
-            for access in leaf.accesses:
-                if access.variable in written:
-                    by_variable.setdefault(access.variable, []).append((access, leaf))
-        for variable, uses in by_variable.items():
+        for variable, uses in uses_of_written(found).items():
             self._split_variable(variable, uses)
 
     def _split_variable(self, variable: str, uses: Sequence[tuple[Access, Leaf]]) -> None:
@@ -275,7 +275,10 @@ class Conditions:
             return
         for keep_low in (False, True):
             parts = [tuple(split_by_strides(p[0], strides, keep_low=keep_low)) for _, _, p in flat]
-            if all(self._fits(part, leaf, strides) for part, (_, leaf, _) in zip(parts, flat, strict=True)):
+            used = [(part, leaf) for part, (_, leaf, _) in zip(parts, flat, strict=True)]
+            if all(self._fits(*one, strides) for one in used) or (
+                self._anywhere and self._near(used, strides)
+            ):
                 for part, (access, _, _) in zip(parts, flat, strict=True):
                     self._splits[access.variable, access.subscripts] = part
                 return
@@ -291,6 +294,36 @@ class Conditions:
             if not self.empty(leaf, _NOTHING, all_of([domain, f"{text} < 0 or {text} >= {size}"])):
                 return False
         return True
+
+    def _near(self, used: Sequence[tuple[Sequence[Poly], Leaf]], strides: Sequence[Monomial]) -> bool:
+        """Whether any two columns are less than a row apart, wherever they begin: then rows tell places apart."""
+        widths = [_over(large, small) for small, large in pairwise(strides)]
+        for level, width in enumerate(widths):
+            columns = {
+                (id(leaf.loops), *sorted(p[-1 - level].items())): (p[-1 - level], leaf) for p, leaf in used
+            }
+            for one, first in columns.values():
+                for two, second in columns.values():
+                    names = self._names(first, "x"), self._names(second, "y")
+                    apart = f"{self._text(one, names[0])} - {self._text(two, names[1])}"
+                    far = f"{apart} >= {self._text({width: 1}, {})}"
+                    if not self.empty(first, second, all_of([*self._both(first, second), far])):
+                        return False
+        return True
+
+    def _both(self, first: Leaf, second: Leaf) -> tuple[str, str]:
+        return self.domain(first, "x"), self.domain(second, "y")
+
+
+def uses_of_written(found: Scan) -> dict[str, list[tuple[Access, Leaf]]]:
+    """The accesses to each variable that a part writes, with the statements that have them."""
+    by_variable: dict[str, list[tuple[Access, Leaf]]] = {}
+    written = {a.variable for leaf in found.leaves for a in leaf.accesses if a.write}
+    for leaf in found.leaves:
+        for access in leaf.accesses:
+            if access.variable in written:
+                by_variable.setdefault(access.variable, []).append((access, leaf))
+    return by_variable
 
 
 _NOTHING = Leaf(stmt=None, loops=(), position=(), accesses=())  # type: ignore[arg-type]

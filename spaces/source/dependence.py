@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions, Order, all_of, any_of
+from tuner.spaces.source.facts import facts_at
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.scan import Access, Leaf, Scan, scan
@@ -45,14 +46,22 @@ class Dependences:
         found: what the part does.
         reassociate: whether floating-point sums may be added up in another order.
         most: statements that are looked at.
+        facts: of what is around the part, as :class:`Conditions` takes them.
     """
 
-    def __init__(self, found: Scan, *, reassociate: bool, most: int = _MAX_LEAVES) -> None:
+    def __init__(
+        self,
+        found: Scan,
+        *,
+        reassociate: bool,
+        most: int = _MAX_LEAVES,
+        facts: Sequence[Poly] | None = None,
+    ) -> None:
         if len(found.leaves) > most:
             raise Refused(f"{len(found.leaves)} statements are too many to analyse")
         self.scan = found
         self._reassociate = reassociate
-        self._texts = Conditions(found)
+        self._texts = Conditions(found, facts=facts)
         self._pairs = list(self._all_pairs())
 
     @property
@@ -192,7 +201,8 @@ def dependences(function: Function, part: Sequence[Stmt], *, reassociate: bool =
     if found is None:
         try:
             most = _MAX_LEAVES_WITH_MEMBERS if function.members else _MAX_LEAVES
-            found = (scanned, Dependences(scanned, reassociate=reassociate, most=most))
+            facts = facts_at(function, part) if function.conditions else None
+            found = (scanned, Dependences(scanned, reassociate=reassociate, most=most, facts=facts))
         except Refused as refusal:
             found = (scanned, str(refusal))
         _FOUND.put(key, found)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tuner.spaces.source.affine import polynomial
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.syntax import Assign, Binary, Call, Decl, For, Function, Index, Number, OpaqueStmt
-from tuner.spaces.source.walks import index_chain, subtrees
+from tuner.spaces.source.walks import index_chain, subtrees, without_spares
 
 __all__ = ["AXES", "describe"]
 
@@ -30,7 +31,8 @@ AXES: Mapping[str, tuple[str, ...]] = {
 
 def describe(program: Program) -> tuple[int, ...]:
     """The level on each axis of :data:`AXES`; of several functions, the highest."""
-    found = [_describe(f) for f in program.functions.values()] or [(0,) * (len(AXES) - 1)]
+    functions = [replace(f, body=without_spares(f.body)) for f in program.functions.values()]
+    found = [_describe(f) for f in functions] or [(0,) * (len(AXES) - 1)]
     levels = tuple(max(own) for own in zip(*found, strict=True))
     return (*levels, int(program.launch != program.entry.launch))
 

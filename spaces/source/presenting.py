@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.kinds import is_integer
-from tuner.spaces.source.printer import WIDTH, function_text, param_text, preamble_text
+from tuner.spaces.source.printer import UNIT, WIDTH, function_text, param_text, preamble_text
 from tuner.spaces.source.syntax import Binary, Expr, For, Function, Number
 from tuner.spaces.source.walks import map_expressions, transform
 
@@ -25,32 +25,53 @@ ABOVE = re.compile(
 _MOST_ALIGNED = 40
 
 
-def presented(function: Function, given: Function, indent: int, above: str) -> tuple[str, str]:
+def presented(function: Function, given: Function, text: str, above: str) -> tuple[str, str]:
     """The text above a function and its own.
 
     Tunables and types stand above the function's comment; the head stays as it is given but for what changed of a
-    parameter; sums of numbers in bounds of loops are added up.
+    parameter; sums of numbers in bounds of loops are added up; lines are indented as the function's were.
 
     Args:
         function: as it is now.
         given: as it was in the file.
-        indent: level of indentation of the region's statements.
-        above: what stands before the function.
+        text: of the function, or of the region's statements, in the file.
+        above: what stands before it.
     """
+    pad, unit = _indentation(text, above, whole=function.whole)
     body = transform(function.body, _added_up)
     function = replace(function, body=body)
     if not function.whole:
-        return above, function_text(function, indent)
+        return above, function_text(function, pad=pad, unit=unit)
     lead = preamble_text(function)
     bare = replace(function, defines=(), preamble=(), signature=_signature(function, given))
-    text = function_text(bare, indent)
+    shown = function_text(bare, pad=pad, unit=unit)
     if not lead:
-        return above, text
+        return above, shown
     found = ABOVE.search(above)
     place = len(above) if found is None else found.start()
     first = above[:place]
     gap = "" if not first or first.endswith("\n\n") else "\n" if first.endswith("\n") else "\n\n"
-    return f"{first}{gap}{lead}\n{above[place:]}", text
+    return f"{first}{gap}{lead}\n{above[place:]}", shown
+
+
+def _indentation(text: str, above: str, *, whole: bool) -> tuple[str, str]:
+    """What stands before a function's or region's statements, and one level more, as they are in the file."""
+    before = above.rpartition("\n")[2]
+    outer = before if not before.strip() else ""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    if whole:
+        body = text.partition("{")[2].splitlines()[1:]
+        inner = next((_blank(line) for line in body if line.strip()), "")
+        unit = inner.removeprefix(outer) if inner.startswith(outer) else ""
+        return (outer + unit, unit) if unit else (outer + UNIT, UNIT)
+    pad = _blank(lines[0]) or outer
+    deeper = [_blank(line).removeprefix(pad) for line in lines if _blank(line).startswith(pad)]
+    unit = min((d for d in deeper if d), key=len, default="\t" if "\t" in pad else UNIT)
+    return pad, unit
+
+
+def _blank(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
 
 
 def _signature(function: Function, given: Function) -> str:

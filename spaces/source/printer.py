@@ -27,10 +27,21 @@ from tuner.spaces.source.syntax import (
     Unary,
 )
 
-__all__ = ["WIDTH", "expression_text", "function_text", "param_text", "preamble_text", "statement_text"]
+__all__ = [
+    "UNIT",
+    "WIDTH",
+    "expression_text",
+    "function_text",
+    "param_text",
+    "preamble_text",
+    "statement_text",
+]
 
 WIDTH = 110
 """Characters of a line at most, where it can be broken."""
+
+UNIT = "    "
+"""One level of indentation, where nothing else is asked for."""
 
 _PRECEDENCE = {
     **dict.fromkeys(("*", "/", "%"), 12),
@@ -100,18 +111,21 @@ def _binary(op: str, left: Expr, right: Expr) -> tuple[str, int]:
 
 def statement_text(stmt: Stmt, indent: int = 0) -> str:
     """C text of a statement with a line break at its end."""
-    pad = "    " * indent
+    return _statement(stmt, UNIT * indent, UNIT)
+
+
+def _statement(stmt: Stmt, pad: str, unit: str) -> str:
     match stmt:
         case ExprStmt(expr=expr):
-            return _wrap(f"{pad}{expression_text(expr)};", indent)
+            return _wrap(f"{pad}{expression_text(expr)};", pad, unit)
         case Decl():
-            return _wrap(f"{pad}{_declaration(stmt)};", indent)
+            return _wrap(f"{pad}{_declaration(stmt)};", pad, unit)
         case For():
-            return _for(stmt, indent)
+            return _for(stmt, pad, unit)
         case If():
-            return _if(stmt, indent)
+            return _if(stmt, pad, unit)
         case Block(body=body):
-            return f"{pad}{{\n{_body(body, indent + 1)}{pad}}}\n"
+            return f"{pad}{{\n{_body(body, pad + unit, unit)}{pad}}}\n"
         case Comment(text=text):
             return f"{pad}{text}\n"
         case OpaqueStmt(text=text):
@@ -119,8 +133,8 @@ def statement_text(stmt: Stmt, indent: int = 0) -> str:
             return f"{text.rstrip()}\n" if text.startswith("#") else f"{pad}{text.rstrip()}\n"
 
 
-def _body(body: tuple[Stmt, ...], indent: int) -> str:
-    return "".join(statement_text(s, indent) for s in body)
+def _body(body: tuple[Stmt, ...], pad: str, unit: str) -> str:
+    return "".join(_statement(s, pad, unit) for s in body)
 
 
 def _declaration(decl: Decl) -> str:
@@ -131,8 +145,7 @@ def _declaration(decl: Decl) -> str:
     return f"{decl.type}{star}{decl.name}{dims}{suffix}{init}"
 
 
-def _for(loop: For, indent: int) -> str:
-    pad = "    " * indent
+def _for(loop: For, pad: str, unit: str) -> str:
     lines = "".join(f"{pad}#pragma {p}\n" for p in loop.pragmas)
     start = f"{loop.type + ' ' if loop.type else ''}{loop.var} = {expression_text(loop.start, _ASSIGN)}"
     sign = "+" if loop.upward else "-"
@@ -140,20 +153,19 @@ def _for(loop: For, indent: int) -> str:
     condition = f"{loop.var} {loop.op} {expression_text(loop.limit, _PRECEDENCE['<'] + 1)}"
     step = f"{loop.var}{sign * 2}" if loop.by_one else f"{loop.var} {sign}= {expression_text(loop.step)}"
     head = f"{pad}for ({start}; {condition}; {step}) {{\n"
-    return f"{lines}{head}{_body(loop.body, indent + 1)}{pad}}}\n"
+    return f"{lines}{head}{_body(loop.body, pad + unit, unit)}{pad}}}\n"
 
 
-def _if(stmt: If, indent: int) -> str:
-    pad = "    " * indent
-    text = f"{pad}if ({expression_text(stmt.condition)}) {{\n{_body(stmt.then, indent + 1)}{pad}}}"
+def _if(stmt: If, pad: str, unit: str) -> str:
+    text = f"{pad}if ({expression_text(stmt.condition)}) {{\n{_body(stmt.then, pad + unit, unit)}{pad}}}"
     if not stmt.other:
         return f"{text}\n"
     if len(stmt.other) == 1 and isinstance(stmt.other[0], If):
-        return f"{text} else {statement_text(stmt.other[0], indent).lstrip()}"
-    return f"{text} else {{\n{_body(stmt.other, indent + 1)}{pad}}}\n"
+        return f"{text} else {_statement(stmt.other[0], pad, unit).lstrip()}"
+    return f"{text} else {{\n{_body(stmt.other, pad + unit, unit)}{pad}}}\n"
 
 
-def _wrap(line: str, indent: int) -> str:
+def _wrap(line: str, pad: str, unit: str) -> str:
     """Breaks a long line after an operator at the depth of its parentheses that is least."""
     if len(line) <= WIDTH or '"' in line:
         return f"{line}\n"
@@ -164,16 +176,16 @@ def _wrap(line: str, indent: int) -> str:
         if (
             char == " "
             and line[position - 1] in "+-*/,=?:&|"
-            and position > 4 * indent + 8
+            and position > len(pad) + 8
             and depth <= best_depth
         ):
             best, best_depth = position, depth
     if best < 0:
         return f"{line}\n"
-    rest = "    " * (indent + 1) + line[best + 1 :]
+    rest = pad + unit + line[best + 1 :]
     if len(rest) >= len(line):
         return f"{line}\n"
-    return f"{line[:best]}\n{_wrap(rest, indent)}"
+    return f"{line[:best]}\n{_wrap(rest, pad, unit)}"
 
 
 def param_text(param: Param) -> str:
@@ -195,16 +207,25 @@ def preamble_text(function: Function) -> str:
     return "".join(lines)
 
 
-def function_text(function: Function, indent: int = 1) -> str:
-    """The definition with its preamble, or the region's statements at a level of indentation."""
-    body = _body(function.body, indent)
+def function_text(function: Function, indent: int = 1, *, pad: str | None = None, unit: str = UNIT) -> str:
+    """The definition with its preamble, or the region's statements.
+
+    Args:
+        function: to print.
+        indent: level of indentation of its statements.
+        pad: what stands before its statements instead.
+        unit: one level of indentation.
+    """
+    before = unit * indent if pad is None else pad
+    end = "" if pad is None else pad.removesuffix(unit)
+    body = _body(function.body, before, unit)
     if not function.whole:
         return preamble_text(function) + body
     if function.signature:
-        return f"{preamble_text(function)}{function.signature}{{\n{body}}}"
+        return f"{preamble_text(function)}{function.signature}{{\n{body}{end}}}"
     params = ", ".join(param_text(p) for p in function.params) or "void"
     head = f"{function.head}{function.name}({params})"
     if len(head) > WIDTH and function.params:
-        pad = "\n" + " " * 4
-        head = f"{function.head}{function.name}({(',' + pad).join(param_text(p) for p in function.params)})"
-    return f"{preamble_text(function)}{head}\n{{\n{body}}}"
+        line = f",\n{UNIT}"
+        head = f"{function.head}{function.name}({line.join(param_text(p) for p in function.params)})"
+    return f"{preamble_text(function)}{head}\n{{\n{body}{end}}}"

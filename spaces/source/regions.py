@@ -171,13 +171,13 @@ class Program:
             if function is self._original[label]:
                 continue
             text = parts[place.file][place.part]
-            lead = text[: place.start]
+            lead, given = text[: place.start], text[place.start : place.end].decode()
             if presentable and place.start:
-                above, shown = presented(function, self._original[label], place.indent, lead.decode())
+                above, shown = presented(function, self._original[label], given, lead.decode())
                 lead, made = above.encode(), shown.encode()
             elif presentable:
                 fixed = parts[place.file][place.part - 1].decode()
-                above, shown = presented(function, self._original[label], place.indent, fixed)
+                above, shown = presented(function, self._original[label], given, fixed)
                 parts[place.file][place.part - 1], made = above.encode(), shown.encode()
             else:
                 made = function_text(function, place.indent).encode()

@@ -196,11 +196,17 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """A conditional statement."""
+    """A conditional statement.
+
+    Attributes:
+        spare: whether ``other`` is what ``then`` was made of, for where the condition does not hold: operators are
+            offered nothing in it.
+    """
 
     condition: Expr
     then: tuple[Stmt, ...]
     other: tuple[Stmt, ...] = ()
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +302,7 @@ class Function:
         openmp: whether it is built with OpenMP.
         members: whether its members of structures have been read, and those of functions that it calls are to be.
         taken: local pointers that members of structures were taken into, each to a buffer of its own.
+        conditions: whether what is analysed goes by the conditions around it.
     """
 
     name: str
@@ -317,3 +324,4 @@ class Function:
     openmp: bool = False
     members: bool = False
     taken: frozenset[str] = frozenset()
+    conditions: bool = False

@@ -43,11 +43,13 @@ __all__ = [
     "index_chain",
     "map_expressions",
     "names_in",
+    "offered",
     "root_of",
     "statements",
     "substitute",
     "subtrees",
     "transform",
+    "without_spares",
     "written_names",
 ]
 
@@ -125,6 +127,28 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         elif kind is If:
             extend(reversed(cast("If", stmt).other))
             extend(reversed(cast("If", stmt).then))
+
+
+def offered(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """:func:`statements` without those that are only there for where a condition does not hold (``If.spare``)."""
+    stack = [*reversed(body)]
+    while stack:
+        stmt = stack.pop()
+        yield stmt
+        match stmt:
+            case For(body=inner) | Block(body=inner):
+                stack += reversed(inner)
+            case If():
+                stack += () if stmt.spare else reversed(stmt.other)
+                stack += reversed(stmt.then)
+
+
+def without_spares(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The same without those."""
+    made: tuple[Stmt, ...] = transform(
+        body, lambda n: replace(n, other=()) if isinstance(n, If) and n.spare else n
+    )
+    return made
 
 
 def expressions(node: Node) -> Iterator[Expr]:

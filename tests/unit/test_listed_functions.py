@@ -57,7 +57,7 @@ def program(tmp_path: Path) -> Path:
 
 
 def refusals(listing: Listing) -> dict[str, str]:
-    return {function.name.partition("(")[0]: function.refused for function in listing.functions}
+    return {function.name.partition("(")[0]: function.refused for function in listing.own.listed}
 
 
 def test_functions_of_the_executable_and_of_what_it_calls(program: Path) -> None:
@@ -66,9 +66,9 @@ def test_functions_of_the_executable_and_of_what_it_calls(program: Path) -> None
     assert found.keys() == {"far::scale", "total", "two"}
     assert (found["far::scale"], found["total"]) == ("", "")
     assert "too short" in found["two"]
-    sizes = [function.size_bytes for function in listing.functions]
+    sizes = [function.size_bytes for function in listing.own.listed]
     assert sizes == sorted(sizes, reverse=True)
-    assert listing.further == 0
+    assert listing.own.further == 0
 
 
 def test_what_is_listed_can_be_recorded(program: Path, tmp_path: Path) -> None:
@@ -94,6 +94,77 @@ def test_an_executable_that_another_program_starts_has_to_be_named(program: Path
     found = refusals(list_launches(["sh", "-c", f"{program}; true"]))
     assert found["far::scale"] == ""
     assert found["total"] == "the command has to name this program first"
+
+
+BUSY = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static volatile double sink;
+static __attribute__((noinline)) double hidden(long n) {
+    double s = 0;
+    for (long i = 0; i < n; i++) s += i * 1e-9;
+    return s;
+}
+__attribute__((noinline)) void work(long n) { for (long i = 0; i < n; i++) sink = sink * 0.5 + i; }
+static void *thread(void *n) { work((long)n); return NULL; }
+int main(int count, char **words) {
+    long n = atol(words[1]);
+    pthread_t one;
+    pthread_create(&one, NULL, thread, (void *)n);
+    pthread_join(one, NULL);
+    if (!fork()) { work(n); _exit(0); }
+    wait(NULL);
+    if (count > 2) execl("/bin/sh", "sh", "-c", "exit 3", NULL);
+    sink = hidden(n);
+    return 0;
+}
+"""
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Path:
+    """An application of which two of three parts of the time pass in a thread and in a child, in one function."""
+    (tmp_path / "busy.c").write_text(BUSY)
+    words = [find_toolchain().clang, "-w", "-O1", "-pthread", "-o", str(tmp_path / "busy")]
+    if subprocess.run([*words, str(tmp_path / "busy.c")], capture_output=True, check=False).returncode:
+        pytest.skip("no C library to link an application with")
+    return tmp_path / "busy"
+
+
+def test_where_the_time_goes(busy: Path) -> None:
+    """In threads and children too, and in functions that cannot be recorded."""
+    listing = list_launches([str(busy), "100000000"])
+    first, second, *_ = listing.own.listed
+    assert (first.symbol, first.refused) == ("work", "")
+    assert second.symbol == "hidden"
+    assert "static" in second.refused
+    assert listing.samples > 20
+    assert first.samples + second.samples > 0.9 * listing.samples
+    data = listing.to_json()
+    assert data["functions"][0]["share"] == first.samples / listing.samples > 0.4
+    assert data["functions"][0]["seconds"] == pytest.approx(
+        data["functions"][0]["share"] * data["processor_s"]
+    )
+    assert data["processor_s"] > 0
+
+
+def test_a_program_that_becomes_another_ends_as_that_does(busy: Path) -> None:
+    """Timers of the process outlive that, and their signal ends whoever has not asked for it."""
+    listing = list_launches([str(busy), "30000000", "then"])
+    assert listing.ran.status == 3
+
+
+def test_a_program_keeps_its_own_use_of_the_signal(tmp_path: Path) -> None:
+    script = (
+        "import math, signal, time\ncounts = []\nsignal.signal(signal.SIGPROF, lambda *_: counts.append(1))\n"
+        "signal.setitimer(signal.ITIMER_PROF, 0.01, 0.01)\nend = time.process_time() + 0.3\n"
+        "while time.process_time() < end: pass\n"
+        "signal.setitimer(signal.ITIMER_PROF, 0)\nassert len(counts) > 5\n"
+    )
+    assert list_launches([sys.executable, "-c", script]).ran.status == 0
 
 
 @pytest.mark.parametrize("as_json", [True, False])

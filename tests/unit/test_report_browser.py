@@ -646,3 +646,23 @@ def test_what_the_verification_would_miss_stands_beside_the_answer(browser: Any)
     with tab(browser) as opened:
         text = opened.page.evaluate(said, {"answer": answer, "result": {"warnings": ["zeros pass"]}})
     assert "The verification would miss faults: zeros pass." in text
+
+
+@pytest.mark.parametrize(
+    ("names", "held"),
+    [
+        (["n=8, given"], "on 1 workload."),
+        (["n=8, given", "n=7, given, hidden", "n=8, scaled"], "hidden sizes and odd values among them."),
+        (
+            ["recording=1 n=8, given", "recording=1 n=8, perturbed"],
+            ", recorded values with noise among them.",
+        ),
+    ],
+)
+def test_the_page_says_of_the_workloads_what_they_were(browser: Any, names: list[str], held: str) -> None:
+    """It said of recordings that hidden sizes were among them, which they cannot have."""
+    answer = {"workloads": names, "reference": "baseline"}
+    said = of_parts("base.js", "answer.js", say="sureCard(given).textContent")
+    with tab(browser) as opened:
+        text = opened.page.evaluate(said, {"answer": answer, "result": {}})
+    assert held in text

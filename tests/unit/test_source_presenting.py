@@ -102,6 +102,43 @@ def test_each_function_of_a_region_has_its_own() -> None:
     assert shown.endswith("}\n// EVOLVE-BLOCK-END\n")
 
 
+@pytest.mark.parametrize("unit", ["  ", "\t", "   "], ids=["two", "tab", "three"])
+@pytest.mark.parametrize("text", [LONG, SHORT], ids=["long", "short"])
+def test_lines_are_indented_as_the_function_was(text: str, unit: str, tmp_path: Path) -> None:
+    """A patch of a file in steps of two changed every line to steps of four."""
+    _, built, shown = made(text.replace("    ", unit), "unroll_and_jam", "restrict")
+    _, _, fours = made(text, "unroll_and_jam", "restrict")
+    assert shown.partition("{\n")[2] == fours.partition("{\n")[2].replace("    ", unit)
+    assert code(built, tmp_path) == code(shown, tmp_path)
+
+
+def test_statements_between_marks_keep_their_level() -> None:
+    marked = LONG.replace("for (int y", "// EVOLVE-BLOCK-START\n    for (int y").replace(
+        "    }\n}", "    }\n    // EVOLVE-BLOCK-END\n}"
+    )
+    for unit in ("    ", "  ", "\t"):
+        _, _, shown = made(marked.replace("    ", unit), "unroll_and_jam")
+        loop = next(line for line in shown.splitlines() if line.lstrip().startswith("for (int y"))
+        inner = next(line for line in shown.splitlines() if line.lstrip().startswith("for (int x"))
+        assert loop.startswith(f"{unit}for")
+        assert inner.startswith(f"{unit * 2}for")
+
+
+def test_a_function_inside_a_class_or_namespace_keeps_its_level() -> None:
+    inside = (
+        "namespace far {\n" + "".join(f"  {line}\n" for line in LONG.split("*/\n")[1].splitlines()) + "}\n"
+    )
+    variant = Variant(files=(Source(name="f.cc", text=inside),))
+    kernel = Kernel(name="f", entry="far::scale", language="c++", variant=variant, folder=".")
+    program = read_program(kernel)
+    ((label, function),) = program.functions.items()
+    site = next(iter(OPERATORS["unroll_and_jam"].sites(function, False)))
+    found = apply_edits(program, [{"op": "unroll_and_jam", "function": label, **site}])
+    shown = found.program.sources(presentable=True)[0].text
+    assert "\n      for (int y" in shown
+    assert shown.endswith("\n  }\n}\n")
+
+
 HELPED = """#include <math.h>
 
 /* Half of one and all of the other. */

@@ -166,7 +166,8 @@ def test_a_run_says_what_it_ran_with_and_an_audit_elsewhere_tells_it(
     before = toolchain(HostBackend(), spec.task)
     monkeypatch.setattr("tuner.evaluators.host.openmp._SPIN_MS", 5)
     assert changed(before, toolchain(HostBackend(), spec.task)) == ["backend.openmp.spin_ms"]
-    assert any("not the run's" in note for note in audit(result.path, rebuild=True).notes)
+    (note,) = audit(result.path, rebuild=True).notes
+    assert "not as in the run: cores, openmp.spin_ms;" in note
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ Runs = Annotated[
     ),
 ]
 
+_FEW_SAMPLES = 50
 _NAME_SHOWN = 64
 _COMMAND = "tuner.command"
 AFTER = "-- COMMAND..."
@@ -184,20 +185,43 @@ def _print_listing(listing: Listing, as_json: bool) -> None:
 
 
 def _print_functions(listing: Listing) -> None:
-    """Of an application without kernels of devices; what a function takes, nobody has measured."""
-    names = [function.name for function in listing.functions]
+    """Of an application without kernels of devices: its own functions, with where its processor time went."""
+    own = listing.own.listed
+    names = [_shown(function.name) if function.refused else function.name for function in own]
     width = min(_NAME_SHOWN, max(map(len, names)))
-    files = max(len(function.file.name) for function in listing.functions)
-    print(f"{'function':<{width}} {'bytes':>7}  {'in':<{files}}  can be recorded")
-    for name, function in zip(names, listing.functions, strict=True):
+    files = max(len(function.file.name) for function in own)
+    print(f"{'function':<{width}} {'share':>6} {'time':>9} {'bytes':>7}  {'in':<{files}}  can be recorded")
+    for name, function in zip(names, own, strict=True):
         able = f"no: {function.refused}" if function.refused else "yes"
-        print(f"{name:<{width}} {function.size_bytes:>7}  {function.file.name:<{files}}  {able}")
-    if listing.further:
-        print(f"and {listing.further} more with less code")
-    print(
-        "no kernel of OpenCL or CUDA was launched; these are functions of its own, and no times of them are known"
-    )
+        time = _time_of(listing, function.samples)
+        size = function.size_bytes or ""
+        print(f"{name:<{width}} {time} {size:>7}  {function.file.name:<{files}}  {able}")
+    if listing.own.further:
+        print(f"and {listing.own.further} more with less code")
+    outside = [
+        (path, count) for path, count in listing.own.libraries.items() if 50 * count >= listing.samples
+    ]
+    if outside:
+        shares = (f"{path.name} {100 * listing.share(count):.1f}%" for path, count in outside)
+        print(f"in the code of other libraries: {', '.join(shares)}")
+    print("no kernel of OpenCL or CUDA was launched; these are functions of its own")
+    if listing.samples < _FEW_SAMPLES:
+        print(
+            f"it was looked at {listing.samples} times only: a longer run tells more of where its time goes"
+        )
     print("next: tuner init SOURCE --entry NAME, then tuner record SPEC -- COMMAND")
+
+
+def _shown(name: str) -> str:
+    """Names of templates fill pages; one that can be recorded is needed whole."""
+    return name if len(name) <= _NAME_SHOWN else f"{name[: _NAME_SHOWN - 1]}…"
+
+
+def _time_of(listing: Listing, samples: int) -> str:
+    if not samples:
+        return f"{'':>6} {'':>9}"
+    share = listing.share(samples)
+    return f"{100 * share:>5.1f}% {share * listing.ran.processor_s:>7.3f} s"
 
 
 def _print_kernels(listing: Listing) -> None:

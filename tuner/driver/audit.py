@@ -20,7 +20,7 @@ from tuner.driver.opening import catalogue_of, make_lineup, spec_of
 from tuner.driver.replay import Difference, Replay, replay_events
 from tuner.driver.state.run import RunState
 from tuner.driver.state.strangers import holding_together
-from tuner.driver.work.environment import search_code, toolchain
+from tuner.driver.work.environment import changed, search_code, toolchain
 from tuner.driver.work.lineup import Lineup
 from tuner.driver.work.weighing import Lesser
 from tuner.evaluators import registry as backends
@@ -220,8 +220,9 @@ def _with_compiler(
     backend = backends.given(backend, start["backend"])
     here = from_json(canonical_json(toolchain(backend, spec.task)))
     if here["backend"] != start["environment"]["backend"]:
+        differing = ", ".join(changed(start["environment"]["backend"], here["backend"]))
         report.notes.append(
-            "this machine or its toolchain is not the run's: object code and times may differ for that"
+            f"not as in the run: {differing}; object code and times may differ for that, not decisions"
         )
     task = spec.task_with(seed=state.settings.seed)
     evaluation = backend.prepare(task, workers=state.settings.batch)

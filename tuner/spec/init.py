@@ -19,6 +19,7 @@ from tuner.spec.cuda_init import init_cuda
 from tuner.spec.doubts import has_openmp
 from tuner.spec.flattening import Flat, flattened
 from tuner.spec.header_folders import header_folders
+from tuner.spec.includes import read_headers
 from tuner.spec.init_device import MISSING_BLOCK, device_spec
 from tuner.spec.init_host import host_spec
 from tuner.spec.init_template import Instance, instance_of
@@ -79,7 +80,9 @@ def first_spec(
     include = [*include, *header_folders(path, [Path(each) for each in include])]
     headers = [_from(folder or beside_it, Path(each)) for each in include]
     if language == "cuda":
-        return FirstSpec(text=init_cuda(name, _read(path), entry=entry, include=headers))
+        text = _read(path)
+        included = _included(path.name, text, beside_it, include)
+        return FirstSpec(text=init_cuda(name, text, entry=entry, include=headers, headers=included))
     if language not in ("c", "c++", "opencl"):
         raise UsageError(
             f"{path.name} is no C, C++, OpenCL or CUDA", "write the kernel as a function of one of these"
@@ -153,6 +156,14 @@ def first_spec(
         ),
         beside=beside,
     )
+
+
+def _included(name: str, text: str, folder: Path, include: Sequence[str | Path]) -> str:
+    """What a source includes of its own project, in one text."""
+    files = {name: text}
+    places = [_from(folder, Path(each)) for each in include]
+    read_headers(files, places, folder_reader(folder), macros={})
+    return "\n".join(other for named, other in files.items() if named != name)
 
 
 def _from(folder: Path, path: Path) -> str:

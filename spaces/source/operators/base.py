@@ -44,7 +44,7 @@ from tuner.spaces.source.syntax import (
     OpaqueStmt,
     Stmt,
 )
-from tuner.spaces.source.walks import names_in, statements, subtrees, transform, written_names
+from tuner.spaces.source.walks import names_in, offered, statements, subtrees, transform, written_names
 
 __all__ = [
     "DEVICE",
@@ -186,7 +186,7 @@ def fresh_name(function: Function, stem: str, taken: Iterable[str] = ()) -> str:
 
 def fresh_key(function: Function, key: str, taken: Iterable[str] = ()) -> str:
     """A loop key that the function does not have."""
-    known = {f.key for f in all_loops(function)} | set(taken)
+    known = {s.key for s in statements(function.body) if isinstance(s, For)} | set(taken)
     stem = key.split("#")[0]
     name, number = stem, 1
     while name in known:
@@ -210,8 +210,8 @@ def rekeyed(function: Function, body: tuple[Stmt, ...], taken: set[str]) -> tupl
 
 
 def all_loops(function: Function) -> list[For]:
-    """All loops, outer ones first."""
-    return [s for s in statements(function.body) if isinstance(s, For)]
+    """All loops that may be changed, outer ones first."""
+    return [s for s in offered(function.body) if isinstance(s, For)]
 
 
 def loops_of(stmt: Stmt | Sequence[Stmt]) -> list[For]:

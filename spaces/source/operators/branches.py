@@ -31,7 +31,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
     Ternary,
 )
-from tuner.spaces.source.walks import expressions, statements
+from tuner.spaces.source.walks import expressions, offered
 
 __all__ = ["OPERATORS"]
 
@@ -47,7 +47,7 @@ def if_convert(function: Function, args: Args) -> Function:
         args: ``at``, the number of the conditional in the order of the source.
     """
     at = argument(args, "at", int)
-    found = [s for s in statements(function.body) if isinstance(s, If)]
+    found = [s for s in offered(function.body) if isinstance(s, If) and not s.spare]
     if not 0 <= at < len(found):
         raise Refused(f"there is no conditional {at}")
     stmt = found[at]
@@ -122,7 +122,7 @@ def _full(expr: Assign) -> Expr:
 
 
 def _if_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    count = sum(isinstance(s, If) for s in statements(function.body))
+    count = sum(isinstance(s, If) and not s.spare for s in offered(function.body))
     for at in range(count):
         yield {"at": at}
 
@@ -182,7 +182,7 @@ def _places(body: tuple[Stmt, ...]) -> Iterator[tuple[tuple[Stmt, ...], int]]:
             yield from _places(stmt.body)
         elif isinstance(stmt, If):
             yield from _places(stmt.then)
-            yield from _places(stmt.other)
+            yield from () if stmt.spare else _places(stmt.other)
 
 
 def _with_body(function: Function, old: tuple[Stmt, ...], new: tuple[Stmt, ...]) -> Function:

@@ -1,7 +1,7 @@
 """Which C and C++ functions of an application could be recorded, by what its files say: the list of a host application.
 
-Looks at the executable and at the libraries that its processes loaded; runs none of them. How often a function is
-called, and for how long, no file says.
+Looks at the executable and at the libraries that its processes loaded; runs none of them. Which of them took the time
+is known where the application was sampled.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from __future__ import annotations
 import ctypes
 import functools
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import MachineError, UsageError
 from tuner.evaluators.host.patching import movable_head
-from tuner.recorders.recordings.executables import Defined, object_file
+from tuner.recorders.recordings.executables import code_of, object_file
+from tuner.recorders.recordings.samples import Samples
 
-__all__ = ["MOST_LISTED", "HostFunction", "host_functions"]
+__all__ = ["MOST_LISTED", "HostFunction", "HostFunctions", "host_functions"]
 
 MOST_LISTED = 40
 """The most functions that are looked at closely: each takes the disassembler some time."""
@@ -41,7 +43,15 @@ _LANGUAGE = (
 )
 """Libraries of languages, and of devices whose kernels are listed themselves."""
 _ELSEWHERE = "the command has to name this program first"
-_NO_KERNELS = ("_", "main")
+_NAMELESS = "code without a name, as strip leaves it"
+_MAIN = "it is the whole program: put its loops into a function"
+_LIBRARY = "of the C++ library"
+_UNSEEN = "calls of it within its library are not seen"
+_KINDS = {
+    "static": "static: tuner init tunes it where it stands",
+    "shared": "inline or of a template: tuner init tunes instances where they stand",
+}
+_STARTS = ("main", "_start")
 _STANDARD = ("_ZNSt", "_ZNKSt", "_ZSt", "_ZN9__gnu_cxx")
 
 
@@ -55,6 +65,7 @@ class HostFunction:
         file: the executable or library that defines it.
         size_bytes: of its code.
         refused: why it cannot be recorded; empty where it can.
+        samples: how often a thread was found in its own code, not in what it calls.
     """
 
     name: str
@@ -62,6 +73,7 @@ class HostFunction:
     file: Path
     size_bytes: int
     refused: str = ""
+    samples: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -71,25 +83,46 @@ class HostFunction:
             "file": str(self.file),
             "size_bytes": self.size_bytes,
             "refused": self.refused,
+            "samples": self.samples,
         }
 
 
-def host_functions(loaded: Mapping[Path, str], command: str) -> tuple[list[HostFunction], int]:
-    """The functions, longest first, and how many more there are.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFunctions:
+    """Functions of an application's own code, those that took most time first, then those with most code.
+
+    Attributes:
+        listed: the first of them, each with what was found out.
+        further: how many more there are.
+        libraries: how often a thread was found in code of other files, those with most first.
+    """
+
+    listed: tuple[HostFunction, ...] = ()
+    further: int = 0
+    libraries: Mapping[Path, int] = field(default_factory=dict)
+
+
+def host_functions(loaded: Mapping[Path, str], command: str, samples: Samples) -> HostFunctions:
+    """The functions that could be recorded, and all others of the application's own in which time was spent.
 
     Args:
         loaded: files of the application's processes, each with how it came there.
         command: the word that names the program: of no other executable functions can be recorded.
+        samples: where the application's threads were found.
     """
     named = Path(shutil.which(command) or command).resolve()
     files = {path: found for path in loaded if (found := object_file(path)) is not None}
     own = {path for path in files if not str(path).startswith(_SYSTEM)} or ({named} & files.keys())
     imported = frozenset[str]().union(*(files[path].imported for path in own))
     functions: dict[str, tuple[HostFunction, bytes]] = {}
+    looked = {path: count for path, count in samples.places.items() if path in own and not _is_language(path)}
+    times = {path: _by_function(path, count) for path, count in looked.items()}
     for path, file in files.items():
         if _is_language(path) or (path not in own and loaded[path] != "linked"):
             continue
-        for one in filter(_may_be_a_kernel, file.defined):
+        for one in file.defined:
+            if not _may_be_a_kernel(one.symbol, sampled=one.symbol in times.get(path, ())):
+                continue
             # Of a library that nobody is linked with, nobody's imports tell what is called.
             if loaded[path] == "linked" and not (one.exported and one.symbol in imported):
                 continue
@@ -102,17 +135,63 @@ def host_functions(loaded: Mapping[Path, str], command: str) -> tuple[list[HostF
                 file=path,
                 size_bytes=len(one.code),
                 refused=_ELSEWHERE if elsewhere else "",
+                samples=times.get(path, {}).pop(one.symbol, (0, 0, ""))[0],
             )
             functions.setdefault(one.symbol, (function, one.code if path == named else b""))
-    ordered = sorted(functions.values(), key=lambda pair: (-pair[0].size_bytes, pair[0].symbol))
-    return [_judged(*pair) for pair in ordered[:MOST_LISTED]], max(0, len(ordered) - MOST_LISTED)
-
-
-def _may_be_a_kernel(function: Defined) -> bool:
-    symbol = function.symbol
-    return not symbol.startswith(_STANDARD) and (
-        symbol.startswith("_Z") or not symbol.startswith(_NO_KERNELS)
+    rows = [*functions.values(), *((one, b"") for one in _others(times))]
+    rows.sort(key=lambda pair: (-pair[0].samples, -pair[0].size_bytes, pair[0].symbol))
+    outside = {path: count.total() for path, count in samples.places.items() if path not in looked}
+    return HostFunctions(
+        listed=tuple(_judged(*pair) for pair in rows[:MOST_LISTED]),
+        further=max(0, len(rows) - MOST_LISTED),
+        libraries=dict(sorted(outside.items(), key=lambda item: (-item[1], item[0]))),
     )
+
+
+def _by_function(path: Path, count: Mapping[int, int]) -> dict[str, tuple[int, int, str]]:
+    """By symbol: samples, bytes of code, and what kind of function it is; parts that a compiler cut off with it."""
+    codes = code_of(path)
+    starts = [code.start for code in codes]
+    found: dict[str, tuple[int, int, str]] = {}
+    for address, times in count.items():
+        at = bisect_right(starts, address) - 1
+        code = codes[at] if at >= 0 and address < codes[at].end else None
+        # `work.constprop.0`, `work.cold`, `work._omp_fn.0`: what the compiler made of `work`.
+        symbol = "" if code is None else code.symbol.partition(".")[0] or code.symbol
+        before, size, kind = found.get(symbol, (0, 0, "" if code is None else code.kind))
+        if code is not None and code.symbol == symbol:
+            size, kind = code.end - code.start, code.kind
+        found[symbol] = (before + times, size, kind)
+    return found
+
+
+def _others(times: Mapping[Path, Mapping[str, tuple[int, int, str]]]) -> Iterator[HostFunction]:
+    """Functions with samples that cannot be recorded, each with the reason."""
+    for path, functions in times.items():
+        for symbol, (count, size, kind) in functions.items():
+            yield HostFunction(
+                name=_demangled(symbol) or "(no name)",
+                symbol=symbol,
+                file=path,
+                size_bytes=size,
+                refused=_why_not(symbol, kind),
+                samples=count,
+            )
+
+
+def _why_not(symbol: str, kind: str) -> str:
+    if not symbol:
+        return _NAMELESS
+    if symbol in _STARTS:
+        return _MAIN
+    return _LIBRARY if symbol.startswith(_STANDARD) else _KINDS.get(kind, _UNSEEN)
+
+
+def _may_be_a_kernel(symbol: str, *, sampled: bool) -> bool:
+    """Names that begin with an underscore are mostly a compiler's own, unless time was spent there."""
+    if symbol in _STARTS or symbol.startswith(_STANDARD):
+        return False
+    return sampled or symbol.startswith("_Z") or not symbol.startswith("_")
 
 
 def _is_language(path: Path) -> bool:

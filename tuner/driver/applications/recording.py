@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.protocols import NamesFunctions
 from tuner.driver.applications.functions import function_library, function_of
-from tuner.driver.applications.host_functions import HostFunction, host_functions
+from tuner.driver.applications.host_functions import HostFunctions, host_functions
 from tuner.driver.applications.recorded_specs import (
     FOLDER,
     RecordReport,
@@ -29,6 +29,7 @@ from tuner.evaluators import registry as backends
 from tuner.evaluators.host.shared import shared_library
 from tuner.recorders.recordings.capture import Application, Ran, read_raw
 from tuner.recorders.recordings.function import recording_library
+from tuner.recorders.recordings.samples import read_samples
 from tuner.spec.load import LoadedSpec
 from tuner.spec.machine import unsaid_return
 
@@ -63,12 +64,17 @@ class Listing:
 
     Attributes:
         ran: how it ran, with the kernels of devices.
-        functions: of its own code, those with most code first; more of them are counted in ``further``.
+        own: functions of its own code.
+        samples: how often its threads were found anywhere, by their processor time.
     """
 
     ran: Ran
-    functions: Sequence[HostFunction] = ()
-    further: int = 0
+    own: HostFunctions = field(default_factory=HostFunctions)
+    samples: int = 0
+
+    def share(self, samples: int) -> float:
+        """Of its processor time."""
+        return samples / self.samples if self.samples else 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -90,9 +96,21 @@ class Listing:
                 }
                 for use in self.ran.kernels
             ],
-            "functions": [function.to_json() for function in self.functions],
-            "further": self.further,
+            "processor_s": self.ran.processor_s,
+            "samples": self.samples,
+            "functions": [
+                {**function.to_json(), **self._time(function.samples)} for function in self.own.listed
+            ],
+            "further": self.own.further,
+            "libraries": [
+                {"file": str(path), "samples": count, **self._time(count)}
+                for path, count in self.own.libraries.items()
+            ],
         }
+
+    def _time(self, samples: int) -> dict[str, float]:
+        share = self.share(samples)
+        return {"share": share, "seconds": share * self.ran.processor_s}
 
 
 def interposer() -> Path:
@@ -106,6 +124,16 @@ def interposer() -> Path:
     return shared_library("\n".join(parts), "interposer")
 
 
+def sampler() -> Path:
+    """The library that finds where an application spends its processor time, made where it is missing.
+
+    Raises:
+        MachineError: it cannot be made.
+    """
+    text = package_files("tuner.recorders.recordings").joinpath("sampler.c").read_text(encoding="utf-8")
+    return shared_library(text, "sampler")
+
+
 def list_launches(command: Sequence[str], *, aside: bool = False) -> Listing:
     """Runs a command and lists its launches, and the functions of its own that could be recorded.
 
@@ -114,13 +142,17 @@ def list_launches(command: Sequence[str], *, aside: bool = False) -> Listing:
         MachineError: the library cannot be made.
     """
     with tempfile.TemporaryDirectory(prefix="tuner-record-") as scratch:
-        ran = _application(command, aside=aside).run(Path(scratch), {"TUNER_RECORD_MODE": "list"})
-    ours = interposer().resolve()
-    files = {path: how for path, how in ran.loaded.items() if path != ours}
-    functions, further = host_functions(files, command[0])
-    if not functions:
+        application = _application(command, aside=aside)
+        application = replace(application, libraries=(*application.libraries, sampler()))
+        variables = {"TUNER_RECORD_MODE": "list", "TUNER_SAMPLE_OUT": scratch}
+        ran = application.run(Path(scratch), variables)
+        samples = read_samples(Path(scratch))
+    ours = {library.resolve() for library in application.libraries}
+    files = {path: how for path, how in ran.loaded.items() if path not in ours}
+    own = host_functions(files, command[0], samples)
+    if not own.listed:
         _must_have_run(ran, command)
-    return Listing(ran=ran, functions=functions, further=further)
+    return Listing(ran=ran, own=own, samples=samples.total)
 
 
 def record_kernel(

@@ -74,6 +74,15 @@ const changedCard = (data) => {
     worths.size > 0 && soft("Without it: how many times as long a call takes with that setting alone back at the baseline's value, in fresh processes; the tabs Parameters and Passes have the intervals."));
 };
 
+// What the workloads hold beside the inputs as given: their names end with the distribution and whether the size was hidden.
+const amongThem = (names) => {
+  const held = [
+    [/, hidden$/, "hidden sizes"], [/, perturbed(, hidden)?$/, "recorded values with noise"],
+    [/, (?!given|perturbed|hidden)[a-z]+(, hidden)?$/, "odd values"],
+  ].filter(([pattern]) => names.some((n) => pattern.test(n))).map(([, words]) => words);
+  return held.length ? `, ${held.join(" and ")} among them` : "";
+};
+
 const sureCard = (data) => {
   const a = data.answer, lines = [];
   const ran = a.workloads.length > 0;
@@ -85,7 +94,7 @@ const sureCard = (data) => {
   const less = a.improved && data.result.simplest;
   if (less) lines.push(`Trial ${less.trial} looked as fast or faster when the best was chosen (the best took ${less.ratio.toFixed(3)} times as long) and could not be told apart from it; it changes ${less.changes.fastest} settings, passes and edits, the best ${less.changes.best}.`);
   const expected = { baseline: "the baseline's", float64: "those of the kernel in float64", recording: "what the application computed", python: "those of the Python reference" };
-  if (a.reference && ran) lines.push(`Outputs were compared with ${expected[a.reference] || `the ${a.reference} reference`} on ${count(a.workloads.length, "workload")}${a.reference === "recording" ? "" : ", hidden sizes and odd values among them"}.`);
+  if (a.reference && ran) lines.push(`Outputs were compared with ${expected[a.reference] || `the ${a.reference} reference`} on ${count(a.workloads.length, "workload")}${amongThem(a.workloads)}.`);
   for (const warning of data.result.warnings || []) lines.push(`The verification would miss faults: ${warning}.`);
   if (a.reference && !ran) lines.push("Nothing ran here: the times were recorded elsewhere, and whoever recorded them compared the outputs.");
   if (data.ended && data.variants && data.variants.rows.length > 1 && !baselinesOf(data).length) lines.push("Whether a simpler search would have done as well was not asked: tune --baselines gives simpler ones the same budget each.");

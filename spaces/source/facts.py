@@ -1,0 +1,256 @@
+"""What the conditions around a part of a function say of whole numbers there, as polynomials that are not negative.
+
+Conditions that enclose the part, or that were left behind with ``return``, over numbers that nothing changes. May not
+analyse the part itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tuner.spaces.source.affine import Poly, constant, minus, polynomial
+from tuner.spaces.source.integers import rank
+from tuner.spaces.source.kinds import all_types_of, is_narrow, is_pure, plain_type
+from tuner.spaces.source.scan import loose_macros
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Cast,
+    Comment,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    If,
+    Name,
+    Number,
+    Opaque,
+    OpaqueStmt,
+    Stmt,
+    Ternary,
+    Unary,
+)
+from tuner.spaces.source.walks import names_in, statements, subtrees
+
+__all__ = ["declared_before", "facts_at", "is_signless", "steady_numbers"]
+
+_EXIT = re.compile(r"(return\b[^;]*|continue|break)\s*;")
+_JUMP = re.compile(r"\b(goto|case|default|asm|__asm__|setjmp)\b|^\s*\w+\s*:(?!:)")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_SIGNLESS = re.compile(r"unsigned( int)?|uint(32_t)?")
+_UNSTEADY = re.compile(r"[*&]|\b(volatile|static|extern|_Thread_local|thread_local|__thread|auto)\b")
+_LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9][0-9]*)([uUlL]*)")
+_OPPOSITE = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
+_ONE: Poly = {(): 1}
+
+
+def facts_at(function: Function, part: Sequence[Stmt]) -> tuple[Poly, ...]:
+    """What is known wherever a part of a function runs.
+
+    Args:
+        function: that holds the part.
+        part: neighbouring statements, by identity.
+    """
+    texts = [n.text for n in subtrees(function.body) if isinstance(n, OpaqueStmt)]
+    if any(_JUMP.search(text) for text in texts):
+        # The part may be reached past the conditions.
+        return ()
+    reader = _Reader(steady_numbers(function))
+    for condition, holds in _conditions(function.body, part[0]) or ():
+        reader.take(condition, holds)
+    for name, kind in reader.kinds.items():
+        if is_signless(kind):
+            reader.facts.append({(name,): 1})
+    return tuple(reader.facts)
+
+
+def declared_before(function: Function, part: Sequence[Stmt]) -> dict[str, Expr]:
+    """Local variables that are known where a part begins, by name, with the values that they are declared with."""
+    found = _conditions(function.body, part[0]) or ()
+    return {c.target.id: c.value for c, _ in found if isinstance(c, Assign) and isinstance(c.target, Name)}
+
+
+def is_signless(kind: str) -> bool:
+    """Whether a type of integers of 32 bits or more has no sign."""
+    return rank(kind) == "size_t" or bool(_SIGNLESS.fullmatch(plain_type(kind)))
+
+
+def steady_numbers(function: Function) -> dict[str, str]:
+    """Whole numbers that keep the value that they are declared with or given as, and their types."""
+    changed = _changed(function) | loose_macros(function.source)
+    begun = {d.name for d in statements(function.body) if isinstance(d, Decl) and d.init is not None}
+    begun |= {f.var for f in statements(function.body) if isinstance(f, For) and f.type}
+    begun |= {p.name for p in function.params} | {d.name for d in function.outer if d.init is not None}
+    found = {d.name: "int" for d in function.defines}
+    for name, kinds in all_types_of(function).items():
+        kind = next(iter(kinds))
+        known = rank(kind) is not None or is_signless(kind)
+        if len(kinds) == 1 and known and not _UNSTEADY.search(kind) and name in begun:
+            found[name] = kind
+    return {name: kind for name, kind in found.items() if name not in changed}
+
+
+def _changed(function: Function) -> set[str]:
+    """Names that something may change: an assignment, a loop's head, an address, a reference, or text."""
+    found: set[str] = set()
+    for node in subtrees((*function.outer, *function.body)):
+        match node:
+            case Assign(target=Name(id=name)) | Unary(op="&", operand=Name(id=name)):
+                found.add(name)
+            case For(type="", var=var):
+                found.add(var)
+            case Call() if function.language in ("c++", "cuda") and not is_pure(node):
+                found |= names_in(node.arguments)
+            case Decl(type=kind, init=init) if init is not None and "&" in kind:
+                found |= names_in(init)
+            case OpaqueStmt(text=text) if _EXIT.fullmatch(text.strip()) and "=" not in text:
+                pass
+            case Opaque(text=text) | OpaqueStmt(text=text):
+                found |= set(_WORD.findall(text))
+    return found
+
+
+def _conditions(body: Sequence[Stmt], target: Stmt) -> list[tuple[Expr, bool]] | None:
+    """Conditions on the way to a statement, and whether each holds there; ``None`` where it is not in the body.
+
+    A declaration's value counts as a condition too: that the variable is equal to it.
+    """
+    passed: list[tuple[Expr, bool]] = []
+    for stmt in body:
+        if stmt is target:
+            return passed
+        inner: list[tuple[Expr, bool]] | None = None
+        match stmt:
+            case ExprStmt(expr=Call(function="__builtin_assume", arguments=(promised,), own="")):
+                passed.append((promised, True))
+            case Decl(name=name, init=init, dims=()) if init is not None:
+                passed.append((Assign("=", Name(name), init), True))
+            case For() | Block():
+                inner = _conditions(stmt.body, target)
+            case If(condition=condition):
+                for branch, holds in ((stmt.then, True), (stmt.other, False)):
+                    inner = _conditions(branch, target)
+                    if inner is not None:
+                        inner = [(condition, holds), *inner]
+                        break
+                else:
+                    passed += [(condition, not h) for b, h in _branches(stmt) if _leaves(b)]
+        if inner is not None:
+            return [*passed, *inner]
+    return None
+
+
+def _branches(stmt: If) -> tuple[tuple[tuple[Stmt, ...], bool], ...]:
+    return ((stmt.then, True), (stmt.other, False))
+
+
+def _leaves(body: tuple[Stmt, ...]) -> bool:
+    """Whether what follows is not reached from a branch."""
+    last = next((s for s in reversed(body) if not isinstance(s, Comment)), None)
+    if isinstance(last, Block):
+        return _leaves(last.body)
+    return isinstance(last, OpaqueStmt) and bool(_EXIT.fullmatch(last.text.strip()))
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Takes conditions in the order in which they are evaluated.
+
+    Attributes:
+        kinds: of the numbers that keep their value.
+        facts: so far.
+        small: numbers of 64 bits without sign that are known to be far from wrapping around.
+    """
+
+    kinds: dict[str, str]
+    facts: list[Poly] = field(default_factory=list)
+    small: set[str] = field(default_factory=set)
+
+    def take(self, condition: Expr, holds: bool) -> None:
+        match condition:
+            case Assign(target=target, value=value):
+                self._declared(target, value)
+            case Unary(op="!", operand=operand):
+                self.take(operand, not holds)
+            case Binary(op="&&", left=left, right=right) if holds:
+                self.take(left, True)
+                self.take(right, True)
+            case Binary(op="||", left=left, right=right) if not holds:
+                self.take(left, False)
+                self.take(right, False)
+            case Binary(op=op, left=left, right=right) if op in _OPPOSITE:
+                self._compared(op if holds else _OPPOSITE[op], left, right)
+
+    def _compared(self, op: str, left: Expr, right: Expr) -> None:
+        one, two = self._value(left), self._value(right)
+        if one is None or two is None or not _alike(one, two):
+            return
+        if op in (">", ">=", "=="):
+            difference = minus(one[0], two[0])
+            self.facts.append(minus(difference, _ONE) if op == ">" else difference)
+        if op in ("<", "<=", "=="):
+            difference = minus(two[0], one[0])
+            self.facts.append(minus(difference, _ONE) if op == "<" else difference)
+            if isinstance(left, Name) and isinstance(right, Number):
+                self.small.add(left.id)
+
+    def _declared(self, target: Expr, value: Expr) -> None:
+        """That a variable is what it is declared as, unless its type may have cut that off."""
+        made = polynomial(value, ())
+        names = {target, *(n for n in subtrees(value) if isinstance(n, Name))}
+        kinds = [self.kinds.get(n.id, "") for n in names if isinstance(n, Name)]
+        ranks = {rank(k) for k in kinds}
+        parts = (Name, Number, Binary, Ternary, Unary)
+        known = made is not None and all(isinstance(n, parts) for n in subtrees(value))
+        if not known or not ranks <= {"int", "long"} or not isinstance(target, Name) or is_narrow(kinds[0]):
+            return
+        literals = (n.text for n in subtrees(value) if isinstance(n, Number))
+        wide = "long" in {rank(self.kinds.get(n, "")) for n in names_in(value)}
+        if any(not t.isdigit() or int(t) >= 1 << 31 for t in literals) or any(map(is_narrow, kinds)):
+            return
+        if wide and rank(self.kinds[target.id]) != "long":
+            return
+        assert made is not None
+        self.facts += [minus({(target.id,): 1}, made), minus(made, {(target.id,): 1})]
+
+    def _value(self, expr: Expr) -> tuple[Poly, bool] | None:
+        """A number as it is without wrapping around, and whether it is computed with a sign."""
+        match expr:
+            case Number(text=text):
+                found = _LITERAL.fullmatch(text)
+                most = 1 << (31 if found is not None and found[1][:2] in ("0x", "0X") else 62)
+                if found is None or int(found[1], 0) >= most:
+                    return None
+                return constant(int(found[1], 0)), "u" not in found[2].lower()
+            case Name(id=name) if name in self.kinds:
+                return {(name,): 1}, not is_signless(self.kinds[name])
+            case Unary(op="-", operand=operand):
+                inner = self._value(operand)
+                return (minus({}, inner[0]), True) if inner is not None and inner[1] else None
+            case Cast(type=kind, operand=operand) if rank(kind) == "long":
+                inner = self._value(operand)
+                if inner is None or inner[1]:
+                    return inner
+                narrow = isinstance(operand, Name) and rank(self.kinds[operand.id]) is None
+                known = isinstance(operand, Name) and operand.id in self.small
+                return (inner[0], True) if narrow or known else None
+            case Binary(op="+" | "-" | "*", left=left, right=right):
+                sides = self._value(left), self._value(right)
+                poly = polynomial(expr, ())
+                signed = all(side is not None and side[1] for side in sides)
+                # Casts in it are to types that hold what they are given.
+                return (poly, True) if signed and poly is not None else None
+        return None
+
+
+def _alike(one: tuple[Poly, bool], two: tuple[Poly, bool]) -> bool:
+    """Whether two numbers are compared as they are: beside one without sign, one below zero would be large."""
+    if one[1] == two[1]:
+        return True
+    signed = one if one[1] else two
+    return set(signed[0]) <= {()} and signed[0].get((), 0) >= 0

@@ -1,0 +1,172 @@
+"""What has to hold for the flat arrays of a part to have rows: any two columns less than a row apart.
+
+``a[(k + off) * pitch + j]`` with ``j`` from ``lo`` to ``hi`` has rows of ``pitch`` where ``hi - lo < pitch``. What is
+found are polynomials that must not be negative, over numbers that are known before the part runs. May not change a
+tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import gcd
+
+from tuner.spaces.source.affine import (
+    Monomial,
+    Poly,
+    constant,
+    minus,
+    polynomial,
+    split_by_strides,
+    strides_of,
+)
+from tuner.spaces.source.conditions import is_empty, uses_of_written
+from tuner.spaces.source.facts import is_signless
+from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.scan import Access, Leaf, Scan
+from tuner.spaces.source.syntax import Expr, For
+from tuner.spaces.source.walks import names_in
+
+__all__ = ["needed_rows"]
+
+_MOST = 12
+"""Conditions that are worth asking for before a nest."""
+
+_MOST_FACTOR = 1 << 20
+
+
+def needed_rows(found: Scan, facts: Sequence[Poly], kinds: Mapping[str, str]) -> tuple[Poly, ...]:
+    """Conditions under which the arrays that a part writes have rows; none where they have them anyway.
+
+    Args:
+        found: the part.
+        facts: what holds where it runs.
+        kinds: types of the numbers that are known before it runs.
+
+    Raises:
+        Refused: no such conditions can be said, or none could hold.
+    """
+    needed: list[Poly] = []
+    for variable, uses in uses_of_written(found).items():
+        needed += _of_array(found, variable.split("@")[0], uses, [*facts, *needed])
+    if needed:
+        needed += _without_wrapping(found, kinds)
+    kept = _simplest(needed, facts)
+    if len(kept) > _MOST:
+        raise Refused(f"{len(kept)} conditions are too many to ask for before a loop")
+    return kept
+
+
+def _of_array(
+    found: Scan, name: str, uses: Sequence[tuple[Access, Leaf]], facts: Sequence[Poly]
+) -> list[Poly]:
+    accesses = [(a, leaf) for a, leaf in uses if len(a.subscripts) == 1]
+    if len(accesses) < len(uses):
+        return []
+    polys = [_poly(a.subscripts[0], found, f"a subscript of {name}") for a, _ in accesses]
+    counters = {f.var for _, leaf in accesses for f in leaf.loops} | {f.var for f in found.outer}
+    strides = strides_of(polys, counters | found.moving)
+    if strides is None:
+        raise Refused(f"a subscript of {name} is not affine")
+    if len(strides) == 1:
+        return []
+    for keep_low in (False, True):
+        parts = [split_by_strides(p, strides, keep_low=keep_low) for p in polys]
+        needed = list(
+            _apart([(p, leaf) for p, (_, leaf) in zip(parts, accesses, strict=True)], strides, found)
+        )
+        if not _never([*facts, *needed]):
+            return needed
+    raise Refused(f"the rows of {name} overlap")
+
+
+def _apart(
+    used: Sequence[tuple[Sequence[Poly], Leaf]], strides: Sequence[Monomial], found: Scan
+) -> Iterator[Poly]:
+    """For each length of a row, that the largest column of any access is less than one from the smallest of any."""
+    for level, (small, large) in enumerate(pairwise(strides)):
+        width = list(large)
+        for symbol in small:
+            width.remove(symbol)
+        ends = {}
+        for parts, leaf in used:
+            column = parts[-1 - level]
+            for largest in (False, True):
+                made = _end(column, leaf.loops, found, largest=largest)
+                ends[largest, tuple(sorted(made.items()))] = made
+        for (top, _), high in ends.items():
+            for (other, _), low in ends.items():
+                if top and not other:
+                    yield minus(minus({tuple(width): 1}, minus(high, low)), constant(1))
+
+
+def _end(poly: Poly, loops: Sequence[For], found: Scan, *, largest: bool) -> Poly:
+    """A polynomial at the first or last iterations of all loops, whichever makes it largest (smallest)."""
+    for loop in reversed(loops):
+        factor = poly.get((loop.var,), 0)
+        if any(loop.var in m and m != (loop.var,) for m in poly):
+            raise Refused(f"{loop.var} is not affine")
+        if factor:
+            low, high = _range(loop, found)
+            end = high if (factor > 0) == largest else low
+            poly = minus(poly, {m: factor * c for m, c in minus({(loop.var,): 1}, end).items()})
+    return poly
+
+
+def _range(loop: For, found: Scan) -> tuple[Poly, Poly]:
+    start, limit = (_poly(e, found, f"a bound of loop {loop.key}") for e in (loop.start, loop.limit))
+    if loop.op in ("<", ">"):
+        limit = minus(limit, constant(1 if loop.upward else -1))
+    return (start, limit) if loop.upward else (limit, start)
+
+
+def _poly(expr: Expr, found: Scan, what: str) -> Poly:
+    poly = polynomial(expr, found.moving)
+    if poly is None or not found.fractions.isdisjoint(names_in(expr)):
+        raise Refused(f"{what} is not affine")
+    return poly
+
+
+def _without_wrapping(found: Scan, kinds: Mapping[str, str]) -> Iterator[Poly]:
+    """That bounds which are computed or compared without sign are not below zero."""
+    loops = {f.key: (f, leaf.loops[:at]) for leaf in found.leaves for at, f in enumerate(leaf.loops)}
+    for loop, around in loops.values():
+        names = names_in((loop.start, loop.limit))
+        if not is_signless(loop.type) and not any(is_signless(kinds.get(n, "")) for n in names | {loop.var}):
+            continue
+        for bound in (loop.start, loop.limit):
+            poly = _poly(bound, found, f"a bound of loop {loop.key}")
+            if any(len(m) > 1 for m in poly):
+                raise Refused(f"a bound of loop {loop.key} may wrap around")
+            yield _end(poly, around, found, largest=False)
+
+
+def _simplest(needed: Sequence[Poly], facts: Sequence[Poly]) -> tuple[Poly, ...]:
+    """Those that do not follow from the others and what is known."""
+    made = []
+    for poly in needed:
+        factor = gcd(*(c for m, c in poly.items() if m)) or 1
+        made.append({m: c // factor for m, c in poly.items() if c // factor})
+    kept = [dict(p) for p in {tuple(sorted(p.items())): p for p in made}.values()]
+    if _never([*facts, *kept]):
+        raise Refused("the rows overlap whatever the sizes are")
+    for poly in list(kept):
+        others = [p for p in kept if p is not poly]
+        if _never([*facts, *others, minus(constant(-1), poly)]):
+            kept = others
+    if any(abs(c) > _MOST_FACTOR for p in kept for c in p.values()):
+        raise Refused("the numbers in subscripts are too large")
+    return tuple(kept)
+
+
+def _never(polys: Sequence[Poly]) -> bool:
+    """Whether no numbers make all of some polynomials at least 0."""
+    symbols: dict[Monomial, str] = {}
+    sums = []
+    for poly in polys:
+        terms = []
+        for monomial, factor in poly.items():
+            name = symbols.setdefault(monomial, f"p{len(symbols)}") if monomial else ""
+            terms.append(f"{factor} {name}".strip())
+        sums.append(f"{' + '.join(terms) or '0'} >= 0")
+    return is_empty(f"[{', '.join(symbols.values())}] -> {{ : {' and '.join(sums) or '1 = 1'} }}")

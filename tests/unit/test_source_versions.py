@@ -1,0 +1,175 @@
+"""Loops that begin or end at a parameter: versions of them under conditions, and conditions that stand around them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from same_results import CC, program_of, same
+
+from tuner.search.cooking import Attempt
+from tuner.search.opening import opened
+from tuner.spaces.source.descriptors import describe
+from tuner.spaces.source.edits import Applied, EditRefused, applied, apply_edits
+from tuner.spaces.source.operators import OPERATORS
+
+SIZES = [
+    {"name": "ROWS", "values": [2, 4], "default": 2},
+    {"name": "COLUMNS", "values": [4, 8], "default": 4},
+]
+HALO = """
+void f(float *a, const float *b, int n, int m, int halo)
+{
+    for (int i = halo; i < m - halo; i++)
+        for (int j = halo; j < n - halo; j++)
+            a[i * n + j] = a[(i - 1) * n + j] * 0.5f + b[i * n + j - 1] + a[i * n + j + 1];
+}
+"""
+WINDOW = """
+void f(float *a, const float *b, int pitch, int m, int first, int last, long off)
+{
+    int lo = first - 4;
+    for (int t = 0; t < 3; t++)
+        for (int i = 0; i < m; i++)
+            for (int j = lo; j <= last; j++)
+                a[(i + off) * pitch + j] = a[(i + off) * pitch + j] * 0.5f + b[(i + off + t) * pitch + j];
+}
+"""
+SIGNLESS = """
+#include <stddef.h>
+void f(float *a, const float *b, size_t pitch, unsigned n, unsigned lo, int m)
+{
+    for (int i = 0; i < m; i++)
+        for (unsigned j = lo; j < n; j++)
+            a[i * pitch + j] = a[i * pitch + j] * 0.5f + b[j];
+}
+"""
+ENDS = """
+void f(float *a, const float *b, int n, int m, int which)
+{
+    int lo = which == 3 ? 2147483647 : which == 4 ? -2147483647 - 1 : which;
+    int hi = which == 3 ? -2147483647 - 1 : which == 4 ? 2147483647 : n;
+    const int rows = which == 3 || which == 4 ? 0 : m;
+    for (int i = 0; i < rows; i++)
+        for (int j = lo; j < hi; j++)
+            a[i * n + j + lo] = a[i * n + j + lo] * 0.5f + b[j];
+}
+"""
+
+
+def laid_open(text: str, moves: int = 9) -> Applied:
+    """A function with all that opens the way."""
+    program = program_of(text, "f")
+    start = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
+    made = opened(start, {}, moves) or start
+    return applied(made.program, made.edits)
+
+
+def names(made: Applied) -> list[str]:
+    return [edit["op"] for edit in made.variant.edits]
+
+
+def text_of(made: Applied) -> str:
+    return made.variant.files[0].text
+
+
+def interchanged(made: Applied, text: str) -> Applied:
+    edit = {"op": "interchange", "function": "f", "loops": ["i", "j"]}
+    return apply_edits(program_of(text, "f"), [*made.variant.edits, edit])
+
+
+def moved(text: str) -> list[Applied]:
+    """The function opened, and with each operator on it wherever one applies."""
+    program, base = program_of(text, "f"), laid_open(text)
+    found = [base]
+    for name in ("interchange", "tile", "reverse", "unroll_and_jam", "register_block", "vector_block"):
+        for site in OPERATORS[name].sites(base.program.functions["f"], False):
+            try:
+                edits = [*base.variant.edits, {"op": name, "function": "f", **site}]
+                found.append(apply_edits(program, edits))
+            except EditRefused:
+                continue
+    return found
+
+
+def test_a_version_asks_for_what_the_rows_need_and_no_more() -> None:
+    made = laid_open(HALO)
+    assert names(made) == ["assume_rows"]
+    assert "    if (halo >= 1) {\n" in text_of(made)
+    assert text_of(made).count("for (int i") == 2
+    window = text_of(laid_open(WINDOW))
+    assert "if ((long)pitch + (long)first >= (long)last + 5) {" in window
+
+
+def test_what_is_kept_for_other_sizes_is_offered_to_no_operator() -> None:
+    made = laid_open(HALO)
+    function = made.program.functions["f"]
+    for operator in OPERATORS.values():
+        if "c" in operator.languages and not operator.openmp:
+            assert "#2" not in str(list(operator.sites(function, False))), operator.name
+    after = text_of(interchanged(made, HALO))
+    assert after.partition("} else {")[2] == text_of(made).partition("} else {")[2]
+    assert after.partition("} else {")[0] != text_of(made).partition("} else {")[0]
+    again = {"op": "assume_rows", "function": "f", "loop": "j", "through": "j"}
+    with pytest.raises(EditRefused, match="versions already"):
+        apply_edits(program_of(HALO, "f"), [*made.variant.edits, again])
+
+
+def test_a_version_is_no_other_kind_of_variant_and_older_runs_have_none() -> None:
+    assert describe(laid_open(HALO).program) == describe(program_of(HALO, "f"))
+    assert names(laid_open(HALO, moves=8)) == []
+
+
+@pytest.mark.parametrize(
+    "guard",
+    ["if (halo < 1) return;", "if (!(halo > 0 && m > 2)) { return; }", "__builtin_assume(halo >= 1);"],
+)
+def test_conditions_around_loops_make_versions_needless(guard: str) -> None:
+    text = HALO.replace("{\n", f"{{\n    {guard}\n", 1)
+    made = laid_open(text)
+    assert names(made) == ["heed_conditions"]
+    assert "else" not in text_of(interchanged(made, text))
+
+
+def test_an_enclosing_condition_and_values_of_locals_count() -> None:
+    around = HALO.replace(
+        "    for (int i", "    const int edge = halo + 1;\n    if (edge > 1)\n    for (int i"
+    )
+    assert names(laid_open(around)) == ["heed_conditions"]
+    other = around.replace("if (edge > 1)", "if (edge <= 1) a[0] = 1.0f; else")
+    assert names(laid_open(other)) == ["heed_conditions"]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "if (halo < 1) return; halo = m - 9;",
+        "again: if (halo < 1) goto done; done:",
+        "if (halo < 1) a[0] = 1.0f;",
+        "unsigned k = 3; if (halo < k) return;",
+        "if (halo < 1 && n > 3) return;",
+        "int *p = &halo; if (halo < 1) return; *p = m;",
+        "short s = halo; if (s < 1) return;",
+    ],
+)
+def test_what_does_not_hold_for_sure_is_no_fact(before: str) -> None:
+    text = HALO.replace("{\n", f"{{\n    {before}\n", 1)
+    assert "heed_conditions" not in names(laid_open(text))
+
+
+def test_a_version_rests_on_numbers_that_stay() -> None:
+    text = HALO.replace("j++)\n", "j++) {\n halo = m;\n").replace("j + 1];", "j + 1]; }")
+    edit = {"op": "assume_rows", "function": "f", "loop": "i", "through": "i"}
+    with pytest.raises(EditRefused, match="halo"):
+        apply_edits(program_of(text, "f"), [edit])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@pytest.mark.parametrize("text", [HALO, WINDOW, SIGNLESS, ENDS], ids=["halo", "window", "signless", "ends"])
+def test_both_versions_give_the_same_whatever_the_sizes(text: str, tmp_path: Path) -> None:
+    found = moved(text)
+    assert len(found) > 2
+    assert "assume_rows" in names(found[0])
+    assert same(program_of(text, "f"), "f", found, tmp_path, trials=400) == ""
