@@ -2,8 +2,8 @@
 
 ``c->density[i * c->nx + j]`` is text to them; ``c_density[i * c_nx + j]`` is an array. May not change what is computed:
 members that the function may write stay where they are. That no buffer overlaps the structure, nor another buffer, is
-the assumption that is made of buffers that are passed by themselves; that a loop has an iteration, the one of loads that
-move before a loop.
+the assumption that is made of buffers that are passed by themselves; that a loop has an iteration, that of loads
+which move before a loop.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _take_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
 def _require_seen_through(function: Function) -> None:
     """Nothing in the function may change a structure unseen: no call but of arithmetic, nothing that is only text."""
     for node in subtrees(function.body):
-        if isinstance(node, Call) and not is_pure(node):
+        if isinstance(node, Call) and not is_pure(replace(node, arguments=())):
             raise Refused(f"{node.function} may write members")
         if isinstance(node, OpaqueStmt) and not _RETURN.fullmatch(node.text.strip()):
             raise Refused("a statement is only known as text")
