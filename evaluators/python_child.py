@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,9 @@ def _keywords(
 ) -> dict[str, Any]:
     kinds: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "bool": lambda text: text == "True"}
     scalars = {name: kinds[kind](text) for name, (kind, text) in call["scalars"].items()}
-    offered = [*call["arrays"], *scalars]
+    names = [*call["arrays"], *scalars]
+    # Members of a structure belong to one object.
+    offered = list(dict.fromkeys(_root(name) for name in names))
     parameters = _guarded(path, lambda: inspect.signature(function)).parameters.values()
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     line = _line(function)
@@ -151,13 +154,30 @@ def _keywords(
                 f"there are {', '.join(offered)}",
                 line=line,
             )
-    taken = {p.name for p in named}
+    roots = {p.name for p in named}
+    taken = {name for name in names if _root(name) in roots}
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        taken |= set(offered) - set(call["optional"])
+        taken |= set(names) - set(call["optional"])
     values = {
         name: np.load(folder / f, allow_pickle=False) for name, f in call["arrays"].items() if name in taken
     }
-    return {**values, **{name: value for name, value in scalars.items() if name in taken}}
+    return _with_objects({**values, **{name: value for name, value in scalars.items() if name in taken}})
+
+
+def _root(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _with_objects(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by name, those of ``c.box.nx`` as attributes of an object ``c``."""
+    made: dict[str, Any] = {}
+    for name, value in values.items():
+        *outer, last = name.split(".")
+        at = made
+        for part in outer:
+            at = vars(at.setdefault(part, SimpleNamespace()))
+        at[last] = value
+    return made
 
 
 if __name__ == "__main__":

@@ -68,7 +68,8 @@ def run_reference(
 
     The function may ask for any argument of the kernel by name (floating arrays come as float64, complex ones as
     complex128, integers as they are, scalars as Python numbers, also those passed by pointer) and for the problem's
-    sizes. A function with ``**keywords`` gets every input, inout and scalar.
+    sizes. A structure is one object with its members as attributes, and an output in it is returned under its full
+    name, such as ``"c.energy"``. A function with ``**keywords`` gets every input, inout and scalar.
 
     Args:
         task: with a reference of kind ``python``.
@@ -94,13 +95,15 @@ def run_reference(
     origin = f"{path.name}:{reference.function}"
     results = []
     for workload, answer in zip(workloads, answers, strict=True):
-        wanted = {name: workload.arrays[name].shape for name in outputs}
+        wanted = {n: () if a.by_pointer else workload.arrays[n].shape for n, a in outputs.items()}
         kinds = {name: np.dtype(a.dtype).kind for name, a in outputs.items()}
         if task.kernel.returns is not None:
             wanted[RETURN], kinds[RETURN] = (), np.dtype(task.kernel.returns).kind
         for name in sorted(set(answer) - set(wanted)):
             raise SpecError(f"{origin} returns {name!r}, no output of the kernel", _outputs_hint(wanted))
-        results.append({n: _output(origin, n, answer, s, kind=kinds[n]) for n, s in wanted.items()})
+        given = {n: _output(origin, n, answer, s, kind=kinds[n]) for n, s in wanted.items()}
+        single = {n for n, a in outputs.items() if a.by_pointer}
+        results.append({n: values.reshape(1) if n in single else values for n, values in given.items()})
     return results
 
 
@@ -159,8 +162,9 @@ def call_function(
 
 def _reference_call(task: Task, workload: Workload) -> Call:
     pointed = {a.name: workload.arrays[a.name].item() for a in task.arguments if a.by_pointer}
-    arrays = {name: _widened(array) for name, array in workload.arrays.items() if name not in pointed}
-    given = {**workload.scalars, **pointed}
+    own = {a.name for a in task.arguments if a.passing != "wrapper"}
+    arrays = {n: _widened(array) for n, array in workload.arrays.items() if n in own and n not in pointed}
+    given = {n: v for n, v in {**workload.scalars, **pointed}.items() if n in own}
     unseen = {a.name for a in task.arguments if a.role in (ArgumentRole.OUTPUT, ArgumentRole.SCRATCH)}
     sizes = {n: v for n, v in workload.problem.sizes.items() if n not in arrays and n not in given}
     return Call(arrays=arrays, scalars={**sizes, **given}, optional=frozenset(unseen | set(sizes)))

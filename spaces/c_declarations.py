@@ -294,7 +294,12 @@ def _declared(
 
 def _typedef_names(tokens: Sequence[Token]) -> Iterator[str]:
     """Names that a ``typedef`` gives: before commas and the end, or pointers to functions."""
+    depth = 0
     for i, token in enumerate(tokens):
+        depth += {"{": 1, "}": -1}.get(token.text, 0)
+        if depth:
+            # Members.
+            continue
         following = tokens[i + 1].text if i + 1 < len(tokens) else ""
         before = tokens[i - 1].text if i else ""
         if token.kind == "name" and (following in (";", ",", "[") or (before == "*" and following == ")")):

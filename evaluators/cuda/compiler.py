@@ -16,7 +16,7 @@ from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import MachineError, SpecError
 from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task, Value, Variant
 from tuner.evaluators.cuda.agreement import disagreement, missing_variable, small_variable
-from tuner.evaluators.cuda.device_part import device_variant
+from tuner.evaluators.cuda.device_part import device_headers, device_variant
 from tuner.evaluators.cuda.device_passes import DevicePasses
 from tuner.evaluators.cuda.entries import entry_expression
 from tuner.evaluators.cuda.flags import VALUE_CHANGING, include_folders, nvrtc_options, short_names
@@ -269,6 +269,9 @@ class CudaCompiler:
 
     def _job(self, task: Task, variant: Variant, resolved: Resolved) -> Job | Build:
         names, texts = _program(variant)
+        # Behind the candidate's own, of which several may be compiled.
+        parts = [part for part in self._parts(task, resolved) if part.name not in names]
+        names, texts = [*names, *(p.name for p in parts)], [*texts, *(p.text for p in parts)]
         values = {**resolved.macros, **resolved.scalars}
         try:
             options = [
@@ -289,6 +292,18 @@ class CudaCompiler:
             "constants": [a.name for a in task.arguments if a.constant],
         }
         return Job(header=header, modules=tuple(t.encode() for t in texts), log_bytes=_LOG_BYTES)
+
+    @staticmethod
+    def _parts(task: Task, resolved: Resolved) -> tuple[Source, ...]:
+        """What the sources include from elsewhere, where it cannot be read as it lies there."""
+        kernel = task.kernel
+        return device_headers(
+            kernel.variant,
+            entry=kernel.entry,
+            headers=kernel.headers,
+            include=kernel.include,
+            everywhere=bool(_EVERYWHERE & set(resolved.flags)),
+        )
 
     def _build(self, task: Task, resolved: Resolved, outcome: Outcome, *, wide: bool) -> Build:
         if outcome.status is not Status.OK:

@@ -11,6 +11,7 @@ that names in turn.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ from pathlib import PurePosixPath
 from tuner.core.types import Source, Variant
 from tuner.spaces.c_declarations import Declaration, declarations, marks_of
 
-__all__ = ["device_variant"]
+__all__ = ["device_headers", "device_variant", "host_header"]
 
 _NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"][^\n]*", re.MULTILINE)
@@ -74,7 +75,7 @@ csetjmp csignal cstdarg cstdlib ctime cuchar cwchar ctype.h errno.h error.h fenv
 inttypes.h libgen.h locale.h malloc.h memory.h omp.h mpi.h pthread.h sched.h setjmp.h signal.h
 stdarg.h strings.h time.h unistd.h wchar.h fcntl.h dirent.h stdbool.h windows.h cublas.h cublas_v2.h
 cublasLt.h cufft.h cufftXt.h curand.h cusolverDn.h cusparse.h cudnn.h nccl.h nvml.h nvrtc.h
-nvJitLink.h cuda_runtime_api.h cuda_profiler_api.h cudaProfiler.h cuda_gl_interop.h cutil.h cutil_inline.h
+nvJitLink.h glob.h grp.h netdb.h poll.h pwd.h semaphore.h termios.h cuda_runtime_api.h cuda_profiler_api.h cudaProfiler.h cuda_gl_interop.h cutil.h cutil_inline.h
 cutil_math.h exception.h
 """
 _HOST_HEADERS = frozenset(_HOST_HEADER_TEXT.split())
@@ -85,6 +86,10 @@ _HOST_FOLDERS = (
     "arpa/",
     "netinet/",
     "GL/",
+    "X11/",
+    "EGL/",
+    "GLFW/",
+    "cudnn_frontend",
     "opencv2/",
     "boost/",
     "gtest/",
@@ -102,38 +107,80 @@ def device_variant(
     Args:
         variant: the files as they are edited.
         entry: the kernel's name expression; types that it names are kept.
-        headers: others that the files include, which stay as they are: their macros may be marks.
+        headers: others that the files include: what they need of the files is kept, and their macros may be marks.
         everywhere: functions without a mark are for the device too, as with ``--device-as-default-execution-space``.
     """
-    files = _device_files(variant.files, entry, headers, everywhere)
+    files, _ = _device_files(variant.files, entry, headers, everywhere)
     return variant if files is variant.files else replace(variant, files=files)
+
+
+def device_headers(
+    variant: Variant,
+    *,
+    entry: str,
+    headers: tuple[Source, ...],
+    include: tuple[str, ...],
+    everywhere: bool = False,
+) -> tuple[Source, ...]:
+    """Headers of other folders, and sources that others include, without their host code.
+
+    They go by each name under which they are included, because a compiler that is handed a text does not know where it
+    lay. Empty where the files on disk will do.
+
+    Args:
+        variant: as given, with its host code.
+        entry: as in :func:`device_variant`.
+        headers: by their names relative to the kernel's folder.
+        include: folders of headers, relative to it.
+        everywhere: as in :func:`device_variant`.
+    """
+    _, cut = _device_files(variant.files, entry, headers, everywhere)
+    if cut == headers and not any(PurePosixPath(h.name).suffix == ".cu" for h in headers):
+        return ()
+    named: dict[str, Source] = {}
+    known = {posixpath.normpath(h.name): h for h in cut}
+    for file in (*variant.files, *headers):
+        for written in (m[1].strip() for m in _includes(file.text)):
+            places = (posixpath.dirname(file.name), "", *include)
+            for place in places:
+                found = known.get(posixpath.normpath(posixpath.join(place, written)))
+                if found is not None:
+                    named.setdefault(written, replace(found, name=written))
+                    break
+    return tuple(named.values())
 
 
 @lru_cache(maxsize=64)
 def _device_files(
     files: tuple[Source, ...], entry: str, headers: tuple[Source, ...], everywhere: bool
-) -> tuple[Source, ...]:
-    macros = _macros((*files, *headers))
+) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+    """The files and the headers, each without host code; themselves where they have none."""
+    every = (*files, *headers)
+    macros = _macros(every)
     marks = marks_of(macros)
-    parted = [_GUARDED in f.text for f in files]
-    items = [declarations(f.text, marks, macros) for f in files]
-    every = [item for each, done in zip(items, parted, strict=True) if not done for item in each]
-    refused = not everywhere and not all(item.device or item.usable for item in every)
-    included = any(
-        _of_host(m[1], frozenset())
-        for f, done in zip(files, parted, strict=True)
-        if not done
-        for m in _includes(f.text)
-    )
-    if not refused and not included:
-        return files
-    kept = _needed([item for each in items for item in each], macros, entry, everywhere)
+    items = {f: declarations(f.text, marks, macros) for f in every}
+    mixed = [f for f in every if _GUARDED not in f.text and _has_host_code(f, items[f], everywhere)]
+    if not mixed:
+        return files, headers
+    kept = _needed([item for f in every for item in items[f]], macros, entry, everywhere)
     named = frozenset().union(*(item.names for item in kept))
-    cut = [
-        f if done else replace(f, text=_blanked(f.text, each, kept, named))
-        for f, each, done in zip(files, items, parted, strict=True)
-    ]
-    return (replace(cut[0], text=f"{_before(files, cut, named)}#line 1\n{cut[0].text}"), *cut[1:])
+    own = any(f in mixed for f in files)
+
+    def cut(file: Source) -> Source:
+        if _GUARDED in file.text or (file not in mixed and not (own and file in files)):
+            return file
+        return replace(file, text=_blanked(file.text, items[file], kept, named))
+
+    first, *others = map(cut, files)
+    before = _before(every, [first, *others, *map(cut, headers)], named)
+    first = replace(first, text=f"{before}#line 1\n{first.text}")
+    return (first, *others), tuple(map(cut, headers))
+
+
+def _has_host_code(file: Source, items: Sequence[Declaration], everywhere: bool) -> bool:
+    """Whether a compiler for devices would stumble."""
+    refused = not everywhere and not all(item.device or item.usable for item in items)
+    return refused or any(_of_host(m[1], frozenset()) for m in _includes(file.text))
 
 
 def _before(files: Sequence[Source], cut: Sequence[Source], named: frozenset[str]) -> str:
@@ -155,6 +202,11 @@ def _of_cub(named: frozenset[str]) -> list[str]:
         for first, *rest in words
         if "_".join(rest).lower() in _CUB_PARTS
     ]
+
+
+def host_header(name: str) -> bool:
+    """Whether a header is known to be one of the host's."""
+    return _of_host(name, frozenset())
 
 
 def _of_host(header: str, named: frozenset[str]) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path, PurePath
 from tuner.core.canonical import digest_json
 from tuner.core.errors import MachineError
 from tuner.core.types import Resolved, Status, Task, Variant
-from tuner.evaluators.cuda.device_part import device_variant
+from tuner.evaluators.cuda.device_part import device_headers, device_variant
 from tuner.evaluators.cuda.flags import PRE_INCLUDES, macro_line, pre_included, split_words
 from tuner.evaluators.emulation.launch import ENTRY, MOST_STATICS, SharedVariable, emulated_source
 from tuner.evaluators.emulation.limits import architecture_macro
@@ -142,10 +142,18 @@ class EmulationCompiler:
             return Path(scratch, "out.o").read_bytes()
 
     def _build(self, task: Task, variant: Variant, resolved: Resolved) -> Emulated:
-        variant = device_variant(variant, entry=task.kernel.entry, headers=task.kernel.headers)
+        kernel = task.kernel
+        entry, headers = kernel.entry, kernel.headers
+        parts = device_headers(variant, entry=entry, headers=headers, include=kernel.include)
+        variant = device_variant(variant, entry=entry, headers=headers)
         source = emulated_source(task.kernel, variant, task)
         name = PurePath(source.name).name
         with tempfile.TemporaryDirectory(prefix="tuner-emulation-") as scratch:
+            for part in parts:
+                # One above the scratch folder is read where it lies.
+                if ".." not in PurePath(part.name).parts and not part.name.startswith("/"):
+                    Path(scratch, part.name).parent.mkdir(parents=True, exist_ok=True)
+                    Path(scratch, part.name).write_text(part.text, encoding="utf-8")
             for file in variant.files[1:]:
                 Path(scratch, PurePath(file.name).name).write_text(file.text, encoding="utf-8")
             Path(scratch, name).write_text(source.text, encoding="utf-8")

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.core.errors import MachineError, SpecError, UsageError
+from tuner.core.errors import MachineError, SpecError
 from tuner.core.protocols import BaselineReport, Peaks, Substitute
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Variant
 from tuner.evaluators.baseline import Baseline, refuse_constants
@@ -154,17 +154,17 @@ class HostBackend:
         """The winner's object, to be called in the place of an application's own function.
 
         Raises:
-            UsageError: see :meth:`symbol`; or it needs OpenMP, of which two libraries do not go together in a process.
+            UsageError: see :meth:`symbol`.
+            MachineError: it needs OpenMP's library, and there is none.
         """
-        if task.kernel.openmp:
-            raise UsageError(
-                f"a winner with OpenMP is not put into a running application: {task.kernel.entry} needs a library that "
-                "the application may have as another one",
-                "tuner export writes source and object, to be linked into it with -fopenmp",
-            )
         libraries = tuple(_library(name, task.kernel.folder) for name in task.kernel.link)
+        openmp = task.kernel.openmp
         return Substitute(
-            code=code, symbol=self.symbol(task, resolved), libraries=(*USUAL_LIBRARIES, *libraries)
+            code=code,
+            symbol=self.symbol(task, resolved),
+            libraries=(*USUAL_LIBRARIES, *libraries),
+            before=(find_openmp(find_toolchain()).library,) if openmp else (),
+            threads=task.measure.threads if openmp else 0,
         )
 
     def _tools(self) -> HostCompiler:

@@ -28,6 +28,11 @@ def symbol_of(compiler: HostCompiler, kernel: Kernel, resolved: Resolved) -> str
     Raises:
         UsageError: the source does not build here, or has no such function or several.
     """
+    if kernel.flattened:
+        raise UsageError(
+            f"{kernel.wrapped} takes structures or rows, whose recordings are not available in this version",
+            "put the winner into the source: tuner export RUN --format patch",
+        )
     if is_static(kernel.variant, kernel.entry):
         raise UsageError(
             f"{kernel.entry} is static in its file, so nothing from outside can take its place",
@@ -35,9 +40,9 @@ def symbol_of(compiler: HostCompiler, kernel: Kernel, resolved: Resolved) -> str
         )
     if kernel.language == "c":
         return kernel.entry
-    if kernel.template:
+    if kernel.wrapped:
         raise UsageError(
-            f"{kernel.template} is a template: an application calls its own instance of it, or has it inlined",
+            f"{kernel.wrapped} is a template: an application calls its own instance of it, or has it inlined",
             'record and replace an extern "C" function that calls it',
         )
     flags = sort_flags(resolved.flags, folder=kernel.folder)

@@ -30,11 +30,13 @@ class Verified:
         sizes: each problem that it got right.
         assumed: bounds within which it was verified on sizes made up; empty where it was on ``sizes`` only.
         slower: problems that the application's own function is faster on.
+        threads: how many OpenMP threads it was timed with; 0 where it uses none.
     """
 
     sizes: tuple[Problem, ...]
     assumed: tuple[Expression, ...] = ()
     slower: tuple[Problem, ...] = ()
+    threads: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +122,7 @@ def _guard(function: Interposed, verified: Verified) -> list[str]:
     arrays = [i for i, a in enumerate(function.arguments) if a.is_array]
     parts = [f"a{i} && ({function.extent(i)}) > 0" for i in arrays]
     parts += [f"({bounds})" for bounds in _bounds(function, verified)]
+    parts += [f"is_team({verified.threads})"] if verified.threads else []
     for place, i in enumerate(arrays):
         for j in arrays[:place]:
             if _written(function.arguments[i]) or _written(function.arguments[j]):
@@ -180,11 +183,27 @@ __attribute__((unused)) static int apart(const void *one, long size, const void 
     return a + (uintptr_t)size <= b || b + (uintptr_t)length <= a;
 }}
 
+/* OpenMP's own functions, of the library that application and winner share. */
+static int (*omp_threads)(void), (*omp_within)(void);
+
+/* Whether a parallel region that begins here gets as many threads as the winner was timed with. */
+__attribute__((unused)) static int is_team(int threads)
+{{
+    static int said;
+    if (!omp_threads || !omp_within || omp_within()) return 0;
+    int found = omp_threads();
+    if (found != threads && !__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+        say("problem\t%s\tit is called with %d OpenMP threads and was tuned with %d", ENTRY, found, threads);
+    return found == threads;
+}}
+
 static void begin_more(const char *mode)
 {{
     const char *folder = getenv("TUNER_RECORD_PLAN"), *libraries[] = {{{libraries}NULL}};
     char path[4096];
     if (strcmp(mode, "apply") || !folder) return;
+    *(void **)&omp_threads = real_dlsym(NULL, "omp_get_max_threads");
+    *(void **)&omp_within = real_dlsym(NULL, "omp_in_parallel");
     for (int w = 0; w < WINNERS; w++) {{
         snprintf(path, sizeof path, "%s/%s", folder, winner_files[w]);
         void *loaded = dlopen(path, 0x2);

@@ -209,7 +209,7 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
     """
     files = (variant or kernel.variant).files
     texts = ((f.name, f.text) for f in files)
-    entry = kernel.template or kernel.entry
+    entry = kernel.wrapped or kernel.entry
     key = (kernel.language, entry, launch, kernel.headers, kernel.include, kernel.openmp, *texts)
     found = _READ.get(key)
     if found is None:
@@ -220,7 +220,7 @@ def read_program(kernel: Kernel, variant: Variant | None = None, *, launch: Laun
 
 def _read(kernel: Kernel, files: tuple[Source, ...], launch: Launch | None) -> Program:
     entry = Entry(
-        name=(kernel.template or kernel.entry).split("<")[0].split("::")[-1],
+        name=(kernel.wrapped or kernel.entry).split("<")[0].split("::")[-1],
         launch=launch,
         headers=kernel.headers,
         include=kernel.include,

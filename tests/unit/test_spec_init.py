@@ -150,7 +150,7 @@ def test_cpp(tmp_path: Path) -> None:
     [
         ("k.txt", "", UsageError, "no C, C"),
         ("k.c", "int x;\n", UsageError, "no function that can be called"),
-        ("k.c", "void k(float **a) { a[0][0] = 1; }\n", UsageError, "a pointer to pointers"),
+        ("k.c", "void k(float ***a) { a[0][0][0] = 1; }\n", UsageError, "a pointer to pointers"),
         ("k.c", "void k(void (*f)(int)) { f(1); }\n", UsageError, "a function pointer"),
         (
             "k.c",

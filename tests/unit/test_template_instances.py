@@ -57,7 +57,7 @@ def spec_of(folder: Path, text: str = SPEC, kernel: str = KERNEL) -> LoadedSpec:
 def test_each_value_of_a_parameter_is_an_instance_of_its_own(tmp_path: Path) -> None:
     loaded = spec_of(tmp_path)
     task, space = loaded.task, loaded.space(None)
-    assert (task.kernel.template, task.kernel.entry) == ("far::axpy", "axpy_instance")
+    assert (task.kernel.wrapped, task.kernel.entry) == ("far::axpy", "axpy_instance")
     assert task.kernel.variant.files[0].text == KERNEL
     assert loaded.notices == ()
     requests = [
@@ -147,7 +147,7 @@ def test_the_template_s_own_text_evolves_and_is_exported(tmp_path: Path) -> None
     assert set(program.functions) == {"axpy"}
     applied = apply_edits(program, [{"function": "axpy", "op": "reverse", "loop": "j"}])
     assert "j--" in applied.variant.files[0].text.replace("j -= 1", "j--")
-    assert kernel.instance not in applied.variant.files[0].text
+    assert kernel.wrapper not in applied.variant.files[0].text
     begin(loaded, tmp_path / "a.run", Options(evaluations=2))
     assert load_recorded(loaded.text, loaded.files, folder=str(tmp_path)).task.kernel == kernel
     export(tmp_path / "a.run", tmp_path / "build")

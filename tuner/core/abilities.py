@@ -68,11 +68,15 @@ class Substitute:
         code: a relocatable object that exports the kernel's entry under its own name.
         symbol: what the function is called in the application's object code.
         libraries: shared libraries that the code may need.
+        before: those that have to be loaded before the application's own.
+        threads: how many OpenMP threads it was timed with; 0 where it uses none.
     """
 
     code: bytes
     symbol: str
     libraries: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    threads: int = 0
 
 
 @runtime_checkable

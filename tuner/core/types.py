@@ -129,7 +129,8 @@ class Argument:
 
     Attributes:
         passing: how the kernel gets it: ``argument``; ``value``, the array's bytes by value; ``memory``, not at all,
-            but it reaches the array through pointers elsewhere; ``global``, a module's variable of this name.
+            but it reaches the array through pointers elsewhere; ``global``, a module's variable of this name;
+            ``wrapper``, not at all: only the wrapper needs it.
         address: where the array has to begin in the device's memory, as pointers to it were recorded; ``None``
             where it may lie anywhere.
     """
@@ -187,8 +188,10 @@ class Kernel:
     compiled from where they lie, and their texts are known to those who reason about the sources. ``openmp``: built
     with OpenMP, whose library is there, and called by a team of the measurement's threads.
 
-    Where the spec names an instance of a C++ template, ``template`` is the template's name, ``entry`` the function that
-    calls it, and ``instance`` that function's text: it is no part of the sources, and is compiled behind the first.
+    Where the function of the sources cannot be called as it is (an instance of a C++ template, one that takes
+    structures), ``wrapped`` is its name, ``entry`` the function that calls it, and ``wrapper`` that function's text: it
+    is no part of the sources, and is compiled behind the first. ``flattened``: it takes the members of structures, and
+    is of no use to anybody else.
     """
 
     name: str
@@ -201,16 +204,17 @@ class Kernel:
     link: tuple[str, ...] = ()
     returns: str | None = None
     openmp: bool = False
-    template: str = ""
-    instance: str = ""
+    wrapped: str = ""
+    wrapper: str = ""
+    flattened: bool = False
 
     def compiled(self, variant: Variant | None = None) -> Variant:
         """The sources as given, or a variant of them, as a compiler gets them."""
         variant = variant or self.variant
-        if not self.instance:
+        if not self.wrapper:
             return variant
         first, *others = variant.files
-        return replace(variant, files=(replace(first, text=first.text + self.instance), *others))
+        return replace(variant, files=(replace(first, text=first.text + self.wrapper), *others))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,18 @@ from tuner.core.types import Argument, ArgumentRole, opaque_bytes
 from tuner.spec.signature import CType, Function, SourceReader
 from tuner.spec.yaml_places import Path, View, closest
 
-__all__ = ["check_entry", "check_signature", "check_template", "entries_of", "functions_of", "without_local"]
+__all__ = [
+    "check_argument",
+    "check_entry",
+    "check_order",
+    "check_return",
+    "check_signature",
+    "check_template",
+    "defined_function",
+    "entries_of",
+    "functions_of",
+    "without_local",
+]
 
 _CALLABLE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
@@ -64,17 +75,8 @@ def check_entry(
     if "<" in entry:
         hint = 'write an extern "C" function that calls it'
         raise view.error(("kernel", "entry"), f"{entry!r}: templates are not available on this backend", hint)
-    try:
-        found = reader.exposing(entry).functions(entry)
-    except BaselineError as error:
-        raise error.at(view.place(("kernel", "source"))) from None
-    defined = [f for f in found if f.defined]
-    if not defined:
-        raise _no_entry(entry, found, reader, view)
-    if len(defined) > 1:
-        # Overloads: the one that takes as many arguments.
-        defined = [f for f in defined if len(f.parameters) == len(arguments)] or defined
-    return check_signature(defined[0], reader.language, arguments, returns, view, shared=shared)
+    defined = defined_function(reader, entry, len(arguments), view)
+    return check_signature(defined, reader.language, arguments, returns, view, shared=shared)
 
 
 def check_template(source: SourceReader, template: str, instance: SourceReader, view: View) -> None:
@@ -109,6 +111,26 @@ def check_template(source: SourceReader, template: str, instance: SourceReader, 
         raise view.error(path, f"{template!r} cannot be called as the spec says: {said}", hint) from None
 
 
+def defined_function(reader: SourceReader, entry: str, count: int, view: View) -> Function:
+    """The function of that name; of several the one that takes so many arguments.
+
+    Raises:
+        SpecError: there is none.
+        BaselineError: the source does not compile.
+    """
+    try:
+        found = reader.exposing(entry).functions(entry)
+    except BaselineError as error:
+        raise error.at(view.place(("kernel", "source"))) from None
+    defined = [f for f in found if f.defined]
+    if not defined:
+        raise _no_entry(entry, found, reader, view)
+    if len(defined) > 1:
+        # Overloads: the one that takes as many arguments.
+        defined = [f for f in defined if len(f.parameters) == count] or defined
+    return defined[0]
+
+
 def check_signature(
     defined: Function,
     language: str,
@@ -135,7 +157,7 @@ def check_signature(
         hint = "write static itself before it: then it can be tuned"
         raise view.error(path, f"{entry!r} is hidden from other files by a macro or a namespace", hint)
     _check_arguments(function, arguments, view)
-    _check_return(function, returns, view)
+    check_return(function, returns, view)
     return function
 
 
@@ -180,29 +202,44 @@ def _no_entry(entry: str, found: Sequence[Function], reader: SourceReader, view:
 
 
 def _check_arguments(function: Function, arguments: Sequence[Argument], view: View) -> None:
-    if len(function.parameters) != len(arguments):
-        names = ", ".join(n or "?" for n, _ in function.parameters) or "none"
+    check_order(function, [a.name for a in arguments], view)
+    for i, (argument, (_, kind)) in enumerate(zip(arguments, function.parameters, strict=True)):
+        check_argument(argument, kind, view, ("arguments", i))
+
+
+def check_order(function: Function, given: Sequence[str], view: View) -> None:
+    """The spec has as many arguments as the function, and in its order.
+
+    Raises:
+        SpecError: it does not.
+    """
+    wanted = [n for n, _ in function.parameters]
+    if len(wanted) != len(given):
+        names = ", ".join(n or "?" for n in wanted) or "none"
         raise view.error(
             ("arguments",),
-            f"{function.name} takes {len(function.parameters)} arguments, the spec lists {len(arguments)}",
+            f"{function.name} takes {len(wanted)} arguments, the spec lists {len(given)}",
             f"in call order: {names}",
             key=True,
         )
-    wanted = [n for n, _ in function.parameters]
-    given = [a.name for a in arguments]
-    if given != wanted and sorted(given) == sorted(wanted):
+    if list(given) != wanted and sorted(given) == sorted(wanted):
         i = next(i for i, (a, b) in enumerate(zip(given, wanted, strict=True)) if a != b)
         hint = f"in call order: {', '.join(wanted)}"
         raise view.error(("arguments", i), f"argument {given[i]!r} is out of order", hint)
-    for i, (argument, (_, kind)) in enumerate(zip(arguments, function.parameters, strict=True)):
-        _check_argument(argument, kind, view, ("arguments", i))
 
 
-def _check_argument(argument: Argument, kind: CType, view: View, path: Path) -> None:
+def check_argument(
+    argument: Argument, kind: CType, view: View, path: Path, *, what: str = "argument"
+) -> None:
+    """An argument, or a member, is what the source says.
+
+    Raises:
+        SpecError: it is not.
+    """
     if opaque_bytes(argument.dtype) and not argument.is_array:
         # From a recording, which is as the application passed it: a structure, a vector, a null buffer.
         return
-    says = f"argument {argument.name!r} is `{kind.text}` in the source"
+    says = f"{what} {argument.name!r} is `{kind.text}` in the source"
     if kind.odd:
         raise view.error(
             path, f"{says}: {kind.odd} cannot be passed", "write a function without it that calls this"
@@ -227,7 +264,7 @@ def _check_argument(argument: Argument, kind: CType, view: View, path: Path) -> 
         )
 
 
-def _check_return(function: Function, returns: str | None, view: View) -> None:
+def check_return(function: Function, returns: str | None, view: View) -> None:
     if returns is None:
         return
     path: Path = ("kernel", "returns")

@@ -19,6 +19,8 @@ from tuner.core.types import Argument, ArgumentRole, Initial, Problem, Value
 from tuner.evaluators.distributions import OPTIONS, cast_scalar
 from tuner.spec.models import ArgumentModel, InitialModel, SpecModel
 from tuner.spec.sources import Reader
+from tuner.spec.structured import Part, parts
+from tuner.spec.wrapping import rows_of
 from tuner.spec.yaml_places import Path, View, closest
 
 __all__ = [
@@ -148,15 +150,13 @@ def make_arguments(
     if not model.arguments:
         raise view.error(("arguments",), "no arguments are given", "list them in call order", key=True)
     sizes = set(problems[0].sizes)
-    seen: dict[str, int] = {}
-    arguments = []
-    for i, given in enumerate(model.arguments):
-        if given.name in seen:
-            raise view.error(
-                ("arguments", i, "name"), f"two arguments are called {given.name!r}", "rename one"
-            )
-        seen[given.name] = i
-        arguments.append(_argument(given, sizes, set(scalars), view, ("arguments", i)))
+    arguments, paths = [], []
+    for part in parts(model.arguments, view):
+        made = [_argument(part, sizes, set(scalars), view)]
+        if part.given.rows:
+            made += rows_of(made[0])
+        arguments += made
+        paths += [part.path] * len(made)
     outputs = (ArgumentRole.OUTPUT, ArgumentRole.INOUT)
     if not any(a.role in outputs for a in arguments) and model.kernel.returns is None:
         raise view.error(
@@ -166,16 +166,21 @@ def make_arguments(
             key=True,
         )
     for problem in problems:
-        _evaluate(arguments, problem, scalars, view)
+        _evaluate(arguments, paths, problem, scalars, view)
     return tuple(arguments)
 
 
-def _argument(given: ArgumentModel, sizes: set[str], scalars: set[str], view: View, path: Path) -> Argument:
+def _argument(part: Part, sizes: set[str], scalars: set[str], view: View) -> Argument:
+    given, path = part.given, part.path
+    assert given.dtype is not None
     if (given.shape is None) == (given.value is None):
         what = "has neither shape nor value" if given.shape is None else "has both shape and value"
         raise view.error(path, f"argument {given.name!r} {what}", "arrays have a shape, scalars a value")
     if given.shape is None:
-        return _scalar(given, sizes, scalars, view, path)
+        return _scalar(part, sizes, scalars, view)
+    if given.by == "value" and not part.member:
+        hint = "remove by: C passes the address of an array"
+        raise view.error((*path, "by"), f"array {given.name!r} is passed by value", hint, key=True)
     if given.by == "pointer":
         hint = "remove by: an array is passed by its address in any case"
         raise view.error((*path, "by"), f"array {given.name!r} is passed by pointer", hint, key=True)
@@ -205,14 +210,16 @@ def _argument(given: ArgumentModel, sizes: set[str], scalars: set[str], view: Vi
     )
 
 
-def _scalar(
-    given: ArgumentModel, sizes: Collection[str], parameters: Collection[str], view: View, path: Path
-) -> Argument:
+def _scalar(part: Part, sizes: Collection[str], parameters: Collection[str], view: View) -> Argument:
+    given, path = part.given, part.path
+    assert given.value is not None
+    assert given.dtype is not None
+    role = ArgumentRole(given.role)
     for key, wrong in (
         ("init", given.init is not None),
         ("fixed", given.fixed),
         ("constant", given.constant),
-        ("role", given.role != "input"),
+        ("role", role is not ArgumentRole.INPUT and not part.member),
     ):
         if wrong:
             hint = f"remove {key}, or give a shape"
@@ -221,15 +228,16 @@ def _scalar(
         raise view.error(
             (*path, "dtype"), f"scalar {given.name!r} is complex", "use arrays for complex numbers"
         )
-    assert given.value is not None
     check_names(given.value, {*sizes, *parameters}, view, (*path, "value"))
-    if given.by == "value":
-        return Argument(name=given.name, dtype=given.dtype, value=given.value)
+    scalar = Argument(name=given.name, dtype=given.dtype, value=given.value)
+    if given.by != "pointer" and role is ArgumentRole.INPUT:
+        return scalar
     for name in sorted(given.value.names & set(parameters)):
         # Buffers are made once and serve all candidates.
-        what = f"{given.name!r} is passed by pointer, and {name!r} is a parameter"
+        passed = "passed by pointer" if given.by == "pointer" else f"an {role}"
+        what = f"{given.name!r} is {passed}, and {name!r} is a parameter"
         raise view.error((*path, "value"), what, "name sizes only, or pass it by value")
-    return pointed_to(Argument(name=given.name, dtype=given.dtype, value=given.value))
+    return replace(pointed_to(scalar), role=role)
 
 
 def pointed_to(scalar: Argument) -> Argument:
@@ -239,6 +247,7 @@ def pointed_to(scalar: Argument) -> Argument:
 
 
 def _initial(given: ArgumentModel, role: ArgumentRole, sizes: set[str], view: View, path: Path) -> Initial:
+    assert given.dtype is not None
     floating = given.dtype in _FLOATING
     if given.init is None:
         if role in (ArgumentRole.OUTPUT, ArgumentRole.SCRATCH):
@@ -283,13 +292,17 @@ def _check_kind(given: ArgumentModel, init: InitialModel, floating: bool, view: 
 
 
 def _evaluate(
-    arguments: Sequence[Argument], problem: Problem, scalars: Mapping[str, Value], view: View
+    arguments: Sequence[Argument],
+    paths: Sequence[Path],
+    problem: Problem,
+    scalars: Mapping[str, Value],
+    view: View,
 ) -> None:
     """Shapes, values and ranges make sense for one problem."""
     total = 0
     env: dict[str, Value] = {**scalars, **problem.sizes}
-    for i, argument in enumerate(arguments):
-        path: Path = ("arguments", i)
+    for argument, where in zip(arguments, paths, strict=True):
+        path = where
         try:
             if argument.value is not None:
                 cast_scalar(argument.name, argument.value.evaluate(env), np.dtype(argument.dtype))
@@ -308,7 +321,7 @@ def _evaluate(
         if total > MAX_BYTES:
             hint = "make the problem smaller"
             raise view.error(path, f"the arrays need {total >> 30:,} GiB{with_sizes(problem)}", hint)
-        _check_range(argument, problem, view, ("arguments", i, "init"))
+        _check_range(argument, problem, view, (*where, "init"))
 
 
 def _check_range(argument: Argument, problem: Problem, view: View, path: Path) -> None:

@@ -29,14 +29,21 @@ _DEFAULT = re.compile(
     r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)\s+#[ \t]*define[ \t]+\1[ \t]+(\d+)[ \t]*$", re.MULTILINE
 )
 _NUMBER = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d+)\)?[uU]?[ \t]*$", re.MULTILINE)
-_DECLARED = re.compile(r"\b(?:int|unsigned|bool|class|typename|struct|enum|auto|float|long|size_t)\s+(\w+)\b")
+_DECLARED = re.compile(
+    r"\b(?:int|unsigned|bool|class|typename|struct|enum|auto|float|double|long|char|size_t)"
+    r"\s*(?:\s|[*&]+\s*(?:const\s+|__restrict__\s+)*)(\w+)\b"
+)
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|el|en|un)(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
+"""What a build switches on or off is no tunable."""
 _MOST = 1024
 _SIZES = {1: 1 << 22, 2: 2048, 3: 256}
 _ODD = (67, 129, 35, 41)
 _ODD_IN_SPACE = (37, 21, 11)
 
 
-def init_cuda(file: str, text: str, *, entry: str | None = None, include: Sequence[str] = ()) -> str:
+def init_cuda(
+    file: str, text: str, *, entry: str | None = None, include: Sequence[str] = (), headers: str = ""
+) -> str:
     """The text of a first spec.
 
     Args:
@@ -44,11 +51,12 @@ def init_cuda(file: str, text: str, *, entry: str | None = None, include: Sequen
         text: the source.
         entry: the kernel; may be left out where the file has only one.
         include: folders of headers, from there too.
+        headers: what the source includes of its own project, for names of types.
 
     Raises:
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
     """
-    kernel = _choose(file, kernels_of(text), entry)
+    kernel = _choose(file, kernels_of(text, headers=headers), entry)
     for parameter in kernel.parameters:
         if not parameter.dtype:
             raise UsageError(
@@ -101,7 +109,7 @@ class _Writer:
         own = set(_DEFINED.findall(plain)) | set(_DECLARED.findall(plain))
         self._macros = [
             m
-            for m in dict.fromkeys(_MACRO.findall(plain))
+            for m in dict.fromkeys(_MACRO.findall(_CONDITION.sub(" ", plain)))
             if (m in self._defaults or m not in own)
             and not _KNOWN_MACROS.fullmatch(m)
             and not (m in self._defaults and of_problem(m))

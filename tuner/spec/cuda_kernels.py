@@ -49,6 +49,11 @@ _DTYPES = {
     "unsigned long long": "uint64",
     "unsigned long long int": "uint64",
     "size_t": "uint64",
+    "clock_t": "int64",
+    "uchar": "uint8",
+    "ushort": "uint16",
+    "uint": "uint32",
+    "ulong": "uint64",
     **{f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 _VECTORS = re.compile(r"(float|double|u?int|u?short|u?char|u?long|u?longlong)([1234])$|(half|__half)(2)$")
@@ -86,16 +91,18 @@ class CudaKernel:
     bounds: str = ""
 
 
-def kernels_of(text: str, chosen: Sequence[str] = ()) -> list[CudaKernel]:
+def kernels_of(text: str, chosen: Sequence[str] = (), *, headers: str = "") -> list[CudaKernel]:
     """All kernels that a source defines, in order; found by their looks.
 
     Args:
         text: the source.
         chosen: what a template's parameters stand for; a type among them is ``float`` where it is not said.
+        headers: what it includes, for names of types and for structures.
     """
     plain = NOISE.sub(lambda m: " " * len(m[0]), text)
+    every = f"{NOISE.sub(' ', headers)}\n{plain}" if headers else plain
     found = []
-    aliases = _aliases(plain)
+    aliases = _aliases(every)
     for match in _KERNEL.finditer(plain):
         close = _closing(plain, match.end() - 1, "()")
         brace = plain.find("{", close)
@@ -116,7 +123,7 @@ def kernels_of(text: str, chosen: Sequence[str] = ()) -> list[CudaKernel]:
                 name=match["name"],
                 template=template,
                 parameters=tuple(
-                    _parameter(p, i, types, plain) for i, p in enumerate(_split(plain[match.end() : close]))
+                    _parameter(p, i, types, every) for i, p in enumerate(_split(plain[match.end() : close]))
                 ),
                 body=plain[brace : end + 1],
                 scope=tuple(namespaces(plain[: match.start()])),
@@ -183,7 +190,8 @@ def _parameter(text: str, position: int, types: Mapping[str, str], source: str) 
         text=text,
         dtype=dtype,
         pointer=stars == 1,
-        constant=bool(re.search(r"\bconst\b[^*]*\*|\bconst\b", before)) and stars == 1,
+        # In `float *const a` the pointer is constant, not what it points to.
+        constant=stars == 1 and re.search(r"\bconst\b", before.partition("*")[0]) is not None,
         lanes=lanes,
     )
 

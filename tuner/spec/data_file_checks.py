@@ -22,14 +22,22 @@ __all__ = ["check_data_files", "file_digest"]
 
 
 def check_data_files(
-    arguments: Sequence[Argument], problems: Sequence[Problem], folder: Path, view: View
+    arguments: Sequence[Argument],
+    paths: Sequence[KeyPath],
+    problems: Sequence[Problem],
+    folder: Path,
+    view: View,
 ) -> None:
     """Every file holds what its argument takes at each of the problems' sizes.
+
+    ``paths`` say where the spec gives those arguments that the kernel gets, in their order.
 
     Raises:
         SpecError: one is missing, or holds something else.
     """
-    for i, argument in enumerate(arguments):
+    # A wrapper's own arguments stand nowhere, and what recordings give has no files.
+    given = [a for a in arguments if a.passing != "wrapper"]
+    for argument, path in zip(given, paths, strict=False):
         if argument.initial.kind != "file" or argument.shape is None:
             continue
         file = folder / str(argument.initial.options["path"])
@@ -40,7 +48,7 @@ def check_data_files(
             except SpecError as error:
                 # What is wrong at the first size is wrong at each; later on it is that size.
                 message = error.message + (with_sizes(problem) if number else "")
-                place = view.place(("arguments", i, "init", "file"))
+                place = view.place((*path, "init", "file"))
                 raise SpecError(message, error.hint, place=place) from None
 
 

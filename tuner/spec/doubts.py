@@ -54,7 +54,7 @@ def _unused(task: Task, tunables: Tunables) -> Iterator[str]:
         # What was recorded has no source, and headers outside the spec's folder are not read here.
         return
     named = {word for source in task.kernel.variant.files for word in _WORD.findall(source.text)}
-    named |= set(_WORD.findall(task.kernel.entry + task.kernel.instance))
+    named |= set(_WORD.findall(task.kernel.entry + task.kernel.wrapper))
     for expression in _expressions(task):
         named |= expression.names
     for choices in tunables.flags.values():

@@ -11,12 +11,16 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+from tuner.evaluators.cuda.device_part import host_header
+
 __all__ = ["header_folders"]
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+_IN_BRACKETS = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]+\.(?:h|hpp|cuh))>", re.MULTILINE)
 _REPOSITORY = (".git", ".hg", ".svn")
 _BUILD_FILES = ("CMakeLists.txt", "Makefile", "makefile", "meson.build", "configure", "configure.ac", "BUILD")
 _SUFFIXES = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".c", ".cc", ".cpp", ".cu", ".cl")
+_CUDA = (".cu", ".cuh")
 _LEVELS = 6
 _MOST_FILES = 20_000
 _MOST_READ = 200
@@ -31,7 +35,7 @@ def header_folders(source: Path, include: Sequence[Path] = ()) -> list[Path]:
         include: folders that are looked at already.
 
     Returns:
-        None for headers that are found without, that nobody has, or that several folders have.
+        None for headers that are found without, that nobody has, or that several folders have, equally near.
     """
     waiting, seen = [source.resolve()], set[Path]()
     folders, added = [folder.resolve() for folder in include], list[Path]()
@@ -45,7 +49,7 @@ def header_folders(source: Path, include: Sequence[Path] = ()) -> list[Path]:
             header = _found(name, [file.parent, *folders])
             if header is None:
                 known = _headers(_root(source.resolve())) if known is None else known
-                header = _only(name, known)
+                header = _only(name, known, source.resolve())
                 if header is None:
                     continue
                 folder = Path(str(header)[: -len(name) - 1])
@@ -59,9 +63,14 @@ def _included(file: Path) -> list[str]:
     try:
         if file.stat().st_size > _LARGEST_BYTES:
             return []
-        return _INCLUDE.findall(file.read_text(encoding="utf-8", errors="replace"))
+        text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
+    found: list[str] = _INCLUDE.findall(text)
+    if file.suffix in _CUDA:
+        # Builds of CUDA often name the folders of their own headers as if they were a library's.
+        found += [name for name in _IN_BRACKETS.findall(text) if not host_header(name)]
+    return found
 
 
 def _found(name: str, folders: Sequence[Path]) -> Path | None:
@@ -69,12 +78,14 @@ def _found(name: str, folders: Sequence[Path]) -> Path | None:
     return next((place.resolve() for place in places if place.is_file()), None)
 
 
-def _only(name: str, known: dict[str, list[Path]]) -> Path | None:
-    """The one header of the project that an include can mean."""
+def _only(name: str, known: dict[str, list[Path]], source: Path) -> Path | None:
+    """The one header of the project that an include can mean: the nearest where there are several."""
     if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
         return None
     fitting = [f for f in known.get(PurePosixPath(name).name, []) if str(f).endswith(f"/{name}")]
-    return fitting[0] if len(fitting) == 1 else None
+    shared = [len(os.path.commonpath([source, f])) for f in fitting]
+    nearest = [f for f, length in zip(fitting, shared, strict=True) if length == max(shared)]
+    return nearest[0] if len(nearest) == 1 else None
 
 
 def _root(source: Path) -> Path:

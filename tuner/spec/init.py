@@ -17,13 +17,15 @@ from tuner.spec.accesses import examine
 from tuner.spec.agreement import entries_of, functions_of
 from tuner.spec.cuda_init import init_cuda
 from tuner.spec.doubts import has_openmp
+from tuner.spec.flattening import Flat, flattened
 from tuner.spec.header_folders import header_folders
+from tuner.spec.includes import read_headers
 from tuner.spec.init_device import MISSING_BLOCK, device_spec
 from tuner.spec.init_host import host_spec
 from tuner.spec.init_template import Instance, instance_of
 from tuner.spec.macros import macros_of
 from tuner.spec.models import KernelModel
-from tuner.spec.signature import Function, SourceReader, walk
+from tuner.spec.signature import ROWS, Function, SourceReader, walk
 from tuner.spec.sources import folder_reader, language_of, out_of_reach, read_sources
 from tuner.spec.structures import structure
 from tuner.spec.yaml_places import Document, View, closest
@@ -78,7 +80,9 @@ def first_spec(
     include = [*include, *header_folders(path, [Path(each) for each in include])]
     headers = [_from(folder or beside_it, Path(each)) for each in include]
     if language == "cuda":
-        return FirstSpec(text=init_cuda(name, _read(path), entry=entry, include=headers))
+        text = _read(path)
+        included = _included(path.name, text, beside_it, include)
+        return FirstSpec(text=init_cuda(name, text, entry=entry, include=headers, headers=included))
     if language not in ("c", "c++", "opencl"):
         raise UsageError(
             f"{path.name} is no C, C++, OpenCL or CUDA", "write the kernel as a function of one of these"
@@ -117,8 +121,9 @@ def first_spec(
         if name != path.name:
             # What the instance includes lies elsewhere than the instance, which lies beside the spec.
             headers = [os.path.dirname(name), *headers]
-    function = _described(_named(function), "\n".join(sources.files.values()), language)
+    function, everything = _named(function), "\n".join(sources.files.values())
     if language == "opencl":
+        function = _described(function, everything, language)
         return FirstSpec(
             text=device_spec(file, function, text, missing=tuple(reader.macros), include=headers)
         )
@@ -131,18 +136,34 @@ def first_spec(
             known[name] = next((f for f in found if f.defined), None)
         return known[name]
 
+    flat = flattened(function, lookup)
+    for name, kind in function.parameters:
+        if (name,) in flat.lost and not any(m.trail[0] == name for m in flat.members.values()):
+            raise UsageError(
+                f"argument {name} of {function.name} is a structure of which no member is used here: `{kind.text}`",
+                "write a function without it that does the work, and tune that",
+            )
+    flat = replace(flat, function=_described(reader.resolved(flat.function), everything, language, flat))
     macros = replace(macros_of(text), missing=tuple(reader.macros))
     return FirstSpec(
         text=host_spec(
             file,
-            function,
-            examine(function, lookup),
+            flat,
+            examine(flat.function, flat.lookup),
             macros,
             headers,
             threads=len(os.sched_getaffinity(0)) if openmp else None,
         ),
         beside=beside,
     )
+
+
+def _included(name: str, text: str, folder: Path, include: Sequence[str | Path]) -> str:
+    """What a source includes of its own project, in one text."""
+    files = {name: text}
+    places = [_from(folder, Path(each)) for each in include]
+    read_headers(files, places, folder_reader(folder), macros={})
+    return "\n".join(other for named, other in files.items() if named != name)
 
 
 def _from(folder: Path, path: Path) -> str:
@@ -168,8 +189,8 @@ def _instance(reader: SourceReader, template: Function, file: str) -> tuple[Inst
     )
 
 
-def _described(function: Function, text: str, language: str) -> Function:
-    """The function with arrays of structures as arrays of numbers.
+def _described(function: Function, text: str, language: str, flat: Flat | None = None) -> Function:
+    """The function with arrays of structures as arrays of numbers, and rows as what they are rows of.
 
     Raises:
         UsageError: an argument is of a type that no spec can describe.
@@ -177,15 +198,20 @@ def _described(function: Function, text: str, language: str) -> Function:
     hint = "write a function that takes numbers and pointers to numbers and calls it"
     parameters = []
     for name, kind in function.parameters:
+        member = None if flat is None else flat.members.get(name)
+        if flat is not None and kind.odd == ROWS and kind.text.count("*") == 2 and kind.dtypes:
+            parameters.append((name, replace(kind, odd="", rows=True)))
+            continue
+        shown = f"argument {name}" if member is None else f"member {'.'.join(member.trail)}"
         if kind.odd or not (kind.dtypes or kind.pointer):
             what = kind.odd or "a type that no spec can describe"
-            raise UsageError(f"argument {name} of {function.name} is {what}: `{kind.text}`", hint)
+            raise UsageError(f"{shown} of {function.name} is {what}: `{kind.text}`", hint)
         if not kind.dtypes and kind.base not in ("void", ""):
             found = structure(kind.base, text, language)
             if found is None or not found.element:
                 members = "" if found is None or not found.types else f" ({', '.join(found.types)})"
                 raise UsageError(
-                    f"argument {name} of {function.name} points to structures{members}, and a spec has arrays of "
+                    f"{shown} of {function.name} points to structures{members}, and a spec has arrays of "
                     f"one type of number: `{kind.text}`",
                     "write a function that takes an array for each member and calls it, or give all members one type",
                 )

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tuner.spec.accesses import Findings, Use
 from tuner.spec.divisions import initial_values
+from tuner.spec.flattening import Flat
+from tuner.spec.init_structures import Line, grouped
 from tuner.spec.macros import Macros, of_problem
 from tuner.spec.polynomials import variable
-from tuner.spec.signature import CType, Function, first_value, floating_scalars
+from tuner.spec.signature import CType, first_value, floating_scalars
 
 __all__ = ["host_spec"]
 
@@ -40,7 +41,7 @@ _INNER = re.compile(r"\[(\d+)\]")
 
 def host_spec(
     file: str,
-    function: Function,
+    flat: Flat,
     findings: Findings,
     macros: Macros,
     include: Sequence[str] = (),
@@ -51,19 +52,13 @@ def host_spec(
 
     Args:
         file: name of the source.
-        function: the kernel, with a name for every parameter.
+        flat: the kernel, with a name for every parameter and members in the place of structures.
         findings: what it does with them.
         macros: of the source.
         include: folders of headers.
         threads: of a kernel with OpenMP; ``None`` for one without.
     """
-    return _Writer(file, function, findings, macros, include, threads).text()
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    text: str
-    comment: str = ""
+    return _Writer(file, flat, findings, macros, include, threads).text()
 
 
 class _Writer:
@@ -72,7 +67,7 @@ class _Writer:
     def __init__(
         self,
         file: str,
-        function: Function,
+        flat: Flat,
         findings: Findings,
         macros: Macros,
         include: Sequence[str],
@@ -82,7 +77,8 @@ class _Writer:
         self._file = file
         self._include = include
         self._macros = macros
-        self._function = function
+        self._flat = flat
+        self._function = flat.function
         self._findings = findings
         self._sizes = findings.sizes or self._likely_sizes()
 
@@ -98,34 +94,35 @@ class _Writer:
         sizes = ", ".join(f"{n}: {_MARGIN if n in self._findings.margins else size}" for n in self._sizes)
         small = ", ".join(f"{n}: {value}" for n, value in self._small(odd).items())
         lines = [
-            _Line(
+            Line(
                 "# A first spec, guessed from the source: look through what says `check`, then run tuner check."
             ),
             *self._kernel(),
         ]
         if self._sizes:
             lines.append(
-                _Line(f"problem: {{{sizes}}}", "check: sizes as in your application; a call of 1 ms or more")
+                Line(f"problem: {{{sizes}}}", "check: sizes as in your application; a call of 1 ms or more")
             )
-        lines.append(_Line("arguments:", "in call order"))
-        lines += [self._argument(i) for i in range(len(self._function.parameters))]
+        lines.append(Line("arguments:", "in call order"))
+        arguments = [self._argument(i) for i in range(len(self._function.parameters))]
+        lines += grouped(self._flat, arguments)
         lines += [
-            _Line("space:"),
+            Line("space:"),
             *self._parameters(),
-            _Line("  flags:"),
-            _Line('    vectors: ["", "-mprefer-vector-width=128", "-mprefer-vector-width=512"]'),
-            _Line('    # math: ["", "-ffast-math"]         # if the tolerance below allows it'),
-            _Line('  passes: {base: "default<O3>", max_edits: 40}'),
-            _Line("verify:"),
-            _Line("  rtol: 1.0e-5", "check: allowed error, relative to the value"),
-            _Line("  atol: 1.0e-6", "and in units of the output's root mean square"),
+            Line("  flags:"),
+            Line('    vectors: ["", "-mprefer-vector-width=128", "-mprefer-vector-width=512"]'),
+            Line('    # math: ["", "-ffast-math"]         # if the tolerance below allows it'),
+            Line('  passes: {base: "default<O3>", max_edits: 40}'),
+            Line("verify:"),
+            Line("  rtol: 1.0e-5", "check: allowed error, relative to the value"),
+            Line("  atol: 1.0e-6", "and in units of the output's root mean square"),
         ]
         if self._sizes:
-            lines.append(_Line(f"  problems: [{{{small}}}]", "check: odd sizes that must come out right too"))
+            lines.append(Line(f"  problems: [{{{small}}}]", "check: odd sizes that must come out right too"))
         if self._threads is not None:
             comment = "check: as many as your application has, one for a core"
-            lines.append(_Line(f"measure: {{threads: {self._threads}}}", comment))
-        lines += [_Line("search:"), _Line("  budget: {evaluations: 200, minutes: 10}")]
+            lines.append(Line(f"measure: {{threads: {self._threads}}}", comment))
+        lines += [Line("search:"), Line("  budget: {evaluations: 200, minutes: 10}")]
         return "".join(_layout(line) for line in lines)
 
     def _small(self, odd: tuple[int, ...]) -> dict[str, int]:
@@ -143,31 +140,31 @@ class _Writer:
         shapes = [use.shape for use in self._findings.uses.values() if use.shape is not None]
         return max((sum(extent.degree for extent in shape) for shape in shapes), default=0)
 
-    def _parameters(self) -> list[_Line]:
+    def _parameters(self) -> list[Line]:
         lines = []
         guarded = {n: v for n, v in self._macros.guarded.items() if not of_problem(n)}
         if guarded or self._macros.missing:
-            lines.append(_Line("  parameters:", "macros of the source, each -DNAME=value at the build"))
+            lines.append(Line("  parameters:", "macros of the source, each -DNAME=value at the build"))
             for name in guarded:
                 values = ", ".join(map(str, self._macros.values[name]))
                 lines.append(
-                    _Line(f"    {name}: [{values}]", "check: the values; the first is the baseline's")
+                    Line(f"    {name}: [{values}]", "check: the values; the first is the baseline's")
                 )
             for name in self._macros.missing:
-                lines.append(_Line(f"    {name}: [1, 2, 4, 8]", "check: the values; the source defines none"))
+                lines.append(Line(f"    {name}: [1, 2, 4, 8]", "check: the values; the source defines none"))
         elif not self._macros.fixed:
             lines.append(
-                _Line(
+                Line(
                     "  # parameters: {TILE: [8, 16, 32]}    # macros of the source, each -DNAME=value at the build"
                 )
             )
         for name in self._macros.fixed:
             values = ", ".join(map(str, self._macros.values[name]))
             note = f"to tune {name}, put #ifndef {name} and #endif around its #define, and then here:"
-            lines += [_Line(f"  # {note}"), _Line(f"  # parameters: {{{name}: [{values}]}}")]
+            lines += [Line(f"  # {note}"), Line(f"  # parameters: {{{name}: [{values}]}}")]
         return lines
 
-    def _kernel(self) -> list[_Line]:
+    def _kernel(self) -> list[Line]:
         parts = [f"source: {_quoted(self._file)}", f"entry: {self._entry()}"]
         returns = self._function.returns
         if returns is not None and returns.dtypes and not returns.pointer:
@@ -176,13 +173,13 @@ class _Writer:
             parts.append("openmp: true")
         if self._include:
             parts.append(f"include: [{', '.join(map(_quoted, self._include))}]")
-        return [_Line(f"kernel: {{{', '.join(parts)}}}")]
+        return [Line(f"kernel: {{{', '.join(parts)}}}")]
 
     def _entry(self) -> str:
         name = self._function.qualified
         return _quoted(name) if ":" in name else name
 
-    def _argument(self, position: int) -> _Line:
+    def _argument(self, position: int) -> Line:
         name, kind = self._function.parameters[position]
         dtype = kind.dtypes[0] if kind.dtypes else "float32"
         if kind.text.startswith(("char", "const char")) and kind.pointer:
@@ -191,32 +188,37 @@ class _Writer:
         if not kind.pointer:
             return self._scalar(position, dtype, notes)
         if name in self._sizes:
-            return _Line(f"  - {{name: {name}, dtype: {dtype}, value: {name}, by: pointer}}")
+            return Line(f"  - {{name: {name}, dtype: {dtype}, value: {name}, by: pointer}}")
         use = self._findings.uses[position]
-        shape = self._shape(kind, use, notes)
+        shape = self._shape(name, kind, use, notes)
         if kind.members:
             shape = f"{shape}, {kind.members}"
         role = self._role(kind, use, notes)
         parts = [f"name: {name}", f"dtype: {dtype}", f"shape: [{shape}]"]
         if role != "input":
             parts.append(f"role: {role}")
+        if kind.rows:
+            parts.append("rows: pointers")
         if role != "output":
             plain = position not in self._findings.indices
             parts.append(self._initial(dtype, notes, divides=use.divides, plain=plain))
-        return _Line(f"  - {{{', '.join(parts)}}}", "; ".join(notes))
+        return Line(f"  - {{{', '.join(parts)}}}", "; ".join(notes))
 
-    def _scalar(self, position: int, dtype: str, notes: list[str]) -> _Line:
+    def _scalar(self, position: int, dtype: str, notes: list[str]) -> Line:
         name = self._function.parameters[position][0]
         if name in self._sizes:
             value = name
         else:
             value = first_value(dtype, floating_scalars(self._function.parameters[:position]))
             notes.append("check: the value")
-        return _Line(f"  - {{name: {name}, dtype: {dtype}, value: {value}}}", "; ".join(notes))
+        return Line(f"  - {{name: {name}, dtype: {dtype}, value: {value}}}", "; ".join(notes))
 
-    def _shape(self, kind: CType, use: Use, notes: list[str]) -> str:
+    def _shape(self, name: str, kind: CType, use: Use, notes: list[str]) -> str:
         shape = use.shape
-        inner = _INNER.findall(kind.text.partition("(*")[2])
+        member = self._flat.members.get(name)
+        if member is not None and member.extents:
+            return ", ".join(map(str, member.extents))
+        inner = [*map(str, kind.inner)] or _INNER.findall(kind.text.partition("(*")[2])
         if inner and shape is not None and len(shape) == 1 + len(inner):
             # `float a[][64]`: the declaration says how far apart rows lie.
             return ", ".join([shape[0].text(), *inner])
@@ -272,7 +274,7 @@ def _quoted(name: str) -> str:
     )
 
 
-def _layout(line: _Line) -> str:
+def _layout(line: Line) -> str:
     if not line.comment:
         return line.text + "\n"
     return f"{line.text}{' ' * max(2, 40 - len(line.text))}# {line.comment}\n"

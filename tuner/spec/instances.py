@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tuner.core.types import Argument, Source
+from tuner.spec.wrapping import Wrapper, free_name
 from tuner.spec.yaml_places import Path, View
 
-__all__ = ["HINT", "TemplateInstance", "instance_named"]
+__all__ = ["HINT", "instance_named"]
 
 HINT = 'write an extern "C" function that calls it, and name that'
 
@@ -35,24 +35,9 @@ _TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateInstance:
-    """A template with its arguments.
-
-    Attributes:
-        template: its name, with namespaces.
-        symbol: of the function that calls it.
-        text: of that function, to follow the source.
-    """
-
-    template: str
-    symbol: str
-    text: str
-
-
 def instance_named(
     entry: str, arguments: Sequence[Argument], returns: str | None, files: Sequence[Source], view: View
-) -> TemplateInstance:
+) -> Wrapper:
     """The instance that an entry names.
 
     Args:
@@ -76,9 +61,7 @@ def instance_named(
         raise view.error(_PATH, f"{entry!r} is a template, and is given what was recorded", HINT)
     types = [_type(argument.name, argument.dtype, view) for argument in arguments]
     result = "void" if returns is None else _type("what it returns", returns, view)
-    symbol = f"{found[1].rpartition('::')[2]}_instance"
-    while any(re.search(rf"\b{symbol}\b", file.text) for file in files):
-        symbol += "_"
+    symbol = free_name(f"{found[1].rpartition('::')[2]}_instance", files)
     parameters = ", ".join(
         f"{kind} {'*' if a.is_array else ''}a{i}"
         for i, (a, kind) in enumerate(zip(arguments, types, strict=True))
@@ -86,7 +69,7 @@ def instance_named(
     given = ", ".join(f"a{i}" for i in range(len(arguments)))
     call = f"{found[1]}<{found[2].strip()}>({given})"
     text = f'\nextern "C" {result} {symbol}({parameters})\n{{\n    {"" if returns is None else "return "}{call};\n}}\n'
-    return TemplateInstance(template=found[1], symbol=symbol, text=text)
+    return Wrapper(wrapped=found[1], symbol=symbol, text=text)
 
 
 def _type(what: str, dtype: str, view: View) -> str:

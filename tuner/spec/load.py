@@ -25,7 +25,6 @@ from tuner.spec.data_file_checks import check_data_files, file_digest
 from tuner.spec.doubts import doubts
 from tuner.spec.imported import with_imported
 from tuner.spec.inputs import make_inputs, make_task
-from tuner.spec.instances import instance_named
 from tuner.spec.kernels import kernel_names, kernel_views
 from tuner.spec.machine import check_live, choose_backend, without_passes
 from tuner.spec.messages import to_spec_error
@@ -40,10 +39,12 @@ from tuner.spec.sections import (
     make_kernel,
     make_notices,
     make_objectives,
+    make_wrapper,
     refuse_unbuilt,
 )
 from tuner.spec.signature import SourceReader
 from tuner.spec.sources import Reader, Sources, folder_reader, mapping_reader, out_of_reach, read_sources
+from tuner.spec.structured import parts
 from tuner.spec.tunables import Tunables, make_parameters, make_tunables
 from tuner.spec.workload import (
     DERIVED,
@@ -259,14 +260,13 @@ class _Loader:
             tunables = replace(tunables, passes_asked=False)
         files = {**sources.files, **self._further_files(model, view), **(self.recorded or {})}
         if self.live:
-            check_data_files(inputs.arguments, (*inputs.problems, *inputs.further), Path(self.folder), view)
+            paths = [part.path for part in parts(model.arguments or [], view)]
+            problems = (*inputs.problems, *inputs.further)
+            check_data_files(inputs.arguments, paths, problems, Path(self.folder), view)
         if workload is not None:
             files[DERIVED] = workload.text
-        instance = None
-        if backend == "host" and sources.language == "c++" and "<" in model.kernel.entry:
-            given = inputs.arguments, model.kernel.returns
-            instance = instance_named(model.kernel.entry, *given, sources.variant.files, view)
-        kernel = make_kernel(model, sources, name, self.folder, instance)
+        wrapper = make_wrapper(model, sources, backend, inputs.arguments, view)
+        kernel = make_kernel(model, sources, name, self.folder, wrapper)
         task = make_task(model, kernel, backend, inputs, tunables, view)
         found = check_live(model, task, tunables, view) if self.live else ()
         return LoadedSpec(
@@ -337,11 +337,12 @@ class _Loader:
             path: KeyPath = ("verify", "reference", "python")
             text = check_python_function(reference.file, reference.function, view, path, self.read)
             files |= with_imported(reference.file, text, self.read)
-        for i, argument in enumerate(model.arguments or []):
+        for part in parts(model.arguments or [], view):
+            argument = part.given
             if argument.init is None:
                 continue
             options = argument.init.options
-            path = ("arguments", i, "init", argument.init.kind)
+            path = (*part.path, "init", argument.init.kind)
             if argument.init.kind == "python":
                 file, function = options["file"], options["function"]
                 text = check_python_function(file, function, view, path, self.read)

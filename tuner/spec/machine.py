@@ -20,7 +20,8 @@ from tuner.evaluators.opencl.module import SPIRV
 from tuner.search import proposers
 from tuner.search import registry as searchers
 from tuner.spec.agreement import check_entry, check_template
-from tuner.spec.models import SpecModel
+from tuner.spec.member_checks import check_wrapped
+from tuner.spec.models import ArgumentModel, SpecModel
 from tuner.spec.modules import check_module
 from tuner.spec.sections import NOT_YET
 from tuner.spec.signature import CType, Function, SourceReader
@@ -122,7 +123,8 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
             _check_opencl(task, tunables, view)
         return ()
     notes = _crowded(task)
-    returned = _host_entry(task, tunables, view).returns
+    function, unlisted = _host_entry(task, tunables, view, model.arguments or [])
+    notes, returned = (*notes, *unlisted), function.returns
     if returned is None or task.kernel.returns is not None:
         return notes
     cure = f"; write returns: {returned.dtypes[0]} under kernel" if _is_number(returned) else ""
@@ -169,9 +171,14 @@ def unsaid_return(task: Task, tunables: Tunables) -> str:
         BaselineError: clang does not accept the source.
         MachineError: there is no clang.
     """
+    if task.kernel.flattened:
+        raise UsageError(
+            f"{task.kernel.wrapped} takes structures or rows, which are not passed on in this version",
+            "put the winner into the source: tuner export RUN",
+        )
     if task.kernel.returns is not None:
         return ""
-    returned = _host_entry(task, tunables, tunables.view).returns
+    returned = _host_entry(task, tunables, tunables.view, ())[0].returns
     if returned is None:
         return ""
     if not (returned.pointer or (_is_number(returned) and returned.dtypes[0] != "complex128")):
@@ -186,7 +193,10 @@ def _is_number(returned: CType) -> bool:
     return bool(returned.dtypes) and not returned.pointer and returned.width == 1
 
 
-def _host_entry(task: Task, tunables: Tunables, view: View) -> Function:
+def _host_entry(
+    task: Task, tunables: Tunables, view: View, given: Sequence[ArgumentModel]
+) -> tuple[Function, tuple[str, ...]]:
+    """The kernel as the source has it, and what a person should know of it."""
     flags: list[str] = []
     for group, choices in tunables.flags.items():
         for i, choice in enumerate(choices):
@@ -207,9 +217,11 @@ def _host_entry(task: Task, tunables: Tunables, view: View) -> Function:
         macros={p.name: p.default for p in tunables.parameters if p.macro},
         flags=tuple(flags),
     )
-    if kernel.template:
-        check_template(replace(reader, files=kernel.variant.files), kernel.template, reader, view)
-    return check_entry(reader, kernel.entry, task.arguments, kernel.returns, view)
+    if kernel.flattened:
+        return check_wrapped(reader, task, given, view)
+    if kernel.wrapped:
+        check_template(replace(reader, files=kernel.variant.files), kernel.wrapped, reader, view)
+    return check_entry(reader, kernel.entry, task.arguments, kernel.returns, view), ()
 
 
 def _check_opencl(task: Task, tunables: Tunables, view: View) -> None:

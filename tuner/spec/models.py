@@ -51,6 +51,7 @@ __all__ = [
 Language = Literal["c", "c++", "opencl", "spirv", "cuda", "recorded"]
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+_TYPE = r"^(struct +)?[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)*$"
 Arithmetic = Annotated[
     Expression,
     PlainValidator(read_expression),
@@ -105,21 +106,29 @@ class InitialModel(_Model):
 
 
 class ArgumentModel(_Model):
-    """One argument, in call order: an array has a shape, a scalar a value."""
+    """One argument, in call order: an array has a shape, a scalar a value, a structure members."""
 
     name: Name
-    """As in the source or not: messages and Python references use it."""
-    dtype: Dtype
-    """Type of the elements or of the value."""
+    """As in the source or not: messages and Python references use it. Of a member as in the source."""
+    dtype: Dtype | None = None
+    """Type of the elements or of the value; not of a structure."""
+    struct: Annotated[str, Field(pattern=_TYPE)] | None = None
+    """Type of a structure as the source writes it: `struct chunk`, or the name that a typedef gives it. A member that
+    is a structure needs none. For C and C++."""
+    members: Annotated[list[ArgumentModel], Field(min_length=1)] | None = None
+    """Members of a structure, each as an argument; what is not listed is zero."""
     shape: Annotated[list[Arithmetic], Field(min_length=1, max_length=8)] | None = None
     """Elements along each dimension, the slowest first; row-major. Sizes may be named."""
     value: Arithmetic | None = None
     """Of a scalar: sizes and parameters with `macro: false` may be named."""
-    by: Literal["value", "pointer"] = "value"
-    """How a scalar is passed: `pointer` where the function takes its address, as Fortran does. Only sizes may be named
-    in its value then."""
+    rows: Literal["pointers"] | None = None
+    """`pointers` where the function takes the addresses of rows, as `double **a` does: they are made of the array."""
+    by: Literal["value", "pointer"] | None = None
+    """How it is passed: a scalar by `value` unless its address is taken, as Fortran does (only sizes may be named in
+    its value then); a structure by `pointer` unless said otherwise; `value` for an array that lies in a structure
+    itself."""
     role: Literal["input", "output", "inout", "scratch"] = "input"
-    """What the kernel does with an array. `inout` is restored before every call."""
+    """What the kernel does with an array, or with a number in a structure. `inout` is restored before every call."""
     init: Annotated[InitialModel, BeforeValidator(read_initial), WithJsonSchema(INITIAL_SCHEMA)] | None = None
     """Initial values; normal for floating types when left out."""
     fixed: Switch = False

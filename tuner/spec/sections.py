@@ -11,12 +11,14 @@ from collections.abc import Collection, Sequence
 
 from tuner.core.errors import SpecError
 from tuner.core.expressions import Expression
-from tuner.core.types import Kernel, Launch, MeasurePolicy, Problem, Reference, VerifyPolicy
+from tuner.core.types import Argument, Kernel, Launch, MeasurePolicy, Problem, Reference, VerifyPolicy
 from tuner.spec.arguments import check_names, with_sizes
-from tuner.spec.instances import TemplateInstance
+from tuner.spec.instances import instance_named
 from tuner.spec.models import SpecModel
 from tuner.spec.sources import Sources
+from tuner.spec.structured import has_structures
 from tuner.spec.tunables import Tunables
+from tuner.spec.wrapping import Wrapper, wrapper_of
 from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View
 
@@ -117,14 +119,40 @@ def check_models(model: SpecModel, view: View) -> None:
         raise view.error(("search", "budget", "usd"), "a budget in dollars needs prices", hint)
 
 
+def make_wrapper(
+    model: SpecModel, sources: Sources, backend: str, arguments: Sequence[Argument], view: View
+) -> Wrapper | None:
+    """The function that calls the kernel where it cannot be called as it is; ``None`` where it can.
+
+    Raises:
+        SpecError: an entry that is no instance of a template, or structures that cannot be passed here.
+    """
+    kernel, files = model.kernel, sources.variant.files
+    is_template = backend == "host" and sources.language == "c++" and "<" in kernel.entry
+    if not has_structures(model.arguments or []):
+        if is_template:
+            return instance_named(kernel.entry, arguments, kernel.returns, files, view)
+        return None
+    place = next(i for i, a in enumerate(model.arguments or []) if has_structures([a]))
+    path: KeyPath = ("arguments", place)
+    if backend != "host":
+        hint = "pass arrays and numbers"
+        raise view.error(path, f"structures and rows are for C and C++, not for {backend}", hint)
+    if is_template:
+        hint = "write a function that calls it with the structure, and name that"
+        raise view.error(path, f"{kernel.entry!r} is a template, and takes structures or rows", hint)
+    return wrapper_of(kernel.entry, model.arguments or [], arguments, kernel.returns, files, sources.language)
+
+
 def make_kernel(
-    model: SpecModel, sources: Sources, name: str, folder: str, instance: TemplateInstance | None = None
+    model: SpecModel, sources: Sources, name: str, folder: str, wrapper: Wrapper | None = None
 ) -> Kernel:
     return Kernel(
         name=name,
-        entry=model.kernel.entry if instance is None else instance.symbol,
-        template="" if instance is None else instance.template,
-        instance="" if instance is None else instance.text,
+        entry=model.kernel.entry if wrapper is None else wrapper.symbol,
+        wrapped="" if wrapper is None else wrapper.wrapped,
+        wrapper="" if wrapper is None else wrapper.text,
+        flattened=has_structures(model.arguments or []),
         language=sources.language,
         variant=sources.variant,
         folder=folder,

@@ -23,11 +23,13 @@ from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 
 __all__ = [
     "DTYPES",
+    "ROWS",
     "UNSIGNED",
     "CType",
     "Function",
     "Node",
     "SourceReader",
+    "c_type",
     "first_value",
     "floating_scalars",
     "walk",
@@ -36,6 +38,8 @@ __all__ = [
 Node = dict[str, Any]
 """One node of clang's JSON syntax tree."""
 
+ROWS = "a pointer to pointers"
+"""Why most specs cannot describe a `T **`."""
 _TIMEOUT_S = 30.0
 _MAX_TREE = 64 << 20
 _PROBE = "tuner_type_probe_"
@@ -90,6 +94,8 @@ class CType:
         local: whether it points to local memory, which `launch.shared_bytes` gives in OpenCL.
         width: elements of a vector type; 1 for a scalar.
         members: numbers in one element, where the elements are structures of them; else 0.
+        rows: whether it is a pointer to the addresses of rows, which some specs can describe.
+        inner: elements along each dimension of what it points to, where that is an array with a name of its own.
     """
 
     text: str
@@ -100,6 +106,8 @@ class CType:
     local: bool = False
     width: int = 1
     members: int = 0
+    rows: bool = False
+    inner: tuple[int, ...] = ()
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -193,11 +201,43 @@ class SourceReader:
         """
         last = name.rpartition("::")[2]
         read = (_function(tree, included=included) for tree in self._trees(name))
-        found = [f for f in read if f is not None and f.name == last]
-        aliases = sorted({t.base for f in found for _, t in f.parameters if _is_alias(t)})
-        aliases += sorted({f.returns.base for f in found if f.returns is not None and _is_alias(f.returns)})
-        known = self._resolve(aliases) if aliases else {}
-        return [_with_aliases(f, known) for f in found]
+        return [self.resolved(f) for f in read if f is not None and f.name == last]
+
+    def types(self, expressions: Sequence[str]) -> list[CType]:
+        """The types of expressions as the end of the first file would see them.
+
+        Raises:
+            BaselineError: one has none; what clang says of the first of them.
+            MachineError: there is no clang, or it does not answer.
+        """
+        lines = [f"extern __typeof__({each}) {_PROBE}{i}_;\n" for i, each in enumerate(expressions)]
+        extra = "\n" + "".join(lines)
+        status, _, errors = self._run([], extra)
+        if status != 0:
+            raise _broken(errors, PurePath(self.files[0].name).name)
+        found: dict[str, CType] = {}
+        for tree in self._trees(_PROBE, extra=extra):
+            # What is written is the question itself.
+            text = tree["type"].get("desugaredQualType", tree["type"]["qualType"])
+            found[str(tree.get("name", ""))] = c_type({"qualType": text})
+        kinds = [found[f"{_PROBE}{i}_"] for i in range(len(expressions))]
+        function = Function(name="", parameters=tuple(("", kind) for kind in kinds), returns=None)
+        return [kind for _, kind in self.resolved(function).parameters]
+
+    def resolved(self, function: Function) -> Function:
+        """The function with the types that names of its parameters' types stand for."""
+        known: dict[str, tuple[str, int]] = {}
+        while True:
+            kinds = [t for _, t in function.parameters]
+            kinds += [] if function.returns is None else [function.returns]
+            # An array's name stands for one whose elements may have a name too.
+            aliases = {t.base for t in kinds if _is_alias(t)}
+            fresh = sorted(aliases - known.keys())
+            # What stands for nothing else stands for itself.
+            known |= {**{name: (name, 1) for name in fresh}, **self._resolve(fresh)}
+            if all(known[name][0] == name for name in aliases):
+                return function
+            function = _with_aliases(function, known)
 
     def _trees(self, name: str, *, extra: str = "") -> Iterator[Node]:
         words = ["-Xclang", "-ast-dump=json", "-Xclang", f"-ast-dump-filter={name}"]
@@ -306,13 +346,13 @@ def _function(tree: Node, *, included: bool) -> Function | None:
         return None
     inner = [c for c in tree.get("inner", []) if c]
     parameters = tuple(
-        (str(c.get("name", "")), _c_type(c["type"])) for c in inner if c.get("kind") == "ParmVarDecl"
+        (str(c.get("name", "")), c_type(c["type"])) for c in inner if c.get("kind") == "ParmVarDecl"
     )
     result = tree["type"]["qualType"].split("(")[0].strip()
     return Function(
         name=str(tree.get("name", "")),
         parameters=parameters,
-        returns=None if result == "void" else _c_type({"qualType": result}),
+        returns=None if result == "void" else c_type({"qualType": result}),
         line=_line(tree),
         hidden=tree.get("storageClass") == "static",
         template=template,
@@ -341,6 +381,7 @@ _QUALIFIERS = re.compile(
     r"\b(const|volatile|_Atomic|struct|union|enum|__global|__local|__constant|__private|__generic)\b"
 )
 _ENUM = re.compile(r"\benum\b")
+_NAMED_ARRAY = re.compile(r"([^*\[\]]+)((?:\[\d+\])+)")
 _VECTOR = re.compile(r"__attribute__\(\(ext_vector_type\((\d+)\)\)\)")
 
 
@@ -353,7 +394,8 @@ def _width(text: str) -> int:
     return int(found[1]) if found else 1
 
 
-def _c_type(given: Mapping[str, Any]) -> CType:
+def c_type(given: Mapping[str, Any]) -> CType:
+    """A type of clang's tree."""
     written = str(given["qualType"])
     text = str(given.get("desugaredQualType", written))
     if "(*)(" in text or "(^)(" in text:
@@ -376,7 +418,7 @@ def _c_type(given: Mapping[str, Any]) -> CType:
             text=written, base=_bare(text), odd="a vector by value" if width > 1 else "", width=width
         )
     element, _, _ = text.partition("*")
-    odd = "a pointer to pointers" if stars > 1 else ""
+    odd = ROWS if stars > 1 else ""
     return CType(
         text=written,
         base=_bare(element),
@@ -397,7 +439,11 @@ def _with_aliases(function: Function, known: Mapping[str, tuple[str, int]]) -> F
         if kind.base not in known:
             return kind
         base, width = known[kind.base]
-        odd = "a pointer to pointers" if kind.pointer and "*" in base else kind.odd
+        array = _NAMED_ARRAY.fullmatch(base)
+        if array and kind.pointer and not kind.odd:
+            inner = tuple(int(extent) for extent in re.findall(r"\d+", array[2]))
+            return replace(kind, base=array[1].strip(), inner=inner)
+        odd = ROWS if kind.pointer and "*" in base else kind.odd
         pointer = kind.pointer or "*" in base
         return CType(
             text=kind.text,

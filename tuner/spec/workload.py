@@ -28,6 +28,7 @@ from tuner.spec.recorded_cuda import base_name, check_cuda, cuda_arguments
 from tuner.spec.recorded_opencl import check_alike, dtype_of_parameter, opencl_arguments
 from tuner.spec.replayable import check_number, check_replayable, group_of, the_function, told_apart
 from tuner.spec.signature import Function
+from tuner.spec.structured import has_structures
 from tuner.spec.yaml_places import View
 
 __all__ = [
@@ -143,6 +144,9 @@ def call_problems(workload: Workload, model: SpecModel, view: View) -> tuple[Pro
         SpecError: another number of arguments than the spec lists, or a size that is no whole number.
     """
     given = model.arguments or []
+    if has_structures(given):
+        hint = "record a function that takes arrays and numbers, or tune this one on generated inputs"
+        raise view.error(_PATH, "recordings hold no structures and no rows", hint, key=True)
     problems = []
     for name, recording, problem in zip(workload.names, workload.recordings, workload.problems, strict=True):
         if len(recording.arguments) != len(given):
@@ -155,7 +159,8 @@ def call_problems(workload: Workload, model: SpecModel, view: View) -> tuple[Pro
         for argument, recorded in zip(given, recording.arguments, strict=True):
             size = argument.value.text.strip() if argument.value is not None else ""
             if size in sizes and recorded.kind == "scalar":
-                sizes[size] = int(_scalar(recorded.value, argument.dtype, f"{name}: {argument.name}", view))
+                dtype = argument.dtype or ""
+                sizes[size] = int(_scalar(recorded.value, dtype, f"{name}: {argument.name}", view))
         problems.append(replace(problem, sizes={INDEX: problem.sizes[INDEX], **sizes}))
     return tuple(problems)
 

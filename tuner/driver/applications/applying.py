@@ -127,6 +127,7 @@ def run_with(
         out.mkdir()
         plan.mkdir()
         libraries = [winner.library(command) for winner in winners]
+        libraries += [library for winner in winners for library in winner.needed]
         counters, number = [], 0
         for winner in winners:
             counters.append(winner.write(plan, number))

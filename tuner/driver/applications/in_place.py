@@ -99,6 +99,11 @@ class WinnerInPlace(Protocol):
         """The run that it comes from; ``None`` where it was made without one."""
         ...
 
+    @property
+    def needed(self) -> tuple[Path, ...]:
+        """Libraries that have to come before the application's own as well."""
+        ...
+
     def library(self, command: Sequence[str]) -> Path:
         """What is loaded before the application's own libraries.
 
@@ -149,6 +154,11 @@ class Winner:
     def replaces(self) -> Hashable:
         """The kernel of the recorded program."""
         return _recorded(self.recording)
+
+    @property
+    def needed(self) -> tuple[Path, ...]:
+        """None."""
+        return ()
 
     def library(self, command: Sequence[str]) -> Path:
         """The library that stands before the device's driver, whatever the application."""
@@ -228,6 +238,11 @@ class ImageWinner:
         """The kernel of the recorded module."""
         return _recorded(self.recording)
 
+    @property
+    def needed(self) -> tuple[Path, ...]:
+        """None."""
+        return ()
+
     def library(self, command: Sequence[str]) -> Path:
         """The library that stands before the device's driver, whatever the application."""
         return interposer()
@@ -300,6 +315,11 @@ class FunctionWinner:
     def names(self) -> Mapping[Key, str]:
         """Of the sizes, as the spec names them."""
         return {(SIGNED, number): name for name, number in bound_sizes(self.task.arguments).items()}
+
+    @property
+    def needed(self) -> tuple[Path, ...]:
+        """OpenMP's library, so that the application and the winner have one and the same."""
+        return tuple(map(Path, self.found.before))
 
     def library(self, command: Sequence[str]) -> Path:
         """The library that stands before the function, for all winners for it."""

@@ -199,7 +199,10 @@ def function_winner(found: Substitute, spec: LoadedSpec, *, slower: Sequence[Pro
             "say it in the spec (kernel: {returns: ...}) and tune again",
         )
     verified = Verified(
-        sizes=(*task.problems, *task.verify.problems), assumed=task.verify.assume, slower=tuple(slower)
+        sizes=(*task.problems, *task.verify.problems),
+        assumed=task.verify.assume,
+        slower=tuple(slower),
+        threads=found.threads,
     )
     return FunctionWinner(task=task, verified=verified, found=found)
 

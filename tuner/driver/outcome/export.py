@@ -143,10 +143,12 @@ def export_run(path: Path, folder: Path) -> Exported:
         put("object", f"{spec.name}.o", code)
     else:
         put("code", f"{spec.name}.code", code)
-    for source in spec.task.kernel.compiled(variant).files:
-        is_module = spec.task.kernel.language == SPIRV
+    kernel = spec.task.kernel
+    # Whoever uses an instance of a template calls its wrapper; that of structures is the tuner's own.
+    for source in (variant if kernel.flattened else kernel.compiled(variant)).files:
+        is_module = kernel.language == SPIRV
         put("source", source.name, module_bytes(source.text) if is_module else source.text.encode())
-    patch = unified_patch(spec.task.kernel.variant, variant)
+    patch = unified_patch(kernel.variant, variant)
     if patch:
         put("patch", f"{spec.name}.patch", patch.encode())
     known = folder / f"{spec.name}.wisdom.json"

@@ -1,0 +1,294 @@
+"""Structures and rows that C functions take: what is verified, what is refused, first specs, what is exported."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tuner.core.errors import SpecError, UsageError
+from tuner.core.types import BuildRequest, Source, Status, Variant
+from tuner.driver.applications.recording import record_spec
+from tuner.driver.options import Options
+from tuner.driver.outcome.export import export
+from tuner.driver.runs import begin
+from tuner.evaluators.host.backend import HostBackend
+from tuner.spec.init import init_spec
+from tuner.spec.load import LoadedSpec, load_recorded, load_spec
+
+KERNEL = """
+typedef struct { int lo, hi; double width[3]; } box_type;
+struct chunk {
+    int nx, ny;
+    const int levels;
+    float *density;
+    float *restrict energy;
+    float total;
+    box_type box;
+    box_type *far;
+    double **rows;
+};
+static double area(const box_type *b) { return b->width[0] * b->width[1]; }
+static void step(struct chunk *c, float dt)
+{
+    float sum = 0;
+    for (int j = 0; j < c->ny; j++)
+        for (int i = 0; i < c->nx; i++) {
+            c->energy[j * c->nx + i] += dt * c->density[j * c->nx + i] + (float)area(&c->box) * c->far->lo;
+            sum += (float)(c->energy[j * c->nx + i] * c->rows[j][i]);
+        }
+    c->total = sum * c->levels;
+}
+"""
+SPEC = """\
+kernel: {source: k.c, entry: step}
+problem: {nx: 50, ny: 40}
+arguments:
+  - name: c
+    struct: struct chunk
+    members:
+      - {name: nx, dtype: int32, value: nx}
+      - {name: ny, dtype: int32, value: ny}
+      - {name: levels, dtype: int32, value: 3}
+      - {name: density, dtype: float32, shape: [ny, nx], init: {uniform: [0, 1]}}
+      - {name: energy, dtype: float32, shape: [ny, nx], role: inout, init: {uniform: [0, 1]}}
+      - {name: total, dtype: float32, value: 0, role: output}
+      - name: box
+        by: value
+        members:
+          - {name: width, dtype: float64, shape: [3], by: value, init: {uniform: [1, 2]}}
+      - name: far
+        members:
+          - {name: lo, dtype: int32, value: 2}
+      - {name: rows, dtype: float64, shape: [ny, nx], rows: pointers, init: {uniform: [0, 1]}}
+  - {name: dt, dtype: float32, value: 0.5}
+space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
+verify: {problems: [{nx: 13, ny: 7}]}
+"""
+REFERENCE = """
+def step(c, dt):
+    energy = c.energy + dt * c.density + c.box.width[0] * c.box.width[1] * c.far.lo
+    return {"c.energy": energy, "c.total": (energy * c.rows).sum() * c.levels}
+"""
+
+
+def spec_of(folder: Path, text: str = SPEC, kernel: str = KERNEL, name: str = "k.c") -> LoadedSpec:
+    (folder / name).write_text(kernel)
+    (folder / "ref.py").write_text(REFERENCE)
+    (folder / "k.yaml").write_text(text)
+    (loaded,) = load_spec(folder / "k.yaml")
+    return loaded
+
+
+def verdicts(loaded: LoadedSpec, *texts: str) -> list[tuple[Status, str]]:
+    """What becomes of the kernel as given, and of other texts in its place."""
+    task, space = loaded.task, loaded.space(None)
+    name = task.kernel.variant.files[0].name
+    variants = [task.kernel.variant, *(Variant(files=(Source(name=name, text=text),)) for text in texts)]
+    resolved = space.resolve(space.default())
+    requests = [BuildRequest(trial=i, variant=v, resolved=resolved) for i, v in enumerate(variants)]
+    evaluation = HostBackend().prepare(task, workers=1)
+    found = []
+    try:
+        builds = evaluation.build(requests)
+        report = evaluation.set_baseline(builds[0], resolved)
+        found.append((report.status, report.message))
+        for build in builds[1:]:
+            assert build.status is Status.OK, build.message
+            session = evaluation.open(build, resolved, purpose="search", number=0)
+            try:
+                verdict = session.verify()
+            finally:
+                session.close()
+            found.append((verdict.status, verdict.message))
+    finally:
+        evaluation.close()
+    return found
+
+
+def test_what_a_kernel_does_with_a_structure_is_verified(tmp_path: Path) -> None:
+    loaded = spec_of(tmp_path, SPEC.replace("verify: {", "verify: {reference: {python: 'ref.py:step'}, "))
+    assert loaded.notices == ()
+    assert loaded.task.kernel.variant.files[0].text == KERNEL
+    found = verdicts(
+        loaded,
+        KERNEL.replace("float sum = 0;", "float sum = 0; const int nx = c->nx;"),
+        KERNEL.replace("sum * c->levels", "sum * (c->levels + 1)"),
+        KERNEL.replace("c->total = ", "c->nx += 1; c->total = "),
+        KERNEL.replace("c->density[j * c->nx + i] +", "(c->density[j * c->nx + i] += 1) +"),
+        KERNEL.replace("c->rows[j][i]", "c->rows[j][0]"),
+    )
+    assert [status for status, _ in found] == [
+        Status.OK,
+        Status.OK,
+        Status.WRONG_RESULT,
+        Status.CRASHED,
+        Status.WRONG_RESULT,
+        Status.WRONG_RESULT,
+    ]
+    assert "c.total" in found[2][1]
+    assert "writes to input c.density" in found[4][1]
+
+
+def test_float_members_are_compared_with_a_build_in_double_precision(tmp_path: Path) -> None:
+    loaded = spec_of(tmp_path)
+    space = loaded.space(None)
+    resolved = space.resolve(space.default())
+    evaluation = HostBackend().prepare(loaded.task, workers=1)
+    try:
+        variant = loaded.task.kernel.variant
+        (build,) = evaluation.build([BuildRequest(trial=0, variant=variant, resolved=resolved)])
+        report = evaluation.set_baseline(build, resolved)
+        assert evaluation.build_with(["clang", "-O2"], resolved).status is Status.OK
+    finally:
+        evaluation.close()
+    assert report.status is Status.OK, report.message
+    assert report.reference == "float64"
+    assert set(report.own_error) == {"c.energy", "c.total"}
+
+
+PLUS = """
+namespace far {
+struct Grid { const int n; double *data; bool twice; Grid() = delete; };
+double scaled(const Grid &g, Grid by, double a)
+{
+    double sum = 0;
+    for (int i = 0; i < g.n; i++) sum += g.data[i] *= a * by.n * (g.twice ? 2 : 1);
+    return sum;
+}
+}
+"""
+PLUS_SPEC = """\
+kernel: {source: k.cpp, entry: "far::scaled", returns: float64}
+problem: {n: 100}
+arguments:
+  - name: g
+    struct: far::Grid
+    by: value
+    members:
+      - {name: n, dtype: int32, value: n}
+      - {name: data, dtype: float64, shape: [n], role: inout}
+      - {name: twice, dtype: bool, value: 1}
+  - {name: by, struct: "far::Grid", by: value, members: [{name: n, dtype: int32, value: 3}]}
+  - {name: a, dtype: float64, value: 0.5}
+space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
+"""
+
+
+def test_plain_structures_of_cpp_by_reference_and_by_value(tmp_path: Path) -> None:
+    loaded = spec_of(tmp_path, PLUS_SPEC, PLUS, "k.cpp")
+    found = verdicts(loaded, PLUS.replace("return sum", "return sum + 1"), PLUS.replace("by.n", "(by.n + 1)"))
+    assert [status for status, _ in found] == [Status.OK, Status.WRONG_RESULT, Status.WRONG_RESULT]
+
+
+ROWS = """
+void transpose(int n, int m, double **a, float *const *b)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < m; j++) a[i][j] = b[j][i];
+    double *first = a[0]; a[0] = a[n - 1]; a[n - 1] = first;
+}
+"""
+ROWS_SPEC = """\
+kernel: {source: k.c, entry: transpose}
+problem: {n: 30, m: 20}
+arguments:
+  - {name: n, dtype: int32, value: n}
+  - {name: m, dtype: int32, value: m}
+  - {name: a, dtype: float64, shape: [n, m], role: output, rows: pointers}
+  - {name: b, dtype: float32, shape: [m, n], rows: pointers}
+space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
+verify: {reference: {python: "rows.py:transpose"}, problems: [{n: 7, m: 3}]}
+"""
+
+
+def test_rows_are_where_their_addresses_say_at_every_call(tmp_path: Path) -> None:
+    """Also after a call that has exchanged two of them."""
+    (tmp_path / "rows.py").write_text("def transpose(b):\n    return {'a': b.T}\n")
+    loaded = spec_of(tmp_path, ROWS_SPEC, ROWS)
+    (found, *others) = verdicts(loaded, ROWS.replace("b[j][i]", "b[j][i] + 1"))
+    assert found[0] is Status.OK, found[1]
+    assert [status for status, _ in others] == [Status.WRONG_RESULT]
+    assert "rows: pointers" in init_spec(tmp_path / "k.c")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says", "line"),
+    [
+        ("name: density", "name: densty", "`struct chunk` has no member 'densty'; did you mean 'density'", 10),
+        ("struct: struct chunk", "struct: chunk", "'chunk' is no structure of the source", 5),
+        ("struct: struct chunk", "struct: struct chunks", "'struct chunks' is no structure of the source", 5),
+        ("struct: struct chunk", "struct: 3x", "'3x'", 5),
+        ("    struct: struct chunk\n", "", "'c' has members and no struct", 4),
+        ("nx, dtype: int32", "nx, dtype: int64", "'c.nx' is `int` in the source, but the spec says int64", 7),
+        ("name: levels", "name: nx", "two members of 'c' are called 'nx'", 9),
+        ("shape: [3], by: value", "shape: [3]", "'c.box.width' is `double\\[3\\]`.* write by: value", 16),
+        ("shape: [3]", "shape: [4]", "'c.box.width' is .* write shape: \\[3\\]", 16),
+        ("        by: value\n", "", "'c.box' is no pointer to a structure .* by: value", 13),
+        ("name: far", "name: far\n        by: value", "'c.far' is a pointer in the source; remove by", 18),
+        (", rows: pointers", "", "'c.rows' is `double \\*\\*`.* write rows: pointers", 20),
+        ("role: inout", "role: inout, rows: pointers", "'c.energy' is .*remove rows", 11),
+        ("[ny, nx], rows", "[nx], rows", "'c.rows' has rows and no two dimensions", 20),
+        (", role: output", "", "'c.total' is written by step, and its role is input", 12),
+        ("value: 0.5", "value: 0.5, role: output", "scalar 'dt' cannot have role", 21),
+        ("float32, value: 0,", "float64, value: 0,", "'c.total' is `float`", 12),
+        ("struct: struct chunk", "struct: struct chunk\n    dtype: int32", "structure 'c' has dtype", 6),
+        ("dt, dtype: float32, ", "dt, ", "argument 'dt' has no 'dtype'", 21),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line_at_their_place(
+    tmp_path: Path, old: str, new: str, says: str, line: int
+) -> None:
+    assert old in SPEC
+    with pytest.raises(SpecError, match=says) as caught:
+        spec_of(tmp_path, SPEC.replace(old, new, 1))
+    assert caught.value.place is not None
+    assert caught.value.place.line == line
+    assert "\n" not in str(caught.value)
+
+
+def test_members_that_are_used_and_not_listed_are_named(tmp_path: Path) -> None:
+    left = [line for line in SPEC.splitlines() if "name: density" not in line and "name: ny" not in line]
+    assert spec_of(tmp_path, "\n".join(left) + "\n").notices == (
+        "arguments: c.ny is used by step and not listed, so it is zero",
+        "arguments: c.density is used by step and not listed, so it is a null pointer",
+    )
+
+
+def test_other_backends_and_recordings_refuse_structures(tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text("__kernel void step(__global float *x) { x[0] = 1; }\n")
+    with pytest.raises(SpecError, match="structures and rows are for C and C\\+\\+, not for opencl"):
+        spec_of(tmp_path, SPEC.replace("k.c,", "k.cl,"))
+    with pytest.raises(UsageError, match="step takes structures or rows"):
+        record_spec(["true"], spec_of(tmp_path), instances=1)
+
+
+@pytest.mark.slow
+def test_the_wrapper_is_nobody_else_s(tmp_path: Path) -> None:
+    loaded = spec_of(tmp_path)
+    begin(loaded, tmp_path / "a.run", Options(evaluations=2))
+    assert load_recorded(loaded.text, loaded.files, folder=str(tmp_path)).task == loaded.task
+    export(tmp_path / "a.run", tmp_path / "build")
+    assert (tmp_path / "build" / "k.c").read_text() == KERNEL
+
+
+def test_a_first_spec_lists_what_the_function_uses(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(KERNEL)
+    text = init_spec(tmp_path / "k.c", entry="step")
+    assert "problem: {ny: 2048, nx: 2048}" in text
+    for line in (
+        "  - name: c\n    struct: struct chunk\n    members:",
+        "      - {name: nx, dtype: int32, value: nx}",
+        "      - {name: energy, dtype: float32, shape: [ny, nx], role: inout, init: normal}",
+        "      - name: box\n        by: value\n        members:\n"
+        "          - {name: width, dtype: float64, shape: [3], init: normal, by: value}",
+        "      - name: far\n        members:\n          - {name: lo, dtype: int32, value: 1}",
+        "      - {name: rows, dtype: float64, shape: [ny, nx], rows: pointers, init: normal}",
+        "      - {name: total, dtype: float32, value: 0.75, role: inout}",
+        "  - {name: dt, dtype: float32, value: 1.25}",
+    ):
+        assert line in text
+    assert "hi" not in text.split("space:")[0].split("arguments:")[1].split()
+    (tmp_path / "i.yaml").write_text(re.sub(r"passes: .*", "passes: off", text.replace("2048", "40")))
+    assert verdicts(load_spec(tmp_path / "i.yaml")[0])[0][0] is Status.OK

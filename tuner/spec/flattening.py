@@ -1,0 +1,317 @@
+"""A function that takes structures, as if it took the members that it uses: for whoever looks through syntax trees.
+
+Follows structures through local pointers to them and into functions that are called with them. Guesses for a first spec
+only. May not judge what is done with a member.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from tuner.spec.frames import THROUGH, callee_name, inner_nodes, parameter_nodes, peeled, referenced
+from tuner.spec.signature import CType, Function, Node, c_type, walk
+
+__all__ = ["Flat", "Member", "Structure", "flattened"]
+
+_MAX_CALLS = 3
+_STRUCT = re.compile(r"\b(?:const|volatile|restrict|__restrict|__restrict__)\b|[*&]")
+_ARRAY = re.compile(r"([^\[\]]+)((?:\[\d+\])+)")
+
+Trail = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structure:
+    """A structure that is an argument or a member.
+
+    Attributes:
+        type: as the source writes it; empty where the outer structure says it.
+        by_value: whether it is passed, or lies in the outer one, as it is.
+    """
+
+    type: str = ""
+    by_value: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A member that a function uses.
+
+    Attributes:
+        trail: the argument's name and those of the members on the way, its own last.
+        kind: its type; of an array in the structure that of its elements.
+        extents: of an array in the structure itself.
+        written: whether the member itself, no element behind it, is assigned to or has its address taken.
+    """
+
+    trail: Trail
+    kind: CType
+    extents: tuple[int, ...] = ()
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flat:
+    """A function without structures.
+
+    Attributes:
+        function: with a parameter for each member.
+        members: by the parameter's name.
+        structures: by their trails.
+        lost: structures that go where they cannot be followed, by their trails.
+        lookup: gives functions as they are called by this one: they take members too.
+    """
+
+    function: Function
+    members: Mapping[str, Member]
+    structures: Mapping[Trail, Structure]
+    lost: frozenset[Trail] = frozenset()
+    lookup: Callable[[str], Function | None]
+
+
+def flattened(function: Function, lookup: Callable[[str], Function | None]) -> Flat:
+    """The function as if it took members.
+
+    Args:
+        function: with its tree, and a name for every parameter.
+        lookup: gives other functions of the file and its headers by name.
+    """
+    return _Flattener(lookup, ()).flat(function)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is known of one function so far."""
+
+    trails: dict[str, Trail] = field(default_factory=dict)
+    """Of parameters that are structures, and of local pointers to them, by their declarations."""
+    members: dict[Trail, Member] = field(default_factory=dict)
+    structures: dict[Trail, Structure] = field(default_factory=dict)
+    lost: set[Trail] = field(default_factory=set)
+
+
+class _Flattener:
+    def __init__(self, lookup: Callable[[str], Function | None], within: tuple[str, ...]) -> None:
+        self._lookup = lookup
+        self._within = within
+        self._called: dict[str, Flat | None] = {}
+
+    def flat(self, function: Function) -> Flat:
+        """The function without structures."""
+        found = _Found()
+        nodes = parameter_nodes(function.tree)
+        for node, (name, kind) in zip(nodes, function.parameters, strict=True):
+            if _is_structure(node, kind, function.tree):
+                found.trails[node["id"]] = (name,)
+                found.structures[(name,)] = Structure(type=_named(kind.text), by_value=not kind.pointer)
+        if not found.trails:
+            return Flat(function=function, members={}, structures={}, lookup=self._lookup)
+        self._aliases(function.tree, found)
+        inner = [self._rewritten(child, found) for child in inner_nodes(function.tree)]
+        for trail in found.structures.keys() & found.members.keys():
+            # Used whole here, and member by member elsewhere.
+            del found.members[trail]
+            found.lost.add(trail)
+        names = _names(function, found)
+        parameters: list[tuple[str, CType]] = []
+        declared: list[Node] = []
+        for node, (name, kind) in zip(nodes, function.parameters, strict=True):
+            own = [t for t in found.members if t[0] == name] if node["id"] in found.trails else []
+            if node["id"] not in found.trails:
+                parameters.append((name, kind))
+                declared.append(node)
+            if node["id"] in found.trails and not own:
+                # Nothing of it is used here.
+                found.lost.add((name,))
+            for trail in own:
+                parameters.append((names[trail], found.members[trail].kind))
+                declared.append({"kind": "ParmVarDecl", "id": _identity(trail), "name": names[trail]})
+        rest = [child for child in inner if child.get("kind") != "ParmVarDecl"]
+        return Flat(
+            function=replace(
+                function,
+                parameters=tuple(parameters),
+                tree={**function.tree, "inner": [*declared, *rest]},
+            ),
+            members={names[trail]: member for trail, member in found.members.items()},
+            structures=found.structures,
+            lost=frozenset(found.lost),
+            lookup=self._flat_lookup,
+        )
+
+    def _aliases(self, tree: Node, found: _Found) -> None:
+        """Local pointers to structures: those behind which members are used."""
+        used = {referenced(base) for base in _bases(tree)}
+        for node in walk(tree):
+            inner = inner_nodes(node)
+            if node.get("kind") == "VarDecl" and inner and node["id"] in used:
+                trail = self._trail(inner[-1], found)
+                if trail is not None:
+                    found.trails[node["id"]] = trail
+
+    def _trail(self, node: Node, found: _Found) -> Trail | None:
+        """The structure, or the member, that an expression (or its address) is."""
+        cast = ""
+        while inner_nodes(node) and (node.get("kind") in THROUGH or node.get("opcode") in ("*", "&")):
+            if len(inner_nodes(node)) > 1:
+                return None
+            if node.get("castKind") == "BitCast":
+                cast = _named(node["type"]["qualType"])
+            node = inner_nodes(node)[0]
+        if node.get("kind") == "DeclRefExpr":
+            return found.trails.get(referenced(node))
+        if node.get("kind") != "MemberExpr" or not node.get("name"):
+            return None
+        base = inner_nodes(node)[0]
+        outer = self._trail(base, found)
+        if outer is None:
+            return None
+        if len(outer) > 1:
+            known = found.structures.get(outer, Structure())
+            starred = node.get("isArrow") or peeled(base).get("opcode") == "*"
+            found.structures[outer] = replace(known, by_value=not starred)
+        trail = (*outer, str(node["name"]))
+        if cast:
+            found.structures[trail] = Structure(type=cast)
+        return trail
+
+    def _member(self, node: Node, trail: Trail, found: _Found, *, written: bool = False) -> Node:
+        """The parameter in the place of a member."""
+        known = found.members.get(trail)
+        if known is None:
+            kind = c_type(node["type"])
+            array = _ARRAY.fullmatch(kind.base)
+            extents = tuple(int(e) for e in re.findall(r"\d+", array[2])) if array else ()
+            if array:
+                kind = replace(kind, base=array[1].strip(), pointer=True)
+            known = Member(trail=trail, kind=kind, extents=extents)
+        found.members[trail] = replace(known, written=known.written or written)
+        name = {"id": _identity(trail), "kind": "ParmVarDecl", "name": trail[-1]}
+        return {"kind": "DeclRefExpr", "type": node["type"], "referencedDecl": name}
+
+    def _rewritten(self, node: Node, found: _Found) -> Node:
+        kind, inner = node.get("kind"), inner_nodes(node)
+        if kind == "MemberExpr":
+            trail = self._trail(node, found)
+            if trail is not None:
+                return self._member(node, trail, found)
+        elif kind == "VarDecl" and node["id"] in found.trails:
+            return {key: value for key, value in node.items() if key != "inner"}
+        elif kind == "CallExpr":
+            return {**node, "inner": [inner[0], *self._passed(inner, found)]}
+        target = _changed(node)
+        if target is not None and peeled(target).get("kind") == "MemberExpr":
+            trail = self._trail(target, found)
+            if trail is not None:
+                self._member(peeled(target), trail, found, written=True)
+        if not inner:
+            return node
+        return {**node, "inner": [self._rewritten(child, found) for child in inner]}
+
+    def _passed(self, inner: list[Node], found: _Found) -> Iterator[Node]:
+        """The arguments of a call, members in the place of structures."""
+        name, arguments = callee_name(inner[0]), inner[1:]
+        trails = [self._trail(argument, found) for argument in arguments]
+        if all(trail is None for trail in trails):
+            yield from (self._rewritten(argument, found) for argument in arguments)
+            return
+        flat = self._callee(name)
+        original = self._lookup(name) if flat is not None else None
+        known = original is not None and len(original.parameters) == len(arguments)
+        for position, (argument, trail) in enumerate(zip(arguments, trails, strict=True)):
+            parameter = original.parameters[position][0] if known and original is not None else ""
+            if trail is not None and flat is not None and (parameter,) in flat.structures:
+                yield from self._handed_on(flat, parameter, argument, found)
+                continue
+            if trail is not None and trail in found.trails.values():
+                found.lost.add(trail)
+            yield self._rewritten(argument, found)
+
+    def _handed_on(self, flat: Flat, parameter: str, argument: Node, found: _Found) -> Iterator[Node]:
+        trail = self._trail(argument, found) or ()
+        by_value = flat.structures[(parameter,)].by_value
+        # `f(&c->box)` and, of what is taken by value, `f(c->box)`: it lies in the other one.
+        is_address = by_value or peeled(argument).get("opcode") == "&"
+        for inside, structure in flat.structures.items():
+            if inside[0] == parameter and len(inside) > 1:
+                found.structures.setdefault((*trail, *inside[1:]), structure)
+        found.lost |= {(*trail, *inside[1:]) for inside in flat.lost if inside[0] == parameter}
+        if len(trail) > 1:
+            found.structures.setdefault(trail, Structure(by_value=is_address))
+        for member in flat.members.values():
+            if member.trail[0] != parameter:
+                continue
+            whole = (*trail, *member.trail[1:])
+            known = found.members.get(whole, replace(member, trail=whole))
+            found.members[whole] = replace(known, written=known.written or member.written)
+            name = {"id": _identity(whole), "kind": "ParmVarDecl", "name": whole[-1]}
+            yield {"kind": "DeclRefExpr", "type": {"qualType": member.kind.text}, "referencedDecl": name}
+
+    def _flat_lookup(self, name: str) -> Function | None:
+        flat = self._called.get(name)
+        return flat.function if flat is not None else self._lookup(name)
+
+    def _callee(self, name: str) -> Flat | None:
+        if not name or name in self._within or len(self._within) >= _MAX_CALLS:
+            return None
+        if name not in self._called:
+            followed = self._lookup(name)
+            inside = _Flattener(self._lookup, (*self._within, name))
+            named = None if followed is None else _with_names(followed)
+            self._called[name] = None if named is None else inside.flat(named)
+        return self._called[name]
+
+
+def _with_names(function: Function) -> Function:
+    parameters = tuple((n or f"argument{i + 1}", t) for i, (n, t) in enumerate(function.parameters))
+    return replace(function, parameters=parameters)
+
+
+def _is_structure(node: Node, kind: CType, tree: Node) -> bool:
+    """Whether a parameter is one structure, or points to one: its members are used, and none behind a subscript."""
+    if kind.dtypes or kind.base in ("void", "") or kind.odd not in ("", "a reference"):
+        return False
+    for each in walk(tree):
+        inner = inner_nodes(each)
+        operator = each.get("opcode", "")
+        steps = (each.get("kind") == "BinaryOperator" and operator in ("+", "-")) or operator in ("++", "--")
+        if (steps or each.get("kind") == "ArraySubscriptExpr") and any(
+            referenced(peeled(child)) == node["id"] for child in inner
+        ):
+            return False
+    return True
+
+
+def _bases(tree: Node) -> Iterator[Node]:
+    """What the members of a function are members of."""
+    for node in walk(tree):
+        if node.get("kind") == "MemberExpr" and inner_nodes(node):
+            yield peeled(inner_nodes(node)[0])
+
+
+def _changed(node: Node) -> Node | None:
+    """What an operation assigns to, or takes the address of."""
+    kind, operator = node.get("kind"), node.get("opcode")
+    if kind == "CompoundAssignOperator" or (kind == "BinaryOperator" and operator == "="):
+        return inner_nodes(node)[0]
+    return inner_nodes(node)[0] if kind == "UnaryOperator" and operator in ("++", "--", "&") else None
+
+
+def _named(text: str) -> str:
+    return " ".join(_STRUCT.sub(" ", text).split())
+
+
+def _identity(trail: Trail) -> str:
+    return "member " + ".".join(trail)
+
+
+def _names(function: Function, found: _Found) -> dict[Trail, str]:
+    """A name for each member: its own where nothing else has it."""
+    taken = {name for name, _ in function.parameters}
+    last = [trail[-1] for trail in found.members]
+    return {
+        trail: trail[-1] if last.count(trail[-1]) == 1 and trail[-1] not in taken else "_".join(trail)
+        for trail in found.members
+    }

@@ -1,0 +1,76 @@
+"""The structures of a first spec: the lines of members below those of what they are members of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tuner.spec.flattening import Flat, Member, Structure
+
+__all__ = ["Line", "grouped"]
+
+_ENTRY = re.compile(r"  - \{name: \w+, ")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a spec, and what is said beside it."""
+
+    text: str
+    comment: str = ""
+
+
+@dataclass(slots=True)
+class _Node:
+    """A structure with what lies in it, in the order of its first use."""
+
+    within: dict[str, _Node | Line]
+
+
+def grouped(flat: Flat, lines: Sequence[Line]) -> list[Line]:
+    """The lines of arguments, one for each parameter, with members inside their structures."""
+    top = _Node({})
+    for line, (name, _) in zip(lines, flat.function.parameters, strict=True):
+        member = flat.members.get(name)
+        trail = (name,) if member is None else member.trail
+        at = top
+        for part in trail[:-1]:
+            inner = at.within.setdefault(part, _Node({}))
+            assert isinstance(inner, _Node)
+            at = inner
+        at.within[trail[-1]] = line if member is None else _as_member(line, member)
+    return _written(flat, top, (), "")
+
+
+def _as_member(line: Line, member: Member) -> Line:
+    own = f"  - {{name: {member.trail[-1]}, "
+    text = _ENTRY.sub(own, line.text)
+    if member.extents:
+        text = text.removesuffix("}") + ", by: value}"
+    elif member.written and "value:" in text:
+        role = Line(text.removesuffix("}") + ", role: inout}", line.comment)
+        note = "check: output if it is written before it is read"
+        return replace(role, comment="; ".join(part for part in (line.comment, note) if part))
+    return replace(line, text=text)
+
+
+def _written(flat: Flat, node: _Node, trail: tuple[str, ...], indent: str) -> list[Line]:
+    made = []
+    for name, inner in node.within.items():
+        if isinstance(inner, Line):
+            made.append(replace(inner, text=indent + inner.text))
+            continue
+        below = (*trail, name)
+        structure = flat.structures.get(below, Structure())
+        lost = "check: it is passed on to a function that is not known here" if below in flat.lost else ""
+        made.append(Line(f"{indent}  - name: {name}", lost))
+        if structure.type:
+            made.append(Line(f"{indent}    struct: {structure.type}"))
+        if structure.by_value:
+            made.append(Line(f"{indent}    by: value"))
+        made.append(
+            Line(f"{indent}    members:", "" if trail else "those that the function uses; others are zero")
+        )
+        made += _written(flat, inner, below, indent + "    ")
+    return made

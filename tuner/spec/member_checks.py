@@ -1,0 +1,243 @@
+"""Whether the structures and rows in the spec are those that the function in the source takes.
+
+Asks clang for the types of members; what agrees for arrays and numbers is said in :mod:`tuner.spec.agreement`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tuner.core.errors import BaselineError, SpecError
+from tuner.core.types import Argument, ArgumentRole, Task
+from tuner.spec.agreement import check_argument, check_order, check_return, defined_function, functions_of
+from tuner.spec.flattening import flattened
+from tuner.spec.models import ArgumentModel
+from tuner.spec.signature import ROWS, CType, Function, SourceReader
+from tuner.spec.structured import parts, subpath
+from tuner.spec.yaml_places import Path, View, closest
+
+__all__ = ["check_wrapped"]
+
+_EXTENTS = re.compile(r"\[(\d+)\]")
+_ACCESS = re.compile(r"(?:->|\.)\s*([A-Za-z_]\w*)")
+_MEMBER = re.compile(r"no member named '(\w+)' in '([^']+)'")
+
+_Checked = tuple[Function, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A member in the source: an expression of its type, and where the spec describes it."""
+
+    expression: str
+    name: str
+    given: ArgumentModel
+    path: Path
+
+
+def check_wrapped(reader: SourceReader, task: Task, given: Sequence[ArgumentModel], view: View) -> _Checked:
+    """The kernel exists and takes the structures, rows, arrays and numbers of the spec.
+
+    Args:
+        reader: of the sources as a compiler gets them, the wrapper behind the first.
+        task: what is tuned.
+        given: the spec's arguments.
+        view: for places in messages.
+
+    Returns:
+        The kernel, and what a person should know.
+
+    Raises:
+        SpecError: it does not.
+        BaselineError: the source does not compile.
+    """
+    kernel = task.kernel
+    own = replace(reader, files=kernel.variant.files)
+    function = defined_function(own, kernel.wrapped, len(given), view)
+    if function.template:
+        hint = 'write an extern "C" function that calls it'
+        raise view.error(("kernel", "entry"), f"{kernel.wrapped!r} is a template", hint)
+    check_order(function, [argument.name for argument in given], view)
+    flat = {argument.name: argument for argument in task.arguments}
+    for i, (argument, (_, kind)) in enumerate(zip(given, function.parameters, strict=True)):
+        path: Path = ("arguments", i)
+        if argument.members is None:
+            _check_part(argument, flat[argument.name], kind, view, path, what="argument")
+            continue
+        for place, found in _check_structure(argument, kind, own, view, path):
+            _check_member(place, flat.get(place.name), found, own, view)
+    check_return(function, kernel.returns, view)
+    try:
+        reader.functions(kernel.entry)
+    except BaselineError as error:
+        said = error.message.removeprefix("the kernel does not compile: ")
+        what = f"{kernel.wrapped!r} cannot be called as the spec says: {said}"
+        hint = "structures, members and their types have to be those of the source"
+        raise view.error(("arguments",), what, hint, key=True) from None
+    return function, tuple(_unlisted(function, own, given, view))
+
+
+def _unlisted(
+    function: Function, reader: SourceReader, given: Sequence[ArgumentModel], view: View
+) -> Iterator[str]:
+    """Members that the function uses and the spec does not list.
+
+    Raises:
+        SpecError: the function writes a number that is an input.
+    """
+    defined = {name for file in reader.files for name in functions_of(file.text)}
+    known: dict[str, Function | None] = {}
+
+    def lookup(name: str) -> Function | None:
+        if name not in known:
+            found = reader.functions(name, included=True) if name in defined else []
+            known[name] = next((f for f in found if f.defined), None)
+        return known[name]
+
+    parameters = tuple((a.name, kind) for a, (_, kind) in zip(given, function.parameters, strict=True))
+    flat = flattened(replace(function, parameters=parameters), lookup)
+    listed = {part.given.name: part for part in parts(given, view)}
+    for member in flat.members.values():
+        name = ".".join(member.trail)
+        part = listed.get(name)
+        if part is None and not any(each == name or each.startswith(f"{name}.") for each in listed):
+            what = "a null pointer" if member.kind.pointer and not member.extents else "zero"
+            yield f"arguments: {name} is used by {function.name} and not listed, so it is {what}"
+        elif part is not None and member.written and part.given.shape is None and part.given.role == "input":
+            hint = "write role: inout, or output where it is not read before"
+            text = f"member {name!r} is written by {function.name}, and its role is input"
+            raise view.error((*part.path, "role"), text, hint)
+
+
+def _check_structure(
+    given: ArgumentModel, kind: CType, reader: SourceReader, view: View, path: Path
+) -> list[tuple[_Place, CType]]:
+    """The members of a structure that is passed, with their types."""
+    says = f"argument {given.name!r} is `{kind.text}` in the source"
+    by_value = given.by == "value"
+    if kind.odd not in ("", "a reference") or (kind.pointer and kind.dtypes):
+        raise view.error(path, f"{says}, which is no structure", "give its shape and dtype, not its members")
+    if kind.pointer and by_value:
+        raise view.error((*path, "by"), f"{says}, a pointer", "remove by", key=True)
+    if not kind.pointer and not by_value:
+        hint = "write by: value" if not kind.dtypes else "give its value"
+        raise view.error(path, f"{says}, no pointer", hint)
+    places = list(_places(given, f"(({given.struct} *)0)", path, ""))
+    return list(zip(places, _types(places, given, reader, view, path), strict=True))
+
+
+def _places(given: ArgumentModel, before: str, path: Path, outer: str) -> Iterator[_Place]:
+    """The members of a structure, at any depth; ``before`` is an expression for it, or for its address."""
+    arrow = "." if outer and given.by == "value" else "->"
+    name = f"{outer}{given.name}"
+    for position, member in enumerate(given.members or ()):
+        expression = f"{before}{arrow}{member.name}"
+        yield _Place(expression, f"{name}.{member.name}", member, subpath(path, position))
+        if member.members is not None:
+            if member.struct is not None and member.by != "value":
+                # What the member points to may be declared as something else, and be cast.
+                expression = f"(({member.struct} *)0)"
+            yield from _places(member, expression, subpath(path, position), f"{name}.")
+
+
+def _types(
+    places: Sequence[_Place], given: ArgumentModel, reader: SourceReader, view: View, path: Path
+) -> list[CType]:
+    try:
+        return reader.types([place.expression for place in places])
+    except BaselineError as error:
+        found = error
+    try:
+        reader.types([f"sizeof({given.struct})"])
+    except BaselineError as error:
+        said = error.message.rpartition(": ")[2]
+        hint = "write the type as the source does: `struct chunk`, or the name that a typedef gives it"
+        raise view.error(
+            (*path, "struct"), f"{given.struct!r} is no structure of the source: {said}", hint
+        ) from None
+    for place in places:
+        # One by one, to say which.
+        try:
+            reader.types([place.expression])
+        except BaselineError as error:
+            raise _refused(place, error.message.partition(": ")[2], reader, view) from None
+    raise found.at(view.place(path))
+
+
+def _refused(place: _Place, said: str, reader: SourceReader, view: View) -> SpecError:
+    """Why a member has no type."""
+    outer = place.name.rpartition(".")[0]
+    if missing := _MEMBER.search(said):
+        words = {word for file in reader.files for word in _ACCESS.findall(file.text)}
+        near = closest(missing[1], words - {missing[1]})
+        hint = f"did you mean {near!r}?" if near else "name it as the source does"
+        return view.error((*place.path, "name"), f"`{missing[2]}` has no member {missing[1]!r}", hint)
+    if "is not a pointer" in said:
+        hint = f"write by: value beside {outer.rpartition('.')[2]}"
+        return view.error(
+            place.path[:-2], f"member {outer!r} is no pointer to a structure in the source", hint
+        )
+    if "is a pointer" in said:
+        return view.error(
+            (*place.path[:-2], "by"), f"member {outer!r} is a pointer in the source", "remove by", key=True
+        )
+    return view.error(place.path, f"member {place.name!r}: {said}", "correct the spec")
+
+
+def _check_member(
+    place: _Place, argument: Argument | None, kind: CType, reader: SourceReader, view: View
+) -> None:
+    what = f"member {place.name!r} is `{kind.text}` in the source"
+    given, path = place.given, place.path
+    if argument is None:
+        if kind.pointer and given.by == "value":
+            raise view.error((*path, "by"), f"{what}, a pointer", "remove by", key=True)
+        if not kind.pointer and given.by != "value":
+            hint = "write by: value" if not kind.dtypes else "give its value"
+            raise view.error(path, f"{what}, no pointer", hint)
+        return
+    extents = [int(extent) for extent in _EXTENTS.findall(kind.base)]
+    if given.shape is not None and extents and not kind.pointer:
+        _check_inside(place, argument, kind, extents, reader, view)
+        return
+    if given.shape is not None and given.by == "value":
+        raise view.error((*path, "by"), f"{what}, which is no array", "remove by", key=True)
+    _check_part(given, argument, kind, view, path, what="member")
+
+
+def _check_inside(
+    place: _Place, argument: Argument, kind: CType, extents: list[int], reader: SourceReader, view: View
+) -> None:
+    """An array that lies in the structure itself."""
+    what = f"member {place.name!r} is `{kind.text}` in the source"
+    if place.given.by != "value":
+        raise view.error(place.path, f"{what}, an array in the structure itself", "write by: value")
+    shape = argument.shape or ()
+    if any(extent.names for extent in shape) or math.prod(e.integer({}) for e in shape) != math.prod(extents):
+        hint = f"write shape: {extents}"
+        raise view.error((*place.path, "shape"), what, hint, key=True)
+    (element,) = reader.types([place.expression + "[0]" * len(extents)])
+    check_argument(argument, replace(element, pointer=True, text=kind.text), view, place.path, what="member")
+
+
+def _check_part(
+    given: ArgumentModel, argument: Argument, kind: CType, view: View, path: Path, *, what: str
+) -> None:
+    """An array, rows or a number."""
+    says = f"{what} {argument.name!r} is `{kind.text}` in the source"
+    rows = kind.odd == ROWS
+    if given.rows and not (rows and kind.text.count("*") <= 2):
+        hint = "rows: pointers is for `T **`" if rows else "remove rows"
+        raise view.error((*path, "rows"), says, hint, key=True)
+    if rows and not given.rows:
+        hint = "write rows: pointers beside the shape of the whole, [rows, elements of a row]"
+        raise view.error(path, f"{says}, a pointer to pointers", hint)
+    if given.rows:
+        kind = replace(kind, odd="")
+    if what == "member" and argument.is_array and given.by != "pointer" and given.value is not None:
+        # A number that is written: it is passed by its address to the wrapper alone.
+        argument = replace(argument, shape=None, role=ArgumentRole.INPUT)
+    check_argument(argument, kind, view, path, what=what)

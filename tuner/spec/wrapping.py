@@ -1,0 +1,220 @@
+"""The function around a kernel that takes structures or the addresses of rows: it fills them and calls the kernel.
+
+It is compiled with the kernel's own source, so that the compiler says where members lie, and it calls the kernel as the
+application does: through an address that the compiler knows nothing of, so that neither is made for the other. May not
+read files or compile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tuner.core.expressions import parse
+from tuner.core.types import Argument, ArgumentRole, Initial, Source
+from tuner.spec.models import ArgumentModel
+
+__all__ = ["Wrapper", "free_name", "rows_of", "wrapper_of"]
+
+_TYPES = {
+    "float16": "_Float16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "float _Complex",
+    "complex128": "double _Complex",
+    "bool": "_Bool",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned int",
+    "uint64": "unsigned long",
+}
+_WRITTEN = (ArgumentRole.OUTPUT, ArgumentRole.INOUT)
+_ANY = "struct tuner_any { void *at; template <class T> operator T *() const { return (T *)at; } };\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapper:
+    """A function that calls one of the sources.
+
+    Attributes:
+        wrapped: name of the one that it calls, with namespaces.
+        symbol: its own.
+        text: of it, to follow the source.
+    """
+
+    wrapped: str
+    symbol: str
+    text: str
+
+
+def free_name(name: str, files: Sequence[Source]) -> str:
+    """A name like this one that no file has."""
+    while any(re.search(rf"\b{name}\b", file.text) for file in files):
+        name += "_"
+    return name
+
+
+def rows_of(array: Argument) -> tuple[Argument, Argument, Argument]:
+    """What a wrapper needs to make the addresses of an array's rows: their place, their number, the length of one."""
+    assert array.shape is not None
+    rows, *rest = array.shape
+    length = parse(" * ".join(f"({extent.text})" for extent in rest))
+    place = Argument(
+        name=f"{array.name}, row pointers",
+        dtype="int64",
+        shape=(rows,),
+        role=ArgumentRole.SCRATCH,
+        initial=Initial(kind="zeros"),
+        passing="wrapper",
+    )
+    number = Argument(name=f"{array.name}, rows", dtype="int64", value=rows, passing="wrapper")
+    each = Argument(name=f"{array.name}, length of a row", dtype="int64", value=length, passing="wrapper")
+    return place, number, each
+
+
+def wrapper_of(
+    entry: str,
+    given: Sequence[ArgumentModel],
+    arguments: Sequence[Argument],
+    returns: str | None,
+    files: Sequence[Source],
+    language: str,
+) -> Wrapper:
+    """The wrapper of a kernel.
+
+    Args:
+        entry: the kernel.
+        given: its arguments as the spec has them.
+        arguments: what they consist of, in order: the wrapper's own.
+        returns: dtype of what it returns.
+        files: the sources, for a name that is free.
+        language: ``c`` or ``c++``.
+    """
+    symbol = free_name(f"{entry.rpartition('::')[2]}_wrapped", files)
+    return Wrapper(
+        wrapped=entry, symbol=symbol, text=_Writer(arguments, language).text(entry, symbol, given, returns)
+    )
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Puts a wrapper's text together."""
+
+    arguments: Sequence[Argument]
+    language: str
+    before: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+    structures: int = 0
+    numbers: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.numbers = {argument.name: i for i, argument in enumerate(self.arguments)}
+
+    def text(self, entry: str, symbol: str, given: Sequence[ArgumentModel], returns: str | None) -> str:
+        """The whole function."""
+        parameters = ", ".join(
+            f"{self._type(a.dtype)} {'*' if a.is_array else ''}tuner_{i}"
+            for i, a in enumerate(self.arguments)
+        )
+        passed = ", ".join(self._argument(argument) for argument in given)
+        plus = self.language == "c++"
+        result = "void" if returns is None else self._type(returns)
+        call = f"tuner_call({passed});"
+        lines = [
+            *self.before,
+            f"__typeof__(&{entry}) tuner_call = {entry};" if not plus else f"auto tuner_call = &{entry};",
+            '__asm__("" : "+r"(tuner_call));',
+            call if returns is None else f"{result} tuner_result = {call}",
+            *self.after,
+            *([] if returns is None else ["return tuner_result;"]),
+        ]
+        body = "".join(f"    {line}\n" for line in lines)
+        head = f'{_ANY}extern "C" ' if plus else ""
+        return f"\n{head}{result} {symbol}({parameters or 'void'})\n{{\n{body}}}\n"
+
+    def _type(self, dtype: str) -> str:
+        return "bool" if dtype == "bool" and self.language == "c++" else _TYPES[dtype]
+
+    def _argument(self, given: ArgumentModel) -> str:
+        """What is passed for an argument."""
+        if given.members is not None:
+            made = self._structure(given.struct or "", given, given.name)
+            return f"*{made}" if given.by == "value" else made
+        number = self.numbers[given.name]
+        if not self.arguments[number].is_array:
+            return f"tuner_{number}"
+        place = self._rows(given.name) if given.rows else f"tuner_{number}"
+        return f"tuner_any{{(void *){place}}}" if self.language == "c++" else f"(void *){place}"
+
+    def _structure(self, kind: str, given: ArgumentModel, name: str) -> str:
+        """A structure, all zero but for its members; gives the name of a pointer to it."""
+        made = f"tuner_structure_{self.structures}"
+        self.structures += 1
+        self.before += [
+            f"unsigned char {made}_[sizeof({kind})] __attribute__((__aligned__(__alignof__({kind}))));",
+            f"__builtin_memset({made}_, 0, sizeof {made}_);",
+            f"{kind} *{made} = ({kind} *)(void *){made}_;",
+        ]
+        self._members(given, f"{made}->", f"{name}.")
+        return made
+
+    def _members(self, given: ArgumentModel, place: str, outer: str) -> None:
+        for member in given.members or ():
+            at, name = place + member.name, outer + member.name
+            if member.members is None:
+                self._member(member, at, name)
+            elif member.by == "value":
+                self._members(member, f"{at}.", f"{name}.")
+            else:
+                inner = self._structure(member.struct or f"__typeof__(*{at})", member, name)
+                self._fill(at, f"&{inner}", inner)
+
+    def _member(self, member: ArgumentModel, at: str, name: str) -> None:
+        number = self.numbers[name]
+        argument, own = self.arguments[number], f"tuner_{number}"
+        written = argument.role in _WRITTEN
+        if member.rows:
+            place = self._rows(name)
+            self._fill(at, f"&{place}", place)
+        elif argument.shape is not None and member.shape is not None and member.by == "value":
+            self._copy(at, own, f"sizeof {at}", back=written)
+        elif argument.is_array and member.value is not None and member.by != "pointer":
+            # A number that the kernel writes: it comes back through the array of one element that it is for others.
+            self._copy(at, own, f"sizeof *{own}", back=written)
+        elif argument.is_array:
+            self._fill(at, f"&{own}", own)
+        else:
+            self._fill(at, f"&{own}", own)
+            # As an array that is an input lies in memory that cannot be written to.
+            self.after.append(
+                f"if (__builtin_memcmp((const void *)&{at}, &{own}, sizeof {own})) __builtin_trap();"
+            )
+
+    def _fill(self, at: str, source: str, sized: str) -> None:
+        self._assert(f"sizeof {at} == sizeof {sized}", at)
+        self.before.append(f"__builtin_memcpy((void *)&{at}, {source}, sizeof {at});")
+
+    def _copy(self, at: str, own: str, size: str, *, back: bool) -> None:
+        self.before.append(f"__builtin_memcpy((void *)&{at}, {own}, {size});")
+        if back:
+            self.after.append(f"__builtin_memcpy({own}, (const void *)&{at}, {size});")
+
+    def _assert(self, condition: str, at: str) -> None:
+        word = "static_assert" if self.language == "c++" else "_Static_assert"
+        self.before.append(f'{word}({condition}, "{at.partition("->")[2]}");')
+
+    def _rows(self, name: str) -> str:
+        """The addresses of the rows of an array, made anew at each call: the kernel may have changed them."""
+        number = self.numbers[name]
+        values, place, rows, length = (f"tuner_{number + i}" for i in range(4))
+        made = f"{place}_rows"
+        self.before += [
+            f"void **{made} = (void **)(void *){place};",
+            f"for (long tuner_i = 0; tuner_i < {rows}; tuner_i++) {made}[tuner_i] = {values} + tuner_i * {length};",
+        ]
+        return made
