@@ -286,7 +286,8 @@ def test_remarks_are_of_the_user_s_lines(tmp_path: Path) -> None:
     finally:
         evaluation.close()
     lines = [int(line) for line in re.findall(r"line (\d+):", said)]
-    assert lines and max(lines) <= KERNEL.count("\n")
+    assert lines
+    assert max(lines) <= KERNEL.count("\n")
 
 
 def test_a_first_spec_lists_what_the_function_uses(tmp_path: Path) -> None:
