@@ -10,6 +10,7 @@ import pytest
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import BuildRequest, Source, Status, Variant
 from tuner.driver.applications.recording import record_spec
+from tuner.driver.check import check_spec
 from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
 from tuner.driver.runs import begin
@@ -288,6 +289,17 @@ def test_remarks_are_of_the_user_s_lines(tmp_path: Path) -> None:
     lines = [int(line) for line in re.findall(r"line (\d+):", said)]
     assert lines
     assert max(lines) <= KERNEL.count("\n")
+
+
+@pytest.mark.slow
+def test_faults_are_planted_where_the_kernel_may_come_by(tmp_path: Path) -> None:
+    """Not in the other functions of its file, though what is called is the wrapper."""
+    other = "".join(f"int other{i}(int a) {{ return a * {i + 2} + 3 < 4; }}\n" for i in range(30))
+    faults = check_spec(spec_of(tmp_path, kernel=KERNEL + other)).faults
+    assert faults is not None
+    assert faults.counted
+    assert faults.uncounted < 30
+    assert all(fault.line <= KERNEL.count("\n") for fault in (*faults.missed, *faults.harmless))
 
 
 def test_a_first_spec_lists_what_the_function_uses(tmp_path: Path) -> None:
