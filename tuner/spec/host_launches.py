@@ -228,10 +228,8 @@ class _Scope:
 
     def _assigned(self, name: str, text: str) -> str | None:
         """The right side of the last assignment, or what a declaration has in brackets."""
-        pattern = rf"(?<![\w.>])(?:{name}\s*=(?!=)\s*|(?:int|size_t|unsigned|long|float|double|uint)\s+{name}\s*(?=[({{]))"
-        found = None
-        for found in re.finditer(pattern, text):
-            pass
+        declared = rf"(?:int|size_t|unsigned|long|float|double|uint)\s+{name}\s*(?=[({{])"
+        found = _last(rf"(?<![\w.>])(?:{name}\s*=(?!=)\s*|{declared})", text)
         if found is None:
             return None
         depth = 0
@@ -243,9 +241,8 @@ class _Scope:
 
     def _dimensions_of(self, name: str) -> list[str]:
         """What a ``dim3`` is made of."""
-        before, found = self._before, None
-        for found in re.finditer(rf"(?:\bdim3\s+|,\s*|\b){name}\s*(?:=\s*(?:dim3\s*)?)?([({{])", before):
-            pass
+        before = self._before
+        found = _last(rf"(?:\bdim3\s+|,\s*|\b){name}\s*(?:=\s*(?:dim3\s*)?)?([({{])", before)
         parts = []
         if found is not None:
             inner = _inside(before, found.end() - 1)
@@ -278,6 +275,11 @@ class _Scope:
             alias = re.search(rf"\btypedef\s+([\w\s]+?)\s+{re.escape(kind)}\s*;", self._host.text)
             return sizeof(alias[1]) if alias and sizeof(alias[1]) else element
         return known
+
+
+def _last(pattern: str, text: str) -> re.Match[str] | None:
+    found = list(re.finditer(pattern, text))
+    return found[-1] if found else None
 
 
 def _inside(text: str, opened: int) -> str | None:
