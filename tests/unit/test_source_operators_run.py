@@ -124,6 +124,25 @@ GUARDED = """void gemm(float alpha, float beta, const float *a, const float *b, 
             c[i * nj + j] = beta * c[i * nj + j] + alpha * a[i * nk] * b[j];
 }
 """
+CHOSEN = """void gemm(float alpha, float beta, const float *a, const float *b, float *c, int ni, int nj, int nk)
+{
+    for (int i = 0; i < ni; i++)
+        switch ((i + nk) % 4) {
+        case 0:
+        case 3:
+            for (int j = 0; j < nj; j++)
+                c[i * nj + j] *= beta;
+            break;
+        default: {
+            for (int j = 0; j < nj; j++)
+                c[i * nj + j] += alpha * a[i * nk] * b[j];
+            break;
+        }
+        case 2:
+            c[i * nj] = alpha;
+        }
+}
+"""
 SUBJECTS = {
     "update": ("gemm", UPDATE),
     "gemm": ("gemm", ""),
@@ -143,6 +162,7 @@ NAMED = {
     "stored": ("atax", STORED),
     "structured": ("atax", STRUCTURED),
     "guarded": ("gemm", GUARDED),
+    "chosen": ("gemm", CHOSEN),
 }
 PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     # Local arrays and accumulators in memory come from other operators.
@@ -158,6 +178,7 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "read_members": ("structured", []),
     # Rows that begin at a parameter, of which a condition says what they need.
     "heed_conditions": ("guarded", []),
+    "cases_to_branches": ("chosen", []),
     "square": ("trmm", [{"op": "strip_mine", "loops": ["i"]}]),
     # Results that nothing reads again.
     "stream_stores": ("stored", []),
