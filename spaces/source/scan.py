@@ -121,8 +121,8 @@ class Scan:
     Attributes:
         leaves: in the order of the source.
         outer: loops around the part, outermost first.
-        pointers: pointer parameters that are accessed, and whether each is ``restrict``.
-        written: pointer parameters that are written.
+        pointers: pointer parameters, and members that were taken, that are accessed; whether each is ``restrict``.
+        written: those of them that are written.
         moving: names that change inside the part.
         fractions: variables that are no whole numbers.
     """
@@ -210,7 +210,8 @@ class _Walker:
         self.shared_vars = {f.var for f in statements(function.body) if isinstance(f, For) and not f.type}
         self.macros = loose_macros(function.source)
         declared = (*function.outer, *(s for s in statements(function.body) if isinstance(s, Decl)))
-        self.flat = {d.name for d in declared if not d.dims}
+        self.taken = function.taken
+        self.flat = {d.name for d in declared if not d.dims} - self.taken
         self.fractions = {n for n, k in self.types.items() if is_floating(k) and "*" not in k}
         targets = (n.target for n in subtrees(function.body) if isinstance(n, Assign))
         self.assigned = {t.id for t in targets if isinstance(t, Name)}
@@ -432,7 +433,11 @@ class _Walker:
                 raise Refused(f"{name} is more than a pointer to elements")
             if name not in self.local:
                 raise Refused(f"{name} is not declared in this function")
-            if "*" in self.types.get(name, ""):
+            if name in self.taken:
+                self.pointers[name] = False
+                if write:
+                    self.written.add(name)
+            elif "*" in self.types.get(name, ""):
                 raise Refused(f"{name} is a pointer of its own")
 
     def _reduction(self, expr: Assign, scope: _Scope) -> tuple[Access | None, bool]:

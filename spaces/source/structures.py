@@ -19,7 +19,7 @@ from tuner.spaces.source.parse import node_slice, node_text, parse_file
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Member", "Structures", "structures"]
+__all__ = ["Member", "Pointee", "Structures", "structures"]
 
 _WORDS = (
     "char|short|int|long|float|double|half|_Float16|signed|unsigned|_Bool|bool|size_t|ptrdiff_t|ssize_t|u?int\\d+_t|"
@@ -67,6 +67,14 @@ class Member:
     fixed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Pointee:
+    """What a member points to: its type without qualifiers, and whether it is only for reading."""
+
+    type: str
+    constant: bool
+
+
 class Structures:
     """Structures and other names of types.
 
@@ -75,6 +83,7 @@ class Structures:
         aliases: what names of types stand for.
         numbers: names of types that are of numbers, whichever of several.
         vectors: whether the language has types such as ``float4``.
+        pointers: what those members point to that are pointers, by the structure's name.
     """
 
     def __init__(
@@ -84,8 +93,10 @@ class Structures:
         numbers: Collection[str],
         *,
         vectors: bool,
+        pointers: Mapping[str, Mapping[str, Pointee]],
     ) -> None:
         self._found = found
+        self._pointers = pointers
         self._aliases = aliases
         self.numbers = numbers
         self._vectors = vectors
@@ -99,6 +110,10 @@ class Structures:
         if vector is None:
             return {}
         return dict.fromkeys("xyzw"[: int(vector[2])], Member(vector[1], 0))
+
+    def pointee(self, kind: str, name: str) -> Pointee | None:
+        """What a member of a structure points to; ``None`` where it is no plain pointer."""
+        return self._pointers.get(self.meant(kind), {}).get(name)
 
     def components(self, kind: str, name: str) -> str:
         """The type of components of a vector of OpenCL, such as ``xy``, ``s03`` or ``hi``; empty for others."""
@@ -162,6 +177,7 @@ def structures(text: str, language: str) -> Structures:
     """
     plus = language in ("c++", "cuda")
     found: dict[str, Mapping[str, Member | None]] = {}
+    pointers: dict[str, Mapping[str, Pointee]] = {}
     aliases: dict[str, str] = {}
     names = Counter[str]()
     meanings: dict[str, list[str]] = {}
@@ -178,6 +194,7 @@ def structures(text: str, language: str) -> Structures:
             names[key] += 1
             if node.type == "struct_specifier" and outermost and not _is_strange(node):
                 found[key] = dict(_members(body))
+                pointers[key] = dict(_pointers(body))
             if plus and tag is not None:
                 names[node_text(tag)] += 1
                 aliases[node_text(tag)] = key
@@ -193,12 +210,13 @@ def structures(text: str, language: str) -> Structures:
         if times > 1:
             # It may be declared by one definition or by another: who knows.
             found.pop(name, None)
+            pointers.pop(name, None)
             aliases[name] = ""
     several = {n: m for n, m in meanings.items() if n not in aliases or not aliases[n]}
     numbers = {
         n for n, m in several.items() if all(map(_ARITHMETIC.fullmatch, m)) and "half" not in " ".join(m)
     }
-    return Structures(found, aliases, numbers, vectors=language in ("opencl", "cuda"))
+    return Structures(found, aliases, numbers, vectors=language in ("opencl", "cuda"), pointers=pointers)
 
 
 def _is_outermost(node: Node) -> bool:
@@ -257,6 +275,30 @@ def _members(body: Node) -> Iterator[tuple[str, Member | None]]:
             known = plain and inner.type == "field_identifier"
             name = node_text(inner)
             yield name, Member(" ".join(text.split()), depth, bool(words)) if known else None
+
+
+def _pointers(body: Node) -> Iterator[tuple[str, Pointee]]:
+    """Members that are pointers, one star each and nothing volatile."""
+    for field in body.named_children:
+        kind = field.child_by_field_name("type")
+        words = {node_text(c) for c in field.children if c.type == "type_qualifier"}
+        if field.type != "field_declaration" or kind is None or not words <= {"const"}:
+            continue
+        if kind.child_by_field_name("body") is not None or kind.type not in _POINTED:
+            continue
+        for declarator in field.children_by_field_name("declarator"):
+            inner = declarator.child_by_field_name("declarator")
+            own = {node_text(c) for c in declarator.named_children} - {
+                "" if inner is None else node_text(inner)
+            }
+            plain = declarator.type == "pointer_declarator" and own <= _OWN_QUALIFIERS
+            if plain and inner is not None and inner.type == "field_identifier":
+                text = " ".join(node_text(kind).split())
+                yield node_text(inner), Pointee(text, "const" in words)
+
+
+_POINTED = ("primitive_type", "sized_type_specifier", "type_identifier", "struct_specifier")
+_OWN_QUALIFIERS = {"const", "restrict", "__restrict", "__restrict__"}
 
 
 def _definition(node: Node) -> Iterator[tuple[str, str]]:

@@ -301,6 +301,7 @@ class Function:
         launch: of the function where it is the kernel that is launched; operators may change it.
         openmp: whether it is built with OpenMP.
         members: whether its members of structures have been read, and those of functions that it calls are to be.
+        taken: local pointers that members of structures were taken into, each to a buffer of its own.
         conditions: whether what is analysed goes by the conditions around it.
     """
 
@@ -322,4 +323,5 @@ class Function:
     launch: Launch | None = None
     openmp: bool = False
     members: bool = False
+    taken: frozenset[str] = frozenset()
     conditions: bool = False

@@ -25,7 +25,6 @@ FOLDER = Path(__file__).resolve().parents[1] / "first_specs"
 FILES = sorted(p.name for p in FOLDER.iterdir() if p.suffix in (".c", ".cpp", ".cl", ".cu"))
 
 REFUSED = {
-    "pointer_table.c": "a pointer to pointers: `float **`",
     "particles_mixed.c": "points to structures (double, int)",
     "vector_reference.cpp": "a reference: `const std::vector<float> &`",
 }
@@ -44,6 +43,7 @@ SHAPES = {
     "particles.cl": {"p": "n, 8"},
     "pixels.cl": {"src": "n, 4", "dst": "n, 4", "w": "n, 8", "u": "n, 2"},
     "particles.cu": {"particles": "n, 6"},
+    "pointer_table.c": {"table": "rows, cols", "sums": "rows"},
     "jacobi_rows.c": {"a": "1024, 1024", "b": "1023, 1024"},
 }
 

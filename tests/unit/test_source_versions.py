@@ -173,3 +173,10 @@ def test_both_versions_give_the_same_whatever_the_sizes(text: str, tmp_path: Pat
     assert len(found) > 2
     assert "assume_rows" in names(found[0])
     assert same(program_of(text, "f"), "f", found, tmp_path, trials=400) == ""
+
+
+def test_rows_whose_length_is_a_sum_have_versions() -> None:
+    text = HALO.replace("* n +", "* (n + 5) +").replace("halo; j", "halo - 9; j")
+    made = laid_open(text)
+    assert names(made) == ["assume_rows"]
+    assert "if (halo >= -2) {" in text_of(made)

@@ -156,8 +156,9 @@ def test_cpp(tmp_path: Path) -> None:
             "k.c",
             "struct s { int a; };\nvoid k(struct s v) { (void)v; }\n",
             UsageError,
-            "no spec can describe",
+            "a structure of which no member is used here: `struct s`",
         ),
+        ("k.c", "void k(long double v) { (void)v; }\n", UsageError, "no spec can describe"),
         ("k.c", "void k(float *a) { a[0] = b; }\n", BaselineError, r"k\.c:1: use of undeclared identifier"),
     ],
 )

@@ -273,6 +273,23 @@ def test_the_wrapper_is_nobody_else_s(tmp_path: Path) -> None:
     assert (tmp_path / "build" / "k.c").read_text() == KERNEL
 
 
+def test_remarks_are_of_the_user_s_lines(tmp_path: Path) -> None:
+    """Rows are filled by a loop of the wrapper, behind the kernel's text."""
+    loaded = spec_of(tmp_path)
+    task, space = loaded.task, loaded.space(None)
+    resolved = space.resolve(space.default())
+    evaluation = HostBackend().prepare(task, workers=1)
+    try:
+        (build,) = evaluation.build([BuildRequest(trial=0, variant=task.kernel.variant, resolved=resolved)])
+        assert evaluation.set_baseline(build, resolved).status is Status.OK
+        said = evaluation.remarks(build, resolved)["loops"]
+    finally:
+        evaluation.close()
+    lines = [int(line) for line in re.findall(r"line (\d+):", said)]
+    assert lines
+    assert max(lines) <= KERNEL.count("\n")
+
+
 def test_a_first_spec_lists_what_the_function_uses(tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text(KERNEL)
     text = init_spec(tmp_path / "k.c", entry="step")

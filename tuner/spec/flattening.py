@@ -17,6 +17,7 @@ __all__ = ["Flat", "Member", "Structure", "flattened"]
 
 _MAX_CALLS = 3
 _STRUCT = re.compile(r"\b(?:const|volatile|restrict|__restrict|__restrict__)\b|[*&]")
+_METHOD = "<bound member function type>"
 _ARRAY = re.compile(r"([^\[\]]+)((?:\[\d+\])+)")
 
 Trail = tuple[str, ...]
@@ -119,12 +120,10 @@ class _Flattener:
         declared: list[Node] = []
         for node, (name, kind) in zip(nodes, function.parameters, strict=True):
             own = [t for t in found.members if t[0] == name] if node["id"] in found.trails else []
-            if node["id"] not in found.trails:
+            if not own:
+                # Of a structure nothing is used that is known here.
                 parameters.append((name, kind))
                 declared.append(node)
-            if node["id"] in found.trails and not own:
-                # Nothing of it is used here.
-                found.lost.add((name,))
             for trail in own:
                 parameters.append((names[trail], found.members[trail].kind))
                 declared.append({"kind": "ParmVarDecl", "id": _identity(trail), "name": names[trail]})
@@ -270,11 +269,14 @@ def _with_names(function: Function) -> Function:
 
 
 def _is_structure(node: Node, kind: CType, tree: Node) -> bool:
-    """Whether a parameter is one structure, or points to one: its members are used, and none behind a subscript."""
+    """Whether a parameter is one structure, or points to one: members are used, no methods, none behind a subscript."""
     if kind.dtypes or kind.base in ("void", "") or kind.odd not in ("", "a reference"):
         return False
     for each in walk(tree):
         inner = inner_nodes(each)
+        method = each.get("type", {}).get("qualType") == _METHOD and inner
+        if method and referenced(peeled(inner[0])) == node["id"]:
+            return False
         operator = each.get("opcode", "")
         steps = (each.get("kind") == "BinaryOperator" and operator in ("+", "-")) or operator in ("++", "--")
         if (steps or each.get("kind") == "ArraySubscriptExpr") and any(

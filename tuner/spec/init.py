@@ -140,12 +140,6 @@ def first_spec(
         return known[name]
 
     flat = flattened(function, lookup)
-    for name, kind in function.parameters:
-        if (name,) in flat.lost and not any(m.trail[0] == name for m in flat.members.values()):
-            raise UsageError(
-                f"argument {name} of {function.name} is a structure of which no member is used here: `{kind.text}`",
-                "write a function without it that does the work, and tune that",
-            )
     flat = replace(flat, function=_described(reader.resolved(flat.function), everything, language, flat))
     macros = replace(macros_of(text), missing=tuple(reader.macros))
     return FirstSpec(
@@ -219,11 +213,17 @@ def _described(function: Function, text: str, language: str, flat: Flat | None =
             parameters.append((name, replace(kind, odd="", rows=True)))
             continue
         shown = f"argument {name}" if member is None else f"member {'.'.join(member.trail)}"
+        found = None if kind.odd or kind.dtypes else structure(kind.base, text, language)
+        unused = flat is not None and (name,) in flat.structures
+        if unused and found is not None and not (found.element and kind.pointer):
+            raise UsageError(
+                f"argument {name} of {function.name} is a structure of which no member is used here: `{kind.text}`",
+                "write a spec with `struct` and the `members` that other files use",
+            )
         if kind.odd or not (kind.dtypes or kind.pointer):
             what = kind.odd or "a type that no spec can describe"
             raise UsageError(f"{shown} of {function.name} is {what}: `{kind.text}`", hint)
         if not kind.dtypes and kind.base not in ("void", ""):
-            found = structure(kind.base, text, language)
             if found is None or not found.element:
                 members = "" if found is None or not found.types else f" ({', '.join(found.types)})"
                 raise UsageError(

@@ -224,9 +224,12 @@ class _Writer:
             return ", ".join([shape[0].text(), *inner])
         if shape is None or len(shape) > _MAX_DIMENSIONS or any(e.value == 0 for e in shape):
             notes.append("check: the shape")
-            return self._unknown_shape()
+            return ", ".join([self._unknown_shape(), *map(str, kind.inner)])
         if use.lost:
             notes.append("check: the shape")
+        if len(shape) == 1:
+            # What is taken of an element as a whole, by a function that is called with it.
+            return ", ".join([shape[0].text(), *map(str, kind.inner)])
         # A product of sizes reads better as dimensions only where the source says so.
         return ", ".join(extent.text() for extent in shape)
 

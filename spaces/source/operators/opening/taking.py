@@ -1,0 +1,269 @@
+"""Members of structures that a function takes, read once into locals: other operators then see buffers and sizes.
+
+``c->density[i * c->nx + j]`` is text to them; ``c_density[i * c_nx + j]`` is an array. May not change what is computed:
+members that the function may write stay where they are. That no buffer overlaps the structure, nor another buffer, is
+the assumption that is made of buffers that are passed by themselves; that a loop has an iteration, that of loads
+which move before a loop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tuner.spaces.source.kinds import Refused, is_pure
+from tuner.spaces.source.operators.base import Args, Operator, fresh_name
+from tuner.spaces.source.operators.concealed import behind_macros
+from tuner.spaces.source.operators.opening.membership import types_in
+from tuner.spaces.source.structures import Structures
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    Function,
+    If,
+    Name,
+    Opaque,
+    OpaqueStmt,
+    Stmt,
+    Ternary,
+    Unary,
+)
+from tuner.spaces.source.walks import map_expressions, subtrees
+
+__all__ = ["OPERATORS"]
+
+_CHAIN = re.compile(r"[A-Za-z_]\w*(?:\s*(?:->|\.)\s*[A-Za-z_]\w*)+")
+_STEP = re.compile(r"(->|\.)([A-Za-z_]\w*)")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_RETURN = re.compile(r"return\b[^()=+\-]*;")
+_ASSUMED = ["separate buffers", "elements exist"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A member to take: its text, and the type of the local, which is a pointer or a number."""
+
+    text: str
+    type: str
+    pointer: bool
+
+
+def take_members(function: Function, args: Args) -> Function:
+    """Reads members into locals at the first use of their structure.
+
+    Args:
+        function: to change.
+        args: none that change anything.
+    """
+    del args
+    types = types_in(function)
+    if types is None or not function.whole:
+        raise Refused("types of members are not known")
+    _require_seen_through(function)
+    body, taken = list(function.body), set(function.taken)
+    names: dict[str, str] = {}
+    for root in _roots(function):
+        found = _members(function, root, types)
+        place = next((i for i, stmt in enumerate(body) if _mentions(stmt, root)), None)
+        if place is None or not found:
+            continue
+        sure = {text for expr in _certain(body[place]) for text in _chains(expr)}
+        loads: list[Stmt] = []
+        for member in found:
+            if not _is_safe(member.text, sure):
+                continue
+            stem = "_".join(_WORD.findall(member.text))
+            name = names[member.text] = fresh_name(function, stem, names.values())
+            loads.append(Decl(member.type, name, (), Opaque(member.text)))
+            taken |= {name} if member.pointer else set()
+        body[place:place] = loads
+    if not names:
+        raise Refused("there are no members of a structure that could be read once")
+
+    def change(expr: Expr) -> Expr:
+        return Name(names[_plain(expr)]) if isinstance(expr, Opaque) and _plain(expr) in names else expr
+
+    fresh = set(names.values())
+    made = tuple(
+        stmt if isinstance(stmt, Decl) and stmt.name in fresh else map_expressions(stmt, change)
+        for stmt in body
+    )
+    return replace(function, body=made, taken=frozenset(taken))
+
+
+def _take_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    try:
+        take_members(function, {})
+    except Refused:
+        return
+    yield {"assumes": list(_ASSUMED)}
+
+
+def _require_seen_through(function: Function) -> None:
+    """Nothing in the function may change a structure unseen: no call but of arithmetic, nothing that is only text."""
+    for node in subtrees(function.body):
+        if isinstance(node, Call) and not is_pure(replace(node, arguments=())):
+            raise Refused(f"{node.function} may write members")
+        if isinstance(node, OpaqueStmt) and not _RETURN.fullmatch(node.text.strip()):
+            raise Refused("a statement is only known as text")
+        if isinstance(node, Opaque) and not _CHAIN.fullmatch(node.text.strip()) and "(" in node.text:
+            raise Refused("an expression is only known as text")
+
+
+def _roots(function: Function) -> list[str]:
+    """Parameters that are structures, or point to one, and occur only where a member is named."""
+    hidden = behind_macros(function, function.body)
+    found = []
+    for param in function.params:
+        if param.suffix or param.stars > 1 or "volatile" in param.text or "&" in param.text:
+            continue
+        if param.name not in hidden and not any(
+            _occurs(node, param.name)
+            and not (isinstance(node, Opaque) and _CHAIN.fullmatch(node.text.strip()))
+            for node in subtrees(function.body)
+        ):
+            found.append(param.name)
+    return found
+
+
+def _occurs(node: object, name: str) -> bool:
+    """Whether a node itself, not those below it, has or declares a name."""
+    if isinstance(node, Opaque | OpaqueStmt):
+        return name in _WORD.findall(node.text)
+    if isinstance(node, Decl):
+        return node.name == name
+    if isinstance(node, For):
+        return node.var == name or any(name in _WORD.findall(pragma) for pragma in node.pragmas)
+    return node == Name(name)
+
+
+def _plain(expr: Opaque) -> str:
+    """A member's text without spaces."""
+    return "".join(expr.text.split())
+
+
+def _chains(part: object) -> Iterator[str]:
+    for node in subtrees(part):
+        if isinstance(node, Opaque) and _CHAIN.fullmatch(node.text.strip()):
+            yield _plain(node)
+
+
+def _mentions(part: object, root: str) -> bool:
+    return any(_WORD.findall(text)[0] == root for text in _chains(part))
+
+
+def _members(function: Function, root: str, types: Structures) -> list[_Taken]:
+    """The numbers and buffers of a structure that the function does not write itself, in order of their use."""
+    (param,) = (p for p in function.params if p.name == root)
+    changed = set(_changed(function))
+    found: dict[str, _Taken] = {}
+    for text in _chains(function.body):
+        if _WORD.findall(text)[0] != root or text in found:
+            continue
+        if any(text == other or text.startswith((f"{other}->", f"{other}.")) for other in changed):
+            continue
+        member = _typed(text, param.base, types)
+        if member is not None:
+            found[text] = member
+    return list(found.values())
+
+
+def _changed(function: Function) -> Iterator[str]:
+    """Members that are assigned to, or whose address is taken."""
+    for node in subtrees(function.body):
+        target: Any = None
+        if isinstance(node, Assign):
+            target = node.target
+        elif isinstance(node, Unary) and node.op not in ("-", "+", "!", "~", "*"):
+            target = node.operand
+        if isinstance(target, Opaque):
+            yield _plain(target)
+
+
+def _typed(text: str, kind: str, types: Structures) -> _Taken | None:
+    """What a member is, where all types on the way are known."""
+    steps = _STEP.findall(text)
+    for position, (_, name) in enumerate(steps):
+        last = position == len(steps) - 1
+        pointee = types.pointee(kind, name)
+        member = types.members(kind).get(name)
+        if pointee is not None:
+            if last:
+                const = "const " if pointee.constant else ""
+                element = types.meant(pointee.type)
+                known = types.is_arithmetic(element)
+                return _Taken(text, f"{const}{element} *const", True) if known else None
+            kind = pointee.type
+        elif member is not None and member.depth == 1 and last:
+            # An array in the structure itself: of where it begins.
+            const = "const " if member.fixed else ""
+            element = types.meant(member.type)
+            return _Taken(text, f"{const}{element} *const", True) if types.is_arithmetic(element) else None
+        elif member is not None and not member.depth:
+            if last:
+                known = types.is_arithmetic(member.type)
+                return _Taken(text, f"const {types.meant(member.type)}", False) if known else None
+            kind = member.type
+        else:
+            return None
+    return None
+
+
+def _certain(stmt: Stmt) -> Iterator[Expr]:
+    """Expressions that are evaluated whenever a statement is reached and its loops have an iteration."""
+    found: tuple[Any, ...] = ()
+    match stmt:
+        case For(start=start, limit=limit, body=body):
+            found = (start, limit)
+            yield from _first(body)
+        case Block(body=body):
+            yield from _first(body)
+        case If(condition=condition):
+            found = (condition,)
+        case ExprStmt(expr=expr):
+            found = (expr,)
+        case Decl(init=init):
+            found = (init,)
+    yield from (expr for expr in found if expr is not None and not _branches(expr))
+
+
+def _first(body: Sequence[Stmt]) -> Iterator[Expr]:
+    for stmt in body:
+        if any(isinstance(node, OpaqueStmt) for node in subtrees(stmt)):
+            # It may return before what follows.
+            return
+        yield from _certain(stmt)
+
+
+def _branches(expr: Expr) -> bool:
+    """Whether some part of an expression need not be evaluated."""
+    nodes = list(subtrees(expr))
+    return any(isinstance(n, Ternary) or (isinstance(n, Binary) and n.op in ("&&", "||")) for n in nodes)
+
+
+def _is_safe(text: str, certain: set[str]) -> bool:
+    """Whether all pointers on the way to a member are followed anyway."""
+    followed = [text[: found.start()] for found in re.finditer("->", text)]
+    return all(any(other.startswith(f"{pointer}->") for other in certain) for pointer in followed)
+
+
+OPERATORS = (
+    Operator(
+        name="take_members",
+        summary="members of structures that stay as they are, read once into locals",
+        apply=take_members,
+        sites=_take_sites,
+        opens=True,
+        languages=("c", "c++"),
+        since=9,
+        members=True,
+    ),
+)
