@@ -74,7 +74,7 @@ def host_launches(
             template=tuple(split(found["template"] or "")),
             grid=scope.dimensions(geometry[0]),
             block=scope.dimensions(geometry[1]),
-            shared=scope.value(geometry[2]) if len(geometry) > 2 else None,
+            shared=scope.value(geometry[2]) if len(geometry) > 2 else 0,
             values=tuple(scope.value(a) for a in arguments),
             sizes_bytes=tuple(host.bytes_of(a, scope, sizes[i]) for i, a in enumerate(arguments)),
             variables=host.variables,
@@ -193,12 +193,7 @@ class _Scope:
             return self._variable(name, self.value(own))
         passed = self.passed(name)
         if passed is not None:
-            node = passed[0].value(passed[1])
-            return (
-                self._variable(name, None if not isinstance(node, int | float) else node)
-                if node is None
-                else node
-            )
+            return self._variable(name, passed[0].value(passed[1]))
         if name in self._names:
             return self._variable(name, None)
         return self._common(name)
@@ -208,7 +203,12 @@ class _Scope:
         if isinstance(node, float):
             return node
         if node is None or isinstance(node, int):
-            self._host.variables.setdefault(name, node)
+            known = self._host.variables.setdefault(name, node)
+            if known != node and known is not None and node is not None:
+                # Two functions that each have one of this name.
+                return node
+            if known is None:
+                self._host.variables[name] = node
             return name
         return node
 

@@ -44,6 +44,8 @@ _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\s*(?:->|\.)\s*[A-Za-z_]\w*)+")
 _STEP = re.compile(r"(->|\.)([A-Za-z_]\w*)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _RETURN = re.compile(r"return\b[^()=+\-]*;")
+_EFFECT = re.compile(r"[(=]|\+\+|--")
+_CLOSED = re.compile(r"\bdefault\s*\(\s*none\b")
 _ASSUMED = ["separate buffers", "elements exist"]
 
 
@@ -75,7 +77,7 @@ def take_members(function: Function, args: Args) -> Function:
         place = next((i for i, stmt in enumerate(body) if _mentions(stmt, root)), None)
         if place is None or not found:
             continue
-        sure = {text for expr in _certain(body[place]) for text in _chains(expr)}
+        sure = {text for expr in _first(body[place:]) for text in _chains(expr)}
         loads: list[Stmt] = []
         for member in found:
             if not _is_safe(member.text, sure):
@@ -114,8 +116,10 @@ def _require_seen_through(function: Function) -> None:
             raise Refused(f"{node.function} may write members")
         if isinstance(node, OpaqueStmt) and not _RETURN.fullmatch(node.text.strip()):
             raise Refused("a statement is only known as text")
-        if isinstance(node, Opaque) and not _CHAIN.fullmatch(node.text.strip()) and "(" in node.text:
+        if isinstance(node, Opaque) and not _CHAIN.fullmatch(node.text.strip()) and _EFFECT.search(node.text):
             raise Refused("an expression is only known as text")
+        if isinstance(node, For) and any(_CLOSED.search(pragma) for pragma in node.pragmas):
+            raise Refused("a pragma lists every name that its loop uses")
 
 
 def _roots(function: Function) -> list[str]:
@@ -163,17 +167,22 @@ def _mentions(part: object, root: str) -> bool:
 def _members(function: Function, root: str, types: Structures) -> list[_Taken]:
     """The numbers and buffers of a structure that the function does not write itself, in order of their use."""
     (param,) = (p for p in function.params if p.name == root)
-    changed = set(_changed(function))
+    # By name: another way may lead to the same structure.
+    changed = {_WORD.findall(text)[-1] for text in _changed(function)}
     found: dict[str, _Taken] = {}
-    for text in _chains(function.body):
-        if _WORD.findall(text)[0] != root or text in found:
-            continue
-        if any(text == other or text.startswith((f"{other}->", f"{other}.")) for other in changed):
+    for text in _chains(tuple(stmt for stmt in function.body if not _loads(stmt))):
+        first, *steps = _WORD.findall(text)
+        if first != root or text in found or not changed.isdisjoint(steps):
             continue
         member = _typed(text, param.base, types)
         if member is not None:
             found[text] = member
     return list(found.values())
+
+
+def _loads(stmt: Stmt) -> bool:
+    """Whether all that a statement of the function itself does is to read a member into a local."""
+    return isinstance(stmt, Decl) and isinstance(stmt.init, Opaque) and bool(_CHAIN.fullmatch(stmt.init.text))
 
 
 def _changed(function: Function) -> Iterator[str]:
