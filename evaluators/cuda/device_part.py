@@ -75,8 +75,8 @@ csetjmp csignal cstdarg cstdlib ctime cuchar cwchar ctype.h errno.h error.h fenv
 inttypes.h libgen.h locale.h malloc.h memory.h omp.h mpi.h pthread.h sched.h setjmp.h signal.h
 stdarg.h strings.h time.h unistd.h wchar.h fcntl.h dirent.h stdbool.h windows.h cublas.h cublas_v2.h
 cublasLt.h cufft.h cufftXt.h curand.h cusolverDn.h cusparse.h cudnn.h nccl.h nvml.h nvrtc.h
-nvJitLink.h glob.h grp.h netdb.h poll.h pwd.h semaphore.h termios.h cuda_runtime_api.h cuda_profiler_api.h cudaProfiler.h cuda_gl_interop.h cutil.h cutil_inline.h
-cutil_math.h exception.h
+nvJitLink.h glob.h grp.h netdb.h poll.h pwd.h semaphore.h termios.h cuda_runtime_api.h
+cuda_profiler_api.h cudaProfiler.h cuda_gl_interop.h cutil.h cutil_inline.h cutil_math.h exception.h
 """
 _HOST_HEADERS = frozenset(_HOST_HEADER_TEXT.split())
 """Of C++, C and POSIX, then NVIDIA's; those that the compilers here have in a form for devices are not among them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -30,7 +31,7 @@ BASE_PIPELINE = "default<O3>"
 _LISTING_BYTES = 4 << 20
 _LINKED_KEPT = 512
 _VECTORISER_REMARKS = tuple(f"-Rpass{kind}=loop-vectorize" for kind in ("", "-missed", "-analysis"))
-_REMARK = re.compile(r"^[^\n:]+:(\d+):\d+: remark: (.*?)(?: \[-R[^\n]*\])?$", re.MULTILINE)
+_REMARK = re.compile(r"^([^\n:]+):(\d+):\d+: remark: (.*?)(?: \[-R[^\n]*\])?$", re.MULTILINE)
 _MOST_REMARKS = 8
 _FLOAT_FUNCTIONS_TEXT = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs "
@@ -296,7 +297,11 @@ class HostCompiler:
         sorted_ = sort_flags(flags, folder=kernel.folder)
         asking = replace(sorted_, given=(*sorted_.given, *_VECTORISER_REMARKS))
         _, output, _ = self.front.object_of(front.Source.of(kernel, variant), asking, macros)
-        said = [f"line {m[1]}: {m[2]}" for m in _REMARK.finditer(output)]
+        first = (variant or kernel.variant).files[0]
+        # Behind it stands the wrapper of a kernel that takes structures, which is none of the user's.
+        last = len(first.text.splitlines()) if kernel.wrapper else sys.maxsize
+        found = [m for m in _REMARK.finditer(output) if not m[1].endswith(first.name) or int(m[2]) <= last]
+        said = [f"line {m[2]}: {m[3]}" for m in found]
         return "; ".join(dict.fromkeys(said[:_MOST_REMARKS]))
 
     def _units(self, kernel: Kernel, wanted: Sequence[tuple[Variant, Resolved]]) -> list[_Unit]:

@@ -20,6 +20,7 @@ from tuner.spaces.source.affine import (
     strides_of,
 )
 from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.pitches import Rows, rows_of
 from tuner.spaces.source.scan import Access, Leaf, Scan
 from tuner.spaces.source.syntax import Binary, Expr, For, Name, Number, Ternary
 from tuner.spaces.source.walks import names_in
@@ -268,21 +269,36 @@ class Conditions:
         if any(len(p) != 1 for _, _, p in flat):
             return
         counters = {f.var for _, leaf in uses for f in leaf.loops} | self._outer_vars
-        strides = strides_of([p[0] for _, _, p in flat], counters | self._moving)
+        whole = [p[0] for _, _, p in flat]
+        if self._anywhere:
+            self._split_anywhere(name, flat, rows_of(whole, counters | self._moving))
+            return
+        strides = strides_of(whole, counters | self._moving)
         if strides is None:
             raise Refused(f"a subscript of {name} is not affine")
         if len(strides) == 1:
             return
         for keep_low in (False, True):
-            parts = [tuple(split_by_strides(p[0], strides, keep_low=keep_low)) for _, _, p in flat]
-            used = [(part, leaf) for part, (_, leaf, _) in zip(parts, flat, strict=True)]
-            if all(self._fits(*one, strides) for one in used) or (
-                self._anywhere and self._near(used, strides)
-            ):
+            parts = [tuple(split_by_strides(p, strides, keep_low=keep_low)) for p in whole]
+            if all(self._fits(part, leaf, strides) for part, (_, leaf, _) in zip(parts, flat, strict=True)):
                 for part, (access, _, _) in zip(parts, flat, strict=True):
                     self._splits[access.variable, access.subscripts] = part
                 return
         raise Refused(f"a subscript of {name} may run over the end of a row")
+
+    def _split_anywhere(
+        self, name: str, flat: Sequence[tuple[Access, Leaf, tuple[Poly, ...]]], ways: Sequence[Rows] | None
+    ) -> None:
+        """Subscripts as those of rows that may begin anywhere."""
+        if ways is None:
+            raise Refused(f"a subscript of {name} is not affine")
+        for rows in ways:
+            if self._near([(p, leaf) for p, (_, leaf, _) in zip(rows.parts, flat, strict=True)], rows):
+                for part, (access, _, _) in zip(rows.parts, flat, strict=True):
+                    self._splits[access.variable, access.subscripts] = part
+                return
+        if ways:
+            raise Refused(f"a subscript of {name} may run over the end of a row")
 
     def _fits(self, parts: Sequence[Poly], leaf: Leaf, strides: Sequence[Monomial]) -> bool:
         """Whether each lower subscript lies within its row, for all instances."""
@@ -295,10 +311,9 @@ class Conditions:
                 return False
         return True
 
-    def _near(self, used: Sequence[tuple[Sequence[Poly], Leaf]], strides: Sequence[Monomial]) -> bool:
+    def _near(self, used: Sequence[tuple[Sequence[Poly], Leaf]], rows: Rows) -> bool:
         """Whether any two columns are less than a row apart, wherever they begin: then rows tell places apart."""
-        widths = [_over(large, small) for small, large in pairwise(strides)]
-        for level, width in enumerate(widths):
+        for level, width in enumerate(rows.widths):
             columns = {
                 (id(leaf.loops), *sorted(p[-1 - level].items())): (p[-1 - level], leaf) for p, leaf in used
             }
@@ -306,7 +321,7 @@ class Conditions:
                 for two, second in columns.values():
                     names = self._names(first, "x"), self._names(second, "y")
                     apart = f"{self._text(one, names[0])} - {self._text(two, names[1])}"
-                    far = f"{apart} >= {self._text({width: 1}, {})}"
+                    far = f"{apart} >= {self._text(width, {})}"
                     if not self.empty(first, second, all_of([*self._both(first, second), far])):
                         return False
         return True

@@ -14,6 +14,7 @@ from tuner.spaces.source.affine import Poly, constant, minus, polynomial
 from tuner.spaces.source.integers import rank
 from tuner.spaces.source.kinds import all_types_of, is_narrow, is_pure, plain_type
 from tuner.spaces.source.scan import loose_macros
+from tuner.spaces.source.switches import is_switch
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,
@@ -40,7 +41,8 @@ from tuner.spaces.source.walks import names_in, statements, subtrees
 __all__ = ["declared_before", "facts_at", "is_signless", "steady_numbers"]
 
 _EXIT = re.compile(r"(return\b[^;]*|continue|break)\s*;")
-_JUMP = re.compile(r"\b(goto|case|default|asm|__asm__|setjmp)\b|^\s*\w+\s*:(?!:)")
+_JUMP = re.compile(r"\b(goto|asm|__asm__|setjmp)\b|^\s*\w+\s*:(?!:)")
+_CASE = re.compile(r"\b(case|default)\b")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _SIGNLESS = re.compile(r"unsigned( int)?|uint(32_t)?")
 _UNSTEADY = re.compile(r"[*&]|\b(volatile|static|extern|_Thread_local|thread_local|__thread|auto)\b")
@@ -57,7 +59,7 @@ def facts_at(function: Function, part: Sequence[Stmt]) -> tuple[Poly, ...]:
         part: neighbouring statements, by identity.
     """
     texts = [n.text for n in subtrees(function.body) if isinstance(n, OpaqueStmt)]
-    if any(_JUMP.search(text) for text in texts):
+    if any(_JUMP.search(text) or (_CASE.search(text) and not is_switch(text)) for text in texts):
         # The part may be reached past the conditions.
         return ()
     reader = _Reader(steady_numbers(function))

@@ -8,21 +8,13 @@ tree.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from math import gcd
 
-from tuner.spaces.source.affine import (
-    Monomial,
-    Poly,
-    constant,
-    minus,
-    polynomial,
-    split_by_strides,
-    strides_of,
-)
+from tuner.spaces.source.affine import Monomial, Poly, constant, minus, polynomial
 from tuner.spaces.source.conditions import is_empty, uses_of_written
 from tuner.spaces.source.facts import is_signless
 from tuner.spaces.source.kinds import Refused
+from tuner.spaces.source.pitches import rows_of
 from tuner.spaces.source.scan import Access, Leaf, Scan
 from tuner.spaces.source.syntax import Expr, For
 from tuner.spaces.source.walks import names_in
@@ -65,29 +57,24 @@ def _of_array(
         return []
     polys = [_poly(a.subscripts[0], found, f"a subscript of {name}") for a, _ in accesses]
     counters = {f.var for _, leaf in accesses for f in leaf.loops} | {f.var for f in found.outer}
-    strides = strides_of(polys, counters | found.moving)
-    if strides is None:
+    ways = rows_of(polys, counters | found.moving)
+    if ways is None:
         raise Refused(f"a subscript of {name} is not affine")
-    if len(strides) == 1:
-        return []
-    for keep_low in (False, True):
-        parts = [split_by_strides(p, strides, keep_low=keep_low) for p in polys]
-        needed = list(
-            _apart([(p, leaf) for p, (_, leaf) in zip(parts, accesses, strict=True)], strides, found)
-        )
+    for rows in ways:
+        used = [(p, leaf) for p, (_, leaf) in zip(rows.parts, accesses, strict=True)]
+        needed = list(_apart(used, rows.widths, found))
         if not _never([*facts, *needed]):
             return needed
-    raise Refused(f"the rows of {name} overlap")
+    if ways:
+        raise Refused(f"the rows of {name} overlap")
+    return []
 
 
 def _apart(
-    used: Sequence[tuple[Sequence[Poly], Leaf]], strides: Sequence[Monomial], found: Scan
+    used: Sequence[tuple[Sequence[Poly], Leaf]], widths: Sequence[Poly], found: Scan
 ) -> Iterator[Poly]:
     """For each length of a row, that the largest column of any access is less than one from the smallest of any."""
-    for level, (small, large) in enumerate(pairwise(strides)):
-        width = list(large)
-        for symbol in small:
-            width.remove(symbol)
+    for level, width in enumerate(widths):
         ends = {}
         for parts, leaf in used:
             column = parts[-1 - level]
@@ -97,7 +84,7 @@ def _apart(
         for (top, _), high in ends.items():
             for (other, _), low in ends.items():
                 if top and not other:
-                    yield minus(minus({tuple(width): 1}, minus(high, low)), constant(1))
+                    yield minus(minus(width, minus(high, low)), constant(1))
 
 
 def _end(poly: Poly, loops: Sequence[For], found: Scan, *, largest: bool) -> Poly:

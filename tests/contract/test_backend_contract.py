@@ -175,9 +175,10 @@ class BackendContract:
             for build, request in zip(ready.builds, requests, strict=False)
         ]
         try:
-            assert all(s.verify().status is Status.OK for s in sessions)
-            for _ in range(2):
-                assert all(s.measure(problem=0, calls=3).status is Status.OK for s in sessions)
+            for session in sessions:
+                assert (verdict := session.verify()).status is Status.OK, verdict.message
+            for session in [*sessions, *sessions]:
+                assert (timed := session.measure(problem=0, calls=3)).status is Status.OK, timed.message
         finally:
             for session in sessions:
                 session.close()

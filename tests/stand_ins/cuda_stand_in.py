@@ -49,10 +49,10 @@ int axpy(void **args, const u *grid, const u *block, u shared) {
     const float *x = *(const float **)args[1];
     float *y = *(float **)args[2], *z = *(float **)args[3];
     int n = *(int *)args[4];
-    usleep(500);
+    usleep(1500);
 """
 """Begins every kernel here. It sleeps, as a device works without this host's processor, and its clock counts what it
-meant to sleep: times are the same on a busy host."""
+meant to sleep: times are the same on a busy host. Long enough that what a busy host wakes late is little of it."""
 GOOD = HEAD + "for (int i = 0; i < n; i++) { z[i] = a * x[i] + y[i]; y[i] = 2 * z[i]; } return 0; }"
 
 

@@ -114,6 +114,35 @@ void atax(const float *a, const float *x, float *y, float *tmp, int m, int n)
         y[j] = x[j];
 }
 """
+GUARDED = """void gemm(float alpha, float beta, const float *a, const float *b, float *c, int ni, int nj, int nk)
+{
+    int edge = nk % 3;
+    if (edge < 0 || alpha > 1e30f)
+        return;
+    for (int i = 0; i < ni; i++)
+        for (int j = edge; j < nj - edge; j++)
+            c[i * nj + j] = beta * c[i * nj + j] + alpha * a[i * nk] * b[j];
+}
+"""
+CHOSEN = """void gemm(float alpha, float beta, const float *a, const float *b, float *c, int ni, int nj, int nk)
+{
+    for (int i = 0; i < ni; i++)
+        switch ((i + nk) % 4) {
+        case 0:
+        case 3:
+            for (int j = 0; j < nj; j++)
+                c[i * nj + j] *= beta;
+            break;
+        default: {
+            for (int j = 0; j < nj; j++)
+                c[i * nj + j] += alpha * a[i * nk] * b[j];
+            break;
+        }
+        case 2:
+            c[i * nj] = alpha;
+        }
+}
+"""
 SUBJECTS = {
     "update": ("gemm", UPDATE),
     "gemm": ("gemm", ""),
@@ -128,6 +157,13 @@ SUBJECTS = {
     "seidel": ("seidel-2d", ""),
     "lu": ("lu", ""),
 }
+NAMED = {
+    "shared": ("atax", SHARED),
+    "stored": ("atax", STORED),
+    "structured": ("atax", STRUCTURED),
+    "guarded": ("gemm", GUARDED),
+    "chosen": ("gemm", CHOSEN),
+}
 PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     # Local arrays and accumulators in memory come from other operators.
     "pack": ("update", [{"op": "tile", "loops": ["i", "j", "k"]}]),
@@ -140,6 +176,9 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
     "settle_locals": ("shared", []),
     # Members and lists of first values.
     "read_members": ("structured", []),
+    # Rows that begin at a parameter, of which a condition says what they need.
+    "heed_conditions": ("guarded", []),
+    "cases_to_branches": ("chosen", []),
     "square": ("trmm", [{"op": "strip_mine", "loops": ["i"]}]),
     # Results that nothing reads again.
     "stream_stores": ("stored", []),
@@ -149,8 +188,7 @@ PREPARED: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
 
 def subject(name: str) -> Task:
     """A small task; the kernel's text may stand in for the file's."""
-    own = {"shared": SHARED, "stored": STORED, "structured": STRUCTURED}
-    spec, text = SUBJECTS[name] if name in SUBJECTS else ("atax", own[name])
+    spec, text = {**SUBJECTS, **NAMED}[name]
     task = load_spec(KERNELS / f"{spec}.yaml")[0].task_with(seed=5)
     problems = tuple(Problem(sizes=p.sizes) for p in task.verify.problems)
     if text:
@@ -235,8 +273,12 @@ def prepare(program: Program, steps: list[dict[str, Any]]) -> list[dict[str, Any
     return edits
 
 
-# Loops that a team shares are run in `test_source_teams`.
-CHECKED = [n for n, o in OPERATORS.items() if o.checked and "c" in o.languages and not o.openmp]
+# Loops that a team shares are run in `test_source_teams`, structures that a kernel takes in `test_source_taking`.
+CHECKED = [
+    name
+    for name, operator in OPERATORS.items()
+    if operator.checked and "c" in operator.languages and not operator.openmp and name != "take_members"
+]
 
 
 @pytest.mark.parametrize("name", CHECKED)

@@ -10,6 +10,7 @@ import pytest
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.types import BuildRequest, Source, Status, Variant
 from tuner.driver.applications.recording import record_spec
+from tuner.driver.check import check_spec
 from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
 from tuner.driver.runs import begin
@@ -271,6 +272,34 @@ def test_the_wrapper_is_nobody_else_s(tmp_path: Path) -> None:
     assert load_recorded(loaded.text, loaded.files, folder=str(tmp_path)).task == loaded.task
     export(tmp_path / "a.run", tmp_path / "build")
     assert (tmp_path / "build" / "k.c").read_text() == KERNEL
+
+
+def test_remarks_are_of_the_user_s_lines(tmp_path: Path) -> None:
+    """Rows are filled by a loop of the wrapper, behind the kernel's text."""
+    loaded = spec_of(tmp_path)
+    task, space = loaded.task, loaded.space(None)
+    resolved = space.resolve(space.default())
+    evaluation = HostBackend().prepare(task, workers=1)
+    try:
+        (build,) = evaluation.build([BuildRequest(trial=0, variant=task.kernel.variant, resolved=resolved)])
+        assert evaluation.set_baseline(build, resolved).status is Status.OK
+        said = evaluation.remarks(build, resolved)["loops"]
+    finally:
+        evaluation.close()
+    lines = [int(line) for line in re.findall(r"line (\d+):", said)]
+    assert lines
+    assert max(lines) <= KERNEL.count("\n")
+
+
+@pytest.mark.slow
+def test_faults_are_planted_where_the_kernel_may_come_by(tmp_path: Path) -> None:
+    """Not in the other functions of its file, though what is called is the wrapper."""
+    other = "".join(f"int other{i}(int a) {{ return a * {i + 2} + 3 < 4; }}\n" for i in range(30))
+    faults = check_spec(spec_of(tmp_path, kernel=KERNEL + other)).faults
+    assert faults is not None
+    assert faults.counted
+    assert faults.uncounted < 30
+    assert all(fault.line <= KERNEL.count("\n") for fault in (*faults.missed, *faults.harmless))
 
 
 def test_a_first_spec_lists_what_the_function_uses(tmp_path: Path) -> None:

@@ -208,6 +208,11 @@ class Kernel:
     wrapper: str = ""
     flattened: bool = False
 
+    @property
+    def function(self) -> str:
+        """Its name in the sources."""
+        return self.wrapped or self.entry
+
     def compiled(self, variant: Variant | None = None) -> Variant:
         """The sources as given, or a variant of them, as a compiler gets them."""
         variant = variant or self.variant

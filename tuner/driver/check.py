@@ -219,7 +219,7 @@ def _check_baseline(
             build,
             spec.task.kernel.variant,
             resolved,
-            entry=spec.task.kernel.entry,
+            entry=spec.task.kernel.function,
             seed=spec.search.seed,
             sizes_vary=bool(spec.task.verify.assume),
             told=lambda done, of: step(

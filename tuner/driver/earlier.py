@@ -64,7 +64,7 @@ def _fits(path: Path, spec: LoadedSpec) -> bool:
 
 def _identity(spec: LoadedSpec) -> tuple[str, frozenset[str]]:
     tunables = spec.tunables
-    return spec.task.kernel.entry, frozenset({*(p.name for p in tunables.parameters), *tunables.flags})
+    return spec.task.kernel.function, frozenset({*(p.name for p in tunables.parameters), *tunables.flags})
 
 
 def _worked(state: RunState) -> int:

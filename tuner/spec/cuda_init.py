@@ -15,6 +15,7 @@ from tuner.evaluators.cuda.device_part import device_variant
 from tuner.spec.cuda_kernels import NOISE, CudaKernel, Parameter, kernels_of
 from tuner.spec.device_shapes import array_extents, axis_sizes, counts_on_block, one_block_each
 from tuner.spec.divisions import divided_by, initial_values
+from tuner.spec.host_geometry import launched
 from tuner.spec.init_device import LOOPED_ALONE, fixed_note, loops_over, reads_next
 from tuner.spec.macros import choices, of_problem
 from tuner.spec.signature import first_value
@@ -42,7 +43,13 @@ _ODD_IN_SPACE = (37, 21, 11)
 
 
 def init_cuda(
-    file: str, text: str, *, entry: str | None = None, include: Sequence[str] = (), headers: str = ""
+    file: str,
+    text: str,
+    *,
+    entry: str | None = None,
+    include: Sequence[str] = (),
+    headers: str = "",
+    hosts: Sequence[str] = (),
 ) -> str:
     """The text of a first spec.
 
@@ -52,6 +59,7 @@ def init_cuda(
         entry: the kernel; may be left out where the file has only one.
         include: folders of headers, from there too.
         headers: what the source includes of its own project, for names of types.
+        hosts: other sources that may launch the kernel, where this one does not.
 
     Raises:
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
@@ -66,7 +74,9 @@ def init_cuda(
             )
     source = Source(name=file, text=text)
     (plain,) = device_variant(Variant(files=(source,)), entry=kernel.name).files
-    return _Writer(file, plain.text, kernel, include).text()
+    own = NOISE.sub(" ", f"{text}\n{headers}")
+    texts = [own, *(f"{own}\n{NOISE.sub(' ', host)}" for host in hosts if kernel.name in host)]
+    return _Writer(file, plain.text, kernel, include, texts).text()
 
 
 def _choose(file: str, kernels: Sequence[CudaKernel], entry: str | None) -> CudaKernel:
@@ -91,7 +101,9 @@ def _choose(file: str, kernels: Sequence[CudaKernel], entry: str | None) -> Cuda
 class _Writer:
     """Puts the YAML together."""
 
-    def __init__(self, file: str, text: str, kernel: CudaKernel, include: Sequence[str]) -> None:
+    def __init__(
+        self, file: str, text: str, kernel: CudaKernel, include: Sequence[str], hosts: Sequence[str]
+    ) -> None:
         self._file = file
         self._source = text
         self._headers = f", include: [{', '.join(include)}]" if include else ""
@@ -126,6 +138,10 @@ class _Writer:
                 # Not the parameter's own name: as a macro it would replace that in the source.
                 self._template[name] = f"ARG_{name.upper()}"
         self._most = self._most_threads()
+        self._host = launched(kernel, hosts, kept=[*self._macros, *self._template.values()])
+        if self._host is not None:
+            self._sizes = list(self._host.sizes)
+            self._dimensions = len(self._host.block)
         self._block = self._block_names()
 
     def _grid_dimensions(self) -> int:
@@ -179,7 +195,14 @@ class _Writer:
                 # Launch bounds reckoned from the source's own macros: what the kernel counts on.
                 fits = [str(self._most)]
             chosen.append(fits[0] if fits else f"BLOCK_{axis}")
-        return chosen
+        return [self._of_host(axis, name) for axis, name in enumerate(chosen)]
+
+    def _of_host(self, axis: int, name: str) -> str:
+        """A block's size as the host has it, where the source does not name one."""
+        own = self._host.block[axis] if self._host else None
+        if own is None or name in self._macros or name in self._template.values():
+            return name
+        return name if name.startswith("BLOCK_") and own.isdigit() and int(own) > 1 else own
 
     def text(self) -> str:
         """The spec."""
@@ -192,20 +215,26 @@ class _Writer:
             size = _SIZES[min(max(len(self._sizes), self._dimensions), 3)]
             if self._dimensions == 1 and loops_over(self._sizes[:1], self._kernel.body):
                 size = min(size, LOOPED_ALONE)
-            sizes = ", ".join(f"{n}: {size}" for n in self._sizes)
+            given = self._host.sizes if self._host else {}
+            sizes = ", ".join(f"{n}: {given.get(n) or size}" for n in self._sizes)
             lines.append(f"problem: {{{sizes}}}  # check: sizes as in your application")
         lines.append("arguments:                              # in call order")
         lines += [f"  - {self._argument(p)}" for p in self._kernel.parameters]
-        lines += ["launch:                                 # check: as the kernel expects it"]
-        lines += [f"  grid: [{', '.join(self._grid(i) for i in range(self._grid_dimensions()))}]"]
+        note = "as the kernel expects it" if self._host is None else "as the host's code was read"
+        lines += [f"launch:                                 # check: {note}"]
+        lines += [f"  grid: [{', '.join(self._blocks())}]"]
         lines += [f"  block: [{', '.join(self._block)}]"]
-        if self._shared:
+        if self._host and self._host.shared:
+            own = re.sub(r"\bBLOCK_[XYZ]\b", self._named, self._host.shared)
+            lines += [f"  shared_bytes: {_quoted(own)}"] if own != "0" else []
+        elif self._shared:
             lines.append(f'  shared_bytes: "4 * {" * ".join(self._block)}"     # check')
         lines += self._space()
         lines += ["verify:", "  rtol: 1.0e-5", "  atol: 1.0e-6"]
         if self._sizes:
             odd = _ODD_IN_SPACE if self._dimensions == 3 else _ODD
-            small = ", ".join(f"{n}: {odd[i % len(odd)]}" for i, n in enumerate(self._sizes))
+            host = self._host.small if self._host else {}
+            small = ", ".join(f"{n}: {host.get(n, odd[i % len(odd)])}" for i, n in enumerate(self._sizes))
             lines.append(f"  problems: [{{{small}}}]  # check: odd sizes that must come out right too")
         lines += ["search:", "  budget: {evaluations: 200, minutes: 10}"]
         return "\n".join(lines) + "\n"
@@ -237,11 +266,17 @@ class _Writer:
     def _argument(self, p: Parameter) -> str:
         if not p.pointer:
             value = p.name if p.name in self._sizes else first_value(p.dtype)
+            if self._host and p.name in self._host.values:
+                return f"{{name: {p.name}, dtype: {p.dtype}, value: {_quoted(self._host.values[p.name])}}}"
             note = "" if p.name in self._sizes else "  # check: the value"
             return f"{{name: {p.name}, dtype: {p.dtype}, value: {value}}}{note}"
         own = array_extents(p.name, self._kernel.body, self._sizes)
+        if self._host and p.name in self._host.shapes:
+            # As it is allocated, whatever its dimensions are.
+            own = [_quoted(self._host.shapes[p.name])]
         shape = ", ".join(own or self._extents()) or "1024"
-        if self._dimensions == 1 and reads_next(p.name, self._kernel.body):
+        allocated = self._host is not None and p.name in self._host.shapes
+        if self._dimensions == 1 and not allocated and reads_next(p.name, self._kernel.body):
             shape += " + 1"
         shape += f", {p.lanes}" if p.lanes > 1 else ""
         parts = [f"name: {p.name}", f"dtype: {p.dtype}", f"shape: [{shape}]"]
@@ -270,6 +305,16 @@ class _Writer:
         if written and len(written) == len(uses):
             return "output"
         return "inout" if uses else "input"
+
+    def _blocks(self) -> list[str]:
+        """The grid, as the host has it where it is told and the block has the host's names."""
+        if self._host is None:
+            return [self._grid(i) for i in range(self._grid_dimensions())]
+        return [_quoted(re.sub(r"\bBLOCK_[XYZ]\b", self._named, g)) for g in self._host.grid]
+
+    def _named(self, found: re.Match[str]) -> str:
+        """What the spec has for a block's size."""
+        return dict(zip(("BLOCK_X", "BLOCK_Y", "BLOCK_Z"), self._block, strict=False)).get(found[0], found[0])
 
     def _grid(self, axis: int) -> str:
         # The first dimension of an array is the slowest, x is the fastest.
@@ -314,5 +359,16 @@ class _Writer:
         name = self._block[axis]
         if name in self._macros or name in self._template.values():
             return values
+        own = self._host.block[axis] if self._host else None
+        if self._host and own is not None:
+            first = [size for size in values.strip("[]").split(", ") if size != own]
+            values = f"[{', '.join([own, *first])}]"
+            if not self._host.follows[axis]:
+                return f"[{own}]   # the host's, as its grid does not follow from it"
         why = counts_on_block(self._source, "cuda", self._kernel.name, axis)
         return f"[{values.strip('[]').split(',')[0]}]   # {fixed_note(why)}" if why else values
+
+
+def _quoted(expression: str) -> str:
+    """As YAML has it; a name or a number by itself needs no quotes."""
+    return expression if re.fullmatch(r"-?[\w.]+", expression) else f'"{expression}"'

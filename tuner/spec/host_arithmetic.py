@@ -70,7 +70,9 @@ def replaced(node: Node, change: Callable[[Node], Node | None]) -> Node:
     if new is not None:
         return new
     if isinstance(node, Op):
-        return operation(node.sign, replaced(node.left, change), replaced(node.right, change))
+        left, right = replaced(node.left, change), replaced(node.right, change)
+        # A division that keeps the fraction does so with other parts, too.
+        return operation(node.sign, real(left) if node.sign == "/" else left, right)
     if isinstance(node, Call):
         return folded(Call(node.name, tuple(replaced(part, change) for part in node.given)))
     return node
@@ -170,6 +172,8 @@ def _upwards(sign: str, left: Node, right: Node) -> Node | None:
             return ceiling(Op("/", _summed(left, drop=(over,)), right))
         if not isinstance(right, int) and over == -1 and terms.get(shown(right)) == 1 and len(terms) > 1:
             return ceiling(Op("/", _summed(left, drop=(over, right)), right))
+        if terms == {shown(right): 1} and over >= 0:
+            return Call("ceil", (Op("/", over + 1, right),))
     one_more = sign == "+" and right == 1 and isinstance(left, Op) and left.sign == "//"
     if one_more and isinstance(left, Op) and dict(_terms(left.left)).get("") == -1:
         return ceiling(Op("/", _summed(left.left, drop=(-1,)), left.right))

@@ -74,7 +74,7 @@ def host_launches(
             template=tuple(split(found["template"] or "")),
             grid=scope.dimensions(geometry[0]),
             block=scope.dimensions(geometry[1]),
-            shared=scope.value(geometry[2]) if len(geometry) > 2 else None,
+            shared=scope.value(geometry[2]) if len(geometry) > 2 else 0,
             values=tuple(scope.value(a) for a in arguments),
             sizes_bytes=tuple(host.bytes_of(a, scope, sizes[i]) for i, a in enumerate(arguments)),
             variables=host.variables,
@@ -193,12 +193,7 @@ class _Scope:
             return self._variable(name, self.value(own))
         passed = self.passed(name)
         if passed is not None:
-            node = passed[0].value(passed[1])
-            return (
-                self._variable(name, None if not isinstance(node, int | float) else node)
-                if node is None
-                else node
-            )
+            return self._variable(name, passed[0].value(passed[1]))
         if name in self._names:
             return self._variable(name, None)
         return self._common(name)
@@ -208,7 +203,12 @@ class _Scope:
         if isinstance(node, float):
             return node
         if node is None or isinstance(node, int):
-            self._host.variables.setdefault(name, node)
+            known = self._host.variables.setdefault(name, node)
+            if known != node and known is not None and node is not None:
+                # Two functions that each have one of this name.
+                return node
+            if known is None:
+                self._host.variables[name] = node
             return name
         return node
 
@@ -228,10 +228,8 @@ class _Scope:
 
     def _assigned(self, name: str, text: str) -> str | None:
         """The right side of the last assignment, or what a declaration has in brackets."""
-        pattern = rf"(?<![\w.>])(?:{name}\s*=(?!=)\s*|(?:int|size_t|unsigned|long|float|double|uint)\s+{name}\s*(?=[({{]))"
-        found = None
-        for found in re.finditer(pattern, text):
-            pass
+        declared = rf"(?:int|size_t|unsigned|long|float|double|uint)\s+{name}\s*(?=[({{])"
+        found = _last(rf"(?<![\w.>])(?:{name}\s*=(?!=)\s*|{declared})", text)
         if found is None:
             return None
         depth = 0
@@ -243,9 +241,8 @@ class _Scope:
 
     def _dimensions_of(self, name: str) -> list[str]:
         """What a ``dim3`` is made of."""
-        before, found = self._before, None
-        for found in re.finditer(rf"(?:\bdim3\s+|,\s*|\b){name}\s*(?:=\s*(?:dim3\s*)?)?([({{])", before):
-            pass
+        before = self._before
+        found = _last(rf"(?:\bdim3\s+|,\s*|\b){name}\s*(?:=\s*(?:dim3\s*)?)?([({{])", before)
         parts = []
         if found is not None:
             inner = _inside(before, found.end() - 1)
@@ -278,6 +275,11 @@ class _Scope:
             alias = re.search(rf"\btypedef\s+([\w\s]+?)\s+{re.escape(kind)}\s*;", self._host.text)
             return sizeof(alias[1]) if alias and sizeof(alias[1]) else element
         return known
+
+
+def _last(pattern: str, text: str) -> re.Match[str] | None:
+    found = list(re.finditer(pattern, text))
+    return found[-1] if found else None
 
 
 def _inside(text: str, opened: int) -> str | None:

@@ -81,8 +81,11 @@ def first_spec(
     headers = [_from(folder or beside_it, Path(each)) for each in include]
     if language == "cuda":
         text = _read(path)
-        included = _included(path.name, text, beside_it, include)
-        return FirstSpec(text=init_cuda(name, text, entry=entry, include=headers, headers=included))
+        others = _included(path.name, text, beside_it, include)
+        hosts = _launching(path)
+        return FirstSpec(
+            text=init_cuda(name, text, entry=entry, include=headers, headers=others, hosts=hosts)
+        )
     if language not in ("c", "c++", "opencl"):
         raise UsageError(
             f"{path.name} is no C, C++, OpenCL or CUDA", "write the kernel as a function of one of these"
@@ -158,6 +161,19 @@ def _included(name: str, text: str, folder: Path, include: Sequence[str | Path])
     places = [_from(folder, Path(each)) for each in include]
     read_headers(files, places, folder_reader(folder), macros={})
     return "\n".join(other for named, other in files.items() if named != name)
+
+
+def _launching(path: Path) -> list[str]:
+    """Other sources beside this one that launch kernels."""
+    found = []
+    for other in sorted(path.resolve().parent.iterdir()):
+        if other.suffix in (".cu", ".cuh", ".h") and other.name != path.name and other.is_file():
+            try:
+                text = other.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError):
+                continue
+            found += [text] if "<<<" in text else []
+    return found
 
 
 def _from(folder: Path, path: Path) -> str:

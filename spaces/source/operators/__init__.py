@@ -18,7 +18,7 @@ from tuner.spaces.source.operators.loops import (
     sweeps,
     waves,
 )
-from tuner.spaces.source.operators.opening import calls, members, pointers, steady, taking, versions
+from tuner.spaces.source.operators.opening import calls, cases, members, pointers, steady, taking, versions
 from tuner.spaces.source.operators.teams import teams
 from tuner.spaces.source.operators.values import arrays, scalars, streaming, sums
 
@@ -41,7 +41,7 @@ _HOST = (
     peeling,
     teams,
 )
-_OPENING = (calls, taking, pointers, steady, members, versions)
+_OPENING = (cases, calls, taking, pointers, steady, members, versions)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(

@@ -50,7 +50,7 @@ def wisdom_of(state: RunState, spec: LoadedSpec, lineup: Lineup, result: Outcome
         if known is None or problem.weight > known[0]:
             entries[entry.place] = problem.weight, entry
     return Wisdom(
-        kernel=spec.task.kernel.entry,
+        kernel=spec.task.kernel.function,
         backend=spec.task.backend,
         source=spec.task.kernel.variant.digest,
         default=default,

@@ -242,7 +242,7 @@ def _kind(cell: tuple[int, ...]) -> str:
 
 
 def _task_lines(task: Task) -> list[str]:
-    lines = [f"Function: {task.kernel.entry}"]
+    lines = [f"Function: {task.kernel.function}"]
     for argument in task.arguments:
         shape = " by pointer" if argument.by_pointer else ""
         if argument.shape is not None and not argument.by_pointer:

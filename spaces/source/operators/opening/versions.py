@@ -153,16 +153,11 @@ def _in_version(function: Function, loop: For) -> bool:
 
 
 def _needed(function: Function, part: Sequence[For]) -> tuple[Poly, ...]:
-    """What has to hold for each of the loops, if that is enough for all of them together."""
-    facts, kinds = facts_at(function, part), steady_numbers(function)
-    found: list[Poly] = []
-    for loop in part:
-        found += needed_rows(scan(function, [loop]), (*facts, *found), kinds)
+    """What has to hold for loops together, so that they can also be fused."""
+    found = needed_rows(scan(function, part), facts_at(function, part), steady_numbers(function))
     if not found:
         raise Refused("the rows are known not to overlap")
-    if len(part) > 1 and needed_rows(scan(function, part), (*facts, *found), kinds):
-        raise Refused("together the loops need more than each by itself")
-    return tuple(found)
+    return found
 
 
 def _joined(needed: Sequence[Poly], function: Function, part: Sequence[For]) -> Expr:
@@ -234,7 +229,7 @@ def _number(value: int) -> Expr:
 
 
 def _row_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
-    """Neighbouring loops together, else each that needs it; of loops in each other the outermost that can."""
+    """Neighbouring loops together, or each that needs it; of loops in each other the outermost that can."""
     yield from _sites_in(function, function.body)
 
 
@@ -255,11 +250,21 @@ def _sites_in(function: Function, body: tuple[Stmt, ...]) -> Iterator[dict[str, 
         fitting = [loop for loop in run if _applies(function, loop, loop)]
         if len(fitting) > 1 and _applies(function, fitting[0], fitting[-1]):
             yield _site(fitting[0], fitting[-1])
-            continue
+            if _enough(function, fitting, run):
+                continue
+        # Together they may ask for more, which may not hold where what each asks for does.
         yield from (_site(loop, loop) for loop in fitting)
         for loop in run:
             if loop not in fitting:
                 yield from _sites_in(function, loop.body)
+
+
+def _enough(function: Function, fitting: Sequence[For], run: Sequence[For]) -> bool:
+    """Whether loops need no more together than each by itself."""
+    facts, kinds = facts_at(function, fitting), steady_numbers(function)
+    part = run[run.index(fitting[0]) : run.index(fitting[-1]) + 1]
+    each = [p for loop in part for p in needed_rows(scan(function, [loop]), facts, kinds)]
+    return not needed_rows(scan(function, part), (*facts, *each), kinds)
 
 
 def _site(first: For, last: For) -> dict[str, Any]:

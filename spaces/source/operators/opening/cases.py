@@ -1,0 +1,200 @@
+"""A ``switch`` as branches: loops in its cases, and loops around it, are only known as text otherwise.
+
+``switch (k) { case 0: … break; default: … }`` becomes ``if (k == 0) { … } else { … }``. What is compared has no effect,
+and the values are numbers that an ``int`` holds, so that ``==`` compares as ``switch`` does. May not change what is
+computed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache, reduce
+from typing import Any
+
+from tuner.spaces.source.kinds import all_types_of, element_types_of, is_integer, is_pure
+from tuner.spaces.source.macros import pieces
+from tuner.spaces.source.operators.base import HOST, Args, Operator, Refused, rekeyed
+from tuner.spaces.source.own_names import with_own_calls
+from tuner.spaces.source.scan import loose_macros
+from tuner.spaces.source.switches import Case, Switch, is_switch, read_switch
+from tuner.spaces.source.syntax import (
+    Binary,
+    Block,
+    Call,
+    Cast,
+    Decl,
+    Expr,
+    ExprStmt,
+    Field,
+    For,
+    Function,
+    If,
+    Index,
+    Name,
+    Number,
+    Opaque,
+    OpaqueStmt,
+    Stmt,
+    Unary,
+)
+from tuner.spaces.source.walks import names_in, offered, statements, subtrees, transform
+
+__all__ = ["OPERATORS"]
+
+_MOST_CASES = 8
+_MOST_LABELS = 16
+_VOLATILE = re.compile(r"\b(volatile|_Atomic|atomic\w*)\b")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_WHOLE = r"(?:0[xX][0-9a-fA-F]{1,7}|\d{1,9})"
+_LABEL = re.compile(rf"{_WHOLE}|'(?:[^'\\]|\\[nt0\\'])'")
+_ENUM = re.compile(r"\benum\b[^{};()]*\{([^{}]*)\}")
+_ENUMERATOR = re.compile(rf"\s*([A-Za-z_]\w*)\s*(?:=\s*-?\s*(?:{_WHOLE}|1\s*<<\s*[12]?\d)\s*)?")
+_VALUED = (Name, Number, Unary, Binary, Cast, Index, Field)
+
+
+def cases_to_branches(function: Function, _: Args) -> Function:
+    """Makes branches of each ``switch`` that holds loops or stands in one.
+
+    Args:
+        function: to change.
+    """
+    found, reason = _found(function)
+    if not found:
+        raise Refused(reason or "no switch hides a loop")
+
+    def change(part: Any) -> Any:
+        return found.get(id(part), part) if isinstance(part, OpaqueStmt) else part
+
+    return replace(function, body=transform(function.body, change))
+
+
+def _sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
+    if _found(function)[0]:
+        yield {}
+
+
+def _found(function: Function) -> tuple[dict[int, Stmt], str]:
+    """What switches become, by the identity of their statement; and why one stays."""
+    made: dict[int, Stmt] = {}
+    taken: set[str] = set()
+    reason = ""
+    loops = (f for f in offered(function.body) if isinstance(f, For))
+    within = {id(s) for f in loops for s in statements(f.body)}
+    for stmt in offered(function.body):
+        if not isinstance(stmt, OpaqueStmt) or not is_switch(stmt.text):
+            continue
+        try:
+            branch = _branches(function, stmt, in_loop=id(stmt) in within)
+        except Refused as refusal:
+            reason = str(refusal)
+            continue
+        if id(stmt) in within or any(isinstance(s, For) for s in statements((branch,))):
+            (made[id(stmt)],) = rekeyed(function, (branch,), taken)
+    return made, reason
+
+
+def _branches(function: Function, stmt: OpaqueStmt, *, in_loop: bool) -> Stmt:
+    words = set(_WORD.findall(stmt.text))
+    loose = words & loose_macros(function.source)
+    if loose:
+        raise Refused(f"a switch holds {min(loose)}, a macro that cannot be seen through")
+    found = _read(stmt.text, function.language)
+    _require_value(function, found.value)
+    _require_labels(function, found.cases)
+    _require_own_locals(found.cases)
+    for case in found.cases if in_loop else ():
+        for part in statements(case.body):
+            if isinstance(part, ExprStmt) and isinstance(part.expr, Name | Call | Opaque):
+                # It may be a macro that leaves the switch, and would leave the loop.
+                raise Refused("a switch in a loop holds calls")
+    chain: tuple[Stmt, ...] = next((c.body for c in found.cases if c.default), ())
+    for case in reversed([c for c in found.cases if not c.default]):
+        tests: list[Expr] = [Binary("==", found.value, label) for label in case.labels]
+        chain = (If(reduce(lambda a, b: Binary("||", a, b), tests), case.body, chain),)
+    made = chain[0] if len(chain) == 1 and isinstance(chain[0], If) else Block(chain)
+    (marked,) = with_own_calls(replace(function, body=(made,)), dict(function.own)).body
+    return marked
+
+
+@lru_cache(maxsize=256)
+def _read(text: str, language: str) -> Switch:
+    return read_switch(text, language)
+
+
+def _require_value(function: Function, value: Expr) -> None:
+    """Refuses what may change from one look at it to the next, or is compared by operators of its own."""
+    if not is_pure(value) or not all(isinstance(p, _VALUED) for p in subtrees(value)):
+        raise Refused("what a switch compares may have an effect")
+    if _VOLATILE.search(function.source):
+        raise Refused("what a switch compares may change by itself")
+    known = all_types_of(function)
+    unknown = names_in(value) - set(known)
+    if unknown:
+        raise Refused(f"{min(unknown)} is compared by a switch and is no variable of the function")
+    if function.language != "c":
+        kinds = element_types_of(function)
+        whole = all(is_integer(kinds.get(name, "")) for name in names_in(value))
+        casts = all(is_integer(p.type) for p in subtrees(value) if isinstance(p, Cast))
+        if not whole or not casts or any(isinstance(p, Field) for p in subtrees(value)):
+            raise Refused("what a switch compares may be no number")
+
+
+def _require_labels(function: Function, cases: Sequence[Case]) -> None:
+    if len(cases) > _MOST_CASES or sum(len(c.labels) for c in cases) > _MOST_LABELS:
+        raise Refused("a switch has too many cases")
+    for label in (label for case in cases for label in case.labels):
+        match label:
+            case Number(text=text) | Unary(op="-", operand=Number(text=text)) if _LABEL.fullmatch(text):
+                continue
+            case Name(id=name) if name in _constants(function.unit or function.source):
+                continue
+        raise Refused("a case of a switch is for what is not known to be a number")
+
+
+@lru_cache(maxsize=64)
+def _constants(text: str) -> frozenset[str]:
+    """Names of numbers that an ``int`` holds: macros that are defined once, and members of enumerations."""
+    plain = "".join(pieces(text))
+    found: set[str] = set()
+    for body in _ENUM.findall(plain):
+        members = [_ENUMERATOR.fullmatch(part) for part in body.split(",") if part.strip()]
+        found |= {m[1] for m in members if m is not None} if all(members) else set()
+    numbers = re.findall(
+        rf"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?-?{_WHOLE}\)?[ \t]*$", plain, re.MULTILINE
+    )
+    defined = re.findall(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)", plain, re.MULTILINE)
+    return frozenset((found - set(defined)) | {name for name in numbers if defined.count(name) == 1})
+
+
+def _require_own_locals(cases: Sequence[Case]) -> None:
+    """Refuses a variable of one case that another one uses."""
+    for case in cases:
+        declared = {s.name for s in case.body if isinstance(s, Decl)}
+        others = [c for c in cases if c is not case]
+        used = {w for c in others for part in subtrees(c.body) for w in _words(part)}
+        if declared & used:
+            raise Refused(f"{min(declared & used)} is declared in one case of a switch and used in another")
+
+
+def _words(part: Any) -> list[str]:
+    match part:
+        case Name(id=name) | Decl(name=name) | For(var=name):
+            return [name, *(_WORD.findall(part.type) if isinstance(part, Decl) else ())]
+        case Opaque(text=text) | OpaqueStmt(text=text):
+            return _WORD.findall(text)
+    return []
+
+
+OPERATORS = (
+    Operator(
+        name="cases_to_branches",
+        summary="a switch as branches",
+        apply=cases_to_branches,
+        sites=_sites,
+        opens=True,
+        since=9,
+        languages=HOST,
+    ),
+)

@@ -1,0 +1,107 @@
+"""What a first spec makes of the host's arithmetic has the value that C gives it."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.core.expressions import parse
+from tuner.spec.host_arithmetic import Node, names_of, replaced, shown
+from tuner.spec.host_expressions import parsed, sizeof
+
+NAMES = ("n", "m", "block")
+LEAVES = st.sampled_from([*NAMES, "1", "2", "3", "16", "255", "256u", "0x20", "sizeof(float)"])
+
+
+def _made(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Sums, products, and divisions as hosts have them: down and up, all of positive numbers."""
+    pair = st.tuples(inner, inner)
+    return st.one_of(
+        pair.map(lambda p: f"({p[0]} + {p[1]})"),
+        pair.map(lambda p: f"{p[0]} * {p[1]}"),
+        pair.map(lambda p: f"({p[0]}) / ({p[1]})"),
+        pair.map(lambda p: f"({p[0]}) % ({p[1]})"),
+        pair.map(lambda p: f"(({p[0]}) + ({p[1]}) - 1) / ({p[1]})"),
+        pair.map(lambda p: f"(({p[0]}) - 1) / ({p[1]}) + 1"),
+        pair.map(lambda p: f"(int)ceil((float)({p[0]}) / ({p[1]}))"),
+        pair.map(lambda p: f"std::min({p[0]}, {p[1]})"),
+        st.tuples(inner, st.integers(0, 3)).map(lambda p: f"(({p[0]}) << {p[1]})"),
+        st.tuples(inner, st.integers(0, 3)).map(lambda p: f"(({p[0]}) >> {p[1]})"),
+        inner.map(lambda p: f"(size_t)({p})"),
+    )
+
+
+EXPRESSIONS = st.recursive(LEAVES, _made, max_leaves=8)
+VALUES = st.fixed_dictionaries({name: st.integers(1, 5000) for name in NAMES})
+
+
+def in_c(text: str, values: dict[str, int]) -> int:
+    """C's value: of numbers that are not negative, its divisions are Python's that round down."""
+    text = re.sub(r"\(int\)ceil\(\(float\)", "up(", text)
+    text = re.sub(r"\((?:size_t)\)", "", text).replace("std::min", "min").replace("256u", "256")
+    text = text.replace("sizeof(float)", "4")
+    # `up((a) / (b))` is a fraction rounded up, every other division drops the rest.
+    return int(eval(_exact(text), {"min": min}, dict(values)))
+
+
+def _exact(text: str) -> str:
+    out, at = "", 0
+    while (start := text.find("up(", at)) >= 0:
+        out += _floor(text[at:start])
+        depth, end = 0, start + 2
+        while True:
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+            if depth == 0:
+                break
+        inner = text[start + 3 : end - 1]
+        left, right = _split(inner)
+        out += f"(-((-({_exact(left)})) // ({_exact(right)})))"
+        at = end
+    return out + _floor(text[at:])
+
+
+def _floor(text: str) -> str:
+    return text.replace("/", "//")
+
+
+def _split(text: str) -> tuple[str, str]:
+    depth = 0
+    for i, letter in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "/" and depth == 0:
+            return text[:i], text[i + 1 :]
+    raise AssertionError(text)
+
+
+def read(text: str) -> Node | None:
+    """As the reader of launches reads it."""
+    return parsed(text, lambda name, member: None if member else name, sizeof, lambda name, given: None)
+
+
+@given(EXPRESSIONS, VALUES)
+def test_expressions_have_the_value_of_c(text: str, values: dict[str, int]) -> None:
+    try:
+        wanted = in_c(text, values)
+    except ZeroDivisionError:
+        return
+    node = read(text)
+    if node is None:  # A division by a number that is nothing.
+        return
+    assert parse(shown(node)).evaluate(values) == wanted, shown(node)
+
+
+@given(EXPRESSIONS, VALUES)
+def test_names_put_in_change_no_value(text: str, values: dict[str, int]) -> None:
+    try:
+        wanted = in_c(text, values)
+    except ZeroDivisionError:
+        return
+    node = read(text)
+    if node is None:
+        return
+    renamed = replaced(node, lambda part: {"n": "width"}.get(part) if isinstance(part, str) else None)
+    assert set(names_of(renamed)) <= {"width", "m", "block"}
+    assert parse(shown(renamed)).evaluate({**values, "width": values["n"]}) == wanted

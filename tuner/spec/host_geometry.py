@@ -1,0 +1,278 @@
+"""What a first spec takes from the host's own launch: sizes, values, shapes, blocks, and small sizes to verify with.
+
+Guesses by the text's looks; what is not told stays with the writer's own guess. May not compile or run anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from tuner.spec.cuda_kernels import CudaKernel, Parameter
+from tuner.spec.host_arithmetic import Call, Node, Op, names_of, operation, replaced, shown
+from tuner.spec.host_launches import HostLaunch, host_launches
+from tuner.spec.small_sizes import evaluated, small_sizes
+
+__all__ = ["Launched", "launched"]
+
+_BYTES = re.compile(r"(\d+)$")
+_MOST_FIXED = 64
+_USUAL = 1024
+_LARGEST = 512
+_WIDE = re.compile(r"\breinterpret_cast\s*<|\b\w*128\w*\s*[(<]|\(\s*(?:float|int|uint|double)[24]\s*\*\s*\)")
+"""Elements that are read several at once."""
+_BLOCK = ("BLOCK_X", "BLOCK_Y", "BLOCK_Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """A launch in a spec's words.
+
+    Attributes:
+        sizes: names with the host's values; ``None`` where it does not say.
+        small: for each of them one to verify with.
+        values: of scalar arguments that are no sizes.
+        shapes: elements of arrays.
+        grid: blocks by axis; empty where not known.
+        block: threads by axis, as names or numbers; ``None`` for one that is not known.
+        follows: for each axis, whether the grid is reckoned from the block and shared memory can be.
+        shared: dynamic shared memory, bytes; empty where not known.
+        template: the template's arguments.
+    """
+
+    sizes: Mapping[str, int | None]
+    small: Mapping[str, int]
+    values: Mapping[str, str]
+    shapes: Mapping[str, str]
+    grid: tuple[str, ...]
+    block: tuple[str | None, ...]
+    follows: tuple[bool, ...]
+    shared: str
+    template: tuple[str, ...]
+
+
+def launched(kernel: CudaKernel, texts: Sequence[str], *, kept: Sequence[str]) -> Launched | None:
+    """The kernel's first launch whose geometry is told, in the first text that has one.
+
+    Args:
+        kernel: launched.
+        texts: host code, without comments; each with all that it counts on, macros too.
+        kept: macros that the spec will tune.
+    """
+    elements = [_element_bytes(p) for p in kernel.parameters]
+    for text in texts:
+        for found in host_launches(text, kernel.name, kept=kept, elements=elements):
+            if len(found.values) <= len(kernel.parameters) and found.grid and found.block:
+                return _Reader(kernel, found, kept).read()
+    return None
+
+
+@dataclass(slots=True)
+class _Reader:
+    kernel: CudaKernel
+    launch: HostLaunch
+    kept: Sequence[str]
+    called: dict[Node, str] = field(default_factory=dict)
+    """Arguments by what the host passes for them."""
+
+    def read(self) -> Launched | None:
+        scalars = [
+            (p, v) for p, v in zip(self.kernel.parameters, self.launch.values, strict=False) if not p.pointer
+        ]
+        self._call(scalars)
+        block, grid, shared = self._geometry()
+        shapes = {p.name: node for p, node in self._extents()}
+        used = set().union(*(names_of(node) for node in (*grid, *shapes.values())))
+        sizes = self._sizes(used, scalars)
+        known = {*sizes, *self.kept, *_BLOCK[: len(block)]}
+        if not all(set(names_of(node)) <= known for node in grid):
+            return None
+        shapes = {name: node for name, node in shapes.items() if set(names_of(node)) <= known}
+        small = self._small(sizes, grid, tuple(shapes.values()))
+        usual = evaluated(grid, {n: d or _USUAL for n, d in sizes.items()})
+        if small is None or usual is None or min(usual) < 1:
+            return None
+        return Launched(
+            sizes=sizes,
+            small=small,
+            values=dict(self._values(scalars, sizes)),
+            shapes={name: shown(node) for name, node in shapes.items()},
+            grid=tuple(map(shown, grid)),
+            block=tuple(None if b is None else shown(b) for b in block),
+            follows=self._follows(len(block), grid, shared),
+            shared=shown(shared) if shared is not None and set(names_of(shared)) <= known else "",
+            template=self.launch.template,
+        )
+
+    def _geometry(self) -> tuple[list[Node | None], list[Node], Node | None]:
+        """Threads, blocks, bytes of shared memory; a block's own variable becomes its name."""
+        block: list[Node | None] = []
+        renamed: dict[Node, str] = {}
+        own: list[dict[Node, str]] = [{}, {}, {}]
+        for axis, (name, node) in enumerate(zip(_BLOCK, self.launch.block, strict=False)):
+            value = self._numbers(node)
+            block.append(value if isinstance(value, int) or set(names_of(value)) <= set(self.kept) else None)
+            if not (isinstance(value, str) and value in self.kept):
+                own[axis] = {node: name, value: name}
+            renamed = {**own[axis], **renamed}
+        grid = [
+            # Blocks as wide as they are high: each axis of the grid is divided by its own.
+            self._put(replaced(node, partial(_over, renamed={**renamed, **own[axis]})))
+            for axis, node in enumerate(self.launch.grid[: len(own)])
+        ]
+        if self.launch.shared is None:
+            return block, grid, None
+        shared = replaced(
+            self.launch.shared, lambda part: renamed.get(part) if isinstance(part, str) else None
+        )
+        return block, grid, self._put(shared)
+
+    @staticmethod
+    def _follows(count: int, grid: Sequence[Node], shared: Node | None) -> tuple[bool, ...]:
+        """Of each axis, whether a block of another size is launched right, too."""
+        if isinstance(shared, int) and shared:
+            return (False,) * count
+        return tuple(any(name in set(names_of(node)) for node in grid) for name in _BLOCK[:count])
+
+    def _call(self, scalars: Sequence[tuple[Parameter, Node | None]]) -> None:
+        passed = [(p.name, v) for p, v in scalars if v is not None and _whole(p)]
+        for name, value in passed:
+            if isinstance(value, str) and value in self.launch.variables:
+                self.called.setdefault(value, name)
+        alone = {*self.called, *self.kept}
+        for name, value in passed:
+            # `n = width * height` becomes a size of its own where neither of its parts is one.
+            names = set(names_of(value))
+            if isinstance(value, Op) and names and not alone & names:
+                self.called.setdefault(value, name)
+
+    def _numbers(self, node: Node) -> Node:
+        """With every variable as its value, where it has one."""
+        return replaced(node, lambda part: self.launch.variables.get(part) if isinstance(part, str) else None)
+
+    def _put(self, node: Node) -> Node:
+        """In the spec's names: variables as the arguments that they are passed for, small ones as numbers."""
+
+        def change(part: Node) -> Node | None:
+            if part in self.called:
+                return self.called[part]
+            if not isinstance(part, str) or part in self.kept:
+                return None
+            value = self.launch.variables.get(part)
+            return value if value is not None and value <= _MOST_FIXED else None
+
+        return replaced(node, change)
+
+    def _extents(self) -> Iterator[tuple[Parameter, Node]]:
+        for parameter, size in zip(self.kernel.parameters, self.launch.sizes_bytes, strict=False):
+            element = _element_bytes(parameter)
+            if parameter.pointer and size is not None and element:
+                yield parameter, self._put(_divided(size, element))
+
+    def _sizes(
+        self, used: set[str], scalars: Sequence[tuple[Parameter, Node | None]]
+    ) -> dict[str, int | None]:
+        """What the grid, the arrays or a bound in the kernel hang on."""
+        found: dict[str, int | None] = {}
+        host = {ours: theirs for theirs, ours in self.called.items()}
+        for parameter, value in scalars:
+            name = parameter.name
+            if name in host and (name in used or self._bounds(name)):
+                known = self._numbers(host[name])
+                found[name] = known if isinstance(known, int) else None
+            elif isinstance(value, int) and value > _MOST_FIXED and self._bounds(name) and _whole(parameter):
+                found[name] = value
+        for name in sorted(used - set(found)):
+            if name in self.launch.variables and name not in self.called:
+                found[name] = self.launch.variables[name]
+        return found
+
+    def _bounds(self, name: str) -> bool:
+        """Whether something is compared with it."""
+        return (
+            re.search(rf"[<>]=?\s*\(?\s*{name}\b|\b{name}\b\s*[-+]?\s*\d*\s*[<>]", self.kernel.body)
+            is not None
+        )
+
+    def _values(
+        self, scalars: Sequence[tuple[Parameter, Node | None]], sizes: Mapping[str, int | None]
+    ) -> Iterator[tuple[str, str]]:
+        for parameter, value in scalars:
+            if value is None or parameter.name in sizes:
+                continue
+            node = self._put(value)
+            if parameter.dtype.startswith("float"):
+                node = self._numbers(node)
+                node = node.left if isinstance(node, Op) and node.sign == "/" and node.right == 1 else node
+            else:
+                node = replaced(node, lambda n: self._lone(n, sizes))
+            if set(names_of(node)) <= set(sizes):
+                yield parameter.name, shown(node)
+
+    def _lone(self, node: Node, sizes: Mapping[str, int | None]) -> Node | None:
+        if not isinstance(node, str) or node in sizes:
+            return None
+        host: dict[str, Node] = {ours: theirs for theirs, ours in self.called.items()}
+        known = self._numbers(host.get(node, node))
+        return known if isinstance(known, int) else None
+
+    def _small(
+        self, sizes: Mapping[str, int | None], grid: Sequence[Node], arrays: Sequence[Node]
+    ) -> dict[str, int] | None:
+        own = {p.name for p in self.kernel.parameters}
+        free = [
+            n for n in sizes if n in own and self._bounds(n) and not any(_floored(node, n) for node in grid)
+        ]
+        known = map(self._numbers, self.launch.block)
+        block = {name: n if isinstance(n, int) else 64 for name, n in zip(_BLOCK, known, strict=False)}
+        if len(block) == 1 and any(_BLOCK[0] in set(names_of(node)) for node in grid):
+            # The largest that the spec will try has to leave a block, too.
+            block = {_BLOCK[0]: max(block[_BLOCK[0]], _LARGEST)}
+        wide = _WIDE.search(self.kernel.body) is not None
+        return small_sizes(sizes, free=free, wide=wide, grid=grid, block=block, arrays=arrays)
+
+
+def _over(part: Node, *, renamed: Mapping[Node, str]) -> Node | None:
+    """A block's size in the place of the number that something is divided by."""
+    if isinstance(part, Op) and part.sign in ("/", "//") and part.right in renamed and part.right != 1:
+        return Op(part.sign, part.left, renamed[part.right])
+    if isinstance(part, Call) and part.name == "ceil" and isinstance(part.given[0], Op):
+        inner = _over(part.given[0], renamed=renamed)
+        return None if inner is None else Call("ceil", (inner,))
+    return renamed.get(part) if isinstance(part, str) else None
+
+
+def _floored(node: Node, name: str) -> bool:
+    """Whether a division that drops the rest has the name in it."""
+    if isinstance(node, Op):
+        own = node.sign == "//" and name in set(names_of(node.left))
+        return own or _floored(node.left, name) or _floored(node.right, name)
+    return isinstance(node, Call) and any(_floored(part, name) for part in node.given)
+
+
+def _divided(size: Node, element: int) -> Node:
+    """Bytes as elements."""
+    if isinstance(size, int):
+        return size // element
+    if isinstance(size, Op) and size.sign == "*":
+        for number, other in ((size.left, size.right), (size.right, size.left)):
+            if isinstance(number, int) and number % element == 0:
+                return operation("*", other, number // element)
+        for inner, other in ((size.left, size.right), (size.right, size.left)):
+            made = _divided(inner, element)
+            if not (isinstance(made, Op) and made.sign == "//"):
+                return operation("*", made, other)
+    return Op("//", size, element)
+
+
+def _element_bytes(parameter: Parameter) -> int | None:
+    bits = _BYTES.search(parameter.dtype)
+    return (int(bits[1]) // 8 if bits else 1) * parameter.lanes if parameter.dtype else None
+
+
+def _whole(parameter: Parameter) -> bool:
+    return (
+        not parameter.pointer and parameter.dtype.startswith(("int", "uint")) and parameter.dtype[-1] in "24"
+    )
