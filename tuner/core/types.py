@@ -195,7 +195,9 @@ class Parcel:
 
     def member(self, argument: Argument) -> str:
         """The member that an argument fills, such as ``box.lo``; empty for one that is no part of this."""
-        return argument.name.removeprefix(f"{self.name}.") if argument.name.startswith(f"{self.name}.") else ""
+        return (
+            argument.name.removeprefix(f"{self.name}.") if argument.name.startswith(f"{self.name}.") else ""
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

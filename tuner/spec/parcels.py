@@ -35,7 +35,9 @@ def make_parcels(model: SpecModel, backend: str, view: View) -> tuple[Parcel, ..
             _refuse_rows(argument, argument.name, path, view)
             continue
         if argument.by != "value":
-            message = f"structure {argument.name!r} is passed by pointer, and CUDA kernels take them by value here"
+            message = (
+                f"structure {argument.name!r} is passed by pointer, and CUDA kernels take them by value here"
+            )
             raise view.error(path, message, "write by: value, or pass what it holds as arguments")
         _check_members(argument, argument.name, path, view)
         parcels.append(Parcel(name=argument.name, kind=argument.struct or ""))
