@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuner.core.types import Resolved, Task
+from tuner.core.types import Argument, Parcel, Resolved, Task
+from tuner.evaluators.cuda.parcels import Layout, in_call_order, members_of
 from tuner.evaluators.distributions import dtype_of
 
 __all__ = ["disagreement", "missing_variable", "small_variable"]
@@ -15,27 +16,60 @@ _POINTER_BYTES = 8
 _FLOAT_BYTES = 4
 
 
-def disagreement(task: Task, found: Sequence[Sequence[Any]], *, wide: bool) -> str:
+def disagreement(
+    task: Task, found: Sequence[Sequence[Any]], layouts: Mapping[str, Layout], *, wide: bool
+) -> str:
     """How the kernel's parameters differ from the spec's arguments, one line; empty where they do not."""
-    passed = [a for a in task.arguments if not a.constant and a.passing in ("argument", "value")]
+    passed = in_call_order(task)
     if len(found) != len(passed):
         return f"the kernel takes {len(found)} arguments, the spec lists {len(passed)}"
     for argument, (kind, size) in zip(passed, found, strict=True):
-        if argument.passing == "value":
-            # Bytes as they were recorded; their number differs by recording only where the kernel does.
-            continue
-        if argument.is_array:
-            if (kind, size) != ("u", _POINTER_BYTES):
-                return f"argument {argument.name!r} has a shape in the spec, in the source it is no pointer"
-            continue
-        dtype = dtype_of(argument)
-        wanted = 2 * dtype.itemsize if wide and dtype.name == "float32" else dtype.itemsize
-        # Half and complex numbers are structs of their own size.
-        floating = dtype.kind == "f" and wanted >= _FLOAT_BYTES
-        if size != wanted or (kind == "f") != floating:
-            what = {"f": "a floating number", "b": "a struct"}.get(kind, "a whole number")
-            return f"argument {argument.name!r} is {what} of {size} bytes in the source, {dtype} in the spec"
+        if isinstance(argument, Parcel):
+            wrong = _of_parcel(task, argument, layouts[argument.name], kind, size, wide=wide)
+        else:
+            wrong = _of_argument(argument, kind, size, wide=wide)
+        if wrong:
+            return wrong
     return ""
+
+
+def _of_argument(argument: Argument, kind: str, size: int, *, wide: bool) -> str:
+    if argument.passing == "value":
+        # Bytes as they were recorded; their number differs by recording only where the kernel does.
+        return ""
+    if argument.is_array:
+        if (kind, size) != ("u", _POINTER_BYTES):
+            return f"argument {argument.name!r} has a shape in the spec, in the source it is no pointer"
+        return ""
+    dtype = dtype_of(argument)
+    wanted = _width(argument, wide=wide)
+    # Half and complex numbers are structs of their own size.
+    floating = dtype.kind == "f" and wanted >= _FLOAT_BYTES
+    if size != wanted or (kind == "f") != floating:
+        what = {"f": "a floating number", "b": "a struct"}.get(kind, "a whole number")
+        return f"argument {argument.name!r} is {what} of {size} bytes in the source, {dtype} in the spec"
+    return ""
+
+
+def _of_parcel(task: Task, parcel: Parcel, layout: Layout, kind: str, size: int, *, wide: bool) -> str:
+    if (kind, size) != ("b", layout.size):
+        what = f"{parcel.kind} of {layout.size} bytes"
+        return f"argument {parcel.name!r} is no {what} in the source, it takes {size}"
+    for argument in members_of(task, parcel):
+        wanted = _POINTER_BYTES
+        if not argument.is_array or argument.passing == "inside":
+            elements = math.prod(extent.integer({}) for extent in argument.shape or ())
+            wanted = elements * _width(argument, wide=wide)
+        if layout.leaves[argument.name].size != wanted:
+            has = layout.leaves[argument.name].size
+            return f"member {argument.name!r} takes {has} bytes in the source, {wanted} by the spec"
+    return ""
+
+
+def _width(argument: Argument, *, wide: bool) -> int:
+    """Bytes of one element."""
+    dtype = dtype_of(argument)
+    return 2 * dtype.itemsize if wide and dtype.name in ("float32", "complex64") else dtype.itemsize
 
 
 def missing_variable(task: Task, found: Mapping[str, int]) -> str:

@@ -30,6 +30,7 @@ from tuner.evaluators.cuda.measured import DeviceRuns
 from tuner.evaluators.cuda.nvml import Watch
 from tuner.evaluators.cuda.nvrtc import Nvrtc
 from tuner.evaluators.cuda.other_compilers import build_with
+from tuner.evaluators.cuda.placing import is_pinned
 from tuner.evaluators.cuda.replacement import image_of
 
 __all__ = ["CudaBackend", "CudaEvaluation"]
@@ -133,7 +134,7 @@ class CudaBackend:
         kernel, limits = task.kernel, None if found is None else found.limits
         read = [str(Path(kernel.folder, folder)) for folder in kernel.include]
         compiler = CudaCompiler(arch, workers=workers, limits=limits, read=read)
-        if found is None and any(a.passing != "argument" or a.address is not None for a in task.arguments):
+        if found is None and is_pinned(task):
             compiler.close()
             raise SpecError(
                 "the recordings need memory at the addresses that it had, which only a GPU gives",

@@ -27,7 +27,10 @@ def main(arguments: Sequence[str]) -> int:
         library = Nvrtc(arguments[0])
 
         def begin(options: Sequence[str], log: int) -> Mapping[str, Work]:
-            return {"compile": lambda header, modules: _compile(library, header, modules)}
+            return {
+                "compile": lambda header, modules: _compile(library, header, modules),
+                "layout": lambda header, modules: _layout(library, header, modules),
+            }
 
         return {"version": library.version, "architectures": library.architectures()}, begin
 
@@ -71,6 +74,24 @@ def _compile(
         "seconds": {"nvrtc": compiled - started, "features": time.perf_counter() - compiled},
     }
     return answer, [made.cubin, made.ptx.encode()]
+
+
+def _layout(
+    library: Nvrtc, header: dict[str, Any], modules: Sequence[bytes]
+) -> tuple[dict[str, Any], list[bytes]]:
+    """The PTX of one source with its headers, no kernel asked for."""
+    texts = [m.decode() for m in modules]
+    try:
+        made = library.compile(
+            texts[0],
+            name=header["names"][0],
+            headers=dict(zip(header["names"][1:], texts[1:], strict=True)),
+            entries=[],
+            options=header["options"],
+        )
+    except NvrtcError as error:
+        return {"failed": str(error)}, []
+    return {}, [made.ptx.encode()]
 
 
 if __name__ == "__main__":

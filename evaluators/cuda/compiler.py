@@ -8,56 +8,32 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tuner.core.canonical import digest, digest_json
 from tuner.core.errors import MachineError, SpecError
-from tuner.core.types import Build, BuildRequest, Resolved, Source, Status, Task, Value, Variant
+from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Value
 from tuner.evaluators.cuda.agreement import disagreement, missing_variable, small_variable
-from tuner.evaluators.cuda.device_part import device_headers, device_variant
 from tuner.evaluators.cuda.device_passes import DevicePasses
 from tuner.evaluators.cuda.entries import entry_expression
-from tuner.evaluators.cuda.flags import VALUE_CHANGING, include_folders, nvrtc_options, short_names
+from tuner.evaluators.cuda.flags import VALUE_CHANGING, include_folders, short_names
+from tuner.evaluators.cuda.jobs import behind, for_device, job_of
+from tuner.evaluators.cuda.layouts import Layouts, NoLayout, widened
 from tuner.evaluators.cuda.limits import Architecture, Usage, architecture, occupancy, over_limit
 from tuner.evaluators.cuda.messages import one_line
 from tuner.evaluators.cuda.nvrtc import OWN_HEADERS, find_headers, find_library
+from tuner.evaluators.cuda.parcels import Layout, assertions
 from tuner.evaluators.device_code.pipelines import OWN_PIPELINE, chosen_pipeline
 from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome
-from tuner.evaluators.host.frontend import macro_flags
 from tuner.spaces.launch import Geometry, geometry
 
 __all__ = ["CudaCompiler", "Made", "check_architecture", "entry_expression", "geometry_of", "nvrtc_library"]
 
 _TIMEOUT_S = 30.0
-_LOG_BYTES = 1 << 20
 _WORKER = "tuner.evaluators.cuda.compile_worker"
 _INSTALL = "pip install 'remix-tuner[cuda]'"
-_SOURCES = (".cu",)
-_EVERYWHERE = {
-    f"{dashes}{name}"
-    for name in ("default-device", "device-as-default-execution-space")
-    for dashes in ("-", "--")
-}
-_SAME_IN_DOUBLE = (
-    *("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
-    *("asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "pow", "fabs", "fmin", "fmax", "fma", "floor"),
-    *("ceil", "round", "trunc", "rint", "fmod", "erf", "hypot", "copysign"),
-)
-_WIDE = "\n".join(
-    [
-        "#define float double",
-        *(f"#define float{n} double{n}" for n in (1, 2, 3, 4)),
-        *(f"#define make_float{n} make_double{n}" for n in (1, 2, 3, 4)),
-        *(f"#define {name}f {name}" for name in _SAME_IN_DOUBLE),
-        *(f"#define __{name}f {name}" for name in ("exp", "log", "sin", "cos", "pow")),
-        "#define __fdividef(a, b) ((a) / (b))",
-        "#define __ldg(p) (*(p))",
-        "#line 1\n",
-    ]
-)
-"""In front of a source, the same computation in double; what it misses shows as a reference that is strange."""
 
 
 def nvrtc_library() -> str:
@@ -97,14 +73,24 @@ class Made:
     Attributes:
         symbol: of the kernel in the cubin.
         usage: for limits and occupancy.
+        layouts: of the structures that it takes by value, by the parameters' names.
     """
 
     symbol: str
     usage: Usage
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Text that goes with a build to where it runs."""
-        return json.dumps({"symbol": self.symbol, "usage": asdict(self.usage)})
+        layouts = {name: layout.to_json() for name, layout in self.layouts.items()}
+        return json.dumps({"symbol": self.symbol, "usage": asdict(self.usage), "layouts": layouts})
+
+    @classmethod
+    def from_json(cls, text: str) -> Made:
+        """The inverse of :meth:`to_json`."""
+        found = json.loads(text)
+        layouts = {n: Layout.from_json(value) for n, value in found.get("layouts", {}).items()}
+        return cls(symbol=found["symbol"], usage=Usage(**found["usage"]), layouts=layouts)
 
 
 class CudaCompiler:
@@ -142,6 +128,7 @@ class CudaCompiler:
         self._pool = self._start()
         self.version = str(self._pool.host["version"])
         self._made: dict[str, Made] = {}
+        self._layouts = Layouts(arch, self._headers)
         try:
             check_architecture(arch, self._pool.host["architectures"], self.version)
         except SpecError:
@@ -205,21 +192,44 @@ class CudaCompiler:
         Raises:
             MachineError: one has a pass pipeline and there is nothing here that runs it.
         """
-        requests = [_for_device(task, request) for request in requests]
-        self._let_read(task, requests)
-        jobs: list[Job | Build | None] = [
-            None if chosen_pipeline(r.resolved.pipeline) else self._job(task, r.variant, r.resolved)
-            for r in requests
+        asked = self._ready(task, requests, wide=wide)
+        fine = [(request, found) for request, found in asked if not isinstance(found, NoLayout)]
+        jobs = [
+            None
+            if chosen_pipeline(r.resolved.pipeline)
+            else job_of(task, r.variant, r.resolved, arch=self.arch, headers=self._headers)
+            for r, _ in fine
         ]
         own = iter(self._pool.run([j for j in jobs if isinstance(j, Job)]))
-        work = [(r, p) for r in requests if (p := chosen_pipeline(r.resolved.pipeline))]
+        work = [(r, p) for r, _ in fine if (p := chosen_pipeline(r.resolved.pipeline))]
         by_llvm = iter(self.passes.compile(task, work) if work else ())
-        return [
+        made = iter(
             job
             if isinstance(job, Build)
-            else self._build(task, request.resolved, next(own if job else by_llvm), wide=wide)
-            for request, job in zip(requests, jobs, strict=True)
-        ]
+            else self._build(task, request.resolved, next(own if job else by_llvm), layouts, wide=wide)
+            for (request, layouts), job in zip(fine, jobs, strict=True)
+        )
+        return [found.build if isinstance(found, NoLayout) else next(made) for _, found in asked]
+
+    def layouts(self, task: Task, resolved: Resolved) -> Mapping[str, Layout] | NoLayout:
+        """How the kernel as given lays out what it takes by value, by the parameters' names."""
+        request = BuildRequest(trial=BASELINE, variant=task.kernel.variant, resolved=resolved)
+        ((_, found),) = self._ready(task, [request], wide=False)
+        return found
+
+    def _ready(
+        self, task: Task, requests: Sequence[BuildRequest], *, wide: bool
+    ) -> list[tuple[BuildRequest, Mapping[str, Layout] | NoLayout]]:
+        """Each candidate as it is compiled, with the layouts that it has to keep to."""
+        self._let_read(task, requests)
+        layouts = self._layouts.find(self._pool, task, [r.resolved for r in requests], wide=wide)
+        ready = []
+        for request, found in zip(requests, layouts, strict=True):
+            plain = for_device(task, request)
+            if not isinstance(found, NoLayout):
+                plain = replace(plain, variant=behind(plain.variant, assertions(task, found)))
+            ready.append((plain, found))
+        return ready
 
     @property
     def passes(self) -> DevicePasses:
@@ -238,26 +248,27 @@ class CudaCompiler:
         Raises:
             MachineError: as :attr:`passes`.
         """
-        (outcome,) = self.passes.compile(task, [(_for_device(task, request), pipeline)])
-        return self._build(task, request.resolved, outcome, wide=False)
+        ((ready, layouts),) = self._ready(task, [request], wide=False)
+        if isinstance(layouts, NoLayout):
+            return layouts.build
+        (outcome,) = self.passes.compile(task, [(ready, pipeline)])
+        return self._build(task, request.resolved, outcome, layouts, wide=False)
 
     def build_double(self, task: Task, resolved: Resolved) -> Build:
         """The kernel as given with ``double`` in the place of ``float``, for a reference; its failure is no error.
 
         Works by macros in front of the source. Flags that may change values are left out.
         """
-        first, *others = task.kernel.variant.files
-        wide = Variant(files=(Source(name=first.name, text=_WIDE + first.text), *others))
         kept = tuple(f for f in resolved.flags if not VALUE_CHANGING.match(f))
-        request = BuildRequest(trial=0, variant=wide, resolved=replace(resolved, flags=kept, pipeline=None))
+        setting = replace(resolved, flags=kept, pipeline=None)
+        request = BuildRequest(trial=BASELINE, variant=widened(task.kernel.variant), resolved=setting)
         (build,) = self.build(task, [request], wide=True)
         return build
 
     def made(self, build: Build) -> Made:
         """What was learnt of a build, here or where it was made."""
         if build.digest not in self._made:
-            found = json.loads(build.artifacts["made"])
-            self._made[build.digest] = Made(symbol=found["symbol"], usage=Usage(**found["usage"]))
+            self._made[build.digest] = Made.from_json(build.artifacts["made"])
         return self._made[build.digest]
 
     def adopt(self, cubin: bytes, like: Build) -> Build:
@@ -267,45 +278,15 @@ class CudaCompiler:
         plain = {"made": made.to_json()}
         return replace(like, code=cubin, digest=name, key=name, features={}, seconds={}, artifacts=plain)
 
-    def _job(self, task: Task, variant: Variant, resolved: Resolved) -> Job | Build:
-        names, texts = _program(variant)
-        # Behind the candidate's own, of which several may be compiled.
-        parts = [part for part in self._parts(task, resolved) if part.name not in names]
-        names, texts = [*names, *(p.name for p in parts)], [*texts, *(p.text for p in parts)]
-        values = {**resolved.macros, **resolved.scalars}
-        try:
-            options = [
-                f"-arch={self.arch}",
-                "--ptxas-options=-v",
-                *macro_flags(resolved.macros),
-                *nvrtc_options(resolved.flags, folder=task.kernel.folder, files=names),
-                *(f"-I{Path(task.kernel.folder, folder)}" for folder in task.kernel.include),
-                *(f"-I{folder}" for folder in self._headers),
-            ]
-        except SpecError as error:
-            return Build(status=Status.BUILD_ERROR, message=str(error))
-        header = {
-            "op": "compile",
-            "names": names,
-            "entry": entry_expression(task.kernel.entry, values),
-            "options": options,
-            "constants": [a.name for a in task.arguments if a.constant],
-        }
-        return Job(header=header, modules=tuple(t.encode() for t in texts), log_bytes=_LOG_BYTES)
-
-    @staticmethod
-    def _parts(task: Task, resolved: Resolved) -> tuple[Source, ...]:
-        """What the sources include from elsewhere, where it cannot be read as it lies there."""
-        kernel = task.kernel
-        return device_headers(
-            kernel.variant,
-            entry=kernel.entry,
-            headers=kernel.headers,
-            include=kernel.include,
-            everywhere=bool(_EVERYWHERE & set(resolved.flags)),
-        )
-
-    def _build(self, task: Task, resolved: Resolved, outcome: Outcome, *, wide: bool) -> Build:
+    def _build(
+        self,
+        task: Task,
+        resolved: Resolved,
+        outcome: Outcome,
+        layouts: Mapping[str, Layout],
+        *,
+        wide: bool,
+    ) -> Build:
         if outcome.status is not Status.OK:
             return Build(status=outcome.status, message=outcome.message)
         if "failed" in outcome.header:
@@ -317,7 +298,7 @@ class CudaCompiler:
             )
         header = outcome.header
         cubin, ptx = outcome.blobs
-        wrong = disagreement(task, header["parameters"], wide=wide)
+        wrong = disagreement(task, header["parameters"], layouts, wide=wide)
         wrong = wrong or missing_variable(task, header["constants"])
         if wrong:
             return Build(status=Status.BUILD_ERROR, message=wrong)
@@ -339,7 +320,7 @@ class CudaCompiler:
             if why:
                 return Build(status=Status.OUT_OF_RESOURCES, message=why, seconds=dict(header["seconds"]))
         name = digest(cubin)
-        made = self._made[name] = Made(symbol=str(header["symbol"]), usage=usage)
+        made = self._made[name] = Made(symbol=str(header["symbol"]), usage=usage, layouts=layouts)
         return Build(
             status=Status.OK,
             code=cubin,
@@ -349,26 +330,6 @@ class CudaCompiler:
             seconds=dict(header["seconds"]),
             artifacts={"ptx": ptx.decode(), "log": str(header["log"]), "made": made.to_json()},
         )
-
-
-def _for_device(task: Task, request: BuildRequest) -> BuildRequest:
-    variant = device_variant(
-        request.variant,
-        entry=task.kernel.entry,
-        headers=task.kernel.headers,
-        everywhere=bool(_EVERYWHERE & set(request.resolved.flags)),
-    )
-    return replace(request, variant=variant)
-
-
-def _program(variant: Variant) -> tuple[list[str], list[str]]:
-    """The main text, then what it can include; several sources are included one after the other."""
-    files = list(variant.files)
-    sources = [f for f in files if f is files[0] or Path(f.name).suffix in _SOURCES]
-    if len(sources) == 1:
-        return [f.name for f in files], [f.text for f in files]
-    text = "".join(f'#include "{f.name}"\n' for f in sources)
-    return ["sources", *(f.name for f in files)], [text, *(f.text for f in files)]
 
 
 def _plain(shape: Geometry) -> list[Any]:

@@ -14,6 +14,7 @@ import mmap
 import os
 import signal
 import socket
+import struct
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -271,7 +272,9 @@ class _Worker:
 def _value(parameter: Header, base: Callable[[int], int]) -> Any:
     if "at" in parameter:
         return ctypes.c_uint64(base(parameter["at"]))
-    data = bytes.fromhex(parameter["hex"])
+    data = bytearray.fromhex(parameter["hex"])
+    for place, offset in parameter.get("pointers", ()):
+        struct.pack_into("<Q", data, place, base(offset))
     return (ctypes.c_char * len(data)).from_buffer_copy(data)
 
 

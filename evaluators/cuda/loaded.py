@@ -88,7 +88,7 @@ class Loaded:
             "set": number,
             "size": slab.size,
             "stretches": [s.to_json() for s in slab.stretches],
-            "parameters": slab.parameters(),
+            "parameters": slab.parameters(self._made.layouts),
             "restore": slab.spans(ArgumentRole.INOUT),
             "poison": slab.spans(*_POISONED),
             "touch": slab.spans(ArgumentRole.INPUT, ArgumentRole.INOUT),

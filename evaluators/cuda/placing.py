@@ -56,7 +56,7 @@ class Placed:
 
 def is_pinned(task: Task) -> bool:
     """Whether any buffer has to lie at a recorded address or in a variable."""
-    return any(a.address is not None or a.passing != "argument" for a in task.arguments)
+    return any(a.address is not None or a.passing not in ("argument", "inside") for a in task.arguments)
 
 
 def place(task: Task, sizes: Mapping[str, int], problem: Problem, guard_bytes: int) -> Placed | None:

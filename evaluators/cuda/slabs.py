@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.core.types import ArgumentRole, Task
+from tuner.core.types import Argument, ArgumentRole, Parcel, Task
+from tuner.evaluators.cuda.parcels import Layout, in_call_order, members_of
 from tuner.evaluators.cuda.placing import Stretch, place
 from tuner.evaluators.distributions import dtype_of
 from tuner.evaluators.host.bundles import POISON
@@ -66,6 +67,7 @@ class Slab:
         self._workload = workload
         self._wide = wide
         self.regions, self.stretches, self.size = _lay_out(task, workload, shift=shift, wide=wide)
+        self._places = {r.name: r.offset for r in self.regions}
         self.descriptor = os.memfd_create("slab", os.MFD_CLOEXEC)
         os.ftruncate(self.descriptor, self.size)
         self._map = mmap.mmap(self.descriptor, self.size)
@@ -109,22 +111,44 @@ class Slab:
             at, before = region.offset + region.size_bytes, region.name
         return ""
 
-    def parameters(self) -> list[dict[str, Any]]:
-        """The arguments in call order: ``{"at": offset}`` for a buffer, ``{"hex": bytes}`` for a value."""
-        places = {r.name: r.offset for r in self.regions}
+    def parameters(self, layouts: Mapping[str, Layout]) -> list[dict[str, Any]]:
+        """What the kernel gets in call order.
+
+        ``{"at": offset}`` for a buffer, ``{"hex": bytes}`` for a value; a structure has also the places in it that hold
+        the address of a byte of the slab: ``"pointers": [[place, offset], …]``.
+
+        Args:
+            layouts: of the structures, by the parameters' names.
+        """
         made: list[dict[str, Any]] = []
-        for argument in self._task.arguments:
-            if argument.constant or argument.passing in ("memory", "global"):
-                continue
-            if argument.passing == "value":
-                made.append({"hex": self._workload.arrays[argument.name].tobytes().hex()})
-            elif argument.is_array:
-                made.append({"at": places[argument.name]})
+        for argument in in_call_order(self._task):
+            if isinstance(argument, Parcel):
+                made.append(self._packed(argument, layouts[argument.name]))
+            elif argument.is_array and argument.passing != "value":
+                made.append({"at": self._places[argument.name]})
             else:
-                dtype = _dtype(dtype_of(argument), self._wide)
-                value = np.array(self._workload.scalars[argument.name], dtype)
-                made.append({"hex": value.tobytes().hex()})
+                made.append({"hex": self._bytes(argument).hex()})
         return made
+
+    def _packed(self, parcel: Parcel, layout: Layout) -> dict[str, Any]:
+        data, pointers = bytearray(layout.size), []
+        for argument in members_of(self._task, parcel):
+            leaf = layout.leaves[argument.name]
+            if argument.is_array and argument.passing != "inside":
+                pointers.append([leaf.offset, self._places[argument.name]])
+            else:
+                data[leaf.offset : leaf.offset + leaf.size] = self._bytes(argument)
+        return {"hex": data.hex(), "pointers": pointers}
+
+    def _bytes(self, argument: Argument) -> bytes:
+        """Of a number, or of an array that is passed by value."""
+        if argument.passing == "value":
+            return self._workload.arrays[argument.name].tobytes()
+        if argument.is_array:
+            array = self._workload.arrays[argument.name]
+            return array.astype(_dtype(array.dtype, self._wide)).tobytes()
+        dtype = _dtype(dtype_of(argument), self._wide)
+        return np.array(self._workload.scalars[argument.name], dtype).tobytes()
 
     def constants(self) -> list[tuple[str, int, int]]:
         """Name, offset and size of every buffer that fills a variable of its name."""
@@ -174,7 +198,7 @@ def _lay_out(
     task: Task, workload: Workload, *, shift: int, wide: bool
 ) -> tuple[tuple[Region, ...], tuple[Stretch, ...], int]:
     """Regions by offset, the stretches of the slab that lie at addresses of their own, the slab's size."""
-    arrays = [a for a in task.arguments if a.is_array and a.passing != "value"]
+    arrays = [a for a in task.arguments if a.is_array and a.passing not in ("value", "inside")]
     placed = place(
         task, {a.name: workload.arrays[a.name].nbytes for a in arrays}, workload.problem, GUARD_BYTES
     )

@@ -6,13 +6,15 @@ shared variables, sizes of arrays. May not compile or run anything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tuner.core.expressions import parse
-from tuner.core.types import Argument, ArgumentRole, Kernel, Source, Task, Variant
+from tuner.core.types import Argument, ArgumentRole, Kernel, Parcel, Source, Task, Variant
+from tuner.evaluators.cuda.parcels import in_call_order
 from tuner.evaluators.host.harness import C_TYPES
 from tuner.evaluators.workloads import Workload
 from tuner.spaces.launch import Geometry
@@ -58,19 +60,26 @@ def wrapper_text(task: Task, entry: str) -> str:
     ]
     parameters += ["unsigned long long *emu_report", *(f"long long emu_w{i}" for i in range(words))]
     arrays = [f"{{emu_a{i}, {_flags(a)}}}" for i, a in enumerate(arguments) if a.is_array]
-    passed = [(i, a) for i, a in enumerate(arguments) if not a.constant]
-    sizes = ", ".join("8" if a.is_array else f"(int)sizeof({_c_type(a)})" for _, a in passed)
-    slots = [f"(void *)&emu_a{i}" for i, _ in passed]
+    numbers = {a.name: i for i, a in enumerate(arguments)}
+    parcels = {parcel.name: i for i, parcel in enumerate(task.kernel.parcels)}
+    sizes, slots = [], []
+    for passed in in_call_order(task):
+        if isinstance(passed, Parcel):
+            sizes.append(f"(int)sizeof({passed.kind})")
+            slots.append(f"(void *)emu_p{parcels[passed.name]}")
+        else:
+            sizes.append("8" if passed.is_array else f"(int)sizeof({_c_type(passed)})")
+            slots.append(f"(void *)&emu_a{numbers[passed.name]}")
     return _WRAPPER.format(
         entry=entry,
         name=ENTRY,
-        sizes=sizes,
+        sizes=", ".join(sizes),
         parameters=", ".join(parameters),
         words=", ".join(f"emu_w{i}" for i in range(words)),
         arrays=", ".join(arrays) or "{0, 0}",
         count=len(arrays),
         slots=", ".join(slots) or "0",
-        fills="".join(_fills(arguments)),
+        fills="".join((*_fills(arguments), *_filled_parcels(task))),
     )
 
 
@@ -153,6 +162,25 @@ def _fills(arguments: Sequence[Argument]) -> Iterator[str]:
             yield f"    __builtin_memcpy((void *)&{argument.name}, emu_a{i}, {size});\n"
 
 
+def _filled_parcels(task: Task) -> Iterator[str]:
+    """Statements that make the structures that are passed by value, zero but for their members."""
+    for number, parcel in enumerate(task.kernel.parcels):
+        own = f"emu_p{number}"
+        yield f"    alignas({parcel.kind}) unsigned char {own}[sizeof({parcel.kind})];\n"
+        yield f"    __builtin_memset({own}, 0, sizeof {own});\n"
+        for i, argument in enumerate(task.arguments):
+            if not (member := parcel.member(argument)):
+                continue
+            place = f"(({parcel.kind} *)(void *){own})->{member}"
+            inside = argument.passing == "inside"
+            size = f"sizeof(emu_a{i})"
+            if inside:
+                elements = math.prod(extent.integer({}) for extent in argument.shape or ())
+                size = f"{elements} * sizeof({_c_type(argument)})"
+            yield f'    static_assert(sizeof({place}) == {size}, "{argument.name} has another size");\n'
+            yield f"    __builtin_memcpy((void *)&{place}, {'' if inside else '&'}emu_a{i}, {size});\n"
+
+
 def _flags(argument: Argument) -> int:
     initialised = argument.role in (ArgumentRole.INPUT, ArgumentRole.INOUT)
     return _INITIALISED * initialised | _WRITABLE * (argument.role is not ArgumentRole.INPUT)
@@ -167,7 +195,7 @@ EMU_UNCHECKED static __device__ void emu_kernel(void **emu_slots) {{
 extern "C" EMU_UNCHECKED __device__ void {name}({parameters}) {{
     long long emu_words[] = {{{words}}};
     const emu_array emu_arrays[] = {{{arrays}}};
-    void *emu_slots[] = {{{slots}}};
-{fills}    emu_launch(emu_words, emu_arrays, {count}, emu_report, emu_slots, emu_kernel);
+{fills}    void *emu_slots[] = {{{slots}}};
+    emu_launch(emu_words, emu_arrays, {count}, emu_report, emu_slots, emu_kernel);
 }}
 """

@@ -24,6 +24,7 @@ __all__ = [
     "Launch",
     "MeasurePolicy",
     "Measurement",
+    "Parcel",
     "Problem",
     "Proposal",
     "Reference",
@@ -130,7 +131,7 @@ class Argument:
     Attributes:
         passing: how the kernel gets it: ``argument``; ``value``, the array's bytes by value; ``memory``, not at all,
             but it reaches the array through pointers elsewhere; ``global``, a module's variable of this name;
-            ``wrapper``, not at all: only the wrapper needs it.
+            ``wrapper``, not at all: only the wrapper needs it; ``inside``, the elements lie in a parcel.
         address: where the array has to begin in the device's memory, as pointers to it were recorded; ``None``
             where it may lie anywhere.
     """
@@ -181,6 +182,25 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
+    """A structure that a device's kernel takes by value; what no argument fills is zero.
+
+    Attributes:
+        name: the parameter's. Arguments whose names begin with it and a dot are members; they stand together.
+        kind: its type as the source writes it.
+    """
+
+    name: str
+    kind: str
+
+    def member(self, argument: Argument) -> str:
+        """The member that an argument fills, such as ``box.lo``; empty for one that is no part of this."""
+        return (
+            argument.name.removeprefix(f"{self.name}.") if argument.name.startswith(f"{self.name}.") else ""
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """What is called and how it is written. ``folder`` is where ``include`` folders and files are looked up.
 
@@ -191,7 +211,8 @@ class Kernel:
     Where the function of the sources cannot be called as it is (an instance of a C++ template, one that takes
     structures), ``wrapped`` is its name, ``entry`` the function that calls it, and ``wrapper`` that function's text: it
     is no part of the sources, and is compiled behind the first. ``flattened``: it takes the members of structures, and
-    is of no use to anybody else.
+    is of no use to anybody else. A launch needs no such function: ``parcels`` are the structures among a device
+    kernel's parameters.
     """
 
     name: str
@@ -207,6 +228,7 @@ class Kernel:
     wrapped: str = ""
     wrapper: str = ""
     flattened: bool = False
+    parcels: tuple[Parcel, ...] = ()
 
     @property
     def function(self) -> str:

@@ -30,6 +30,7 @@ from tuner.spec.machine import check_live, choose_backend, without_passes
 from tuner.spec.messages import to_spec_error
 from tuner.spec.models import LlmModel, SpecModel
 from tuner.spec.modules import module_functions
+from tuner.spec.parcels import make_parcels, with_inside
 from tuner.spec.recorded_cuda import cuda_functions
 from tuner.spec.sections import (
     NOT_YET,
@@ -250,7 +251,10 @@ class _Loader:
         backend = choose_backend(model, sources.language, view, live=self.live)
         if self.live and backend == "host":
             self._check_reach(sources, view)
+        parcels = make_parcels(model, backend, view)
         inputs = make_inputs(model, sources, self._workload(model, sources, view), view)
+        if parcels:
+            inputs = replace(inputs, arguments=with_inside(inputs.arguments, model))
         workload = inputs.workload
         tunables = make_tunables(model, inputs.parameters, inputs.arguments, inputs.problems, view)
         if sources.language == "recorded":
@@ -266,7 +270,7 @@ class _Loader:
         if workload is not None:
             files[DERIVED] = workload.text
         wrapper = make_wrapper(model, sources, backend, inputs.arguments, view)
-        kernel = make_kernel(model, sources, name, self.folder, wrapper)
+        kernel = make_kernel(model, sources, name, self.folder, wrapper, parcels=parcels)
         task = make_task(model, kernel, backend, inputs, tunables, view)
         found = check_live(model, task, tunables, view) if self.live else ()
         return LoadedSpec(

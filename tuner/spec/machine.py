@@ -23,6 +23,7 @@ from tuner.spec.agreement import check_entry, check_template
 from tuner.spec.member_checks import check_wrapped
 from tuner.spec.models import ArgumentModel, SpecModel
 from tuner.spec.modules import check_module
+from tuner.spec.parcel_checks import check_parcels
 from tuner.spec.sections import NOT_YET
 from tuner.spec.signature import CType, Function, SourceReader
 from tuner.spec.tunables import Tunables
@@ -121,7 +122,7 @@ def check_live(model: SpecModel, task: Task, tunables: Tunables, view: View) -> 
             check_module(task, tunables, view)
         if task.kernel.language == "opencl":
             _check_opencl(task, tunables, view)
-        return ()
+        return check_parcels(task, tunables, model.arguments or [], view) if task.kernel.parcels else ()
     notes = _crowded(task)
     function, unlisted = _host_entry(task, tunables, view, model.arguments or [])
     notes, returned = (*notes, *unlisted), function.returns

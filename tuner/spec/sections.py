@@ -11,7 +11,16 @@ from collections.abc import Collection, Sequence
 
 from tuner.core.errors import SpecError
 from tuner.core.expressions import Expression
-from tuner.core.types import Argument, Kernel, Launch, MeasurePolicy, Problem, Reference, VerifyPolicy
+from tuner.core.types import (
+    Argument,
+    Kernel,
+    Launch,
+    MeasurePolicy,
+    Parcel,
+    Problem,
+    Reference,
+    VerifyPolicy,
+)
 from tuner.spec.arguments import check_names, with_sizes
 from tuner.spec.instances import instance_named
 from tuner.spec.models import SpecModel
@@ -133,11 +142,10 @@ def make_wrapper(
         if is_template:
             return instance_named(kernel.entry, arguments, kernel.returns, files, view)
         return None
+    if backend != "host":
+        return None
     place = next(i for i, a in enumerate(model.arguments or []) if has_structures([a]))
     path: KeyPath = ("arguments", place)
-    if backend != "host":
-        hint = "pass arrays and numbers"
-        raise view.error(path, f"structures and rows are for C and C++, not for {backend}", hint)
     if is_template:
         hint = "write a function that calls it with the structure, and name that"
         raise view.error(path, f"{kernel.entry!r} is a template, and takes structures or rows", hint)
@@ -145,14 +153,21 @@ def make_wrapper(
 
 
 def make_kernel(
-    model: SpecModel, sources: Sources, name: str, folder: str, wrapper: Wrapper | None = None
+    model: SpecModel,
+    sources: Sources,
+    name: str,
+    folder: str,
+    wrapper: Wrapper | None = None,
+    *,
+    parcels: tuple[Parcel, ...] = (),
 ) -> Kernel:
     return Kernel(
         name=name,
         entry=model.kernel.entry if wrapper is None else wrapper.symbol,
         wrapped="" if wrapper is None else wrapper.wrapped,
         wrapper="" if wrapper is None else wrapper.text,
-        flattened=has_structures(model.arguments or []),
+        flattened=wrapper is not None and has_structures(model.arguments or []),
+        parcels=parcels,
         language=sources.language,
         variant=sources.variant,
         folder=folder,
