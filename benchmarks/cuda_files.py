@@ -1,10 +1,12 @@
 """How many CUDA files of others compile for a device: as they are, and without their host code.
 
     python benchmarks/cuda_files.py FOLDER [--files 250] [--seed 1]
+    python benchmarks/cuda_files.py FOLDER --check [--kernels 250] [--faults] [--seed 1]
 
 FOLDER holds checkouts of any public projects. Of each file with a kernel one kernel is compiled by NVRTC for sm_90,
 with the headers that it includes in quotes and no flags, so what needs a project's own flags or folders of headers
-fails. Needs the extra ``cuda``, no GPU.
+fails. With ``--check`` a first spec is written for each kernel and checked under emulation as it is, with nobody
+looking through it; ``--faults`` plants faults in those that pass. Needs the extra ``cuda``, no GPU.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import multiprocessing
 import random
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from _cuda_checks import checked, kernels_in, print_counts
 
 from tuner.core.types import Source, Variant
 from tuner.evaluators.cuda.device_part import device_variant
@@ -42,11 +46,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--files", type=int, default=250)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--kernels", type=int, default=250)
+    parser.add_argument("--faults", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     if not find_library():
         raise SystemExit("there is no NVRTC: pip install 'remix-tuner[cuda]'")
     files = sorted(given.folder.rglob("*.cu"))
+    if given.check:
+        check(files, given.kernels, faults=given.faults, seed=given.seed)
+        return
     random.Random(given.seed).shuffle(files)
     with multiprocessing.Pool(1, maxtasksperchild=20) as pool:
         found = [made for made in pool.imap(tried, files[: given.files]) if made is not None]
@@ -58,6 +68,18 @@ def main() -> None:
     print(f"compile as they are: {counts[True, True] + counts[True, False]}")
     print(f"compile without host code: {counts[True, True] + counts[False, True]}")
     print(f"compile only as they are: {counts[True, False]}")
+
+
+def check(files: Sequence[Path], count: int, *, faults: bool, seed: int) -> None:
+    """Prints how far each kernel comes, then the counts."""
+    kernels = kernels_in(files)
+    random.Random(seed).shuffle(kernels)
+    found = []
+    for path, kernel in kernels[:count]:
+        found.append(checked(path, kernel, faults=faults))
+        told = " ".join(part for part in (found[-1].message[:160], found[-1].faults) if part)
+        print(f"{path}: {kernel}: {found[-1].stage}{': ' if told else ''}{told}", flush=True)
+    print_counts(found)
 
 
 def tried(path: Path) -> Tried | None:

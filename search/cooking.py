@@ -17,7 +17,7 @@ from tuner.spaces.source.operators import OPERATORS, Refused
 from tuner.spaces.source.operators.base import Operator
 from tuner.spaces.source.regions import Program
 from tuner.spaces.source.syntax import Binary, For, Function
-from tuner.spaces.source.walks import statements
+from tuner.spaces.source.walks import offered, statements
 
 __all__ = [
     "Attempt",
@@ -153,7 +153,7 @@ def places(program: Program, name: str, *, reassociate: bool) -> Iterator[Place]
     if program.language not in operator.languages:
         return
     for label, function in program.functions.items():
-        if sum(isinstance(n, For) for n in statements(function.body)) > _MOST_LOOPS:
+        if sum(isinstance(n, For) for n in offered(function.body)) > _MOST_LOOPS:
             continue
         over = _finished_keys(function)
         left = _rest_keys(function)

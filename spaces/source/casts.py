@@ -18,6 +18,7 @@ __all__ = [
     "MAY_BE_CAST",
     "MisreadCast",
     "cast_of_call",
+    "divided",
     "doubtful",
     "operands_of",
     "types_in",
@@ -120,6 +121,21 @@ def _may_compare(template: Node) -> bool:
     inner = [] if given is None else given.named_children
     operators = {c.type for i in inner if i.type == "binary_expression" for c in i.children}
     return bool(operators & {"&&", "||", "&", "|", "^", "==", "!=", "and", "or"})
+
+
+def divided(arguments: Node) -> bool:
+    """Whether what may be one argument of a call, a template's with several of its own, may be two comparisons.
+
+    ``g(-a < b, c > (d))``: the sign is of ``a`` alone.
+    """
+    stack = list(arguments.named_children)
+    while stack:
+        current = stack.pop()
+        given = current.child_by_field_name("arguments")
+        if current.type == "template_function" and given is not None and len(given.named_children) > 1:
+            return True
+        stack.extend(c for c in current.children if c.type not in _ENCLOSING)
+    return False
 
 
 def _is_type(named: Node) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tuner.spaces.source.casts import MisreadCast, cast_of_call, doubtful, operands_of
+from tuner.spaces.source.casts import MisreadCast, cast_of_call, divided, doubtful, operands_of
 from tuner.spaces.source.parse import ADDRESS_SPACE, function_nodes, node_slice, node_text, parse_file
 from tuner.spaces.source.syntax import (
     Assign,
@@ -412,7 +412,7 @@ def _known(node: Node) -> Expr | None:
             if cast is not None:
                 return Cast(cast[0], _expression(cast[1]))
             function, arguments = (node.child_by_field_name(f) for f in ("function", "arguments"))
-            if function is None or arguments is None or function.type != "identifier":
+            if function is None or arguments is None or function.type != "identifier" or divided(arguments):
                 return None
             given = (_expression(a) for a in arguments.named_children if a.type != "comment")
             return Call(node_text(function), tuple(given))

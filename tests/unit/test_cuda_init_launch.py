@@ -119,6 +119,32 @@ def test_what_the_text_does_not_tell_stays_a_guess(tmp_path: Path) -> None:
     assert spec["launch"]["block"] == ["BLOCK_X"]
 
 
+def problems(folder: Path, kernel: str, host: str) -> dict[str, int]:
+    """The sizes to verify with."""
+    path = folder / "small.cu"
+    path.write_text(kernel + host)
+    spec = yaml.safe_load(init_spec(path, entry="k"))
+    found: dict[str, int] = spec["verify"]["problems"][0]
+    return found
+
+
+def test_sizes_to_verify_with_leave_blocks_and_are_few(tmp_path: Path) -> None:
+    copies = "__global__ void k(int4 *a, int n) { a[blockIdx.x * blockDim.x + threadIdx.x].x = n; }\n"
+    host = "void f() { int size = 1 << 24, *a; cudaMalloc(&a, size); k<<<size / 4 / 512, 512>>>(a, 1); }\n"
+    # Whole blocks only, of the largest that is tried.
+    assert problems(tmp_path, copies, host)["size"] // 4 // 512 >= 1
+    cube = """__global__ void k(float *a, int l, int m, int n) {
+    if (blockIdx.x < l && blockIdx.y < m && threadIdx.x < n) a[(blockIdx.x * m + blockIdx.y) * n + threadIdx.x] = 1;
+}
+"""
+    host = """void f() { int l = 256, m = 256, n = 512; float *a; cudaMalloc(&a, l * m * n * sizeof(float));
+    k<<<dim3(l, m), 512>>>(a, l, m, n); }
+"""
+    small = problems(tmp_path, cube, host)
+    assert small["l"] * small["m"] * 512 <= 1 << 17
+    assert all(size % 2 for size in small.values())
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
 @pytest.mark.parametrize("entry", ["blur", "scale", "sums"])

@@ -667,7 +667,16 @@ def test_constants_that_choose_a_function_keep_their_lists(use: str) -> None:
     assert wanted[name] in kept
 
 
-@pytest.mark.parametrize("test", ["a[i] + e < n && k > (m)", "-e < n || k > (m)", "*p < n & k > (m)"])
+@pytest.mark.parametrize(
+    "test",
+    [
+        "a[i] + e < n && k > (m)",
+        "-e < n || k > (m)",
+        "*p < n & k > (m)",
+        "g(-e < n, k > (m))",
+        "g(1, -e < n, k > (m))",
+    ],
+)
 def test_comparisons_are_no_template(test: str) -> None:
     """``e < n && k > (m)`` looks like a call of one in C++, whose result would be added."""
     params = "int *a, int *p, int n, int e, int k, int m"

@@ -182,6 +182,23 @@ def test_calls_that_stay(body: str, call: str, reason: str) -> None:
         apply_edits(program, [{"op": "inline_call", "function": "f", "call": "g"}])
 
 
+def test_a_parameter_that_is_an_array_by_its_type_s_name_is_a_pointer() -> None:
+    text = (
+        "typedef double real;\ntypedef real real3[3];\ntypedef real box[2][3];\n"
+        "static void zero(real3 a, const real3 from) { a[0] = from[0]; a[1] = 0; }\n"
+        "static void clear(box b) { b[0][0] = 0; }\n"
+        "void f(real3 *v, real3 *w, int n)\n{\n"
+        "    for (int i = 0; i < n; i++) zero(v[i], w[i + 1]);\n    clear(v);\n}\n"
+    )
+    program = read_program(kernel_of(text))
+    made = apply_edits(program, [{"op": "inline_call", "function": "f", "call": "zero"}])
+    lines = [line.strip() for line in made.variant.files[0].text.splitlines()]
+    assert "real *a = v[i];" in lines
+    assert "const real *from = w[i + 1];" in lines
+    with pytest.raises(EditRefused, match="an array by the name of its type"):
+        apply_edits(program, [{"op": "inline_call", "function": "f", "call": "clear"}])
+
+
 def test_an_inlined_value_has_a_statement_of_its_own() -> None:
     """So it is rounded as it was; names that are taken get others, and arguments keep the parameter's type."""
     text = HELPER.format(

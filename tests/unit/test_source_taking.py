@@ -74,6 +74,35 @@ def test_members_are_read_once(name: str) -> None:
         assert part in text, text
 
 
+LOCALS = {
+    "the only name": ("double *to = g->next;\n", True),
+    "constant": ("const double *const to = g->next;\n", True),
+    "two names": ("double *to = g->next;\ndouble *too = g->next;\n", False),
+    "the member is used": ("double *to = g->next;\ng->next[0] = 1;\n", False),
+    "moved": ("double *to = g->next;\nto++;\n", False),
+    "assigned": ("double *to = g->next;\nto = g->u;\n", False),
+    "of bytes": ("char *to = g->next;\n", False),
+    "the member changes": ("double *to = g->next;\ng->far->width[0] = 1;\ng->next = g->u;\n", False),
+}
+
+
+@pytest.mark.parametrize("name", LOCALS)
+def test_locals_that_are_the_only_name_of_a_buffer_are_arrays(name: str) -> None:
+    before, known = LOCALS[name]
+    made = apply_edits(program(before + LOOP + "g->u[i] = to[i];"), [TAKE]).program
+    (function,) = made.functions.values()
+    assert ("to" in function.taken) == known
+    assert "g_u" in function.taken or "g->u" in before
+
+
+def test_members_that_were_read_before_are_taken_after() -> None:
+    given = program("int a = g->in.lo + g->nx; " + LOOP + "g->u[i] = g->in.width[1] * g->far->width[i] + a;")
+    read = {"op": "read_members", "function": "f"}
+    text = apply_edits(given, [read, TAKE]).variant.files[0].text
+    for part in ("const int g_in_lo = g->in.lo;", "i < g_nx", "g_u[i] = g_in_width[1] * g_far_width[i] + a;"):
+        assert part in text, text
+
+
 KEPT = {
     "assigned to": LOOP + "g->nx -= 1;",
     "counted": LOOP + "g->nx++;",
@@ -112,14 +141,16 @@ def test_a_macro_that_names_the_structure_keeps_it() -> None:
 KERNEL = """
 #include <math.h>
 #include "grid.h"
+static int at(const struct grid *g, int i, int j) { return j * g->nx + i; }
 void f(struct grid *g)
 {
     real change = 0;
+    real *next = g->next;
     for (int i = 1; i < g->nx - 1; i++)
         for (int j = 1; j < g->ny - 1; j++)
-            g->next[j * g->nx + i] = g->u[j * g->nx + i] + g->dt * g->k[i] * g->u[(j - 1) * g->nx + i + 1];
+            next[at(g, i, j)] = g->u[j * g->nx + i] + g->dt * g->k[i] * g->u[(j - 1) * g->nx + i + 1];
     for (int j = 1; j < g->ny - 1; j++)
-        for (int i = 1; i < g->nx - 1; i++) change += fabs(g->next[j * g->nx + i]);
+        for (int i = 1; i < g->nx - 1; i++) change += fabs(next[j * g->nx + i]);
     g->change = change;
 }
 """

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from same_results import CC, program_of, same
 
-from tuner.search.cooking import Attempt
+from tuner.search.cooking import Attempt, places
 from tuner.search.opening import opened
 from tuner.spaces.source.descriptors import describe
 from tuner.spaces.source.edits import Applied, EditRefused, applied, apply_edits
@@ -180,3 +180,13 @@ def test_rows_whose_length_is_a_sum_have_versions() -> None:
     made = laid_open(text)
     assert names(made) == ["assume_rows"]
     assert "if (halo >= -2) {" in text_of(made)
+
+
+@pytest.mark.slow
+def test_versions_of_many_loops_hide_none() -> None:
+    """What is kept for other sizes does not count as loops that are looked at."""
+    nest = "for (int t = 0; t < 3; t++)\n" + HALO[HALO.index("    for (int i") : HALO.rindex("}")]
+    text = HALO[: HALO.index("    for (int i")] + "a[0] += 1.0f;\n".join([nest] * 14) + "}\n"
+    made = laid_open(text)
+    assert names(made).count("assume_rows") == 14
+    assert list(places(made.program, "interchange", reassociate=False))

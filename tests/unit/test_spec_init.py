@@ -145,6 +145,14 @@ def test_cpp(tmp_path: Path) -> None:
     }
 
 
+def test_arrays_in_an_array_of_which_little_is_known_keep_their_length(tmp_path: Path) -> None:
+    loop = "for (int b = 0; b < n; b++) for (int o = 64 * b, i = 0; i < c[b]; i++, o++)"
+    source = f"void k(float *f, float (*g)[4], const int *c, int n) {{ {loop} f[o] = g[o][1]; }}\n"
+    (tmp_path / "k.c").write_text(source)
+    text = init_spec(tmp_path / "k.c")
+    assert "name: g, dtype: float32, shape: [n, 4]" in text
+
+
 @pytest.mark.parametrize(
     ("name", "source", "error", "says"),
     [

@@ -10,18 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from tuner.core.errors import SpecError
-from tuner.core.expressions import parse
 from tuner.spec.cuda_kernels import CudaKernel, Parameter
 from tuner.spec.host_arithmetic import Call, Node, Op, names_of, operation, replaced, shown
 from tuner.spec.host_launches import HostLaunch, host_launches
+from tuner.spec.small_sizes import evaluated, small_sizes
 
 __all__ = ["Launched", "launched"]
 
 _BYTES = re.compile(r"(\d+)$")
 _MOST_FIXED = 64
 _USUAL = 1024
-_ODD = (67, 129, 35, 41, 53, 75)
+_LARGEST = 512
+_WIDE = re.compile(r"\breinterpret_cast\s*<|\b\w*128\w*\s*[(<]|\(\s*(?:float|int|uint|double)[24]\s*\*\s*\)")
+"""Elements that are read several at once."""
 _BLOCK = ("BLOCK_X", "BLOCK_Y", "BLOCK_Z")
 
 
@@ -89,8 +90,9 @@ class _Reader:
         if not all(set(names_of(node)) <= known for node in grid):
             return None
         shapes = {name: node for name, node in shapes.items() if set(names_of(node)) <= known}
-        small = {name: self._small(i, name, default, grid) for i, (name, default) in enumerate(sizes.items())}
-        if not _positive(grid, {n: d or _USUAL for n, d in sizes.items()}, small):
+        small = self._small(sizes, grid, tuple(shapes.values()))
+        usual = evaluated(grid, {n: d or _USUAL for n, d in sizes.items()})
+        if small is None or usual is None or min(usual) < 1:
             return None
         return Launched(
             sizes=sizes,
@@ -216,16 +218,20 @@ class _Reader:
         known = self._numbers(host.get(node, node))
         return known if isinstance(known, int) else None
 
-    def _small(self, place: int, name: str, default: int | None, grid: Sequence[Node]) -> int:
-        """An odd size where the kernel looks after the rest of a block, else a few blocks."""
-        guarded = name in {p.name for p in self.kernel.parameters} and self._bounds(name)
-        whole = any(_floored(node, name) for node in grid)
-        if guarded and not whole:
-            wanted = _ODD[place % len(_ODD)]
-        else:
-            threads = [b for b in map(self._numbers, self.launch.block) if isinstance(b, int)]
-            wanted = 2 * max(threads or [64])
-        return wanted if default is None or default > wanted else default
+    def _small(
+        self, sizes: Mapping[str, int | None], grid: Sequence[Node], arrays: Sequence[Node]
+    ) -> dict[str, int] | None:
+        own = {p.name for p in self.kernel.parameters}
+        free = [
+            n for n in sizes if n in own and self._bounds(n) and not any(_floored(node, n) for node in grid)
+        ]
+        known = map(self._numbers, self.launch.block)
+        block = {name: n if isinstance(n, int) else 64 for name, n in zip(_BLOCK, known, strict=False)}
+        if len(block) == 1 and any(_BLOCK[0] in set(names_of(node)) for node in grid):
+            # The largest that the spec will try has to leave a block, too.
+            block = {_BLOCK[0]: max(block[_BLOCK[0]], _LARGEST)}
+        wide = _WIDE.search(self.kernel.body) is not None
+        return small_sizes(sizes, free=free, wide=wide, grid=grid, block=block, arrays=arrays)
 
 
 def _over(part: Node, *, renamed: Mapping[Node, str]) -> Node | None:
@@ -259,19 +265,6 @@ def _divided(size: Node, element: int) -> Node:
             if not (isinstance(made, Op) and made.sign == "//"):
                 return operation("*", made, other)
     return Op("//", size, element)
-
-
-def _positive(grid: Sequence[Node], sizes: Mapping[str, int], small: Mapping[str, int]) -> bool:
-    """Whether the grid is one, at the host's sizes and at small ones."""
-    for names in (sizes, {**sizes, **small}):
-        for node in grid:
-            try:
-                value = parse(shown(node)).evaluate({**dict.fromkeys(names_of(node), 64), **names})
-            except (SpecError, ArithmeticError, KeyError):
-                return False
-            if value < 1:
-                return False
-    return True
 
 
 def _element_bytes(parameter: Parameter) -> int | None:

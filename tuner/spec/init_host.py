@@ -224,7 +224,7 @@ class _Writer:
             return ", ".join([shape[0].text(), *inner])
         if shape is None or len(shape) > _MAX_DIMENSIONS or any(e.value == 0 for e in shape):
             notes.append("check: the shape")
-            return ", ".join([self._unknown_shape(), *map(str, kind.inner)])
+            return ", ".join([self._unknown_shape(), *inner])
         if use.lost:
             notes.append("check: the shape")
         if len(shape) == 1:

@@ -189,4 +189,5 @@ template <class T> static __device__ __forceinline__ void __stcg(T *at, T value)
 template <class... T> static __device__ __forceinline__ int printf(const char *, T...) { return 0; }
 #define assert(condition) ((condition) ? (void)0 : emu_assert(__LINE__))
 static __device__ __forceinline__ long long clock64() { return 0; }
-static __device__ __forceinline__ int clock() { return 0; }
+typedef long clock_t;
+static __device__ __forceinline__ clock_t clock() { return 0; }

@@ -39,6 +39,7 @@ __all__ = ["Inlining", "address_taken"]
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
+_PLAIN_TYPE = re.compile(r"(?:const\s+)?(?:struct\s+)?[A-Za-z_]\w*(?:\s+[A-Za-z_]\w*)*")
 _SMALL = 5
 """Nodes of an argument that may stand wherever its parameter stood."""
 
@@ -55,6 +56,7 @@ class Inlining:
     """
 
     def __init__(self, function: Function, helper: Function, used: set[str], *, plainly: bool) -> None:
+        helper = replace(helper, params=tuple(_decayed(p, function) for p in helper.params))
         self.function, self.helper, self.plainly = function, helper, plainly
         self._types = types_of(function)
         self._taken = names_known(function) | _words_taken(function)
@@ -193,6 +195,20 @@ class Inlining:
                 found = types.get(name, "")
                 return found.count("*") == 1 and plain_type(found) == kind and is_pure(index)
         return False
+
+
+def _decayed(param: Param, function: Function) -> Param:
+    """A parameter of a type that is an array by its typedef, as what it is: a pointer to the elements."""
+    *qualifiers, name = param.base.split() or [""]
+    if param.is_array or not name.isidentifier():
+        return param
+    defined = rf"\btypedef\b([^;{{}}]*?)\b{name}\s*((?:\[[^;{{}}\[\]]*\]\s*)+);"
+    found = re.search(defined, function.unit or function.file)
+    if found is None:
+        return param
+    if found[2].count("[") > 1 or not _PLAIN_TYPE.fullmatch(found[1].strip()):
+        raise Refused(f"{param.text} is an array by the name of its type")
+    return replace(param, base=" ".join([*qualifiers, *found[1].split()]), stars=1)
 
 
 def _referring(function: Function, part: Any) -> Iterator[Call]:

@@ -26,10 +26,13 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
+    Field,
     For,
     Function,
     If,
+    Index,
     Name,
+    Number,
     Opaque,
     OpaqueStmt,
     Stmt,
@@ -46,6 +49,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _RETURN = re.compile(r"return\b[^()=+\-]*;")
 _EFFECT = re.compile(r"[(=]|\+\+|--")
 _CLOSED = re.compile(r"\bdefault\s*\(\s*none\b")
+_CONST = re.compile(r"^\s*const\b|\bconst\s*(?=\*)")
 _ASSUMED = ["separate buffers", "elements exist"]
 
 
@@ -69,6 +73,8 @@ def take_members(function: Function, args: Args) -> Function:
     types = types_in(function)
     if types is None or not function.whole:
         raise Refused("types of members are not known")
+    fields: dict[str, Field] = {}
+    function = replace(function, body=map_expressions(function.body, lambda expr: _as_text(expr, fields)))
     _require_seen_through(function)
     body, taken = list(function.body), set(function.taken)
     names: dict[str, str] = {}
@@ -87,18 +93,41 @@ def take_members(function: Function, args: Args) -> Function:
             loads.append(Decl(member.type, name, (), Opaque(member.text)))
             taken |= {name} if member.pointer else set()
         body[place:place] = loads
-    if not names:
+    own = _own_locals(function, types) - taken
+    if not names and not own:
         raise Refused("there are no members of a structure that could be read once")
 
     def change(expr: Expr) -> Expr:
         return Name(names[_plain(expr)]) if isinstance(expr, Opaque) and _plain(expr) in names else expr
 
     fresh = set(names.values())
-    made = tuple(
+    changed = tuple(
         stmt if isinstance(stmt, Decl) and stmt.name in fresh else map_expressions(stmt, change)
         for stmt in body
     )
-    return replace(function, body=made, taken=frozenset(taken))
+    made = map_expressions(
+        changed, lambda expr: fields.get(expr.text, expr) if isinstance(expr, Opaque) else expr
+    )
+    return replace(function, body=made, taken=frozenset(taken | own))
+
+
+def _as_text(expr: Expr, fields: dict[str, Field]) -> Expr:
+    """A member that was read, as the text that it was; ``fields`` gets what it was read as."""
+    if not isinstance(expr, Field) or expr.several:
+        return expr
+    base, arrow = expr.base, "."
+    if isinstance(base, Index) and base.index == Number("0"):
+        base, arrow = base.base, "->"
+    if isinstance(base, Name):
+        text = f"{base.id}{arrow}{expr.name}"
+    elif isinstance(base, Opaque) and _CHAIN.fullmatch(base.text.strip()):
+        text = f"{_plain(base)}{arrow}{expr.name}"
+        inner: Expr = fields.get(base.text, base)
+        expr = replace(expr, base=inner if arrow == "." else Index(inner, Number("0")))
+    else:
+        return expr
+    fields[text] = expr
+    return Opaque(text)
 
 
 def _take_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
@@ -178,6 +207,41 @@ def _members(function: Function, root: str, types: Structures) -> list[_Taken]:
         if member is not None:
             found[text] = member
     return list(found.values())
+
+
+def _own_locals(function: Function, types: Structures) -> set[str]:
+    """Locals that stay what the function itself made them: a buffer in a structure that has no other name."""
+    roots, changed = _roots(function), {_WORD.findall(text)[-1] for text in _changed(function)}
+    used = list(_chains(function.body))
+    kinds = {param.name: param.base for param in function.params}
+    written = [node.name for node in subtrees(function.body) if isinstance(node, Decl)]
+    written += [node.var for node in subtrees(function.body) if isinstance(node, For)]
+    for node in subtrees(function.body):
+        target = (
+            node.target if isinstance(node, Assign) else node.operand if isinstance(node, Unary) else None
+        )
+        written += [target.id] if isinstance(target, Name) else []
+    found = set()
+    for stmt in function.body:
+        if isinstance(stmt, Decl) and isinstance(stmt.init, Opaque) and _loads(stmt):
+            text = _plain(stmt.init)
+            root, *steps = _WORD.findall(text)
+            if root not in roots or used.count(text) > 1 or not changed.isdisjoint(steps):
+                continue
+            member = _typed(text, kinds[root], types)
+            if member is None or not member.pointer or written.count(stmt.name) > 1:
+                continue
+            if _pointee(stmt.type, types) == _pointee(member.type, types):
+                found.add(stmt.name)
+    return found
+
+
+def _pointee(kind: str, types: Structures) -> str:
+    """What a pointer points to; the whole text where it is no plain one."""
+    plain = re.fullmatch(
+        r"([^*]+)\*\s*(?:const|restrict|__restrict|__restrict__|\s)*", _CONST.sub("", kind).strip()
+    )
+    return types.meant(plain[1].strip()) if plain else kind
 
 
 def _loads(stmt: Stmt) -> bool:

@@ -1,0 +1,80 @@
+"""Small sizes to verify a launch with: odd where the kernel looks after the rest of a block, and few enough threads.
+
+May not compile or run anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+from tuner.core.errors import SpecError
+from tuner.core.expressions import parse
+from tuner.spec.host_arithmetic import Node, names_of, shown
+
+__all__ = ["evaluated", "small_sizes"]
+
+_ODD = (67, 129, 35, 41, 53, 75)
+_WIDE = (64, 128, 32, 96, 160, 64)
+_MOST_THREADS = 1 << 16
+_MOST_ELEMENTS = 1 << 19
+"""Half of what is emulated at most: inputs are scaled and shifted, and arrays of the host may be of doubles."""
+_ROUNDS = 24
+
+
+def small_sizes(
+    sizes: Mapping[str, int | None],
+    *,
+    free: Collection[str],
+    wide: bool,
+    grid: Sequence[Node],
+    block: Mapping[str, int],
+    arrays: Sequence[Node],
+) -> dict[str, int] | None:
+    """One for each size; ``None`` where no blocks would be left with any.
+
+    Args:
+        sizes: names with the host's values; never more than these.
+        free: those that need not be multiples of anything.
+        wide: whether the kernel reads several elements at once, so that even the free ones are to be multiples.
+        grid: blocks by axis.
+        block: threads, under the names that the grid has for them.
+        arrays: elements of each.
+    """
+    start = _WIDE if wide else _ODD
+    found = {
+        name: start[i % len(start)] if name in free else 2 * max(block.values(), default=64)
+        for i, name in enumerate(sizes)
+    }
+    found = {name: min(value, sizes[name] or value) for name, value in found.items()}
+    for _ in range(_ROUNDS):
+        blocks = evaluated(grid, {**block, **found})
+        elements = evaluated(arrays, {**block, **found})
+        if blocks is None or elements is None:
+            return None
+        if min(blocks, default=1) < 1:
+            grown = {n: min(2 * v, sizes[n] or 2 * v) for n, v in found.items() if n not in free}
+            if all(found[name] == value for name, value in grown.items()):
+                return None
+            found.update(grown)
+            continue
+        threads = math.prod(blocks) * math.prod(block.values())
+        if threads <= _MOST_THREADS and sum(elements) <= _MOST_ELEMENTS:
+            break
+        largest = max((n for n in found if n in free), key=lambda n: found[n], default=None)
+        if largest is None or found[largest] <= (32 if wide else 3):
+            break
+        # Half of an odd one, and odd again.
+        found[largest] = found[largest] // 2 if wide else found[largest] // 2 | 1
+    return found
+
+
+def evaluated(nodes: Sequence[Node], values: Mapping[str, int]) -> list[float] | None:
+    """What the expressions are, other names being 64; ``None`` where one is none."""
+    found = []
+    for node in nodes:
+        try:
+            found.append(float(parse(shown(node)).evaluate({**dict.fromkeys(names_of(node), 64), **values})))
+        except (SpecError, ArithmeticError, KeyError):
+            return None
+    return found
