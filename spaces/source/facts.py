@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tuner.spaces.source.affine import Poly, constant, minus, polynomial
 from tuner.spaces.source.integers import rank
 from tuner.spaces.source.kinds import all_types_of, is_narrow, is_pure, plain_type
-from tuner.spaces.source.scan import loose_macros
+from tuner.spaces.source.macros import loose_macros
 from tuner.spaces.source.switches import is_switch
 from tuner.spaces.source.syntax import (
     Assign,
