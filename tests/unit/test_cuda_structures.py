@@ -176,8 +176,88 @@ def test_a_macro_may_change_a_structure_with_its_layout(bench: Bench) -> None:
             found = compiler.layouts(bench.loaded.task, setting(pad))
             assert not isinstance(found, NoLayout)
             sizes[pad] = found["p"].leaves["p.dt"].offset
+        typed = replace(bench.loaded.task.kernel, parcels=(Parcel(name="p", kind="Own<PAD>"),), entry="k")
+        text = "template <int N> struct Own { float w[N]; int nx; };\n__global__ void k(Own<1> p) {}\n"
+        typed = replace(typed, variant=Variant(files=(Source(name="k.cu", text=text),)))
+        task = replace(bench.loaded.task, kernel=typed, arguments=bench.loaded.task.arguments[1:2])
+        named = [compiler.layouts(task, setting(pad)) for pad in (3, 9)]
+    assert [found["p"].size for found in named if not isinstance(found, NoLayout)] == [16, 40]
     assert sizes[9] - sizes[3] == 24
     assert bench.build(resolved=setting(9)).status is Status.OK
+
+
+VIEWS = """
+#include <cuda_fp16.h>
+template <typename T> struct View {
+    T *__restrict__ data; int n, pitch;
+    __device__ T &operator()(int y, int x) const { return data[y * pitch + x]; }
+};
+enum class Mode : unsigned char { plain, twice };
+struct Opt { Mode mode; half h; float2 *pairs; const int *count; size_t big; double m[2][3]; };
+template <typename T, int BX>
+__global__ void blur(View<const T> in, View<T> out, const Opt __grid_constant__ o)
+{
+    int x = blockIdx.x * BX + threadIdx.x, y = blockIdx.y;
+    if (x >= in.n || x >= *o.count) return;
+    T s = in(y, x);
+    if (x + 1 < in.n) s += in(y, x + 1);
+    s *= o.mode == Mode::twice ? 2 : 1;
+    out(y, x) = s + __half2float(o.h) + (T)o.m[1][2] + o.pairs[x].y + o.big;
+}
+"""
+VIEWS_SPEC = """\
+kernel: {source: k.cu, entry: "blur<float, WIDTH>"}
+target: sm_90
+problem: {n: 300, m: 4}
+arguments:
+  - name: in
+    struct: View<const float>
+    by: value
+    members:
+      - {name: data, dtype: float32, shape: [m, n]}
+      - {name: n, dtype: int32, value: n}
+      - {name: pitch, dtype: int32, value: n}
+  - name: out
+    struct: View<float>
+    by: value
+    members: [{name: data, dtype: float32, shape: [m, n], role: output}, {name: pitch, dtype: int32, value: n}]
+  - name: o
+    struct: Opt
+    by: value
+    members:
+      - {name: mode, dtype: uint8, value: 1}
+      - {name: h, dtype: float16, value: 0.5}
+      - {name: pairs, dtype: float32, shape: [n, 2]}
+      - {name: count, dtype: int32, value: n, by: pointer}
+      - {name: big, dtype: uint64, value: 3}
+      - {name: m, dtype: float64, shape: [2, 3], by: value}
+launch: {grid: ["ceil(n / WIDTH)", m], block: [WIDTH]}
+space: {parameters: {WIDTH: [64, 128]}, passes: off}
+verify: {reference: {python: ref.py:blur}, problems: [{n: 67, m: 3}]}
+"""
+VIEWS_REFERENCE = """
+import numpy as np
+def blur(o, **given):
+    x = given["in"].data
+    s = 2 * (x + np.pad(x, ((0, 0), (0, 1)))[:, 1:])
+    return {"out.data": s + o.h + o.m[1, 2] + o.pairs[:, 1] + o.big}
+"""
+
+
+def test_templates_with_methods_enumerations_and_vectors(tmp_path: Path) -> None:
+    (tmp_path / "views.yaml").write_text(VIEWS_SPEC)
+    (tmp_path / "k.cu").write_text(VIEWS)
+    (tmp_path / "ref.py").write_text(VIEWS_REFERENCE)
+    (loaded,) = load_spec(tmp_path / "views.yaml")
+    resolved = Resolved(macros={"WIDTH": 64}, scalars={}, flags=(), pipeline=None)
+    evaluation = CudaBackend().prepare(loaded.task, workers=1)
+    try:
+        request = BuildRequest(trial=0, variant=loaded.task.kernel.variant, resolved=resolved)
+        (build,) = evaluation.build([request])
+        report = evaluation.set_baseline(build, resolved)
+    finally:
+        evaluation.close()
+    assert report.status is Status.OK, report.message
 
 
 MISTAKES = {

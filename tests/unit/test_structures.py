@@ -259,7 +259,7 @@ def test_members_that_are_used_and_not_listed_are_named(tmp_path: Path) -> None:
 
 def test_other_backends_and_recordings_refuse_structures(tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_text("__kernel void step(__global float *x) { x[0] = 1; }\n")
-    with pytest.raises(SpecError, match="structures and rows are for C and C\\+\\+, not for opencl"):
+    with pytest.raises(SpecError, match=r"structures and rows are for C, C\+\+ and CUDA, not for opencl"):
         spec_of(tmp_path, SPEC.replace("k.c,", "k.cl,"))
     with pytest.raises(UsageError, match="step takes structures or rows"):
         record_spec(["true"], spec_of(tmp_path), instances=1)
