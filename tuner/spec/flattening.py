@@ -270,7 +270,8 @@ def _with_names(function: Function) -> Function:
 
 def _is_structure(node: Node, kind: CType, tree: Node) -> bool:
     """Whether a parameter is one structure, or points to one: members are used, no methods, none behind a subscript."""
-    if kind.dtypes or kind.base in ("void", "") or kind.odd not in ("", "a reference"):
+    unnamed = "(" in kind.text
+    if kind.dtypes or kind.base in ("void", "") or unnamed or kind.odd not in ("", "a reference"):
         return False
     for each in walk(tree):
         inner = inner_nodes(each)
