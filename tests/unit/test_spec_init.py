@@ -281,6 +281,16 @@ def test_a_margin_is_small_and_what_is_multiplied_fits(tmp_path: Path) -> None:
     assert yaml.safe_load(init_spec(tmp_path / "k.c", entry="copy"))["problem"] == {"x": 2048, "y": 2048}
 
 
+def test_sizes_fit_their_own_types(tmp_path: Path) -> None:
+    body = "{ for (int i = 0; i < q->n; i++) for (int j = 0; j < q->m; j++) q->u[i * q->m + j] += 1; }\n"
+    (tmp_path / "k.c").write_text(
+        f"struct q {{ unsigned char n; signed char m; double *u; }};\nvoid f(struct q *q) {body}"
+    )
+    data = yaml.safe_load(init_spec(tmp_path / "k.c"))
+    assert data["problem"] == {"n": 200, "m": 100}
+    assert data["verify"]["problems"] == [{"n": 67, "m": 100}]
+
+
 def test_a_definition_that_others_go_with_is_no_tunable(tmp_path: Path) -> None:
     guarded = "#ifndef TRUE\n#define TRUE 1\n#define FALSE 0\n#endif\n#ifndef TILE\n#define TILE 8 // cells\n#endif\n"
     body = "void k(float *x, int n) { for (int i = TRUE - 1; i < n; i += TILE) x[i] = FALSE; }\n"

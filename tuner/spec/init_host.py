@@ -23,6 +23,7 @@ _MARGIN = 2
 _SIZES = {0: 1 << 16, 1: 1 << 20, 2: 2048, 3: 160}
 """Sizes by depth of the loop nest, for a call of some milliseconds."""
 _DEEP = 48
+_MOST = {"int8": 100, "uint8": 200, "bool": 1, "int16": 30000, "uint16": 60000}
 _RANGES = {
     "int8": "[-128, 128]",
     "uint8": "[0, 256]",
@@ -91,8 +92,10 @@ class _Writer:
         deep = self._findings.depth >= 3
         size = _SIZES.get(max(self._findings.depth, self._widest()), _DEEP)
         odd = _ODD_DEEP if deep else _ODD
-        sizes = ", ".join(f"{n}: {_MARGIN if n in self._findings.margins else size}" for n in self._sizes)
-        small = ", ".join(f"{n}: {value}" for n, value in self._small(odd).items())
+        sizes = ", ".join(
+            f"{n}: {self._fitting(n, _MARGIN if n in self._findings.margins else size)}" for n in self._sizes
+        )
+        small = ", ".join(f"{n}: {self._fitting(n, value)}" for n, value in self._small(odd).items())
         lines = [
             Line(
                 "# A first spec, guessed from the source: look through what says `check`, then run tuner check."
@@ -163,6 +166,11 @@ class _Writer:
             note = f"to tune {name}, put #ifndef {name} and #endif around its #define, and then here:"
             lines += [Line(f"  # {note}"), Line(f"  # parameters: {{{name}: [{values}]}}")]
         return lines
+
+    def _fitting(self, size: str, value: int) -> int:
+        """A size that its own type can hold."""
+        kinds = [kind for name, kind in self._function.parameters if name == size and kind.dtypes]
+        return min([value, *(_MOST.get(kind.dtypes[0], value) for kind in kinds)])
 
     def _kernel(self) -> list[Line]:
         parts = [f"source: {_quoted(self._file)}", f"entry: {self._entry()}"]
