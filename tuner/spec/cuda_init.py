@@ -19,6 +19,7 @@ from tuner.spec.host_geometry import launched
 from tuner.spec.init_device import LOOPED_ALONE, fixed_note, loops_over, reads_next
 from tuner.spec.macros import choices, of_problem
 from tuner.spec.signature import first_value
+from tuner.spec.unfolding import Unfolded, argument_lines, numbers_of, unfolded
 from tuner.spec.yaml_places import closest
 
 __all__ = ["CudaKernel", "Parameter", "init_cuda", "kernels_of"]
@@ -64,7 +65,10 @@ def init_cuda(
     Raises:
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
     """
-    kernel = _choose(file, kernels_of(text, headers=headers), entry)
+    chosen = _choose(file, kernels_of(text, headers=headers), entry)
+    own = NOISE.sub(" ", f"{text}\n{headers}")
+    found = unfolded(chosen, own, numbers_of(chosen))
+    kernel = found.kernel
     for parameter in kernel.parameters:
         if not parameter.dtype:
             raise UsageError(
@@ -74,9 +78,8 @@ def init_cuda(
             )
     source = Source(name=file, text=text)
     (plain,) = device_variant(Variant(files=(source,)), entry=kernel.name).files
-    own = NOISE.sub(" ", f"{text}\n{headers}")
     texts = [own, *(f"{own}\n{NOISE.sub(' ', host)}" for host in hosts if kernel.name in host)]
-    return _Writer(file, plain.text, kernel, include, texts).text()
+    return _Writer(file, plain.text, found, include, [found.host(each, own) for each in texts]).text()
 
 
 def _choose(file: str, kernels: Sequence[CudaKernel], entry: str | None) -> CudaKernel:
@@ -102,18 +105,19 @@ class _Writer:
     """Puts the YAML together."""
 
     def __init__(
-        self, file: str, text: str, kernel: CudaKernel, include: Sequence[str], hosts: Sequence[str]
+        self, file: str, text: str, found: Unfolded, include: Sequence[str], hosts: Sequence[str]
     ) -> None:
+        kernel = found.kernel
         self._file = file
         self._source = text
         self._headers = f", include: [{', '.join(include)}]" if include else ""
-        self._kernel = kernel
+        self._kernel, self._unfolded = kernel, found
         whole = [
             p.name
             for p in kernel.parameters
             if not p.pointer and p.dtype.startswith(("int", "uint")) and p.dtype[-1] in "24"
         ]
-        self._sizes = whole[:3]
+        self._sizes = list(dict.fromkeys(whole))[:3]
         self._dimensions = 3 if "threadIdx.z" in kernel.body else 2 if "threadIdx.y" in kernel.body else 1
         plain = NOISE.sub(" ", text)
         # `#ifndef NAME`, `#define NAME value`: a default that -DNAME=… replaces.
@@ -131,12 +135,7 @@ class _Writer:
         self._fixed = {m: v for m, v in numbers.items() if m not in self._defaults}
         self._shared = re.search(r"extern\s+__shared__", plain) is not None
         self._axes = axis_sizes(kernel.body, self._sizes, self._grid_dimensions())
-        self._template: dict[str, str] = {}
-        for part in kernel.template:
-            name = part.split("=")[0].split()[-1].lstrip(".")
-            if not part.startswith(("typename", "class")):
-                # Not the parameter's own name: as a macro it would replace that in the source.
-                self._template[name] = f"ARG_{name.upper()}"
+        self._template = numbers_of(kernel)
         self._most = self._most_threads()
         self._host = launched(kernel, hosts, kept=[*self._macros, *self._template.values()])
         if self._host is not None:
@@ -206,6 +205,7 @@ class _Writer:
 
     def text(self) -> str:
         """The spec."""
+        kernel = self._kernel
         lines = [
             "# A first spec, guessed from the source's text: look through what says `check`, then run tuner check.",
             f"kernel: {{source: {self._file}, entry: {self._entry()}{self._headers}}}",
@@ -219,7 +219,7 @@ class _Writer:
             sizes = ", ".join(f"{n}: {given.get(n) or size}" for n in self._sizes)
             lines.append(f"problem: {{{sizes}}}  # check: sizes as in your application")
         lines.append("arguments:                              # in call order")
-        lines += [f"  - {self._argument(p)}" for p in self._kernel.parameters]
+        lines += argument_lines(self._unfolded, {p.name: self._argument(p) for p in kernel.parameters})
         note = "as the kernel expects it" if self._host is None else "as the host's code was read"
         lines += [f"launch:                                 # check: {note}"]
         lines += [f"  grid: [{', '.join(self._blocks())}]"]
@@ -304,7 +304,7 @@ class _Writer:
         written = [u for u in uses if u]
         if written and len(written) == len(uses):
             return "output"
-        return "inout" if uses else "input"
+        return "inout" if uses or p.hidden else "input"
 
     def _blocks(self) -> list[str]:
         """The grid, as the host has it where it is told and the block has the host's names."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tuner.spec.init_template import namespaces
 from tuner.spec.structures import structure
 
-__all__ = ["NOISE", "CudaKernel", "Parameter", "kernels_of"]
+__all__ = ["NOISE", "CudaKernel", "Parameter", "kernels_of", "number_names", "read_parameter"]
 
 NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 _BRACKETS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
@@ -66,7 +66,10 @@ _ELEMENTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter of a kernel: ``dtype`` is empty for a type that no spec can describe by itself."""
+    """One parameter of a kernel: ``dtype`` is empty for a type that no spec can describe by itself.
+
+    ``hidden``: the kernel may write through it where its text does not name it.
+    """
 
     name: str
     text: str
@@ -74,6 +77,7 @@ class Parameter:
     pointer: bool
     constant: bool
     lanes: int = 1
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +106,7 @@ def kernels_of(text: str, chosen: Sequence[str] = (), *, headers: str = "") -> l
     plain = NOISE.sub(lambda m: " " * len(m[0]), text)
     every = f"{NOISE.sub(' ', headers)}\n{plain}" if headers else plain
     found = []
-    aliases = _aliases(every)
+    aliases = number_names(every)
     for match in _KERNEL.finditer(plain):
         close = _closing(plain, match.end() - 1, "()")
         brace = plain.find("{", close)
@@ -123,7 +127,8 @@ def kernels_of(text: str, chosen: Sequence[str] = (), *, headers: str = "") -> l
                 name=match["name"],
                 template=template,
                 parameters=tuple(
-                    _parameter(p, i, types, every) for i, p in enumerate(_split(plain[match.end() : close]))
+                    read_parameter(p, i, types, every)
+                    for i, p in enumerate(_split(plain[match.end() : close]))
                 ),
                 body=plain[brace : end + 1],
                 scope=tuple(namespaces(plain[: match.start()])),
@@ -133,7 +138,7 @@ def kernels_of(text: str, chosen: Sequence[str] = (), *, headers: str = "") -> l
     return found
 
 
-def _aliases(text: str) -> dict[str, str]:
+def number_names(text: str) -> dict[str, str]:
     """Names that a source gives to numbers' types: ``typedef float real;`` and the like."""
     given = {m["a"] or m["b"] or m["c"]: m["as"] or m["bs"] or m["cs"] for m in _ALIAS.finditer(text)}
     found: dict[str, str] = {}
@@ -167,7 +172,8 @@ def _split(text: str) -> list[str]:
     return [p.strip() for p in [*parts, text[start:]] if p.strip() and p.strip() != "void"]
 
 
-def _parameter(text: str, position: int, types: Mapping[str, str], source: str) -> Parameter:
+def read_parameter(text: str, position: int, types: Mapping[str, str], source: str) -> Parameter:
+    """A parameter as it is declared; ``types`` are names for those of numbers, ``source`` has the structures."""
     text = " ".join(text.split("=")[0].split())
     array = re.search(r"\[[^\]]*\]$", text)
     bare = text[: array.start()] if array else text
