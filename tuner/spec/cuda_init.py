@@ -12,15 +12,22 @@ from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import parse
 from tuner.core.types import Source, Variant
 from tuner.evaluators.cuda.device_part import device_variant
-from tuner.spec.cuda_kernels import NOISE, CudaKernel, Parameter, kernels_of
+from tuner.spec.cuda_kernels import NOISE, CudaKernel, Parameter, chosen_kernel, kernels_of
 from tuner.spec.device_shapes import array_extents, axis_sizes, counts_on_block, one_block_each
 from tuner.spec.divisions import divided_by, initial_values
 from tuner.spec.host_geometry import launched
+from tuner.spec.host_templates import (
+    given_numbers,
+    given_types,
+    numbers_of,
+    template_given,
+    usual_values,
+    values_from,
+)
 from tuner.spec.init_device import LOOPED_ALONE, fixed_note, loops_over, reads_next
 from tuner.spec.macros import choices, of_problem
 from tuner.spec.signature import first_value
-from tuner.spec.unfolding import Unfolded, argument_lines, numbers_of, unfolded
-from tuner.spec.yaml_places import closest
+from tuner.spec.unfolding import Unfolded, argument_lines, unfolded
 
 __all__ = ["CudaKernel", "Parameter", "init_cuda", "kernels_of"]
 
@@ -39,6 +46,7 @@ _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|el|en|un)(?:[^\n\\]|\\.|\\\n)*", r
 """What a build switches on or off is no tunable."""
 _MOST = 1024
 _SIZES = {1: 1 << 22, 2: 2048, 3: 256}
+_USUAL_VALUES = "[1, 2, 4, 8]   # check: the values"
 _ODD = (67, 129, 35, 41)
 _ODD_IN_SPACE = (37, 21, 11)
 
@@ -65,9 +73,14 @@ def init_cuda(
     Raises:
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
     """
-    chosen = _choose(file, kernels_of(text, headers=headers), entry)
+    chosen = chosen_kernel(file, kernels_of(text, headers=headers), entry)
     own = NOISE.sub(" ", f"{text}\n{headers}")
-    found = unfolded(chosen, own, numbers_of(chosen))
+    texts = [own, *(f"{own}\n{NOISE.sub(' ', host)}" for host in hosts if chosen.name in host)]
+    given = template_given(chosen.name, texts)
+    types = given_types(chosen, given, own)
+    if chosen.template:
+        chosen = chosen_kernel(file, kernels_of(text, types, headers=headers), entry)
+    found = unfolded(chosen, own, numbers_of(chosen), types)
     kernel = found.kernel
     for parameter in kernel.parameters:
         if not parameter.dtype:
@@ -78,34 +91,23 @@ def init_cuda(
             )
     source = Source(name=file, text=text)
     (plain,) = device_variant(Variant(files=(source,)), entry=kernel.name).files
-    texts = [own, *(f"{own}\n{NOISE.sub(' ', host)}" for host in hosts if kernel.name in host)]
-    return _Writer(file, plain.text, found, include, [found.host(each, own) for each in texts]).text()
-
-
-def _choose(file: str, kernels: Sequence[CudaKernel], entry: str | None) -> CudaKernel:
-    names = [k.name for k in kernels]
-    if not kernels:
-        raise UsageError(f"{file} has no __global__ function", "name the file that defines the kernel")
-    if entry is None:
-        if len(set(names)) > 1:
-            raise UsageError(f"{file} has several kernels", "choose with --entry: " + ", ".join(names))
-        return kernels[0]
-    wanted = entry.partition("<")[0].strip()
-    for kernel in kernels:
-        if kernel.name == wanted:
-            return kernel
-    near = closest(wanted, names)
-    raise UsageError(
-        f"{file} has no kernel {wanted!r}",
-        f"did you mean {near!r}?" if near else "it has " + ", ".join(names),
-    )
+    hosts = [found.host(each, own) for each in texts]
+    return _Writer(file, plain.text, found, include, hosts, given=given, types=types).text()
 
 
 class _Writer:
     """Puts the YAML together."""
 
     def __init__(
-        self, file: str, text: str, found: Unfolded, include: Sequence[str], hosts: Sequence[str]
+        self,
+        file: str,
+        text: str,
+        found: Unfolded,
+        include: Sequence[str],
+        hosts: Sequence[str],
+        *,
+        given: Sequence[str],
+        types: Sequence[str],
     ) -> None:
         kernel = found.kernel
         self._file = file
@@ -135,12 +137,14 @@ class _Writer:
         self._fixed = {m: v for m, v in numbers.items() if m not in self._defaults}
         self._shared = re.search(r"extern\s+__shared__", plain) is not None
         self._axes = axis_sizes(kernel.body, self._sizes, self._grid_dimensions())
-        self._template = numbers_of(kernel)
+        self._template, self._types = numbers_of(kernel), types
         self._most = self._most_threads()
         self._host = launched(kernel, hosts, kept=[*self._macros, *self._template.values()])
         if self._host is not None:
             self._sizes = list(self._host.sizes)
             self._dimensions = len(self._host.block)
+        given = self._host.template if self._host is not None and self._host.template else given
+        self._given = given_numbers(kernel, given, "\n".join(hosts[:1]), self._fixed)
         self._block = self._block_names()
 
     def _grid_dimensions(self) -> int:
@@ -258,9 +262,10 @@ class _Writer:
         if not self._kernel.template:
             return f'"{name}"' if self._kernel.scope else name
         parts = []
-        for part in self._kernel.template:
+        for place, part in enumerate(self._kernel.template):
             parameter = part.split("=")[0].split()[-1].lstrip(".")
-            parts.append(self._template.get(parameter, "float"))
+            own = self._types[place] if place < len(self._types) else "float"
+            parts.append(self._template.get(parameter, own))
         return f'"{name}<{", ".join(parts)}>"'
 
     def _argument(self, p: Parameter) -> str:
@@ -350,8 +355,10 @@ class _Writer:
         }
         for name, given in self._defaults.items():
             found[name] = f"[{', '.join(map(str, given))}]   # check: the values; the source's first"
-        for name in (*self._macros, *self._template.values()):
-            found.setdefault(name, "[1, 2, 4, 8]   # check: the values")
+        usual_others = dict.fromkeys(self._macros, _USUAL_VALUES) | usual_values(self._kernel)
+        found = {**found, **{name: text for name, text in usual_others.items() if name not in found}}
+        # What the host runs is the baseline.
+        found |= {name: values_from(value, found[name]) for name, value in self._given.items()}
         return {name: text for name, text in found.items() if self._defaults.get(name) != []}
 
     def _safe(self, axis: int, values: str) -> str:

@@ -9,10 +9,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.core.errors import UsageError
 from tuner.spec.init_template import namespaces
 from tuner.spec.structures import structure
+from tuner.spec.yaml_places import closest
 
-__all__ = ["NOISE", "CudaKernel", "Parameter", "kernels_of", "number_names", "read_parameter"]
+__all__ = [
+    "NOISE",
+    "CudaKernel",
+    "Parameter",
+    "chosen_kernel",
+    "kernels_of",
+    "number_names",
+    "read_parameter",
+]
 
 NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 _BRACKETS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
@@ -136,6 +146,30 @@ def kernels_of(text: str, chosen: Sequence[str] = (), *, headers: str = "") -> l
             )
         )
     return found
+
+
+def chosen_kernel(file: str, kernels: Sequence[CudaKernel], entry: str | None) -> CudaKernel:
+    """The kernel that a spec is for, or the only one.
+
+    Raises:
+        UsageError: no such kernel, or several.
+    """
+    names = [k.name for k in kernels]
+    if not kernels:
+        raise UsageError(f"{file} has no __global__ function", "name the file that defines the kernel")
+    if entry is None:
+        if len(set(names)) > 1:
+            raise UsageError(f"{file} has several kernels", "choose with --entry: " + ", ".join(names))
+        return kernels[0]
+    wanted = entry.partition("<")[0].strip()
+    for kernel in kernels:
+        if kernel.name == wanted:
+            return kernel
+    near = closest(wanted, names)
+    raise UsageError(
+        f"{file} has no kernel {wanted!r}",
+        f"did you mean {near!r}?" if near else "it has " + ", ".join(names),
+    )
 
 
 def number_names(text: str) -> dict[str, str]:

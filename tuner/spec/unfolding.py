@@ -7,7 +7,7 @@ may not compile or run anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.spec.cuda_kernels import CudaKernel, Parameter, number_names, read_parameter
@@ -15,7 +15,7 @@ from tuner.spec.device_members import Field, fields_of
 from tuner.spec.divisions import initial_values
 from tuner.spec.host_expressions import split
 
-__all__ = ["Member", "Unfolded", "argument_lines", "numbers_of", "unfolded"]
+__all__ = ["Member", "Unfolded", "argument_lines", "unfolded"]
 
 _DEEPEST = 4
 _YAML_WORDS = ("on", "off", "yes", "no", "true", "false", "null")
@@ -71,15 +71,18 @@ class Unfolded:
         return _HostText(self.kernel.name, self.trails, kinds, source).unfolded(text)
 
 
-def unfolded(kernel: CudaKernel, source: str, template: Mapping[str, str]) -> Unfolded:
+def unfolded(
+    kernel: CudaKernel, source: str, template: Mapping[str, str], types: Sequence[str] = ()
+) -> Unfolded:
     """A kernel with its structures written out; one whose type is not known stays as it is.
 
     Args:
         kernel: as it was read.
         source: with what it includes, without comments.
         template: what stands for the template's numbers.
+        types: what its parameters are given; ``float`` where it is not said.
     """
-    made = _Writing(kernel, source, template)
+    made = _Writing(kernel, source, template, types)
     parameters: list[Parameter] = []
     structures: dict[str, Member] = {}
     trails: dict[int, tuple[Trail, ...]] = {}
@@ -98,19 +101,6 @@ def unfolded(kernel: CudaKernel, source: str, template: Mapping[str, str]) -> Un
         order=tuple(p.name for p in kernel.parameters),
         trails=trails,
     )
-
-
-def numbers_of(kernel: CudaKernel) -> dict[str, str]:
-    """What stands for each of a template's numbers.
-
-    Not its own name: as a macro that would replace it in the source.
-    """
-    names = [
-        part.split("=")[0].split()[-1].lstrip(".")
-        for part in kernel.template
-        if not part.startswith(("typename", "class"))
-    ]
-    return {name: f"ARG_{name.upper()}" for name in names}
 
 
 def argument_lines(found: Unfolded, written: Mapping[str, str]) -> list[str]:
@@ -157,6 +147,7 @@ class _Writing:
     kernel: CudaKernel
     source: str
     template: Mapping[str, str]
+    types: Sequence[str]
     body: str = ""
     flat: dict[str, dict[Trail, Parameter]] = field(default_factory=dict)
     _shared: dict[tuple[str, Trail], str] = field(default_factory=dict)
@@ -167,9 +158,10 @@ class _Writing:
         self.body = self.kernel.body
         self._numbers = dict((*_CONSTANT.findall(self.source), *_NUMBER.findall(self.source)))
         self._types = number_names(self.source)
-        for part in self.kernel.template:
+        for place, part in enumerate(self.kernel.template):
             if part.startswith(("typename", "class")):
-                self._types[part.split("=")[0].split()[-1]] = "float"
+                given = self.types[place] if place < len(self.types) else "float"
+                self._types[part.split("=")[0].split()[-1]] = given
 
     def structure(self, parameter: Parameter) -> Member | None:
         """The structure that a parameter is; ``None`` where it is none that is known."""
