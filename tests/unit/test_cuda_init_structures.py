@@ -113,6 +113,21 @@ def test_a_member_that_no_spec_can_describe_is_refused_where_it_is_used(tmp_path
         first(tmp_path, used)
 
 
+def test_names_in_capitals_that_are_no_macros_of_the_builds_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "k.h").write_text(
+        "#define MASK 7\n#ifndef WORK\n#define WORK 4\n#endif\nenum Kind { PLAIN, TWICE };\n"
+        "struct Params { int LENGTH; Kind kind; };\n"
+    )
+    spec = first(
+        tmp_path,
+        '#include "k.h"\n__global__ void k(float *x, Params p) { int i = blockIdx.x * blockDim.x + threadIdx.x;'
+        " if (i < p.LENGTH) x[i] += p.kind == TWICE ? WORK * FACTOR : MASK; }\n",
+    )
+    parameters = spec["space"]["parameters"]
+    assert list(parameters) == ["BLOCK_X", "WORK", "FACTOR"]
+    assert parameters["WORK"][0] == 4
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")
 @pytest.mark.parametrize("text", [SOURCE + HOST.replace("BEGUN", "{width, height}"), VIEWS])

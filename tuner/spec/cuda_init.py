@@ -34,6 +34,8 @@ __all__ = ["CudaKernel", "Parameter", "init_cuda", "kernels_of"]
 _MACRO = re.compile(r"\b[A-Z][A-Z0-9_]{2,}\b")
 _KNOWN_MACROS = re.compile(r"(CUDA|NAN|INFINITY|INT|UINT|LLONG|FLT|DBL|M)_\w+|NAN|INFINITY|NULL|EOF")
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_ENUMERATION = re.compile(r"\benum\b[^;{}()]*\{([^{}]*)\}")
+_MEMBER = re.compile(r"(?:\.|->|::)\s*([A-Z][A-Z0-9_]{2,})\b")
 _DEFAULT = re.compile(
     r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)\s+#[ \t]*define[ \t]+\1[ \t]+(\d+)[ \t]*$", re.MULTILINE
 )
@@ -92,7 +94,7 @@ def init_cuda(
     source = Source(name=file, text=text)
     (plain,) = device_variant(Variant(files=(source,)), entry=kernel.name).files
     hosts = [found.host(each, own) for each in texts]
-    return _Writer(file, plain.text, found, include, hosts, given=given, types=types).text()
+    return _Writer(file, plain.text, found, include, hosts, every=own, given=given, types=types).text()
 
 
 class _Writer:
@@ -106,6 +108,7 @@ class _Writer:
         include: Sequence[str],
         hosts: Sequence[str],
         *,
+        every: str,
         given: Sequence[str],
         types: Sequence[str],
     ) -> None:
@@ -123,8 +126,12 @@ class _Writer:
         self._dimensions = 3 if "threadIdx.z" in kernel.body else 2 if "threadIdx.y" in kernel.body else 1
         plain = NOISE.sub(" ", text)
         # `#ifndef NAME`, `#define NAME value`: a default that -DNAME=… replaces.
-        self._defaults = {name: choices(name, int(value), plain) for name, value in _DEFAULT.findall(plain)}
-        own = set(_DEFINED.findall(plain)) | set(_DECLARED.findall(plain))
+        self._defaults = {
+            name: choices(name, int(value), plain)
+            for name, value in _DEFAULT.findall(every)
+            if re.search(rf"\b{name}\b", plain)
+        }
+        own = set(_DEFINED.findall(every)) | set(_DECLARED.findall(plain)) | _named_constants(every)
         self._macros = [
             m
             for m in dict.fromkeys(_MACRO.findall(_CONDITION.sub(" ", plain)))
@@ -133,7 +140,7 @@ class _Writer:
             and not (m in self._defaults and of_problem(m))
         ]
         self._defaults = {m: v for m, v in self._defaults.items() if not of_problem(m)}
-        numbers = {name: int(value) for name, value in _NUMBER.findall(plain)}
+        numbers = {name: int(value) for name, value in _NUMBER.findall(every)}
         self._fixed = {m: v for m, v in numbers.items() if m not in self._defaults}
         self._shared = re.search(r"extern\s+__shared__", plain) is not None
         self._axes = axis_sizes(kernel.body, self._sizes, self._grid_dimensions())
@@ -374,6 +381,12 @@ class _Writer:
                 return f"[{own}]   # the host's, as its grid does not follow from it"
         why = counts_on_block(self._source, "cuda", self._kernel.name, axis)
         return f"[{values.strip('[]').split(',')[0]}]   # {fixed_note(why)}" if why else values
+
+
+def _named_constants(text: str) -> set[str]:
+    """Names in capitals that are enumerators or members: as macros they would replace those in the source."""
+    listed = " ".join(_ENUMERATION.findall(text))
+    return set(_MACRO.findall(listed)) | set(_MEMBER.findall(text))
 
 
 def _quoted(expression: str) -> str:

@@ -53,6 +53,8 @@ _DTYPES = {
     "unsigned": "uint32",
     "unsigned int": "uint32",
     "long": "int64",
+    "long int": "int64",
+    "unsigned long int": "uint64",
     "long long": "int64",
     "long long int": "int64",
     "unsigned long": "uint64",
@@ -214,7 +216,7 @@ def read_parameter(text: str, position: int, types: Mapping[str, str], source: s
     named = re.search(r"(\w+)\s*$", bare)
     name = named[1] if named else f"argument{position + 1}"
     before = bare[: named.start()] if named else bare
-    base = " ".join(_QUALIFIERS.sub(" ", before).split())
+    base = " ".join(_QUALIFIERS.sub(" ", before).split()).removeprefix("std::")
     stars = before.count("*") + (1 if array else 0)
     base = types.get(base, base)
     vector = _VECTORS.match(base)
