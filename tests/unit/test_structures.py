@@ -309,9 +309,38 @@ def test_members_that_cannot_be_filled_are_refused(
         spec_of(tmp_path, text, kernel)
 
 
+NESTED = """
+typedef struct { float x, y; } point;
+typedef struct { point at[8]; int count; float radius; } hull;
+typedef struct { hull a, b; hull *far; float t; } pair;
+float reach(const pair *p)
+{
+    const hull *a = &p->a, *far = p->far;
+    float sum = p->t;
+    for (int i = 0; i < a->count; i++) sum += a->at[i & 7].x * far->radius + p->b.at[i & 7].y;
+    return sum;
+}
+point middle(const pair *p) { return p->a.at[0]; }
+"""
+
+
+def test_first_specs_of_nested_structures_load(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(NESTED)
+    text = init_spec(tmp_path / "k.c", entry="reach")
+    (tmp_path / "k.yaml").write_text(text)
+    assert "{name: at, dtype: float32, shape: [8, 2], init: normal, by: value}" in text
+    (loaded,) = load_spec(tmp_path / "k.yaml")
+    assert loaded.notices == ()
+    (tmp_path / "k.yaml").write_text(text.replace("[8, 2]", "[8, 3]", 1))
+    with pytest.raises(SpecError, match=r"`point\[8\]` in the source; write shape: \[8, 2\]"):
+        load_spec(tmp_path / "k.yaml")
+    with pytest.raises(UsageError, match="middle returns `point`, and a spec has numbers"):
+        init_spec(tmp_path / "k.c", entry="middle")
+
+
 def test_a_structure_without_a_name_gets_no_first_spec(tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text("void f(struct { int n; double *u; } *a) { a->u[0] = a->n; }\n")
-    with pytest.raises(SpecError, match="argument a of f points to structures"):
+    with pytest.raises(UsageError, match="argument a of f points to structures"):
         init_spec(tmp_path / "k.c")
 
 

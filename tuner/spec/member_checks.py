@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole, Task
 from tuner.spec.agreement import check_argument, check_order, check_return, defined_function, functions_of
@@ -226,11 +228,20 @@ def _check_inside(
     what = f"member {place.name!r} is `{kind.text}` in the source"
     if place.given.by != "value":
         raise view.error(place.path, f"{what}, an array in the structure itself", "write by: value")
+    one = place.expression + "[0]" * len(extents)
+    (element,) = reader.types([one])
+    if not element.dtypes and not element.pointer:
+        # Structures: as many numbers as go into each.
+        (bytes_of_one,) = reader.types([f"*(char (*)[sizeof({one})])0"])
+        size, rest = divmod(int(_EXTENTS.findall(bytes_of_one.base)[0]), np.dtype(argument.dtype).itemsize)
+        if rest:
+            hint = "write the dtype of a member"
+            raise view.error((*place.path, "dtype"), f"{what}, not of {argument.dtype}", hint)
+        extents = [*extents, size]
     shape = argument.shape or ()
     if any(extent.names for extent in shape) or math.prod(e.integer({}) for e in shape) != math.prod(extents):
         hint = f"write shape: {extents}"
         raise view.error((*place.path, "shape"), what, hint, key=True)
-    (element,) = reader.types([place.expression + "[0]" * len(extents)])
     check_argument(argument, replace(element, pointer=True, text=kind.text), view, place.path, what="member")
 
 

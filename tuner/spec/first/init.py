@@ -206,6 +206,11 @@ def _described(function: Function, text: str, language: str, flat: Flat | None =
         UsageError: an argument is of a type that no spec can describe.
     """
     hint = "write a function that takes numbers and pointers to numbers and calls it"
+    made = function.returns
+    if flat is not None and made is not None and not (made.dtypes or made.pointer or made.odd):
+        raise UsageError(
+            f"{function.name} returns `{made.text}`, and a spec has numbers", hint + ", and stores that"
+        )
     parameters = []
     for name, kind in function.parameters:
         member = None if flat is None else flat.members.get(name)

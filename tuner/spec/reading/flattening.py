@@ -149,6 +149,8 @@ class _Flattener:
                 trail = self._trail(inner[-1], found)
                 if trail is not None:
                     found.trails[node["id"]] = trail
+                    known = Structure(by_value=_is_inside(node, inner[-1]))
+                    found.structures.setdefault(trail, known)
 
     def _trail(self, node: Node, found: _Found) -> Trail | None:
         """The structure, or the member, that an expression (or its address) is."""
@@ -167,7 +169,7 @@ class _Flattener:
         outer = self._trail(base, found)
         if outer is None:
             return None
-        if len(outer) > 1:
+        if len(outer) > 1 and _whole(base).get("kind") != "DeclRefExpr":
             known = found.structures.get(outer, Structure())
             starred = node.get("isArrow") or peeled(base).get("opcode") == "*"
             found.structures[outer] = replace(known, by_value=not starred)
@@ -285,6 +287,19 @@ def _is_structure(node: Node, kind: CType, tree: Node) -> bool:
         ):
             return False
     return True
+
+
+def _whole(node: Node) -> Node:
+    """What an expression, or its address, is of."""
+    while len(inner_nodes(node)) == 1 and (node.get("kind") in THROUGH or node.get("opcode") in ("*", "&")):
+        node = inner_nodes(node)[0]
+    return node
+
+
+def _is_inside(local: Node, given: Node) -> bool:
+    """Whether what a local is, refers to or points to lies in the outer structure itself."""
+    operator = peeled(given).get("opcode")
+    return operator == "&" or ("*" not in local["type"]["qualType"] and operator != "*")
 
 
 def _bases(tree: Node) -> Iterator[Node]:
