@@ -281,3 +281,26 @@ def test_rows_that_are_multiplied_without_sign_are_asked_to_be_short() -> None:
 def test_a_bound_that_loses_its_sign_beside_a_literal_is_asked_for() -> None:
     made = laid_open(sweep(START="int", FROM="lo + 0u", COUNTER="long"))
     assert "lo >= 0" in text_of(made)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"op": "reverse", "loop": "i"},
+        {"op": "unroll_and_jam", "loops": ["i"], "parameters": [{"name": "J", "values": [2], "default": 2}]},
+    ],
+)
+def test_a_loop_does_not_begin_or_end_where_its_counter_cannot_be(edit: dict[str, object]) -> None:
+    """A limit of -2^32 and less is none that a loop reaches."""
+    text = """
+void f(float *a, const float *b, int n, int m)
+{
+    for (int i = 3; i < (n < m ? n : m); i++)
+        for (int j = 0; j < 8; j++)
+            a[8 * i + j] += b[j];
+}
+"""
+    whole = {**edit, "function": "f"}
+    apply_edits(program_of(text, "f"), [whole])
+    with pytest.raises(EditRefused, match="may not hold"):
+        apply_edits(program_of(text.replace("int n, int m", "long n, long m"), "f"), [whole])
