@@ -11,7 +11,7 @@ import yaml
 from tuner.core.errors import UsageError
 from tuner.driver.check import check_spec
 from tuner.evaluators.cuda.nvrtc import find_library
-from tuner.spec.init import init_spec
+from tuner.spec.first.init import init_spec
 from tuner.spec.load import load_spec
 
 SOURCE = """

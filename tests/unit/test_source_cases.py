@@ -137,6 +137,10 @@ def test_it_opens_the_way_since_the_ninth_set_of_moves() -> None:
         choice(label="TWO", top="#define TWO 2\n#undef TWO\n#define TWO 0x100000002"),
         choice(label="TWO", top="enum { TWO = 0x100000002 };"),
         choice(inside="int k = 3; a[0] = k; break; case 4: k = 5; a[0] = k;"),
+        choice(inside="typedef int real; break; case 4: a[0] = (real)2.5f;", top="typedef float real;"),
+        choice(
+            inside="typedef int real; break; case 4: { real k = 2.5f; a[0] = k; }", top="typedef float real;"
+        ),
         choice(inside="\n#if 1\n a[0] = 1.0f;\n#endif\n"),
         choice(inside="LAST; a[0] = 1.0f;", top="#define LAST break"),
         choice(before="for (int t = 0; t < n; t++)", inside="LAST; a[0] = 1.0f;"),

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.core.errors import UsageError
-from tuner.spec.init_template import namespaces
-from tuner.spec.structures import structure
+from tuner.spec.reading.structures import structure
+from tuner.spec.reading.templates import namespaces
 from tuner.spec.yaml_places import closest
 
 __all__ = [

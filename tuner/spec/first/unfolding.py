@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tuner.spec.cuda_kernels import CudaKernel, Parameter, number_names, read_parameter
-from tuner.spec.device_members import Field, fields_of
-from tuner.spec.divisions import initial_values
-from tuner.spec.host_expressions import split
+from tuner.spec.first.divisions import initial_values
+from tuner.spec.first.host_expressions import split
+from tuner.spec.reading.cuda_kernels import CudaKernel, Parameter, number_names, read_parameter
+from tuner.spec.reading.device_members import Field, fields_of
 
 __all__ = ["Member", "Unfolded", "argument_lines", "unfolded"]
 

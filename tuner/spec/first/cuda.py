@@ -12,11 +12,11 @@ from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import parse
 from tuner.core.types import Source, Variant
 from tuner.evaluators.cuda.device_part import device_variant
-from tuner.spec.cuda_kernels import NOISE, CudaKernel, Parameter, chosen_kernel, kernels_of
-from tuner.spec.device_shapes import array_extents, axis_sizes, counts_on_block, one_block_each
-from tuner.spec.divisions import divided_by, initial_values
-from tuner.spec.host_geometry import launched
-from tuner.spec.host_templates import (
+from tuner.spec.first.device import LOOPED_ALONE, fixed_note, loops_over, reads_next
+from tuner.spec.first.device_shapes import array_extents, axis_sizes, counts_on_block, one_block_each
+from tuner.spec.first.divisions import divided_by, initial_values
+from tuner.spec.first.host_geometry import launched
+from tuner.spec.first.host_templates import (
     given_numbers,
     given_types,
     numbers_of,
@@ -24,10 +24,10 @@ from tuner.spec.host_templates import (
     usual_values,
     values_from,
 )
-from tuner.spec.init_device import LOOPED_ALONE, fixed_note, loops_over, reads_next
-from tuner.spec.macros import choices, of_problem
-from tuner.spec.signature import first_value
-from tuner.spec.unfolding import Unfolded, argument_lines, unfolded
+from tuner.spec.first.unfolding import Unfolded, argument_lines, unfolded
+from tuner.spec.reading.cuda_kernels import NOISE, CudaKernel, Parameter, chosen_kernel, kernels_of
+from tuner.spec.reading.macros import choices, of_problem
+from tuner.spec.reading.signature import first_value
 
 __all__ = ["CudaKernel", "Parameter", "init_cuda", "kernels_of"]
 

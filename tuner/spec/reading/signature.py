@@ -211,7 +211,8 @@ class SourceReader:
             MachineError: there is no clang, or it does not answer.
         """
         lines = [f"extern __typeof__({each}) {_PROBE}{i}_;\n" for i, each in enumerate(expressions)]
-        extra = "\n" + "".join(lines)
+        # An empty line ends a comment that a backslash goes on with.
+        extra = "\n\n" + "".join(lines)
         status, _, errors = self._run([], extra)
         if status != 0:
             raise _broken(errors, PurePath(self.files[0].name).name)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
-from tuner.spec.cuda_kernels import CudaKernel, number_names, read_parameter
-from tuner.spec.host_launches import host_launches
+from tuner.spec.first.host_launches import host_launches
+from tuner.spec.reading.cuda_kernels import CudaKernel, number_names, read_parameter
 
 __all__ = ["given_numbers", "given_types", "numbers_of", "template_given", "usual_values", "values_from"]
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tuner.spec.frames import THROUGH, callee_name, inner_nodes, parameter_nodes, peeled, referenced
-from tuner.spec.signature import CType, Function, Node, c_type, walk
+from tuner.spec.reading.frames import THROUGH, callee_name, inner_nodes, parameter_nodes, peeled, referenced
+from tuner.spec.reading.signature import CType, Function, Node, c_type, walk
 
 __all__ = ["Flat", "Member", "Structure", "flattened"]
 
@@ -270,7 +270,8 @@ def _with_names(function: Function) -> Function:
 
 def _is_structure(node: Node, kind: CType, tree: Node) -> bool:
     """Whether a parameter is one structure, or points to one: members are used, no methods, none behind a subscript."""
-    if kind.dtypes or kind.base in ("void", "") or kind.odd not in ("", "a reference"):
+    unnamed = "(" in kind.text
+    if kind.dtypes or kind.base in ("void", "") or unnamed or kind.odd not in ("", "a reference"):
         return False
     for each in walk(tree):
         inner = inner_nodes(each)
