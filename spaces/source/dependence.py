@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tuner.spaces.source.accesses import Access
 from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions, Order, all_of, any_of
-from tuner.spaces.source.facts import facts_at
+from tuner.spaces.source.heeding import heeded
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.memo import Kept
 from tuner.spaces.source.scan import Leaf, Scan, scan
@@ -202,7 +202,7 @@ def dependences(function: Function, part: Sequence[Stmt], *, reassociate: bool =
     if found is None:
         try:
             most = _MAX_LEAVES_WITH_MEMBERS if function.members else _MAX_LEAVES
-            facts = facts_at(function, part) if function.conditions else None
+            facts = heeded(function, part)
             found = (scanned, Dependences(scanned, reassociate=reassociate, most=most, facts=facts))
         except Refused as refusal:
             found = (scanned, str(refusal))

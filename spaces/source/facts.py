@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 
 from tuner.spaces.source.affine import Poly, constant, minus, polynomial
 from tuner.spaces.source.integers import rank
-from tuner.spaces.source.kinds import all_types_of, is_narrow, is_pure, plain_type
+from tuner.spaces.source.kinds import (
+    all_types_of,
+    element_types_of,
+    is_floating,
+    is_integer,
+    is_narrow,
+    is_pure,
+    plain_type,
+)
 from tuner.spaces.source.macros import loose_macros
 from tuner.spaces.source.switches import is_switch
 from tuner.spaces.source.syntax import (
@@ -25,9 +33,11 @@ from tuner.spaces.source.syntax import (
     Decl,
     Expr,
     ExprStmt,
+    Field,
     For,
     Function,
     If,
+    Index,
     Name,
     Number,
     Opaque,
@@ -37,14 +47,14 @@ from tuner.spaces.source.syntax import (
     Unary,
 )
 from tuner.spaces.source.walks import names_in, statements, subtrees
+from tuner.spaces.source.widths import is_signless
 
-__all__ = ["declared_before", "facts_at", "is_signless", "steady_numbers"]
+__all__ = ["declared_before", "facts_at", "steady_numbers"]
 
 _EXIT = re.compile(r"(return\b[^;]*|continue|break)\s*;")
 _JUMP = re.compile(r"\b(goto|asm|__asm__|setjmp)\b|^\s*\w+\s*:(?!:)")
 _CASE = re.compile(r"\b(case|default)\b")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_SIGNLESS = re.compile(r"unsigned( int)?|uint(32_t)?")
 _UNSTEADY = re.compile(r"[*&]|\b(volatile|static|extern|_Thread_local|thread_local|__thread|auto)\b")
 _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9][0-9]*)([uUlL]*)")
 _OPPOSITE = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
@@ -77,11 +87,6 @@ def declared_before(function: Function, part: Sequence[Stmt]) -> dict[str, Expr]
     return {c.target.id: c.value for c, _ in found if isinstance(c, Assign) and isinstance(c.target, Name)}
 
 
-def is_signless(kind: str) -> bool:
-    """Whether a type of integers of 32 bits or more has no sign."""
-    return rank(kind) == "size_t" or bool(_SIGNLESS.fullmatch(plain_type(kind)))
-
-
 def steady_numbers(function: Function) -> dict[str, str]:
     """Whole numbers that keep the value that they are declared with or given as, and their types."""
     changed = _changed(function) | loose_macros(function.source)
@@ -100,21 +105,52 @@ def steady_numbers(function: Function) -> dict[str, str]:
 def _changed(function: Function) -> set[str]:
     """Names that something may change: an assignment, a loop's head, an address, a reference, or text."""
     found: set[str] = set()
+    cpp = function.language in ("c++", "cuda")
     for node in subtrees((*function.outer, *function.body)):
         match node:
-            case Assign(target=Name(id=name)) | Unary(op="&", operand=Name(id=name)):
-                found.add(name)
+            case Assign(target=target) if not isinstance(target, Index | Field):
+                found |= names_in(target)
+            case Unary(op="&", operand=operand) if not isinstance(operand, Index | Field):
+                found |= names_in(operand)
             case For(type="", var=var):
                 found.add(var)
-            case Call() if function.language in ("c++", "cuda") and not is_pure(node):
-                found |= names_in(node.arguments)
-            case Decl(type=kind, init=init) if init is not None and "&" in kind:
+            case Call(function=name, arguments=arguments) if not is_pure(node) and name != "__builtin_assume":
+                # Of C only a macro changes what it is given by name.
+                found |= set() if not cpp and _is_declared(name, function) else names_in(arguments)
+            case Binary(op="<<" | ">>" | "&", left=left, right=right) if cpp and not _is_whole(
+                left, function
+            ):
+                found |= names_in((left, right))
+            case Decl(type=kind, init=init) if init is not None and (
+                "&" in kind or (cpp and not _copies(kind, init))
+            ):
                 found |= names_in(init)
             case OpaqueStmt(text=text) if _EXIT.fullmatch(text.strip()) and "=" not in text:
                 pass
             case Opaque(text=text) | OpaqueStmt(text=text):
                 found |= set(_WORD.findall(text))
     return found
+
+
+def _is_whole(expr: Expr, function: Function) -> bool:
+    """Whether an operator after an expression is that of whole numbers, and none that may change what is behind it."""
+    types = element_types_of(function)
+    return all(is_integer(types.get(name, "")) for name in names_in(expr)) and is_pure(expr)
+
+
+def _copies(kind: str, init: Expr) -> bool:
+    """Whether a variable that is declared with another one is not made by what may take a reference to it."""
+    number = is_integer(kind) or is_floating(kind) or "*" in kind or plain_type(kind) in ("auto", "bool")
+    return number or not isinstance(init, Name | Ternary)
+
+
+def _is_declared(name: str, function: Function) -> bool:
+    """Whether a name is a function's in the text, and no macro's that stands where its declaration is not seen."""
+    text = f"{function.source}\n{function.unit}"
+    before = re.findall(rf"([\w*]+)\s+\**{name}\s*\(", text)
+    return (
+        not {"define", "return", "else", "do", "goto", "case"}.issuperset(before) and "define" not in before
+    )
 
 
 def _conditions(body: Sequence[Stmt], target: Stmt) -> list[tuple[Expr, bool]] | None:

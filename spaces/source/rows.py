@@ -13,28 +13,31 @@ from math import gcd
 from tuner.spaces.source.accesses import Access
 from tuner.spaces.source.affine import Monomial, Poly, constant, minus, polynomial
 from tuner.spaces.source.conditions import is_empty, uses_of_written
-from tuner.spaces.source.facts import is_signless
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.pitches import rows_of
 from tuner.spaces.source.scan import Leaf, Scan
-from tuner.spaces.source.syntax import Expr, For
-from tuner.spaces.source.walks import names_in
+from tuner.spaces.source.syntax import Expr, For, Name
+from tuner.spaces.source.walks import names_in, subtrees
+from tuner.spaces.source.widths import is_signless, is_without_sign, width
 
-__all__ = ["needed_rows"]
+__all__ = ["needed_rows", "never", "short_lengths"]
 
 _MOST = 12
 """Conditions that are worth asking for before a nest."""
 
 _MOST_FACTOR = 1 << 20
 
+_MOST_LENGTH = 1 << 24
+"""Rows up to this length go around 2^32 only in arrays of about as many elements."""
 
-def needed_rows(found: Scan, facts: Sequence[Poly], kinds: Mapping[str, str]) -> tuple[Poly, ...]:
+
+def needed_rows(found: Scan, facts: Sequence[Poly], types: Mapping[str, str]) -> tuple[Poly, ...]:
     """Conditions under which the arrays that a part writes have rows; none where they have them anyway.
 
     Args:
         found: the part.
         facts: what holds where it runs.
-        kinds: types of the numbers that are known before it runs.
+        types: of names.
 
     Raises:
         Refused: no such conditions can be said, or none could hold.
@@ -43,8 +46,8 @@ def needed_rows(found: Scan, facts: Sequence[Poly], kinds: Mapping[str, str]) ->
     for variable, uses in uses_of_written(found).items():
         needed += _of_array(found, variable.split("@")[0], uses, [*facts, *needed])
     if needed:
-        needed += _without_wrapping(found, kinds)
-    kept = _simplest(needed, facts)
+        needed += _without_wrapping(found, types)
+    kept = (*_simplest(needed, facts), *_unknown(short_lengths(found, types), facts))
     if len(kept) > _MOST:
         raise Refused(f"{len(kept)} conditions are too many to ask for before a loop")
     return kept
@@ -64,7 +67,7 @@ def _of_array(
     for rows in ways:
         used = [(p, leaf) for p, (_, leaf) in zip(rows.parts, accesses, strict=True)]
         needed = list(_apart(used, rows.widths, found))
-        if not _never([*facts, *needed]):
+        if not never([*facts, *needed]):
             return needed
     if ways:
         raise Refused(f"the rows of {name} overlap")
@@ -75,7 +78,7 @@ def _apart(
     used: Sequence[tuple[Sequence[Poly], Leaf]], widths: Sequence[Poly], found: Scan
 ) -> Iterator[Poly]:
     """For each length of a row, that the largest column of any access is less than one from the smallest of any."""
-    for level, width in enumerate(widths):
+    for level, length in enumerate(widths):
         ends = {}
         for parts, leaf in used:
             column = parts[-1 - level]
@@ -85,7 +88,7 @@ def _apart(
         for (top, _), high in ends.items():
             for (other, _), low in ends.items():
                 if top and not other:
-                    yield minus(minus(width, minus(high, low)), constant(1))
+                    yield minus(minus(length, minus(high, low)), constant(1))
 
 
 def _end(poly: Poly, loops: Sequence[For], found: Scan, *, largest: bool) -> Poly:
@@ -115,18 +118,41 @@ def _poly(expr: Expr, found: Scan, what: str) -> Poly:
     return poly
 
 
-def _without_wrapping(found: Scan, kinds: Mapping[str, str]) -> Iterator[Poly]:
+def _without_wrapping(found: Scan, types: Mapping[str, str]) -> Iterator[Poly]:
     """That bounds which are computed or compared without sign are not below zero."""
     loops = {f.key: (f, leaf.loops[:at]) for leaf in found.leaves for at, f in enumerate(leaf.loops)}
     for loop, around in loops.values():
-        names = names_in((loop.start, loop.limit))
-        if not is_signless(loop.type) and not any(is_signless(kinds.get(n, "")) for n in names | {loop.var}):
+        parts = (loop.start, loop.limit, Name(loop.var))
+        if not is_signless(loop.type) and not any(is_without_sign(e, types) for e in parts):
             continue
         for bound in (loop.start, loop.limit):
             poly = _poly(bound, found, f"a bound of loop {loop.key}")
             if any(len(m) > 1 for m in poly):
                 raise Refused(f"a bound of loop {loop.key} may wrap around")
             yield _end(poly, around, found, largest=False)
+
+
+def short_lengths(found: Scan, types: Mapping[str, str]) -> list[Poly]:
+    """That rows are not so long that what is multiplied without sign in 32 bits wraps around.
+
+    Args:
+        found: the part.
+        types: of names.
+    """
+    counters = {f.var for f in found.outer} | {f.var for leaf in found.leaves for f in leaf.loops}
+    names: dict[str, None] = {}
+    for variable, uses in uses_of_written(found).items():
+        for subscript in (s for access, _ in uses for s in access.subscripts):
+            if not any(width(part, types) == "u32" for part in subtrees(subscript) if isinstance(part, Expr)):
+                continue
+            poly = _poly(subscript, found, f"a subscript of {variable.split('@')[0]}")
+            factors = {s for m in poly if len(m) > 1 for s in m} - counters
+            names |= dict.fromkeys(sorted(s for s in factors if width(Name(s), types) in ("s32", "u32")))
+    return [{(): _MOST_LENGTH, (name,): -1} for name in names]
+
+
+def _unknown(needed: Sequence[Poly], facts: Sequence[Poly]) -> list[Poly]:
+    return [p for p in needed if not never([*facts, minus(constant(-1), p)])]
 
 
 def _simplest(needed: Sequence[Poly], facts: Sequence[Poly]) -> tuple[Poly, ...]:
@@ -136,19 +162,23 @@ def _simplest(needed: Sequence[Poly], facts: Sequence[Poly]) -> tuple[Poly, ...]
         factor = gcd(*(c for m, c in poly.items() if m)) or 1
         made.append({m: c // factor for m, c in poly.items() if c // factor})
     kept = [dict(p) for p in {tuple(sorted(p.items())): p for p in made}.values()]
-    if _never([*facts, *kept]):
+    if never([*facts, *kept]):
         raise Refused("the rows overlap whatever the sizes are")
     for poly in list(kept):
         others = [p for p in kept if p is not poly]
-        if _never([*facts, *others, minus(constant(-1), poly)]):
+        if never([*facts, *others, minus(constant(-1), poly)]):
             kept = others
     if any(abs(c) > _MOST_FACTOR for p in kept for c in p.values()):
         raise Refused("the numbers in subscripts are too large")
     return tuple(kept)
 
 
-def _never(polys: Sequence[Poly]) -> bool:
-    """Whether no numbers make all of some polynomials at least 0."""
+def never(polys: Sequence[Poly]) -> bool:
+    """Whether no numbers make all of some polynomials at least 0.
+
+    Args:
+        polys: over any symbols.
+    """
     symbols: dict[Monomial, str] = {}
     sums = []
     for poly in polys:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.spaces.source.casts import MAY_BE_CAST
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.parse import function_nodes, node_text, parse_file
 from tuner.spaces.source.reading import parse_expression, parse_statements
@@ -22,7 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["Case", "Switch", "is_switch", "read_switch"]
 
 _BEGIN = re.compile(r"switch\b")
-_MAY_BE_CALL = re.compile(rb"\(\s*[A-Za-z_]\w*\s*\)\s*\(")
+_OPEN = re.compile(r"\(\s*[A-Za-z_]\w*\s*")
+_AFTER_CAST = re.compile(r"\)\s*[-+*&(]")
+_CLOSING = {"(": ")", "[": "]"}
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
 _ENDS = ("break_statement", "return_statement", "continue_statement")
 _STRANGE = ("goto_statement", "labeled_statement", "gnu_asm_expression", "lambda_expression")
@@ -66,8 +67,7 @@ def read_switch(text: str, language: str) -> Switch:
     Raises:
         Refused: it is more than a choice between bodies.
     """
-    data = text.encode()
-    if MAY_BE_CAST.search(data) or _MAY_BE_CALL.search(data):
+    if _may_be_cast(text):
         # Whether the word is a type is said outside of the text.
         raise Refused("a switch holds what may be a cast")
     root = parse_file(f"void f(void) {{ {text} }}".encode(), language)
@@ -80,6 +80,31 @@ def read_switch(text: str, language: str) -> Switch:
     if head is None or body is None or len(head.named_children) != 1 or body.type != "compound_statement":
         raise Refused("a switch cannot be read")
     return Switch(parse_expression(node_text(head.named_children[0])), tuple(_cases(body.named_children)))
+
+
+def _may_be_cast(text: str) -> bool:
+    """Whether there is a word alone in parentheses, or with one bracket behind it, before what may be an operand."""
+    for found in _OPEN.finditer(text):
+        at = found.end()
+        if text[at : at + 1] in ("(", "["):
+            at += _bracket(text[at:])
+            at += len(text[at:]) - len(text[at:].lstrip())
+        if _AFTER_CAST.match(text, at):
+            return True
+    return False
+
+
+def _bracket(text: str) -> int:
+    """The length of what a text begins with in brackets."""
+    closing: list[str] = []
+    for at, sign in enumerate(text):
+        if sign in _CLOSING:
+            closing.append(_CLOSING[sign])
+        elif closing and sign == closing[-1]:
+            closing.pop()
+            if not closing:
+                return at + 1
+    return len(text)
 
 
 def _cases(nodes: Sequence[Node]) -> Iterator[Case]:

@@ -60,10 +60,10 @@ FUSED = ("-ffp-contract=on", "-mfma")
 """A product and the sum that it is in are rounded once, as clang does by itself where the processor can."""
 
 
-def program_of(text: str, name: str) -> Program:
+def program_of(text: str, name: str, language: str = "c") -> Program:
     """One function."""
-    variant = Variant(files=(Source(name="f.c", text=text),))
-    return read_program(Kernel(name=name, entry=name, language="c", variant=variant, folder="."))
+    variant = Variant(files=(Source(name="f.c" if language == "c" else "f.cpp", text=text),))
+    return read_program(Kernel(name=name, entry=name, language=language, variant=variant, folder="."))
 
 
 def variants_of(program: Program, seed: int, *, chains: int = 4) -> list[Applied]:

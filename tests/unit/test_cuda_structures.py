@@ -280,6 +280,10 @@ MISTAKES = {
     "shape: [3], by: value,": ("shape: [n], by: value,", "'p.box.lo' lies in the structure itself"),
     "value: 0.25}": ("value: 0.25, role: output}", "'p.dt' is passed by value: what the kernel writes"),
     "    by: value\n    members": ("    members", "structure 'p' is passed by pointer"),
+    "by: value\n    members": (
+        "by: value\n    constant: true\n    members",
+        "structure 'p' has constant; one in __constant__",
+    ),
     "box\n        by: value": ("box", "'p.box' points to a structure"),
     "shape: [n]}\n      - name: w": ("shape: [n, 2], rows: pointers}\n      - name: w", "'p.data' has rows"),
 }

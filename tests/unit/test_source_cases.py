@@ -137,17 +137,30 @@ def test_it_opens_the_way_since_the_ninth_set_of_moves() -> None:
         choice(label="TWO", top="#define TWO 2\n#undef TWO\n#define TWO 0x100000002"),
         choice(label="TWO", top="enum { TWO = 0x100000002 };"),
         choice(inside="int k = 3; a[0] = k; break; case 4: k = 5; a[0] = k;"),
+        choice(inside="typedef int real; break; case 4: a[0] = (real)2.5f;", top="typedef float real;"),
+        choice(
+            inside="typedef int real; break; case 4: { real k = 2.5f; a[0] = k; }", top="typedef float real;"
+        ),
         choice(inside="\n#if 1\n a[0] = 1.0f;\n#endif\n"),
         choice(inside="LAST; a[0] = 1.0f;", top="#define LAST break"),
         choice(before="for (int t = 0; t < n; t++)", inside="LAST; a[0] = 1.0f;"),
         choice(before="for (int t = 0; t < n; t++)", inside="last(n); a[0] = 1.0f;"),
         choice(inside="a[0] = (real) - a[1];"),
+        choice(inside="a[0] = (a[m - 1]) - a[1];"),
+        choice(inside="a[0] = (real)(a[1]);"),
     ],
 )
 def test_what_is_more_than_a_choice_of_bodies_stays(text: str) -> None:
     assert after(choice())
     with pytest.raises(EditRefused):
         after(text)
+
+
+def test_sums_in_parentheses_are_no_casts() -> None:
+    made = after(
+        choice(inside="a[0] = 0.25f * (a[(m - 1) * n] + a[m * (n - 1)]) + b[(1 + m) * n] - (a[1] - b[m]);")
+    )
+    assert "if (mode == 2) {" in made.variant.files[0].text
 
 
 def test_what_may_have_a_comparison_of_its_own_stays() -> None:

@@ -58,9 +58,9 @@ void f(float *a, const float *b, int n, int m, int which)
 """
 
 
-def laid_open(text: str, moves: int = 9) -> Applied:
+def laid_open(text: str, moves: int = 9, language: str = "c") -> Applied:
     """A function with all that opens the way."""
-    program = program_of(text, "f")
+    program = program_of(text, "f", language)
     start = Attempt(program=program, edits=(), rng=np.random.default_rng(0), reassociate=False)
     made = opened(start, {}, moves) or start
     return applied(made.program, made.edits)
@@ -158,6 +158,28 @@ def test_what_does_not_hold_for_sure_is_no_fact(before: str) -> None:
     assert "heed_conditions" not in names(laid_open(text))
 
 
+@pytest.mark.parametrize(
+    "after",
+    ["stream >> halo;", "Changing c = halo;", "(m > 3 ? halo : m) = n;", "std::cin >> n >> halo;"],
+)
+def test_what_may_change_a_number_in_cpp_leaves_no_fact(after: str) -> None:
+    def text(then: str) -> str:
+        return '#include "stream.h"\n' + HALO.replace(
+            "{\n", f"{{\n    if (halo < 1) return;\n    {then}\n", 1
+        )
+
+    assert names(laid_open(text("int c = halo;"), language="c++"))[0] == "heed_conditions"
+    assert names(laid_open(text(after), language="c++")) == []
+
+
+@pytest.mark.parametrize("after", ["SET(halo, m);", "a[0] = NEXT(halo);"])
+def test_what_may_be_a_macro_changes_what_it_is_given(after: str) -> None:
+    text = HALO.replace("{\n", f"{{\n    if (halo < 1) return;\n    {after}\n", 1)
+    assert names(laid_open('#include "set.h"\n' + text)) == []
+    known = "void SET(int, int);\nint NEXT(int);\n"
+    assert names(laid_open(known + text)) == ["heed_conditions"]
+
+
 def test_a_version_rests_on_numbers_that_stay() -> None:
     text = HALO.replace("j++)\n", "j++) {\n halo = m;\n").replace("j + 1];", "j + 1]; }")
     edit = {"op": "assume_rows", "function": "f", "loop": "i", "through": "i"}
@@ -190,3 +212,95 @@ def test_versions_of_many_loops_hide_none() -> None:
     made = laid_open(text)
     assert names(made).count("assume_rows") == 14
     assert list(places(made.program, "interchange", reassociate=False))
+
+
+SWEEP = """
+void f(float *a, const float *b, int m, PITCH pitch, START lo, LIMIT hi)
+{
+    for (int t = 0; t < 3; t++)
+        for (int i = 0; i < m; i++)
+            for (COUNTER j = FROM; j < TO; j++)
+                a[ROW + j] = a[ROW + j] * 0.5f + a[ROW + j + 1];
+}
+"""
+
+
+def sweep(**parts: str) -> str:
+    given = {
+        "PITCH": "int",
+        "START": "int",
+        "LIMIT": "int",
+        "COUNTER": "int",
+        "FROM": "lo",
+        "TO": "hi",
+    } | parts
+    text = SWEEP.replace("ROW", given.pop("ROW", "i * pitch"))
+    for word, kind in given.items():
+        text = text.replace(word, kind)
+    return text
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"START": "long"},
+        {"START": "unsigned"},
+        {"START": "size_t", "COUNTER": "unsigned"},
+        {"COUNTER": "short"},
+        {"COUNTER": "unsigned char"},
+        {"START": "long", "FROM": "(int)lo"},
+        {"LIMIT": "long", "TO": "(int)hi"},
+        {"PITCH": "long", "ROW": "i * (int)pitch"},
+    ],
+)
+def test_numbers_that_a_type_cuts_off_have_no_versions(parts: dict[str, str]) -> None:
+    assert names(laid_open(sweep())) == ["assume_rows"]
+    text = "#include <stddef.h>\n" + sweep(**parts)
+    assert "assume_rows" not in names(laid_open(text))
+    held = text.replace("    for (int t", "    if (pitch < 9 || lo < 1 || hi > 5) return;\n    for (int t")
+    assert "heed_conditions" not in names(laid_open(held))
+
+
+def test_a_constant_that_may_not_hold_its_value_is_no_fact() -> None:
+    text = sweep(START="long").replace("    for (int t", "    const int low = lo;\n    for (int t")
+    assert names(laid_open(text.replace("j = lo", "j = low"))) == []
+
+
+def test_rows_that_are_multiplied_without_sign_are_asked_to_be_short() -> None:
+    """Of rows of 2^31 numbers every other one begins at the same place."""
+    text = sweep(PITCH="unsigned", ROW="2 * i * pitch", FROM="0")
+    made = laid_open(text)
+    assert names(made) == ["assume_rows"]
+    assert "&& pitch <= 16777216) {" in text_of(made)
+    guarded = text.replace("    for (int t", "    if (hi > 9 || pitch < 20) return;\n    for (int t")
+    assert "heed_conditions" not in names(laid_open(guarded))
+    short = guarded.replace("pitch < 20", "pitch < 20 || pitch > 4000")
+    assert names(laid_open(short)) == ["heed_conditions"]
+
+
+def test_a_bound_that_loses_its_sign_beside_a_literal_is_asked_for() -> None:
+    made = laid_open(sweep(START="int", FROM="lo + 0u", COUNTER="long"))
+    assert "lo >= 0" in text_of(made)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"op": "reverse", "loop": "i"},
+        {"op": "unroll_and_jam", "loops": ["i"], "parameters": [{"name": "J", "values": [2], "default": 2}]},
+    ],
+)
+def test_a_loop_does_not_begin_or_end_where_its_counter_cannot_be(edit: dict[str, object]) -> None:
+    """A limit of -2^32 and less is none that a loop reaches."""
+    text = """
+void f(float *a, const float *b, int n, int m)
+{
+    for (int i = 3; i < (n < m ? n : m); i++)
+        for (int j = 0; j < 8; j++)
+            a[8 * i + j] += b[j];
+}
+"""
+    whole = {**edit, "function": "f"}
+    apply_edits(program_of(text, "f"), [whole])
+    with pytest.raises(EditRefused, match="may not hold"):
+        apply_edits(program_of(text.replace("int n, int m", "long n, long m"), "f"), [whole])

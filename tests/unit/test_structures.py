@@ -15,7 +15,7 @@ from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
 from tuner.driver.runs import begin
 from tuner.evaluators.host.backend import HostBackend
-from tuner.spec.init import init_spec
+from tuner.spec.first.init import init_spec
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 
 KERNEL = """

@@ -45,6 +45,7 @@ from tuner.spaces.source.syntax import (
     Stmt,
 )
 from tuner.spaces.source.walks import names_in, offered, statements, subtrees, transform, written_names
+from tuner.spaces.source.widths import holds
 
 __all__ = [
     "DEVICE",
@@ -354,6 +355,8 @@ def _require_plain_bounds(function: Function, loop: For) -> None:
     signless = any(is_unsigned(k) for k in kinds) or any(n[-1] in "uU" for n in numbers)
     if signless and loop.start != Number("0") and not is_unsigned(counter_type(function, loop)):
         raise Refused(f"the counter of loop {loop.key} loses its sign beside a bound")
+    if not holds(counter_type(function, loop), loop.start, types):
+        raise Refused(f"the counter of loop {loop.key} may not hold where the loop begins")
 
 
 def require_no_macros(function: Function, part: Any, what: str) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
@@ -54,6 +55,7 @@ from tuner.spaces.source.syntax import (
     Ternary,
 )
 from tuner.spaces.source.walks import index_chain, map_expressions, statements, subtrees
+from tuner.spaces.source.widths import holds
 
 __all__ = ["OPERATORS"]
 
@@ -192,6 +194,8 @@ def _split(
     end = upper_end(loop)
     before: tuple[Stmt, ...] = ()
     if any(isinstance(e, Ternary) for e in subtrees(end)):
+        if not holds(point.type, end, types_of(function)):
+            raise Refused(f"the counter of loop {loop.key} may not hold where the loop ends")
         name = fresh_name(function, f"{loop.var}_end")
         before = (Decl(f"const {point.type}", name, (), end),)
         end = Name(name)

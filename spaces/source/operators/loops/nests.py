@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
     Args,
     Operator,
@@ -35,6 +36,7 @@ from tuner.spaces.source.operators.bounds import add, minimum, subtract, upper_e
 from tuner.spaces.source.scan import Leaf
 from tuner.spaces.source.syntax import Decl, For, Function, Name, Number
 from tuner.spaces.source.walks import names_in, substitute, written_names
+from tuner.spaces.source.widths import holds, width
 
 __all__ = ["OPERATORS", "TILE_SIZES"]
 
@@ -138,6 +140,10 @@ def reverse(function: Function, args: Args) -> Function:
     kind = counter_type(function, loop)
     if "unsigned" in kind or "size_t" in kind or "uint" in kind:
         raise Refused(f"loop {loop.key} counts in an unsigned type, which does not get below its start")
+    types = types_of(function)
+    if width(loop.limit, types) == "s64" and not holds(kind, loop.limit, types):
+        # Far below zero such a loop does nothing, and its counter would begin somewhere else.
+        raise Refused(f"the counter of loop {loop.key} may not hold where the loop ends")
     found = analyse(function, [loop], args)
     found.check(lambda leaf: tuple(f"-{p}" if p == loop.key else p for p in leaf.position))
     last = subtract(loop.limit, Number("1")) if loop.op == "<" else loop.limit

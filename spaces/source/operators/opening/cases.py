@@ -50,6 +50,9 @@ _WHOLE = r"(?:0[xX][0-9a-fA-F]{1,7}|\d{1,9})"
 _LABEL = re.compile(rf"{_WHOLE}|'(?:[^'\\]|\\[nt0\\'])'")
 _ENUM = re.compile(r"\benum\b[^{};()]*\{([^{}]*)\}")
 _ENUMERATOR = re.compile(rf"\s*([A-Za-z_]\w*)\s*(?:=\s*-?\s*(?:{_WHOLE}|1\s*<<\s*[12]?\d)\s*)?")
+_DOES = re.compile(r"(break|return|continue|if|for|while|do|switch|#)\b|[#{;]")
+_SAID = frozenset({"typedef", "using", "struct", "enum", "union", "const", "static"})
+_SAID |= {"unsigned", "signed", "short", "int", "long", "char", "float", "double"}
 _VALUED = (Name, Number, Unary, Binary, Cast, Index, Field)
 
 
@@ -168,9 +171,12 @@ def _constants(text: str) -> frozenset[str]:
 
 
 def _require_own_locals(cases: Sequence[Case]) -> None:
-    """Refuses a variable of one case that another one uses."""
+    """Refuses a variable or a type of one case that another one uses."""
     for case in cases:
         declared = {s.name for s in case.body if isinstance(s, Decl)}
+        # A type, a structure or an enumeration is declared as text.
+        texts = [s.text for s in case.body if isinstance(s, OpaqueStmt) and not _DOES.match(s.text)]
+        declared |= {word for text in texts for word in _WORD.findall(text)} - _SAID
         others = [c for c in cases if c is not case]
         used = {w for c in others for part in subtrees(c.body) for w in _words(part)}
         if declared & used:
@@ -179,8 +185,10 @@ def _require_own_locals(cases: Sequence[Case]) -> None:
 
 def _words(part: Any) -> list[str]:
     match part:
-        case Name(id=name) | Decl(name=name) | For(var=name):
-            return [name, *(_WORD.findall(part.type) if isinstance(part, Decl) else ())]
+        case Name(id=name) | Decl(name=name) | For(var=name) | Call(function=name):
+            return [name, *(_WORD.findall(part.type) if isinstance(part, Decl | For) else ())]
+        case Cast(type=text):
+            return _WORD.findall(text)
         case Opaque(text=text) | OpaqueStmt(text=text):
             return _WORD.findall(text)
     return []

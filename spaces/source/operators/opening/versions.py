@@ -14,8 +14,10 @@ from typing import Any
 
 from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions
-from tuner.spaces.source.facts import declared_before, facts_at, is_signless, steady_numbers
+from tuner.spaces.source.facts import declared_before, facts_at, steady_numbers
+from tuner.spaces.source.heeding import heeded, require_kept
 from tuner.spaces.source.integers import rank
+from tuner.spaces.source.kinds import types_of
 from tuner.spaces.source.operators.base import (
     HOST,
     Args,
@@ -46,6 +48,7 @@ from tuner.spaces.source.syntax import (
     Unary,
 )
 from tuner.spaces.source.walks import offered, statements, written_names
+from tuner.spaces.source.widths import is_signless
 
 __all__ = ["OPERATORS"]
 
@@ -86,7 +89,7 @@ def _is_known(function: Function, part: Sequence[Stmt]) -> bool:
 
 
 def _conditions(function: Function, part: Sequence[Stmt]) -> Conditions:
-    return Conditions(scan(function, part), facts=facts_at(function, part) if function.conditions else None)
+    return Conditions(scan(function, part), facts=heeded(function, part))
 
 
 def _nests(function: Function) -> list[For]:
@@ -154,7 +157,9 @@ def _in_version(function: Function, loop: For) -> bool:
 
 def _needed(function: Function, part: Sequence[For]) -> tuple[Poly, ...]:
     """What has to hold for loops together, so that they can also be fused."""
-    found = needed_rows(scan(function, part), facts_at(function, part), steady_numbers(function))
+    scanned = scan(function, part)
+    require_kept(function, part, scanned)
+    found = needed_rows(scanned, facts_at(function, part), types_of(function))
     if not found:
         raise Refused("the rows are known not to overlap")
     return found
@@ -261,10 +266,10 @@ def _sites_in(function: Function, body: tuple[Stmt, ...]) -> Iterator[dict[str, 
 
 def _enough(function: Function, fitting: Sequence[For], run: Sequence[For]) -> bool:
     """Whether loops need no more together than each by itself."""
-    facts, kinds = facts_at(function, fitting), steady_numbers(function)
+    facts, types = facts_at(function, fitting), types_of(function)
     part = run[run.index(fitting[0]) : run.index(fitting[-1]) + 1]
-    each = [p for loop in part for p in needed_rows(scan(function, [loop]), facts, kinds)]
-    return not needed_rows(scan(function, part), (*facts, *each), kinds)
+    each = [p for loop in part for p in needed_rows(scan(function, [loop]), facts, types)]
+    return not needed_rows(scan(function, part), (*facts, *each), types)
 
 
 def _site(first: For, last: For) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tuner.spec.frames import THROUGH, callee_name, inner_nodes, parameter_nodes, peeled, referenced
-from tuner.spec.signature import CType, Function, Node, c_type, walk
+from tuner.spec.reading.frames import THROUGH, callee_name, inner_nodes, parameter_nodes, peeled, referenced
+from tuner.spec.reading.signature import CType, Function, Node, c_type, walk
 
 __all__ = ["Flat", "Member", "Structure", "flattened"]
 
