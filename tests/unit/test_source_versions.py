@@ -265,6 +265,7 @@ def sweep(**parts: str) -> str:
         {"START": "unsigned"},
         {"START": "size_t", "COUNTER": "unsigned"},
         {"COUNTER": "short"},
+        {"COUNTER": "index"},
         {"COUNTER": "unsigned char"},
         {"START": "long", "FROM": "(int)lo"},
         {"LIMIT": "long", "TO": "(int)hi"},
@@ -273,7 +274,7 @@ def sweep(**parts: str) -> str:
 )
 def test_numbers_that_a_type_cuts_off_have_no_versions(parts: dict[str, str]) -> None:
     assert names(laid_open(sweep())) == ["assume_rows"]
-    text = "#include <stddef.h>\n" + sweep(**parts)
+    text = "#include <stddef.h>\ntypedef short index;\n" + sweep(**parts)
     assert "assume_rows" not in names(laid_open(text))
     held = text.replace("    for (int t", "    if (pitch < 9 || lo < 1 || hi > 5) return;\n    for (int t")
     assert "heed_conditions" not in names(laid_open(held))
