@@ -16,9 +16,9 @@ from pathlib import Path
 
 from tuner.core.errors import TunerError
 from tuner.driver.check import check_spec
-from tuner.spec.cuda_kernels import kernels_of
-from tuner.spec.init import first_spec
+from tuner.spec.first.init import first_spec
 from tuner.spec.load import load_spec
+from tuner.spec.reading.cuda_kernels import kernels_of
 
 _LIMIT_S = 90.0
 _VARYING = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"|\b[\w./-]+\.(?:cu|cuh|h|hpp)\b(?::\d+)*|\b\d[\w.]*\b")

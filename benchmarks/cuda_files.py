@@ -25,7 +25,7 @@ from _cuda_checks import checked, kernels_in, print_counts
 from tuner.core.types import Source, Variant
 from tuner.evaluators.cuda.device_part import device_variant
 from tuner.evaluators.cuda.nvrtc import OWN_HEADERS, Nvrtc, NvrtcError, find_headers, find_library
-from tuner.spec.cuda_kernels import CudaKernel, kernels_of
+from tuner.spec.reading.cuda_kernels import CudaKernel, kernels_of
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 _MOST_HEADERS = 40

@@ -98,6 +98,7 @@ class Layouts:
     def _key(self, task: Task, resolved: Resolved, *, wide: bool) -> str:
         kernel = task.kernel
         named = _names((*kernel.variant.files, *kernel.headers))
+        named |= {name for parcel in kernel.parcels for name in _NAME.findall(parcel.kind)}
         macros = {name: value for name, value in resolved.macros.items() if name in named}
         return digest_json([kernel.variant.digest, macros, list(resolved.flags), wide])
 

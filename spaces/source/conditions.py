@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from tuner.core.errors import MachineError
+from tuner.spaces.source.accesses import Access
 from tuner.spaces.source.affine import (
     Monomial,
     Poly,
@@ -21,7 +22,7 @@ from tuner.spaces.source.affine import (
 )
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.pitches import Rows, rows_of
-from tuner.spaces.source.scan import Access, Leaf, Scan
+from tuner.spaces.source.scan import Leaf, Scan
 from tuner.spaces.source.syntax import Binary, Expr, For, Name, Number, Ternary
 from tuner.spaces.source.walks import names_in
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from tuner.spaces.source.accesses import Access
 from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.conditions import Conditions, Order, all_of, any_of
 from tuner.spaces.source.heeding import heeded
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.memo import Kept
-from tuner.spaces.source.scan import Access, Leaf, Scan, scan
+from tuner.spaces.source.scan import Leaf, Scan, scan
 from tuner.spaces.source.syntax import Expr, Function, Stmt
 
 __all__ = ["Dependences", "Order", "dependences"]

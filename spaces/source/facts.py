@@ -21,7 +21,7 @@ from tuner.spaces.source.kinds import (
     is_pure,
     plain_type,
 )
-from tuner.spaces.source.scan import loose_macros
+from tuner.spaces.source.macros import loose_macros
 from tuner.spaces.source.switches import is_switch
 from tuner.spaces.source.syntax import (
     Assign,

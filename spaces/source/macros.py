@@ -11,12 +11,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.reading import parse_expression
 from tuner.spaces.source.syntax import Binary, Expr, Number, Ternary, Unary
 
-__all__ = ["PIECE", "Macro", "evaluate", "expand", "is_number", "macro_of", "number_macro", "pieces", "truth"]
+__all__ = [
+    "PIECE",
+    "Macro",
+    "evaluate",
+    "expand",
+    "is_number",
+    "loose_macros",
+    "macro_of",
+    "number_macro",
+    "pieces",
+    "truth",
+]
 
 PIECE = re.compile(
     r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
@@ -29,6 +41,7 @@ PIECE = re.compile(
 )
 """What a text is made of; a directive is a whole line, with those that it goes on in."""
 
+_PLAIN = re.compile(r"\s+\(?-?\.?\d[\w.]*\)?\s*(//.*|/\*.*)?$|\s*$")
 _NUMBER = re.compile(r"\(?-?\.?\d[\w.]*\)?")
 _WHOLE = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)[uUlL]*")
 _OCTAL = re.compile(r"[0-7]+")
@@ -266,3 +279,10 @@ def _computed(op: str, a: int, b: int) -> int | None:
     if op in compared:
         return int(compared[op])
     return {"+": a + b, "-": a - b, "*": a * b, "&": a & b, "^": a ^ b, "|": a | b}.get(op)
+
+
+@lru_cache(maxsize=64)
+def loose_macros(text: str) -> frozenset[str]:
+    """Macros that stand for more than one number: their text may hold variables, or bind less than a name."""
+    found = re.findall(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(.*)", text, re.MULTILINE)
+    return frozenset(name for name, body in found if not _PLAIN.match(body))

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
 
+from tuner.spaces.source.accesses import Access
 from tuner.spaces.source.affine import Monomial, Poly, constant, minus, polynomial
 from tuner.spaces.source.conditions import is_empty, uses_of_written
 from tuner.spaces.source.kinds import Refused
 from tuner.spaces.source.pitches import rows_of
-from tuner.spaces.source.scan import Access, Leaf, Scan
+from tuner.spaces.source.scan import Leaf, Scan
 from tuner.spaces.source.syntax import Expr, For, Name
 from tuner.spaces.source.walks import names_in, subtrees
 from tuner.spaces.source.widths import is_signless, is_without_sign, width

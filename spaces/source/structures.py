@@ -55,6 +55,7 @@ _AROUND = (
     "struct_specifier",
 )
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(?:[ \t]+([^\n]*))?$", re.MULTILINE)
+_TAGGED = re.compile(r"^(?:union|class) ")
 _NAMES = ("struct_specifier", "union_specifier", "class_specifier", "enum_specifier")
 
 
@@ -84,6 +85,8 @@ class Structures:
         numbers: names of types that are of numbers, whichever of several.
         vectors: whether the language has types such as ``float4``.
         pointers: what those members point to that are pointers, by the structure's name.
+        named: what members of a name are made of in any structure or union, stars and dimensions left out.
+        inside: what any structure or union is made of.
     """
 
     def __init__(
@@ -94,9 +97,13 @@ class Structures:
         *,
         vectors: bool,
         pointers: Mapping[str, Mapping[str, Pointee]],
+        named: Mapping[str, Collection[str]],
+        inside: Mapping[str, Collection[str]],
     ) -> None:
         self._found = found
         self._pointers = pointers
+        self._named = named
+        self._inside = inside
         self._aliases = aliases
         self.numbers = numbers
         self._vectors = vectors
@@ -129,6 +136,25 @@ class Structures:
         else:
             wanted = 0
         return "" if wanted not in (1, 2, 3, 4, 8, 16) else f"{vector[1]}{wanted if wanted > 1 else ''}"
+
+    def held_by(self, name: str) -> set[str]:
+        """The structures and unions that members of a name are, or lead to by pointers."""
+        return {kind for given in self._named.get(name, ()) if (kind := self.held(given))}
+
+    def held(self, kind: str) -> str:
+        """The structure or union that a type is, as ``struct`` and its tag; empty where it is none that is defined."""
+        key = _TAGGED.sub("struct ", self.meant(kind))
+        return key if key in self._inside else ""
+
+    def parts(self, kind: str) -> set[str]:
+        """A structure or union and all that lie in it."""
+        found, waiting = set[str](), [self.held(kind)]
+        while waiting:
+            key = waiting.pop()
+            if key and key not in found:
+                found.add(key)
+                waiting += map(self.held, self._inside[key])
+        return found
 
     def is_arithmetic(self, kind: str) -> bool:
         """Whether a type is one of numbers."""
@@ -181,6 +207,8 @@ def structures(text: str, language: str) -> Structures:
     aliases: dict[str, str] = {}
     names = Counter[str]()
     meanings: dict[str, list[str]] = {}
+    named: dict[str, set[str]] = {}
+    inside: dict[str, set[str]] = {}
     for name, rest in _MACRO.findall(text):
         meanings.setdefault(name, []).append(rest.strip())
     stack = [parse_file(text.encode(), language)]
@@ -192,6 +220,9 @@ def structures(text: str, language: str) -> Structures:
             tag = node.child_by_field_name("name")
             key = f"struct {node_text(tag)}" if tag is not None else f"struct at {node.start_byte}"
             names[key] += 1
+            for name, kind, within in _made_of(body):
+                named.setdefault(name, set()).add(kind)
+                inside.setdefault(key, set()).update({kind} if within else ())
             if node.type == "struct_specifier" and outermost and not _is_strange(node):
                 found[key] = dict(_members(body))
                 pointers[key] = dict(_pointers(body))
@@ -216,7 +247,8 @@ def structures(text: str, language: str) -> Structures:
     numbers = {
         n for n, m in several.items() if all(map(_ARITHMETIC.fullmatch, m)) and "half" not in " ".join(m)
     }
-    return Structures(found, aliases, numbers, vectors=language in ("opencl", "cuda"), pointers=pointers)
+    vectors = language in ("opencl", "cuda")
+    return Structures(found, aliases, numbers, vectors=vectors, pointers=pointers, named=named, inside=inside)
 
 
 def _is_outermost(node: Node) -> bool:
@@ -275,6 +307,32 @@ def _members(body: Node) -> Iterator[tuple[str, Member | None]]:
             known = plain and inner.type == "field_identifier"
             name = node_text(inner)
             yield name, Member(" ".join(text.split()), depth, bool(words)) if known else None
+
+
+def _made_of(body: Node) -> Iterator[tuple[str, str, bool]]:
+    """The name of each member, what it is made of, and whether that lies in the structure itself."""
+    for field in body.named_children:
+        kind = field.child_by_field_name("type")
+        if field.type != "field_declaration" or kind is None:
+            continue
+        text = _type_text(kind)
+        declarators = field.children_by_field_name("declarator")
+        if not declarators:
+            yield "", text, True
+        for declarator in declarators:
+            parts = list(_within(declarator))
+            name = next((node_text(part) for part in parts if part.type == "field_identifier"), "")
+            yield name, text, not any(part.type == "pointer_declarator" for part in parts)
+
+
+def _type_text(kind: Node) -> str:
+    """A member's type; for a structure or union the name by which it is known here."""
+    tag = kind.child_by_field_name("name") if kind.type in _NAMES else None
+    if tag is not None:
+        return f"struct {node_text(tag)}"
+    if kind.child_by_field_name("body") is not None:
+        return f"struct at {kind.start_byte}"
+    return " ".join(node_text(kind).split())
 
 
 def _pointers(body: Node) -> Iterator[tuple[str, Pointee]]:

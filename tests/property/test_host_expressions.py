@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.core.expressions import parse
-from tuner.spec.host_arithmetic import Node, names_of, replaced, shown
-from tuner.spec.host_expressions import parsed, sizeof
+from tuner.spec.first.host_arithmetic import Node, names_of, replaced, shown
+from tuner.spec.first.host_expressions import parsed, sizeof
 
 NAMES = ("n", "m", "block")
 LEAVES = st.sampled_from([*NAMES, "1", "2", "3", "16", "255", "256u", "0x20", "sizeof(float)"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tuner.core.errors import SpecError
 from tuner.spec.load import load_recorded
-from tuner.spec.polynomials import Polynomial
+from tuner.spec.reading.polynomials import Polynomial
 from tuner.spec.yaml_places import read_yaml
 
 SOURCE = "void k(const float *a, float *b, int n) { for (int i = 0; i < n; i++) b[i] = a[i]; }\n"

@@ -9,7 +9,7 @@ import pytest
 from tuner.core.errors import SpecError
 from tuner.driver.check import CheckReport, check_spec
 from tuner.evaluators.cuda.nvrtc import OWN_HEADERS, find_headers, find_library
-from tuner.spec.init import init_spec
+from tuner.spec.first.init import init_spec
 from tuner.spec.load import load_spec
 
 pytestmark = pytest.mark.skipif(not find_library(), reason="NVRTC is not installed: extra cuda")

@@ -12,7 +12,7 @@ from tuner.core.types import Source, Variant
 from tuner.driver.check import check_spec
 from tuner.evaluators.cuda.device_part import device_variant
 from tuner.evaluators.cuda.nvrtc import find_library
-from tuner.spec.init import init_spec
+from tuner.spec.first.init import init_spec
 from tuner.spec.load import load_spec
 
 PROGRAM = """

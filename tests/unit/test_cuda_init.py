@@ -9,8 +9,8 @@ import pytest
 from tuner.core.errors import UsageError
 from tuner.driver.check import check_spec
 from tuner.evaluators.cuda.nvrtc import find_library
-from tuner.spec.cuda_init import kernels_of
-from tuner.spec.init import init_spec
+from tuner.spec.first.cuda import kernels_of
+from tuner.spec.first.init import init_spec
 from tuner.spec.load import load_spec
 
 VADD = """

@@ -9,7 +9,7 @@ import yaml
 
 from tuner.driver.check import check_spec
 from tuner.evaluators.cuda.nvrtc import find_library
-from tuner.spec.init import init_spec
+from tuner.spec.first.init import init_spec
 from tuner.spec.load import load_spec
 
 KERNELS = """
@@ -159,3 +159,38 @@ def test_a_spec_of_the_hosts_launch_checks_as_it_is(
     (spec,) = load_spec(path)
     report = check_spec(spec, faults=False)
     assert report.ok, report.lines
+
+
+TEMPLATE = """
+constexpr int ROWS = 8;
+template <typename T, int BX, int BY, bool EDGE, int DEPTH = 3>
+__global__ void step(const T *in, T *out, int nx, int ny)
+{
+    int x = blockIdx.x * BX + threadIdx.x, y = blockIdx.y * BY + threadIdx.y;
+    if (x < nx && y < ny) out[y * nx + x] = DEPTH * in[y * nx + x] + EDGE;
+}
+int main() {
+    int nx = 4000, ny = 3000;
+    double *a, *b;
+    cudaMalloc(&a, nx * ny * sizeof(double));
+    dim3 grid((nx + 31) / 32, (ny + ROWS - 1) / ROWS), block(32, ROWS);
+    step<double, 32, ROWS, false><<<grid, block>>>(a, b, nx, ny);
+}
+"""
+
+
+def test_the_baseline_of_a_template_is_the_instance_that_the_host_runs(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(TEMPLATE)
+    spec = yaml.safe_load(init_spec(path))
+    assert spec["kernel"]["entry"] == "step<double, ARG_BX, ARG_BY, ARG_EDGE, ARG_DEPTH>"
+    assert {argument(spec, name)["dtype"] for name in ("in", "out")} == {"float64"}
+    parameters = spec["space"]["parameters"]
+    assert {name: values[0] for name, values in parameters.items()} == {
+        "ARG_BX": 32,
+        "ARG_BY": 8,
+        "ARG_EDGE": 0,
+        "ARG_DEPTH": 3,
+    }
+    assert parameters["ARG_EDGE"] == [0, 1]
+    assert sorted(parameters["ARG_BX"]) == [8, 16, 32, 64]

@@ -237,7 +237,7 @@ def test_a_call_that_hangs_is_ended(driver: str, folder: Path) -> None:
     task = make_task()
     slab = Slab(task, make_workload(task, task.problems[1], {}, seed=1))
     slab.fill()
-    place = {"op": "place", "set": 0, "size": slab.size, "parameters": slab.parameters(), "constants": []}
+    place = {"op": "place", "set": 0, "size": slab.size, "parameters": slab.parameters({}), "constants": []}
     worker.ask({**place, "restore": [], "poison": [], "touch": []}, handle=slab.descriptor)
     run = {"op": "run", "set": 0, "grid": [1, 1, 1], "block": [1, 1, 1], "shared_bytes": 0}
     with pytest.raises(CandidateFailed) as raised:

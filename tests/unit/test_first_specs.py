@@ -18,7 +18,7 @@ from tuner.core.errors import BaselineError, MachineError, SpecError, UsageError
 from tuner.driver.check import check_spec
 from tuner.evaluators.cuda.nvrtc import find_library
 from tuner.evaluators.opencl.backend import OpenClBackend
-from tuner.spec.init import first_spec
+from tuner.spec.first.init import first_spec
 from tuner.spec.load import LoadedSpec, load_spec
 
 FOLDER = Path(__file__).resolve().parents[1] / "first_specs"

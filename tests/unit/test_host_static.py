@@ -13,7 +13,7 @@ from tuner.evaluators.host.compiler import HostCompiler
 from tuner.evaluators.host.exposing import exposed, is_static
 from tuner.evaluators.host.replacement import symbol_of
 from tuner.evaluators.host.toolchain import find_toolchain
-from tuner.spec.init import init_spec
+from tuner.spec.first.init import init_spec
 from tuner.spec.load import load_spec
 
 PROGRAM = """

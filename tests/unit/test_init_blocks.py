@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tuner.spec.init import init_spec
+from tuner.spec.first.init import init_spec
 
 CL = "kernel void k(global const float *x, global float *y, int n{more}) {{ {body} }}\n"
 CU = '{before}extern "C" __global__ void k(const float *x, float *y, int n) {{ {body} }}\n'

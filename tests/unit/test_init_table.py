@@ -11,10 +11,10 @@ import yaml
 from tuner.cli.main import main
 from tuner.core.errors import MachineError, UsageError
 from tuner.driver.check import check_spec
-from tuner.spec.init import init_spec
+from tuner.spec.first.init import init_spec
 from tuner.spec.json_schema import schema
 from tuner.spec.load import load_spec
-from tuner.spec.macros import choices, macros_of
+from tuner.spec.reading.macros import choices, macros_of
 
 KERNELS = {
     "saxpy.c": "void saxpy(float a, const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] += a * x[i]; }",

@@ -16,7 +16,7 @@ from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
 from tuner.driver.runs import begin
 from tuner.evaluators.opencl.backend import OpenClBackend
-from tuner.spec.init import init_spec
+from tuner.spec.first.init import init_spec
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "opencl"

@@ -17,7 +17,7 @@ from tuner.driver.applications.recording import RecordReport, list_launches, rec
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordedArgument, Recording, RecordingFile
 from tuner.spec.load import load_spec
-from tuner.spec.record import write_spec
+from tuner.spec.recorded.first import write_spec
 
 APPLICATION = """
 import os, sys

@@ -27,7 +27,7 @@ from tuner.evaluators.opencl.spirv import triple_of
 from tuner.evaluators.opencl.translator import translator
 from tuner.recorders.recordings.format import Recording, RecordingFile
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
-from tuner.spec.record import write_module_spec
+from tuner.spec.recorded.first import write_module_spec
 
 pytest.importorskip("llvmlite")
 

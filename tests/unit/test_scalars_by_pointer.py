@@ -21,7 +21,7 @@ from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.backend import OpenClBackend
 from tuner.recorders.recordings.format import RecordingFile
-from tuner.spec.init import init_spec
+from tuner.spec.first.init import init_spec
 from tuner.spec.load import LoadedSpec, load_spec
 
 KERNEL = """

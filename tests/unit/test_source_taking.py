@@ -23,6 +23,7 @@ struct box { int lo, hi; real width[3]; };
 struct grid { int nx, ny; unsigned flags : 3; volatile int live; real *u, *next; const float *k; real dt;
   struct box in, *far;
   real **rows; real change; };
+struct outer { struct grid a, b; struct box *far; };
 """
 TAKE: dict[str, Any] = {"op": "take_members", "function": "f"}
 
@@ -101,6 +102,37 @@ def test_members_that_were_read_before_are_taken_after() -> None:
     text = apply_edits(given, [read, TAKE]).variant.files[0].text
     for part in ("const int g_in_lo = g->in.lo;", "i < g_nx", "g_u[i] = g_in_width[1] * g_far_width[i] + a;"):
         assert part in text, text
+
+
+FAR = {
+    "through a pointer": "{ *g->far = g->in; g->u[i] = g->far->lo; }",
+    "by a subscript": "{ g->far[0] = g->in; g->u[i] = g->far->lo; }",
+    "through a local": "{ struct box *b = g->far; *b = g->in; g->u[i] = g->far->lo; }",
+    "by a local's subscript": "{ struct box *b = g->far; b[0] = g->in; g->u[i] = g->far->lo; }",
+    "as its first number": "{ int *p = (int *)g->far; p[0] = i; g->u[i] = g->far->lo; }",
+    "as bytes": "{ void *p = g->far; *(int *)p = i; g->u[i] = g->far->lo; }",
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_structures_that_are_written_as_a_whole_keep_their_members(name: str) -> None:
+    given = program("for (int i = 0; i < n; i++) " + FAR[name])
+    text = apply_edits(given, [TAKE]).variant.files[0].text
+    assert "double *const g_u = " in text
+    assert "g_far_lo" not in text, text
+
+
+def test_a_structure_that_is_written_as_part_of_another_keeps_its_members() -> None:
+    params = "struct outer *o, struct grid *g, real *u, int n"
+    given = program("for (int i = 0; i < n; i++) { o->a = o->b; u[i] = g->dt + o->far->hi; }", params)
+    with pytest.raises(EditRefused):
+        apply_edits(given, [TAKE])
+
+
+@pytest.mark.parametrize("given", ["const struct grid *g", "struct grid const *g"])
+def test_arrays_in_constant_structures_are_constant(given: str) -> None:
+    made = apply_edits(program(LOOP + "u[i] = g->in.width[1];", f"{given}, real *u"), [TAKE])
+    assert "const double *const g_in_width = " in made.variant.files[0].text
 
 
 KEPT = {

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tuner.core.errors import BaselineError, UsageError
-from tuner.spec.init import init_spec
+from tuner.spec.first.init import init_spec
 from tuner.spec.load import LoadedSpec, load_spec
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

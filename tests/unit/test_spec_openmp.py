@@ -19,7 +19,7 @@ from tuner.driver.work.environment import changed, toolchain
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.openmp import find_openmp
 from tuner.evaluators.host.toolchain import find_toolchain
-from tuner.spec.init import init_spec
+from tuner.spec.first.init import init_spec
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 
 try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.spec.reached import reached_text
+from tuner.spec.reading.reached import reached_text
 
 PROGRAM = """
 #define WIDTH 4

@@ -15,7 +15,7 @@ from tuner.driver.options import Options
 from tuner.driver.outcome.export import export
 from tuner.driver.runs import begin
 from tuner.evaluators.host.backend import HostBackend
-from tuner.spec.init import init_spec
+from tuner.spec.first.init import init_spec
 from tuner.spec.load import LoadedSpec, load_recorded, load_spec
 
 KERNEL = """
@@ -119,6 +119,7 @@ def test_what_a_kernel_does_with_a_structure_is_verified(tmp_path: Path) -> None
         KERNEL.replace("c->total = ", "c->nx += 1; c->total = "),
         KERNEL.replace("c->density[j * c->nx + i] +", "(c->density[j * c->nx + i] += 1) +"),
         KERNEL.replace("c->rows[j][i]", "c->rows[j][0]"),
+        KERNEL.replace("c->total = ", "c->box.width[2] = 3; c->total = "),
     )
     assert [status for status, _ in found] == [
         Status.OK,
@@ -127,6 +128,7 @@ def test_what_a_kernel_does_with_a_structure_is_verified(tmp_path: Path) -> None
         Status.CRASHED,
         Status.WRONG_RESULT,
         Status.WRONG_RESULT,
+        Status.CRASHED,
     ]
     assert "c.total" in found[2][1]
     assert "writes to input c.density" in found[4][1]
@@ -257,9 +259,94 @@ def test_members_that_are_used_and_not_listed_are_named(tmp_path: Path) -> None:
     )
 
 
+def test_members_that_are_written_and_not_listed_are_said_to_be_unverified(tmp_path: Path) -> None:
+    left = "\n".join(line for line in SPEC.splitlines() if "name: total" not in line)
+    (notice,) = spec_of(tmp_path, left + "\n").notices
+    assert notice.endswith(
+        "c.total is used by step and not listed, so it is zero, and what is written to it is not verified"
+    )
+
+
+OWN = """
+struct queue { int n; double *u; };
+void drain(struct queue q) { for (; q.n > 0; q.n--) q.u[q.n - 1] += 1; } // to the end \\"""
+OWN_SPEC = """\
+kernel: {source: k.c, entry: drain}
+problem: {n: 100}
+arguments:
+  - name: q
+    struct: struct queue
+    by: value
+    members:
+      - {name: n, dtype: int32, value: n}
+      - {name: u, dtype: float64, shape: [n], role: inout}
+space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
+"""
+
+
+def test_a_copy_is_the_function_s_own(tmp_path: Path) -> None:
+    """In a file that ends within a comment that a backslash goes on with."""
+    ((status, message),) = verdicts(spec_of(tmp_path, OWN_SPEC, OWN))
+    assert status is Status.OK, message
+
+
+@pytest.mark.parametrize(
+    ("member", "given", "says"),
+    [
+        ("double u[]", "shape: [n], by: value, role: inout", "as long as what is behind the structure"),
+        ("unsigned u : 3", "value: 3, role: output", "'q.u' is a bit-field"),
+    ],
+)
+def test_members_that_cannot_be_filled_are_refused(
+    tmp_path: Path, member: str, given: str, says: str
+) -> None:
+    dtype = "float64" if "double" in member else "uint32"
+    text = re.sub(
+        r"dtype: float64, .*", f"dtype: {dtype}, {given}}}", OWN_SPEC.replace("    by: value\n", "")
+    )
+    kernel = f"struct queue {{ int n; {member}; }};\nvoid drain(struct queue *q) {{ (void)q; }}\n"
+    with pytest.raises(SpecError, match=says):
+        spec_of(tmp_path, text, kernel)
+
+
+NESTED = """
+typedef struct { float x, y; } point;
+typedef struct { point at[8]; int count; float radius; } hull;
+typedef struct { hull a, b; hull *far; float t; } pair;
+float reach(const pair *p)
+{
+    const hull *a = &p->a, *far = p->far;
+    float sum = p->t;
+    for (int i = 0; i < a->count; i++) sum += a->at[i & 7].x * far->radius + p->b.at[i & 7].y;
+    return sum;
+}
+point middle(const pair *p) { return p->a.at[0]; }
+"""
+
+
+def test_first_specs_of_nested_structures_load(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(NESTED)
+    text = init_spec(tmp_path / "k.c", entry="reach")
+    (tmp_path / "k.yaml").write_text(text)
+    assert "{name: at, dtype: float32, shape: [8, 2], init: normal, by: value}" in text
+    (loaded,) = load_spec(tmp_path / "k.yaml")
+    assert loaded.notices == ()
+    (tmp_path / "k.yaml").write_text(text.replace("[8, 2]", "[8, 3]", 1))
+    with pytest.raises(SpecError, match=r"`point\[8\]` in the source; write shape: \[8, 2\]"):
+        load_spec(tmp_path / "k.yaml")
+    with pytest.raises(UsageError, match="middle returns `point`, and a spec has numbers"):
+        init_spec(tmp_path / "k.c", entry="middle")
+
+
+def test_a_structure_without_a_name_gets_no_first_spec(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text("void f(struct { int n; double *u; } *a) { a->u[0] = a->n; }\n")
+    with pytest.raises(UsageError, match="argument a of f points to structures"):
+        init_spec(tmp_path / "k.c")
+
+
 def test_other_backends_and_recordings_refuse_structures(tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_text("__kernel void step(__global float *x) { x[0] = 1; }\n")
-    with pytest.raises(SpecError, match="structures and rows are for C and C\\+\\+, not for opencl"):
+    with pytest.raises(SpecError, match="not for opencl"):
         spec_of(tmp_path, SPEC.replace("k.c,", "k.cl,"))
     with pytest.raises(UsageError, match="step takes structures or rows"):
         record_spec(["true"], spec_of(tmp_path), instances=1)
@@ -321,3 +408,15 @@ def test_a_first_spec_lists_what_the_function_uses(tmp_path: Path) -> None:
     assert "hi" not in text.split("space:")[0].split("arguments:")[1].split()
     (tmp_path / "i.yaml").write_text(re.sub(r"passes: .*", "passes: off", text.replace("2048", "40")))
     assert verdicts(load_spec(tmp_path / "i.yaml")[0])[0][0] is Status.OK
+
+
+def test_a_first_spec_sees_through_arrays_with_names_of_their_own(tmp_path: Path) -> None:
+    """Whose elements have names as well."""
+    (tmp_path / "k.c").write_text(
+        "typedef double real;\ntypedef real real3[3];\nstruct atoms { int n; real3 *r, *f; };\n"
+        "void push(struct atoms *a)\n{\n    for (int i = 0; i < a->n; i++)\n"
+        "        for (int d = 0; d < 3; d++)\n            a->f[i][d] += a->r[i][d];\n}\n"
+    )
+    text = init_spec(tmp_path / "k.c", entry="push")
+    assert "{name: f, dtype: float64, shape: [n, 3], role: inout, init: normal}" in text
+    assert "{name: r, dtype: float64, shape: [n, 3], init: normal}" in text

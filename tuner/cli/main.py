@@ -221,7 +221,7 @@ def init(
 ) -> None:
     """Write a first spec from a kernel's signature, with its schema beside it for editors."""
     from tuner.core.files import write_atomically
-    from tuner.spec.init import first_spec
+    from tuner.spec.first.init import first_spec
     from tuner.spec.schema_file import SCHEMA_FILE, SCHEMA_LINE, schema_text
 
     shown = output == Path("-")

@@ -20,7 +20,7 @@ from tuner.report.importance import importance
 from tuner.report.passes import passes
 from tuner.report.trials import MESSAGE_LONGEST, dimensions, rounded, trial_columns
 from tuner.report.variants import refused_edits, variants
-from tuner.spec.workload import INDEX
+from tuner.spec.recorded.workload import INDEX
 
 __all__ = ["DATA_VERSION", "collect"]
 

@@ -1,6 +1,6 @@
 """Whether the arguments in the spec are those that the function in the source takes.
 
-Compares only; :mod:`tuner.spec.signature` reads the source.
+Compares only; :mod:`tuner.spec.reading.signature` reads the source.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole, opaque_bytes
-from tuner.spec.signature import CType, Function, SourceReader
+from tuner.spec.reading.signature import CType, Function, SourceReader
 from tuner.spec.yaml_places import Path, View, closest
 
 __all__ = [

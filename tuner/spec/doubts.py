@@ -55,6 +55,7 @@ def _unused(task: Task, tunables: Tunables) -> Iterator[str]:
         return
     named = {word for source in task.kernel.variant.files for word in _WORD.findall(source.text)}
     named |= set(_WORD.findall(task.kernel.entry + task.kernel.wrapper))
+    named |= {word for parcel in task.kernel.parcels for word in _WORD.findall(parcel.kind)}
     for expression in _expressions(task):
         named |= expression.names
     for choices in tunables.flags.values():

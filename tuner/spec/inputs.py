@@ -11,10 +11,10 @@ from tuner.core.types import Argument, Kernel, Problem, Task
 from tuner.spaces.parameters import Parameter
 from tuner.spec.arguments import make_arguments, make_problems, verify_problems
 from tuner.spec.models import SpecModel
+from tuner.spec.recorded.workload import FUNCTIONS, Workload, bind, call_problems, hold_out, recorded_launch
 from tuner.spec.sections import make_launch, make_measure, make_verify
 from tuner.spec.sources import Sources
 from tuner.spec.tunables import Tunables, make_parameters
-from tuner.spec.workload import FUNCTIONS, Workload, bind, call_problems, hold_out, recorded_launch
 from tuner.spec.yaml_places import View
 
 __all__ = ["Inputs", "make_inputs", "make_task"]

@@ -31,7 +31,16 @@ from tuner.spec.messages import to_spec_error
 from tuner.spec.models import LlmModel, SpecModel
 from tuner.spec.modules import module_functions
 from tuner.spec.parcels import make_parcels, with_inside
-from tuner.spec.recorded_cuda import cuda_functions
+from tuner.spec.reading.signature import SourceReader
+from tuner.spec.recorded.cuda import cuda_functions
+from tuner.spec.recorded.workload import (
+    DERIVED,
+    FUNCTIONS,
+    Workload,
+    from_text,
+    read_calls,
+    read_workload,
+)
 from tuner.spec.sections import (
     NOT_YET,
     check_models,
@@ -43,18 +52,9 @@ from tuner.spec.sections import (
     make_wrapper,
     refuse_unbuilt,
 )
-from tuner.spec.signature import SourceReader
 from tuner.spec.sources import Reader, Sources, folder_reader, mapping_reader, out_of_reach, read_sources
 from tuner.spec.structured import parts
 from tuner.spec.tunables import Tunables, make_parameters, make_tunables
-from tuner.spec.workload import (
-    DERIVED,
-    FUNCTIONS,
-    Workload,
-    from_text,
-    read_calls,
-    read_workload,
-)
 from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View, closest, read_yaml
 

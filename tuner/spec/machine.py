@@ -24,8 +24,8 @@ from tuner.spec.member_checks import check_wrapped
 from tuner.spec.models import ArgumentModel, SpecModel
 from tuner.spec.modules import check_module
 from tuner.spec.parcel_checks import check_parcels
+from tuner.spec.reading.signature import CType, Function, SourceReader
 from tuner.spec.sections import NOT_YET
-from tuner.spec.signature import CType, Function, SourceReader
 from tuner.spec.tunables import Tunables
 from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View, closest

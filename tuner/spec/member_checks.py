@@ -10,12 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole, Task
 from tuner.spec.agreement import check_argument, check_order, check_return, defined_function, functions_of
-from tuner.spec.flattening import flattened
 from tuner.spec.models import ArgumentModel
-from tuner.spec.signature import ROWS, CType, Function, SourceReader
+from tuner.spec.reading.flattening import flattened
+from tuner.spec.reading.signature import ROWS, CType, Function, SourceReader
 from tuner.spec.structured import parts, subpath
 from tuner.spec.yaml_places import Path, View, closest
 
@@ -98,6 +100,7 @@ def _unlisted(
         return known[name]
 
     parameters = tuple((a.name, kind) for a, (_, kind) in zip(given, function.parameters, strict=True))
+    copied = {name for name, kind in parameters if not kind.pointer and not kind.odd}
     flat = flattened(replace(function, parameters=parameters), lookup)
     listed = {part.given.name: part for part in parts(given, view)}
     for member in flat.members.values():
@@ -105,8 +108,12 @@ def _unlisted(
         part = listed.get(name)
         if part is None and not any(each == name or each.startswith(f"{name}.") for each in listed):
             what = "a null pointer" if member.kind.pointer and not member.extents else "zero"
+            what += ", and what is written to it is not verified" if member.written else ""
             yield f"arguments: {name} is used by {function.name} and not listed, so it is {what}"
         elif part is not None and member.written and part.given.shape is None and part.given.role == "input":
+            if member.trail[0] in copied and len(member.trail) == 2:
+                # The function's own copy.
+                continue
             hint = "write role: inout, or output where it is not read before"
             text = f"member {name!r} is written by {function.name}, and its role is input"
             raise view.error((*part.path, "role"), text, hint)
@@ -184,6 +191,9 @@ def _refused(place: _Place, said: str, reader: SourceReader, view: View) -> Spec
         return view.error(
             (*place.path[:-2], "by"), f"member {outer!r} is a pointer in the source", "remove by", key=True
         )
+    if "bit-field" in said:
+        hint = "leave it out, and it is zero; or make it a plain number"
+        return view.error(place.path, f"member {place.name!r} is a bit-field in the source", hint)
     return view.error(place.path, f"member {place.name!r}: {said}", "correct the spec")
 
 
@@ -203,6 +213,9 @@ def _check_member(
     if given.shape is not None and extents and not kind.pointer:
         _check_inside(place, argument, kind, extents, reader, view)
         return
+    if given.shape is not None and kind.text.endswith("[]"):
+        hint = "write a function that takes it apart, or leave it out"
+        raise view.error(path, f"{what}, as long as what is behind the structure, which cannot be made", hint)
     if given.shape is not None and given.by == "value":
         raise view.error((*path, "by"), f"{what}, which is no array", "remove by", key=True)
     _check_part(given, argument, kind, view, path, what="member")
@@ -215,11 +228,20 @@ def _check_inside(
     what = f"member {place.name!r} is `{kind.text}` in the source"
     if place.given.by != "value":
         raise view.error(place.path, f"{what}, an array in the structure itself", "write by: value")
+    one = place.expression + "[0]" * len(extents)
+    (element,) = reader.types([one])
+    if not element.dtypes and not element.pointer:
+        # Structures: as many numbers as go into each.
+        (bytes_of_one,) = reader.types([f"*(char (*)[sizeof({one})])0"])
+        size, rest = divmod(int(_EXTENTS.findall(bytes_of_one.base)[0]), np.dtype(argument.dtype).itemsize)
+        if rest:
+            hint = "write the dtype of a member"
+            raise view.error((*place.path, "dtype"), f"{what}, not of {argument.dtype}", hint)
+        extents = [*extents, size]
     shape = argument.shape or ()
     if any(extent.names for extent in shape) or math.prod(e.integer({}) for e in shape) != math.prod(extents):
         hint = f"write shape: {extents}"
         raise view.error((*place.path, "shape"), what, hint, key=True)
-    (element,) = reader.types([place.expression + "[0]" * len(extents)])
     check_argument(argument, replace(element, pointer=True, text=kind.text), view, place.path, what="member")
 
 

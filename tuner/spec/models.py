@@ -51,7 +51,7 @@ __all__ = [
 Language = Literal["c", "c++", "opencl", "spirv", "cuda", "recorded"]
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
-_TYPE = r"^(struct +)?[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)*$"
+_TYPE = r"^(struct +)?[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)*(<[A-Za-z0-9_:<>, *]+>)?$"
 Arithmetic = Annotated[
     Expression,
     PlainValidator(read_expression),
@@ -113,8 +113,8 @@ class ArgumentModel(_Model):
     dtype: Dtype | None = None
     """Type of the elements or of the value; not of a structure."""
     struct: Annotated[str, Field(pattern=_TYPE)] | None = None
-    """Type of a structure as the source writes it: `struct chunk`, or the name that a typedef gives it. A member that
-    is a structure needs none. For C and C++."""
+    """Type of a structure as the source writes it: `struct chunk`, or the name that a typedef gives it; of C++ and CUDA
+    also `View<float>`. A member that is a structure needs none. For C, C++ and CUDA."""
     members: Annotated[list[ArgumentModel], Field(min_length=1)] | None = None
     """Members of a structure, each as an argument; what is not listed is zero."""
     shape: Annotated[list[Arithmetic], Field(min_length=1, max_length=8)] | None = None
@@ -125,8 +125,8 @@ class ArgumentModel(_Model):
     """`pointers` where the function takes the addresses of rows, as `double **a` does: they are made of the array."""
     by: Literal["value", "pointer"] | None = None
     """How it is passed: a scalar by `value` unless its address is taken, as Fortran does (only sizes may be named in
-    its value then); a structure by `pointer` unless said otherwise; `value` for an array that lies in a structure
-    itself."""
+    its value then); a structure by `pointer` unless said otherwise, to a CUDA kernel by `value` alone; `value` for an
+    array that lies in a structure itself."""
     role: Literal["input", "output", "inout", "scratch"] = "input"
     """What the kernel does with an array, or with a number in a structure. `inout` is restored before every call."""
     init: Annotated[InitialModel, BeforeValidator(read_initial), WithJsonSchema(INITIAL_SCHEMA)] | None = None

@@ -17,9 +17,9 @@ from tuner.evaluators.cuda.compiler import CudaCompiler
 from tuner.evaluators.cuda.layouts import NoLayout
 from tuner.evaluators.cuda.parcels import Leaf, in_call_order
 from tuner.evaluators.distributions import dtype_of
-from tuner.spec.cuda_kernels import kernels_of
-from tuner.spec.device_members import fields_of
 from tuner.spec.models import ArgumentModel
+from tuner.spec.reading.cuda_kernels import kernels_of
+from tuner.spec.reading.device_members import fields_of
 from tuner.spec.structured import parts
 from tuner.spec.tunables import Tunables
 from tuner.spec.yaml_places import Path, View, closest

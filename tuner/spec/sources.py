@@ -13,8 +13,8 @@ from typing import Any
 
 from tuner.core.types import Source, Variant
 from tuner.evaluators.opencl.module import SPIRV, SUFFIX, module_text
-from tuner.spec.includes import read_headers
 from tuner.spec.models import KernelModel
+from tuner.spec.reading.includes import read_headers
 from tuner.spec.yaml_places import View, closest
 
 __all__ = [

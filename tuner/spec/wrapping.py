@@ -135,7 +135,8 @@ class _Writer:
         ]
         body = "".join(f"    {line}\n" for line in lines)
         head = f'{_ANY}extern "C" ' if plus else ""
-        return f"\n{head}{result} {symbol}({parameters or 'void'})\n{{\n{body}}}\n"
+        # An empty line ends a comment that a backslash goes on with.
+        return f"\n\n{head}{result} {symbol}({parameters or 'void'})\n{{\n{body}}}\n"
 
     def _type(self, dtype: str) -> str:
         return "bool" if dtype == "bool" and self.language == "c++" else _TYPES[dtype]
@@ -190,10 +191,7 @@ class _Writer:
             self._fill(at, f"&{own}", own)
         else:
             self._fill(at, f"&{own}", own)
-            # As an array that is an input lies in memory that cannot be written to.
-            self.after.append(
-                f"if (__builtin_memcmp((const void *)&{at}, &{own}, sizeof {own})) __builtin_trap();"
-            )
+            self._keep(at, f"&{own}", f"sizeof {own}")
 
     def _fill(self, at: str, source: str, sized: str) -> None:
         self._assert(f"sizeof {at} == sizeof {sized}", at)
@@ -203,6 +201,12 @@ class _Writer:
         self.before.append(f"__builtin_memcpy((void *)&{at}, {own}, {size});")
         if back:
             self.after.append(f"__builtin_memcpy({own}, (const void *)&{at}, {size});")
+        else:
+            self._keep(at, own, size)
+
+    def _keep(self, at: str, own: str, size: str) -> None:
+        # As an array that is an input lies in memory that cannot be written to.
+        self.after.append(f"if (__builtin_memcmp((const void *)&{at}, {own}, {size})) __builtin_trap();")
 
     def _assert(self, condition: str, at: str) -> None:
         word = "static_assert" if self.language == "c++" else "_Static_assert"

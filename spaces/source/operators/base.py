@@ -24,9 +24,9 @@ from tuner.spaces.source.kinds import (
     types_of,
 )
 from tuner.spaces.source.lexical import unused
+from tuner.spaces.source.macros import loose_macros
 from tuner.spaces.source.operators.concealed import behind_macros, loosely_bound
 from tuner.spaces.source.operators.other_names import require_steady_bounds
-from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.syntax import (
     Block,
     Cast,

@@ -19,7 +19,7 @@ from tuner.driver.records import SUFFIX
 from tuner.recorders.record import RunRecord
 from tuner.recorders.wisdom import Wisdom
 from tuner.spec.load import LoadedSpec
-from tuner.spec.workload import DERIVED, from_text
+from tuner.spec.recorded.workload import DERIVED, from_text
 
 __all__ = ["chosen_runs"]
 

@@ -19,7 +19,7 @@ from tuner.recorders.recordings.c_text import bound_sizes
 from tuner.recorders.recordings.format import Recording
 from tuner.recorders.recordings.points import AXIS, SIGNED, Key, Point, rows
 from tuner.recorders.recordings.substitute import Standing, Verified, points_of, substituting_library
-from tuner.spec.workload import AXES
+from tuner.spec.recorded.workload import AXES
 
 __all__ = [
     "FunctionWinner",

@@ -22,8 +22,8 @@ from tuner.recorders.recordings.capture import Ran
 from tuner.recorders.recordings.format import Recording
 from tuner.spec.load import load_spec
 from tuner.spec.machine import passes_missing
-from tuner.spec.record import target_of, write_module_spec, write_spec
-from tuner.spec.record_cuda import write_cuda_spec
+from tuner.spec.recorded.first import target_of, write_module_spec, write_spec
+from tuner.spec.recorded.first_cuda import write_cuda_spec
 
 __all__ = ["FOLDER", "INDEX_FILE", "RecordReport", "Taken", "file_name", "notes_of", "write_specs"]
 

@@ -35,7 +35,7 @@ from tuner.recorders.recordings.points import AXIS, BYTES, SIGNED, UNSIGNED, Key
 from tuner.recorders.recordings.substitute import Verified
 from tuner.spec.load import LoadedSpec
 from tuner.spec.machine import unsaid_return
-from tuner.spec.workload import AXES, DERIVED, INDEX, from_text
+from tuner.spec.recorded.workload import AXES, DERIVED, INDEX, from_text
 
 __all__ = ["MOST_WINNERS", "function_winner", "winner_of", "winners_of"]
 

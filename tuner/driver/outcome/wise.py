@@ -16,7 +16,7 @@ from tuner.driver.work.lineup import Lineup
 from tuner.recorders.wisdom import Entry, Wisdom
 from tuner.spaces.launch import geometry
 from tuner.spec.load import LoadedSpec
-from tuner.spec.workload import AXES, INDEX
+from tuner.spec.recorded.workload import AXES, INDEX
 
 __all__ = ["merged_file", "told", "wisdom_of"]
 

@@ -14,8 +14,8 @@ from tuner.core.types import Launch
 from tuner.spaces.launch import geometry
 from tuner.spaces.source.affine import Poly, minus, polynomial
 from tuner.spaces.source.kinds import is_integer, is_unsigned, plain_type, types_of
+from tuner.spaces.source.macros import loose_macros
 from tuner.spaces.source.own_names import UNKNOWN
-from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.syntax import (
     Assign,
     Binary,

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_pure
+from tuner.spaces.source.macros import loose_macros
 from tuner.spaces.source.operators.base import (
     Args,
     Operator,
@@ -29,7 +30,6 @@ from tuner.spaces.source.operators.opening.callees import (
 )
 from tuner.spaces.source.operators.opening.exits import value_at_end, with_one_exit
 from tuner.spaces.source.operators.opening.inlining import Inlining
-from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.syntax import (
     Call,
     Decl,

@@ -14,10 +14,9 @@ from functools import lru_cache, reduce
 from typing import Any
 
 from tuner.spaces.source.kinds import all_types_of, element_types_of, is_integer, is_pure
-from tuner.spaces.source.macros import pieces
+from tuner.spaces.source.macros import loose_macros, pieces
 from tuner.spaces.source.operators.base import HOST, Args, Operator, Refused, rekeyed
 from tuner.spaces.source.own_names import with_own_calls
-from tuner.spaces.source.scan import loose_macros
 from tuner.spaces.source.switches import Case, Switch, is_switch, read_switch
 from tuner.spaces.source.syntax import (
     Binary,

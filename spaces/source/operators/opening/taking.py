@@ -9,13 +9,14 @@ which move before a loop.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.operators.base import Args, Operator, fresh_name
 from tuner.spaces.source.operators.concealed import behind_macros
+from tuner.spaces.source.operators.opening.exposing import exposed
 from tuner.spaces.source.operators.opening.membership import types_in
 from tuner.spaces.source.structures import Structures
 from tuner.spaces.source.syntax import (
@@ -198,12 +199,13 @@ def _members(function: Function, root: str, types: Structures) -> list[_Taken]:
     (param,) = (p for p in function.params if p.name == root)
     # By name: another way may lead to the same structure.
     changed = {_WORD.findall(text)[-1] for text in _changed(function)}
+    hidden = exposed(function, types)
     found: dict[str, _Taken] = {}
     for text in _chains(tuple(stmt for stmt in function.body if not _loads(stmt))):
         first, *steps = _WORD.findall(text)
         if first != root or text in found or not changed.isdisjoint(steps):
             continue
-        member = _typed(text, param.base, types)
+        member = _typed(text, param.base, types, hidden)
         if member is not None:
             found[text] = member
     return list(found.values())
@@ -212,7 +214,7 @@ def _members(function: Function, root: str, types: Structures) -> list[_Taken]:
 def _own_locals(function: Function, types: Structures) -> set[str]:
     """Locals that stay what the function itself made them: a buffer in a structure that has no other name."""
     roots, changed = _roots(function), {_WORD.findall(text)[-1] for text in _changed(function)}
-    used = list(_chains(function.body))
+    used, hidden = list(_chains(function.body)), exposed(function, types)
     kinds = {param.name: param.base for param in function.params}
     written = [node.name for node in subtrees(function.body) if isinstance(node, Decl)]
     written += [node.var for node in subtrees(function.body) if isinstance(node, For)]
@@ -228,7 +230,7 @@ def _own_locals(function: Function, types: Structures) -> set[str]:
             root, *steps = _WORD.findall(text)
             if root not in roots or used.count(text) > 1 or not changed.isdisjoint(steps):
                 continue
-            member = _typed(text, kinds[root], types)
+            member = _typed(text, kinds[root], types, hidden)
             if member is None or not member.pointer or written.count(stmt.name) > 1:
                 continue
             if _pointee(stmt.type, types) == _pointee(member.type, types):
@@ -259,12 +261,16 @@ def _changed(function: Function) -> Iterator[str]:
             target = node.operand
         if isinstance(target, Opaque):
             yield _plain(target)
+        elif isinstance(target, Field):
+            yield target.name
 
 
-def _typed(text: str, kind: str, types: Structures) -> _Taken | None:
-    """What a member is, where all types on the way are known."""
-    steps = _STEP.findall(text)
+def _typed(text: str, kind: str, types: Structures, hidden: Collection[str]) -> _Taken | None:
+    """What a member is, where all types on the way are known and none of them is of a structure that is exposed."""
+    steps, fixed = _STEP.findall(text), "const" in kind.split()
     for position, (_, name) in enumerate(steps):
+        if types.held(kind) in hidden:
+            return None
         last = position == len(steps) - 1
         pointee = types.pointee(kind, name)
         member = types.members(kind).get(name)
@@ -274,17 +280,17 @@ def _typed(text: str, kind: str, types: Structures) -> _Taken | None:
                 element = types.meant(pointee.type)
                 known = types.is_arithmetic(element)
                 return _Taken(text, f"{const}{element} *const", True) if known else None
-            kind = pointee.type
+            kind, fixed = pointee.type, pointee.constant
         elif member is not None and member.depth == 1 and last:
             # An array in the structure itself: of where it begins.
-            const = "const " if member.fixed else ""
+            const = "const " if fixed or member.fixed else ""
             element = types.meant(member.type)
             return _Taken(text, f"{const}{element} *const", True) if types.is_arithmetic(element) else None
         elif member is not None and not member.depth:
             if last:
                 known = types.is_arithmetic(member.type)
                 return _Taken(text, f"const {types.meant(member.type)}", False) if known else None
-            kind = member.type
+            kind, fixed = member.type, fixed or member.fixed
         else:
             return None
     return None

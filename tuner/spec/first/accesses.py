@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tuner.spec.divisions import ROOTS
-from tuner.spec.extents import extents
-from tuner.spec.frames import (
+from tuner.spec.first.divisions import ROOTS
+from tuner.spec.first.indexing import NARROW, index_arrays
+from tuner.spec.reading.extents import extents
+from tuner.spec.reading.frames import (
     THROUGH,
     Frame,
     callee_name,
@@ -21,9 +22,8 @@ from tuner.spec.frames import (
     peeled,
     referenced,
 )
-from tuner.spec.indexing import NARROW, index_arrays
-from tuner.spec.polynomials import Polynomial, constant, variable
-from tuner.spec.signature import Function, Node
+from tuner.spec.reading.polynomials import Polynomial, constant, variable
+from tuner.spec.reading.signature import Function, Node
 
 __all__ = ["Findings", "Use", "examine"]
 

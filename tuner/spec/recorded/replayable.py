@@ -13,7 +13,7 @@ import numpy as np
 from tuner.core.errors import BaselineError, SpecError
 from tuner.evaluators.opencl.module import entry_point, module_bytes
 from tuner.recorders.recordings.format import RecordedArgument, Recording
-from tuner.spec.signature import CType, Function
+from tuner.spec.reading.signature import CType, Function
 from tuner.spec.yaml_places import View
 
 __all__ = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from tuner.spec.polynomials import Polynomial, constant, variable
+from tuner.spec.reading.polynomials import Polynomial, constant, variable
 
 __all__ = ["extents", "moves", "symbol"]
 

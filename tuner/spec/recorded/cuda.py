@@ -15,9 +15,9 @@ import numpy as np
 from tuner.core.errors import SpecError
 from tuner.core.types import Argument, ArgumentRole, Initial
 from tuner.recorders.recordings.format import RecordedArgument, Recording
-from tuner.spec.by_recording import by_recording
-from tuner.spec.cuda_init import CudaKernel, kernels_of
-from tuner.spec.signature import CType, Function
+from tuner.spec.first.cuda import CudaKernel, kernels_of
+from tuner.spec.reading.signature import CType, Function
+from tuner.spec.recorded.by_recording import by_recording
 from tuner.spec.yaml_places import View
 
 __all__ = ["base_name", "check_cuda", "cuda_arguments", "cuda_functions"]

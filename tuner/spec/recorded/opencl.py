@@ -12,9 +12,9 @@ import numpy as np
 
 from tuner.core.types import Argument, ArgumentRole, Initial, opaque_bytes
 from tuner.recorders.recordings.format import RecordedArgument, Recording
-from tuner.spec.by_recording import by_recording
-from tuner.spec.replayable import NULL_DTYPE, is_null, is_opaque
-from tuner.spec.signature import CType, Function
+from tuner.spec.reading.signature import CType, Function
+from tuner.spec.recorded.by_recording import by_recording
+from tuner.spec.recorded.replayable import NULL_DTYPE, is_null, is_opaque
 from tuner.spec.yaml_places import View
 
 __all__ = ["check_alike", "dtype_of_parameter", "opencl_arguments"]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tuner.spec.extents import moves, symbol
-from tuner.spec.polynomials import Polynomial, constant, variable
-from tuner.spec.signature import Function, Node, walk
+from tuner.spec.reading.extents import moves, symbol
+from tuner.spec.reading.polynomials import Polynomial, constant, variable
+from tuner.spec.reading.signature import Function, Node, walk
 
 __all__ = [
     "THROUGH",

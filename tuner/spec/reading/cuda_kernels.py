@@ -9,10 +9,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.spec.init_template import namespaces
-from tuner.spec.structures import structure
+from tuner.core.errors import UsageError
+from tuner.spec.reading.structures import structure
+from tuner.spec.reading.templates import namespaces
+from tuner.spec.yaml_places import closest
 
-__all__ = ["NOISE", "CudaKernel", "Parameter", "kernels_of"]
+__all__ = [
+    "NOISE",
+    "CudaKernel",
+    "Parameter",
+    "chosen_kernel",
+    "kernels_of",
+    "number_names",
+    "read_parameter",
+]
 
 NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 _BRACKETS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
@@ -43,6 +53,8 @@ _DTYPES = {
     "unsigned": "uint32",
     "unsigned int": "uint32",
     "long": "int64",
+    "long int": "int64",
+    "unsigned long int": "uint64",
     "long long": "int64",
     "long long int": "int64",
     "unsigned long": "uint64",
@@ -66,7 +78,10 @@ _ELEMENTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter of a kernel: ``dtype`` is empty for a type that no spec can describe by itself."""
+    """One parameter of a kernel: ``dtype`` is empty for a type that no spec can describe by itself.
+
+    ``hidden``: the kernel may write through it where its text does not name it.
+    """
 
     name: str
     text: str
@@ -74,6 +89,7 @@ class Parameter:
     pointer: bool
     constant: bool
     lanes: int = 1
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +118,7 @@ def kernels_of(text: str, chosen: Sequence[str] = (), *, headers: str = "") -> l
     plain = NOISE.sub(lambda m: " " * len(m[0]), text)
     every = f"{NOISE.sub(' ', headers)}\n{plain}" if headers else plain
     found = []
-    aliases = _aliases(every)
+    aliases = number_names(every)
     for match in _KERNEL.finditer(plain):
         close = _closing(plain, match.end() - 1, "()")
         brace = plain.find("{", close)
@@ -123,7 +139,8 @@ def kernels_of(text: str, chosen: Sequence[str] = (), *, headers: str = "") -> l
                 name=match["name"],
                 template=template,
                 parameters=tuple(
-                    _parameter(p, i, types, every) for i, p in enumerate(_split(plain[match.end() : close]))
+                    read_parameter(p, i, types, every)
+                    for i, p in enumerate(_split(plain[match.end() : close]))
                 ),
                 body=plain[brace : end + 1],
                 scope=tuple(namespaces(plain[: match.start()])),
@@ -133,7 +150,31 @@ def kernels_of(text: str, chosen: Sequence[str] = (), *, headers: str = "") -> l
     return found
 
 
-def _aliases(text: str) -> dict[str, str]:
+def chosen_kernel(file: str, kernels: Sequence[CudaKernel], entry: str | None) -> CudaKernel:
+    """The kernel that a spec is for, or the only one.
+
+    Raises:
+        UsageError: no such kernel, or several.
+    """
+    names = [k.name for k in kernels]
+    if not kernels:
+        raise UsageError(f"{file} has no __global__ function", "name the file that defines the kernel")
+    if entry is None:
+        if len(set(names)) > 1:
+            raise UsageError(f"{file} has several kernels", "choose with --entry: " + ", ".join(names))
+        return kernels[0]
+    wanted = entry.partition("<")[0].strip()
+    for kernel in kernels:
+        if kernel.name == wanted:
+            return kernel
+    near = closest(wanted, names)
+    raise UsageError(
+        f"{file} has no kernel {wanted!r}",
+        f"did you mean {near!r}?" if near else "it has " + ", ".join(names),
+    )
+
+
+def number_names(text: str) -> dict[str, str]:
     """Names that a source gives to numbers' types: ``typedef float real;`` and the like."""
     given = {m["a"] or m["b"] or m["c"]: m["as"] or m["bs"] or m["cs"] for m in _ALIAS.finditer(text)}
     found: dict[str, str] = {}
@@ -167,14 +208,15 @@ def _split(text: str) -> list[str]:
     return [p.strip() for p in [*parts, text[start:]] if p.strip() and p.strip() != "void"]
 
 
-def _parameter(text: str, position: int, types: Mapping[str, str], source: str) -> Parameter:
+def read_parameter(text: str, position: int, types: Mapping[str, str], source: str) -> Parameter:
+    """A parameter as it is declared; ``types`` are names for those of numbers, ``source`` has the structures."""
     text = " ".join(text.split("=")[0].split())
     array = re.search(r"\[[^\]]*\]$", text)
     bare = text[: array.start()] if array else text
     named = re.search(r"(\w+)\s*$", bare)
     name = named[1] if named else f"argument{position + 1}"
     before = bare[: named.start()] if named else bare
-    base = " ".join(_QUALIFIERS.sub(" ", before).split())
+    base = " ".join(_QUALIFIERS.sub(" ", before).split()).removeprefix("std::")
     stars = before.count("*") + (1 if array else 0)
     base = types.get(base, base)
     vector = _VECTORS.match(base)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tuner.spec.flattening import Flat, Member, Structure
+from tuner.spec.reading.flattening import Flat, Member, Structure
 
 __all__ = ["Line", "grouped"]
 

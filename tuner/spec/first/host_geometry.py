@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from tuner.spec.cuda_kernels import CudaKernel, Parameter
-from tuner.spec.host_arithmetic import Call, Node, Op, names_of, operation, replaced, shown
-from tuner.spec.host_launches import HostLaunch, host_launches
-from tuner.spec.small_sizes import evaluated, small_sizes
+from tuner.spec.first.host_arithmetic import Call, Node, Op, names_of, operation, replaced, shown
+from tuner.spec.first.host_launches import HostLaunch, host_launches
+from tuner.spec.first.small_sizes import evaluated, small_sizes
+from tuner.spec.reading.cuda_kernels import CudaKernel, Parameter
 
 __all__ = ["Launched", "launched"]
 

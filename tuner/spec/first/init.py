@@ -13,21 +13,21 @@ from pathlib import Path
 
 from tuner.core.errors import BaselineError, SpecError, UsageError
 from tuner.evaluators.host.openmp import as_if_openmp
-from tuner.spec.accesses import examine
 from tuner.spec.agreement import entries_of, functions_of
-from tuner.spec.cuda_init import init_cuda
 from tuner.spec.doubts import has_openmp
-from tuner.spec.flattening import Flat, flattened
-from tuner.spec.header_folders import header_folders
-from tuner.spec.includes import read_headers
-from tuner.spec.init_device import MISSING_BLOCK, device_spec
-from tuner.spec.init_host import host_spec
-from tuner.spec.init_template import Instance, instance_of
-from tuner.spec.macros import macros_of
+from tuner.spec.first.accesses import examine
+from tuner.spec.first.cuda import init_cuda
+from tuner.spec.first.device import MISSING_BLOCK, device_spec
+from tuner.spec.first.header_folders import header_folders
+from tuner.spec.first.host import host_spec
 from tuner.spec.models import KernelModel
-from tuner.spec.signature import ROWS, Function, SourceReader, walk
+from tuner.spec.reading.flattening import Flat, flattened
+from tuner.spec.reading.includes import read_headers
+from tuner.spec.reading.macros import macros_of
+from tuner.spec.reading.signature import ROWS, Function, SourceReader, walk
+from tuner.spec.reading.structures import structure
+from tuner.spec.reading.templates import Instance, instance_of
 from tuner.spec.sources import folder_reader, language_of, out_of_reach, read_sources
-from tuner.spec.structures import structure
 from tuner.spec.yaml_places import Document, View, closest
 
 __all__ = ["FirstSpec", "first_spec", "init_spec"]
@@ -206,6 +206,11 @@ def _described(function: Function, text: str, language: str, flat: Flat | None =
         UsageError: an argument is of a type that no spec can describe.
     """
     hint = "write a function that takes numbers and pointers to numbers and calls it"
+    made = function.returns
+    if flat is not None and made is not None and not (made.dtypes or made.pointer or made.odd):
+        raise UsageError(
+            f"{function.name} returns `{made.text}`, and a spec has numbers", hint + ", and stores that"
+        )
     parameters = []
     for name, kind in function.parameters:
         member = None if flat is None else flat.members.get(name)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.spec.host_arithmetic import Node
-from tuner.spec.host_expressions import parsed, sizeof, split
+from tuner.spec.first.host_arithmetic import Node
+from tuner.spec.first.host_expressions import parsed, sizeof, split
 
 __all__ = ["HostLaunch", "host_launches"]
 

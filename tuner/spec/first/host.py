@@ -9,13 +9,13 @@ import math
 import re
 from collections.abc import Sequence
 
-from tuner.spec.accesses import Findings, Use
-from tuner.spec.divisions import initial_values
-from tuner.spec.flattening import Flat
-from tuner.spec.init_structures import Line, grouped
-from tuner.spec.macros import Macros, of_problem
-from tuner.spec.polynomials import variable
-from tuner.spec.signature import CType, first_value, floating_scalars
+from tuner.spec.first.accesses import Findings, Use
+from tuner.spec.first.divisions import initial_values
+from tuner.spec.first.members import Line, grouped
+from tuner.spec.reading.flattening import Flat
+from tuner.spec.reading.macros import Macros, of_problem
+from tuner.spec.reading.polynomials import variable
+from tuner.spec.reading.signature import CType, first_value, floating_scalars
 
 __all__ = ["host_spec"]
 

@@ -12,20 +12,30 @@ from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import parse
 from tuner.core.types import Source, Variant
 from tuner.evaluators.cuda.device_part import device_variant
-from tuner.spec.cuda_kernels import NOISE, CudaKernel, Parameter, kernels_of
-from tuner.spec.device_shapes import array_extents, axis_sizes, counts_on_block, one_block_each
-from tuner.spec.divisions import divided_by, initial_values
-from tuner.spec.host_geometry import launched
-from tuner.spec.init_device import LOOPED_ALONE, fixed_note, loops_over, reads_next
-from tuner.spec.macros import choices, of_problem
-from tuner.spec.signature import first_value
-from tuner.spec.yaml_places import closest
+from tuner.spec.first.device import LOOPED_ALONE, fixed_note, loops_over, reads_next
+from tuner.spec.first.device_shapes import array_extents, axis_sizes, counts_on_block, one_block_each
+from tuner.spec.first.divisions import divided_by, initial_values
+from tuner.spec.first.host_geometry import launched
+from tuner.spec.first.host_templates import (
+    given_numbers,
+    given_types,
+    numbers_of,
+    template_given,
+    usual_values,
+    values_from,
+)
+from tuner.spec.first.unfolding import Unfolded, argument_lines, unfolded
+from tuner.spec.reading.cuda_kernels import NOISE, CudaKernel, Parameter, chosen_kernel, kernels_of
+from tuner.spec.reading.macros import choices, of_problem
+from tuner.spec.reading.signature import first_value
 
 __all__ = ["CudaKernel", "Parameter", "init_cuda", "kernels_of"]
 
 _MACRO = re.compile(r"\b[A-Z][A-Z0-9_]{2,}\b")
 _KNOWN_MACROS = re.compile(r"(CUDA|NAN|INFINITY|INT|UINT|LLONG|FLT|DBL|M)_\w+|NAN|INFINITY|NULL|EOF")
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_ENUMERATION = re.compile(r"\benum\b[^;{}()]*\{([^{}]*)\}")
+_MEMBER = re.compile(r"(?:\.|->|::)\s*([A-Z][A-Z0-9_]{2,})\b")
 _DEFAULT = re.compile(
     r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)\s+#[ \t]*define[ \t]+\1[ \t]+(\d+)[ \t]*$", re.MULTILINE
 )
@@ -38,6 +48,7 @@ _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|el|en|un)(?:[^\n\\]|\\.|\\\n)*", r
 """What a build switches on or off is no tunable."""
 _MOST = 1024
 _SIZES = {1: 1 << 22, 2: 2048, 3: 256}
+_USUAL_VALUES = "[1, 2, 4, 8]   # check: the values"
 _ODD = (67, 129, 35, 41)
 _ODD_IN_SPACE = (37, 21, 11)
 
@@ -64,7 +75,15 @@ def init_cuda(
     Raises:
         UsageError: no such kernel, several kernels, or a type that no spec can describe.
     """
-    kernel = _choose(file, kernels_of(text, headers=headers), entry)
+    chosen = chosen_kernel(file, kernels_of(text, headers=headers), entry)
+    own = NOISE.sub(" ", f"{text}\n{headers}")
+    texts = [own, *(f"{own}\n{NOISE.sub(' ', host)}" for host in hosts if chosen.name in host)]
+    given = template_given(chosen.name, texts)
+    types = given_types(chosen, given, own)
+    if chosen.template:
+        chosen = chosen_kernel(file, kernels_of(text, types, headers=headers), entry)
+    found = unfolded(chosen, own, numbers_of(chosen), types)
+    kernel = found.kernel
     for parameter in kernel.parameters:
         if not parameter.dtype:
             raise UsageError(
@@ -74,51 +93,45 @@ def init_cuda(
             )
     source = Source(name=file, text=text)
     (plain,) = device_variant(Variant(files=(source,)), entry=kernel.name).files
-    own = NOISE.sub(" ", f"{text}\n{headers}")
-    texts = [own, *(f"{own}\n{NOISE.sub(' ', host)}" for host in hosts if kernel.name in host)]
-    return _Writer(file, plain.text, kernel, include, texts).text()
-
-
-def _choose(file: str, kernels: Sequence[CudaKernel], entry: str | None) -> CudaKernel:
-    names = [k.name for k in kernels]
-    if not kernels:
-        raise UsageError(f"{file} has no __global__ function", "name the file that defines the kernel")
-    if entry is None:
-        if len(set(names)) > 1:
-            raise UsageError(f"{file} has several kernels", "choose with --entry: " + ", ".join(names))
-        return kernels[0]
-    wanted = entry.partition("<")[0].strip()
-    for kernel in kernels:
-        if kernel.name == wanted:
-            return kernel
-    near = closest(wanted, names)
-    raise UsageError(
-        f"{file} has no kernel {wanted!r}",
-        f"did you mean {near!r}?" if near else "it has " + ", ".join(names),
-    )
+    hosts = [found.host(each, own) for each in texts]
+    return _Writer(file, plain.text, found, include, hosts, every=own, given=given, types=types).text()
 
 
 class _Writer:
     """Puts the YAML together."""
 
     def __init__(
-        self, file: str, text: str, kernel: CudaKernel, include: Sequence[str], hosts: Sequence[str]
+        self,
+        file: str,
+        text: str,
+        found: Unfolded,
+        include: Sequence[str],
+        hosts: Sequence[str],
+        *,
+        every: str,
+        given: Sequence[str],
+        types: Sequence[str],
     ) -> None:
+        kernel = found.kernel
         self._file = file
         self._source = text
         self._headers = f", include: [{', '.join(include)}]" if include else ""
-        self._kernel = kernel
+        self._kernel, self._unfolded = kernel, found
         whole = [
             p.name
             for p in kernel.parameters
             if not p.pointer and p.dtype.startswith(("int", "uint")) and p.dtype[-1] in "24"
         ]
-        self._sizes = whole[:3]
+        self._sizes = list(dict.fromkeys(whole))[:3]
         self._dimensions = 3 if "threadIdx.z" in kernel.body else 2 if "threadIdx.y" in kernel.body else 1
         plain = NOISE.sub(" ", text)
         # `#ifndef NAME`, `#define NAME value`: a default that -DNAME=… replaces.
-        self._defaults = {name: choices(name, int(value), plain) for name, value in _DEFAULT.findall(plain)}
-        own = set(_DEFINED.findall(plain)) | set(_DECLARED.findall(plain))
+        self._defaults = {
+            name: choices(name, int(value), plain)
+            for name, value in _DEFAULT.findall(every)
+            if re.search(rf"\b{name}\b", plain)
+        }
+        own = set(_DEFINED.findall(every)) | set(_DECLARED.findall(plain)) | _named_constants(every)
         self._macros = [
             m
             for m in dict.fromkeys(_MACRO.findall(_CONDITION.sub(" ", plain)))
@@ -127,21 +140,18 @@ class _Writer:
             and not (m in self._defaults and of_problem(m))
         ]
         self._defaults = {m: v for m, v in self._defaults.items() if not of_problem(m)}
-        numbers = {name: int(value) for name, value in _NUMBER.findall(plain)}
+        numbers = {name: int(value) for name, value in _NUMBER.findall(every)}
         self._fixed = {m: v for m, v in numbers.items() if m not in self._defaults}
         self._shared = re.search(r"extern\s+__shared__", plain) is not None
         self._axes = axis_sizes(kernel.body, self._sizes, self._grid_dimensions())
-        self._template: dict[str, str] = {}
-        for part in kernel.template:
-            name = part.split("=")[0].split()[-1].lstrip(".")
-            if not part.startswith(("typename", "class")):
-                # Not the parameter's own name: as a macro it would replace that in the source.
-                self._template[name] = f"ARG_{name.upper()}"
+        self._template, self._types = numbers_of(kernel), types
         self._most = self._most_threads()
         self._host = launched(kernel, hosts, kept=[*self._macros, *self._template.values()])
         if self._host is not None:
             self._sizes = list(self._host.sizes)
             self._dimensions = len(self._host.block)
+        given = self._host.template if self._host is not None and self._host.template else given
+        self._given = given_numbers(kernel, given, "\n".join(hosts[:1]), self._fixed)
         self._block = self._block_names()
 
     def _grid_dimensions(self) -> int:
@@ -206,6 +216,7 @@ class _Writer:
 
     def text(self) -> str:
         """The spec."""
+        kernel = self._kernel
         lines = [
             "# A first spec, guessed from the source's text: look through what says `check`, then run tuner check.",
             f"kernel: {{source: {self._file}, entry: {self._entry()}{self._headers}}}",
@@ -219,7 +230,7 @@ class _Writer:
             sizes = ", ".join(f"{n}: {given.get(n) or size}" for n in self._sizes)
             lines.append(f"problem: {{{sizes}}}  # check: sizes as in your application")
         lines.append("arguments:                              # in call order")
-        lines += [f"  - {self._argument(p)}" for p in self._kernel.parameters]
+        lines += argument_lines(self._unfolded, {p.name: self._argument(p) for p in kernel.parameters})
         note = "as the kernel expects it" if self._host is None else "as the host's code was read"
         lines += [f"launch:                                 # check: {note}"]
         lines += [f"  grid: [{', '.join(self._blocks())}]"]
@@ -258,9 +269,10 @@ class _Writer:
         if not self._kernel.template:
             return f'"{name}"' if self._kernel.scope else name
         parts = []
-        for part in self._kernel.template:
+        for place, part in enumerate(self._kernel.template):
             parameter = part.split("=")[0].split()[-1].lstrip(".")
-            parts.append(self._template.get(parameter, "float"))
+            own = self._types[place] if place < len(self._types) else "float"
+            parts.append(self._template.get(parameter, own))
         return f'"{name}<{", ".join(parts)}>"'
 
     def _argument(self, p: Parameter) -> str:
@@ -304,7 +316,7 @@ class _Writer:
         written = [u for u in uses if u]
         if written and len(written) == len(uses):
             return "output"
-        return "inout" if uses else "input"
+        return "inout" if uses or p.hidden else "input"
 
     def _blocks(self) -> list[str]:
         """The grid, as the host has it where it is told and the block has the host's names."""
@@ -350,8 +362,10 @@ class _Writer:
         }
         for name, given in self._defaults.items():
             found[name] = f"[{', '.join(map(str, given))}]   # check: the values; the source's first"
-        for name in (*self._macros, *self._template.values()):
-            found.setdefault(name, "[1, 2, 4, 8]   # check: the values")
+        usual_others = dict.fromkeys(self._macros, _USUAL_VALUES) | usual_values(self._kernel)
+        found = {**found, **{name: text for name, text in usual_others.items() if name not in found}}
+        # What the host runs is the baseline.
+        found |= {name: values_from(value, found[name]) for name, value in self._given.items()}
         return {name: text for name, text in found.items() if self._defaults.get(name) != []}
 
     def _safe(self, axis: int, values: str) -> str:
@@ -367,6 +381,12 @@ class _Writer:
                 return f"[{own}]   # the host's, as its grid does not follow from it"
         why = counts_on_block(self._source, "cuda", self._kernel.name, axis)
         return f"[{values.strip('[]').split(',')[0]}]   # {fixed_note(why)}" if why else values
+
+
+def _named_constants(text: str) -> set[str]:
+    """Names in capitals that are enumerators or members: as macros they would replace those in the source."""
+    listed = " ".join(_ENUMERATION.findall(text))
+    return set(_MACRO.findall(listed)) | set(_MEMBER.findall(text))
 
 
 def _quoted(expression: str) -> str:

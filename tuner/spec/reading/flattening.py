@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tuner.spec.frames import THROUGH, callee_name, inner_nodes, parameter_nodes, peeled, referenced
-from tuner.spec.signature import CType, Function, Node, c_type, walk
+from tuner.spec.reading.frames import THROUGH, callee_name, inner_nodes, parameter_nodes, peeled, referenced
+from tuner.spec.reading.signature import CType, Function, Node, c_type, walk
 
 __all__ = ["Flat", "Member", "Structure", "flattened"]
 
@@ -149,6 +149,8 @@ class _Flattener:
                 trail = self._trail(inner[-1], found)
                 if trail is not None:
                     found.trails[node["id"]] = trail
+                    known = Structure(by_value=_is_inside(node, inner[-1]))
+                    found.structures.setdefault(trail, known)
 
     def _trail(self, node: Node, found: _Found) -> Trail | None:
         """The structure, or the member, that an expression (or its address) is."""
@@ -167,7 +169,7 @@ class _Flattener:
         outer = self._trail(base, found)
         if outer is None:
             return None
-        if len(outer) > 1:
+        if len(outer) > 1 and _whole(base).get("kind") != "DeclRefExpr":
             known = found.structures.get(outer, Structure())
             starred = node.get("isArrow") or peeled(base).get("opcode") == "*"
             found.structures[outer] = replace(known, by_value=not starred)
@@ -270,7 +272,8 @@ def _with_names(function: Function) -> Function:
 
 def _is_structure(node: Node, kind: CType, tree: Node) -> bool:
     """Whether a parameter is one structure, or points to one: members are used, no methods, none behind a subscript."""
-    if kind.dtypes or kind.base in ("void", "") or kind.odd not in ("", "a reference"):
+    unnamed = "(" in kind.text
+    if kind.dtypes or kind.base in ("void", "") or unnamed or kind.odd not in ("", "a reference"):
         return False
     for each in walk(tree):
         inner = inner_nodes(each)
@@ -284,6 +287,19 @@ def _is_structure(node: Node, kind: CType, tree: Node) -> bool:
         ):
             return False
     return True
+
+
+def _whole(node: Node) -> Node:
+    """What an expression, or its address, is of."""
+    while len(inner_nodes(node)) == 1 and (node.get("kind") in THROUGH or node.get("opcode") in ("*", "&")):
+        node = inner_nodes(node)[0]
+    return node
+
+
+def _is_inside(local: Node, given: Node) -> bool:
+    """Whether what a local is, refers to or points to lies in the outer structure itself."""
+    operator = peeled(given).get("opcode")
+    return operator == "&" or ("*" not in local["type"]["qualType"] and operator != "*")
 
 
 def _bases(tree: Node) -> Iterator[Node]:

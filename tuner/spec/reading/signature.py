@@ -211,7 +211,8 @@ class SourceReader:
             MachineError: there is no clang, or it does not answer.
         """
         lines = [f"extern __typeof__({each}) {_PROBE}{i}_;\n" for i, each in enumerate(expressions)]
-        extra = "\n" + "".join(lines)
+        # An empty line ends a comment that a backslash goes on with.
+        extra = "\n\n" + "".join(lines)
         status, _, errors = self._run([], extra)
         if status != 0:
             raise _broken(errors, PurePath(self.files[0].name).name)
@@ -406,8 +407,14 @@ def c_type(given: Mapping[str, Any]) -> CType:
     # An array inside an array parameter, `float (*)[8]`: its elements are what counts.
     array = re.fullmatch(r"(?P<element>.+?) \(\*[^)]*\)(\[[^\]]*\])+", text)
     if array:
-        element = array["element"]
-        return CType(text=written, base=_bare(element), pointer=True, constant="const" in element.split())
+        element, extents = array["element"], re.findall(r"\[([^\]]*)\]", text)
+        return CType(
+            text=written,
+            base=_bare(element),
+            pointer=True,
+            constant="const" in element.split(),
+            inner=tuple(map(int, extents)) if all(e.isdecimal() for e in extents) else (),
+        )
     if _ENUM.search(text) and "*" not in text:
         # Whatever it is called, it is passed as an int.
         return CType(text=written, base="enum")
@@ -445,13 +452,11 @@ def _with_aliases(function: Function, known: Mapping[str, tuple[str, int]]) -> F
             return replace(kind, base=array[1].strip(), inner=inner)
         odd = ROWS if kind.pointer and "*" in base else kind.odd
         pointer = kind.pointer or "*" in base
-        return CType(
-            text=kind.text,
+        return replace(
+            kind,
             base=base.replace("*", "").strip(),
             pointer=pointer,
-            constant=kind.constant,
             odd="a vector by value" if width > 1 and not pointer else odd,
-            local=kind.local,
             width=width,
         )
 

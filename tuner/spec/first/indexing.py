@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tuner.spec.signature import Function, Node, walk
+from tuner.spec.reading.signature import Function, Node, walk
 
 __all__ = ["NARROW", "index_arrays"]
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tuner.spec.signature import Function
+from tuner.spec.reading.signature import Function
 
 __all__ = ["Instance", "instance_of", "namespaces"]
 

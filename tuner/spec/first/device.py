@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.spec.device_shapes import WORK_ITEMS, axis_sizes, counts_on_block
-from tuner.spec.divisions import divided_by, initial_values
-from tuner.spec.macros import macros_of, of_problem, spread
-from tuner.spec.signature import CType, Function, first_value, floating_scalars
+from tuner.spec.first.device_shapes import WORK_ITEMS, axis_sizes, counts_on_block
+from tuner.spec.first.divisions import divided_by, initial_values
+from tuner.spec.reading.macros import macros_of, of_problem, spread
+from tuner.spec.reading.signature import CType, Function, first_value, floating_scalars
 
 __all__ = ["LOOPED_ALONE", "MISSING_BLOCK", "device_spec", "fixed_note", "loops_over", "reads_next"]
 

@@ -16,10 +16,10 @@ from tuner.core.errors import BaselineError, SpecError
 from tuner.evaluators.opencl.flags import check_flags
 from tuner.evaluators.opencl.module import SUFFIX, entry_point, module_bytes
 from tuner.recorders.recordings.format import Recording
-from tuner.spec.included import include_folders, with_headers
-from tuner.spec.reached import reached_text
-from tuner.spec.replayable import group_of
-from tuner.spec.workload import AXES
+from tuner.spec.reading.reached import reached_text
+from tuner.spec.recorded.included import include_folders, with_headers
+from tuner.spec.recorded.replayable import group_of
+from tuner.spec.recorded.workload import AXES
 
 __all__ = ["EVOLVED", "quoted", "target_of", "write_module_spec", "write_spec"]
 

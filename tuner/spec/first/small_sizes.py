@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
-from tuner.spec.host_arithmetic import Node, names_of, shown
+from tuner.spec.first.host_arithmetic import Node, names_of, shown
 
 __all__ = ["evaluated", "small_sizes"]
 

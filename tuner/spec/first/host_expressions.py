@@ -8,7 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tuner.spec.host_arithmetic import Call, Node, Op, UnknownPart, ceiling, folded, operation, real, whole
+from tuner.spec.first.host_arithmetic import (
+    Call,
+    Node,
+    Op,
+    UnknownPart,
+    ceiling,
+    folded,
+    operation,
+    real,
+    whole,
+)
 
 __all__ = ["Inner", "Resolver", "parsed", "sizeof", "split"]
 

@@ -14,8 +14,8 @@ from tuner.core.errors import SpecError
 from tuner.evaluators.cuda.flags import check_flags
 from tuner.evaluators.cuda.nvrtc import find_headers
 from tuner.recorders.recordings.format import Recording
-from tuner.spec.included import include_folders, with_headers
-from tuner.spec.record import EVOLVED, quoted
+from tuner.spec.recorded.first import EVOLVED, quoted
+from tuner.spec.recorded.included import include_folders, with_headers
 
 __all__ = ["write_cuda_spec"]
 

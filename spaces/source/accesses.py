@@ -1,0 +1,249 @@
+"""What expressions and assignments read and write: variables, elements, members, with constants filled in.
+
+Refuses what cannot be seen through. May not know of statements, but by the names that a function declares.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tuner.spaces.source.arithmetic import is_whole
+from tuner.spaces.source.kinds import Refused, is_floating, is_integer, is_pure, types_of
+from tuner.spaces.source.macros import loose_macros
+from tuner.spaces.source.places import (
+    Place,
+    is_alone,
+    member_paths,
+    member_variable,
+    place_of,
+    touched,
+    unsteady_members,
+)
+from tuner.spaces.source.printer import expression_text
+from tuner.spaces.source.syntax import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Decl,
+    Expr,
+    Field,
+    For,
+    Function,
+    Index,
+    Name,
+    Number,
+    OpaqueStmt,
+    Ternary,
+    Unary,
+)
+from tuner.spaces.source.walks import index_chain, map_expressions, names_in, root_of, statements, subtrees
+
+__all__ = ["Access", "Accesses", "Scope"]
+
+_REDUCING = {"+": "+=", "*": "*="}
+_REFERENCE = re.compile(r"^[\w\s:<>]*[\w>]\s*&\s*([A-Za-z_]\w*)\s*[={(]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """One reference to a variable or an element.
+
+    Attributes:
+        variable: unique for each declaration; ``a.x`` for what is known as a member of each element of ``a``.
+        subscripts: constants of the enclosing scopes filled in; those of the loops around a private variable first.
+    """
+
+    variable: str
+    subscripts: tuple[Expr, ...]
+    write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Names as they are known at a place: constants to fill in, private variables with their loops."""
+
+    constants: Mapping[str, Expr] = field(default_factory=dict)
+    private: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    variables: frozenset[str] = frozenset()
+
+    def fill(self, expr: Expr) -> Expr:
+        """An expression with what is known put in the place of names."""
+
+        def change(e: Expr) -> Expr:
+            return self.constants.get(e.id, e) if isinstance(e, Name) else e
+
+        made: Expr = map_expressions(expr, change)
+        return made
+
+
+class Accesses:
+    """What parts of a function touch; what was touched so far is kept.
+
+    Args:
+        function: whose names are meant.
+
+    Attributes:
+        types: of names.
+        fractions: variables that are no whole numbers.
+        shared_vars: variables of loops that are declared outside of them.
+        pointers: pointer parameters, and members that were taken, that are accessed; whether each is ``restrict``.
+        written: those of them that are written.
+        moving: names that are written.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.types = types_of(function)
+        self.fractions = {n for n, k in self.types.items() if is_floating(k) and "*" not in k}
+        self.shared_vars = {f.var for f in statements(function.body) if isinstance(f, For) and not f.type}
+        self.pointers: dict[str, bool] = {}
+        self.written: set[str] = set()
+        self.moving: set[str] = set(unsteady_members(function))
+        self.paths = member_paths(function)
+        self._params = {p.name: p for p in function.params}
+        self._macros = loose_macros(function.source)
+        declared = (*function.outer, *(s for s in statements(function.body) if isinstance(s, Decl)))
+        self._local = {d.name for d in declared}
+        self._taken = function.taken
+        self._flat = {d.name for d in declared if not d.dims} - self._taken
+        # References that are known as text: what they stand for is also used by another name.
+        texts = [n.text for n in subtrees(function.body) if isinstance(n, OpaqueStmt)]
+        self._referring = {name for text in texts for name in _REFERENCE.findall(text)}
+
+    def assigned(self, expr: Assign, scope: Scope) -> list[Access]:
+        """What an assignment reads, then what it writes."""
+        place = place_of(expr.target)
+        if not isinstance(place.base, Name):
+            raise Refused(f"{expression_text(expr.target)} is no plain place to write to")
+        found = self.read(expr.value, scope)
+        for subscript in (*place.outer, *place.inner):
+            found += self.read(subscript, scope)
+        if expr.op != "=" or (isinstance(expr.target, Field) and expr.target.several):
+            # Other components stay as they are.
+            found += self.of_place(place, scope, write=False)
+        found += self.of_place(place, scope, write=True)
+        return found
+
+    def read(self, expr: Expr, scope: Scope) -> list[Access]:
+        """What a value reads."""
+        self.check_names(expr)
+        if not is_pure(expr):
+            raise Refused(f"{expression_text(expr)!r} has effects that are not known")
+        found: list[Access] = []
+        stack: list[Expr] = [expr]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, Index | Field):
+                place = place_of(part)
+                if not isinstance(place.base, Name):
+                    raise Refused(f"{expression_text(part)!r} is no element of a named array")
+                found += self.of_place(place, scope, write=False)
+                stack += (*place.outer, *place.inner)
+            elif isinstance(part, Name):
+                found += self.of_place(place_of(part), scope, write=False)
+            else:
+                stack += _children(part)
+        return found
+
+    def check_names(self, expr: Expr) -> None:
+        """Refuses macros that may hold anything."""
+        loose = names_in(expr) & self._macros
+        if loose:
+            raise Refused(f"{min(loose)} is a macro that cannot be seen through")
+
+    def of_place(self, place: Place, scope: Scope, *, write: bool) -> list[Access]:
+        """What a place touches: itself, and of a structure each member that the function uses by itself."""
+        assert isinstance(place.base, Name)
+        one = self._access(place.base.id, place.outer, scope, write=write)
+        found: list[Access] = []
+        for path in touched(self.paths, place.base.id, place.path):
+            subscripts = one.subscripts
+            if place.inner and path == place.path and is_alone(self.paths, place.base.id, path):
+                # Of what one structure holds the subscripts are as those of an array, which may be flat.
+                around = subscripts[:-1] if place.outer == (Number("0"),) else subscripts
+                subscripts = (*around, *(scope.fill(s) for s in place.inner))
+            variable = member_variable(one.variable, path)
+            found.append(Access(variable=variable, subscripts=subscripts, write=write))
+        return found
+
+    def _access(self, name: str, subscripts: tuple[Expr, ...], scope: Scope, *, write: bool) -> Access:
+        if name in self._referring:
+            raise Refused(f"{name} refers to what has another name")
+        if subscripts and name in self._flat:
+            raise Refused(f"{name} is a pointer of its own, or of a type that is not known")
+        filled = tuple(scope.fill(s) for s in subscripts)
+        if name in scope.private:
+            variable, around = scope.private[name]
+            filled = (*(Name(v) for v in around), *filled)
+        else:
+            variable = name
+            self._check_outer(name, subscripts, scope, write=write)
+        if write:
+            self.moving.add(name)
+        return Access(variable=variable, subscripts=filled, write=write)
+
+    def _check_outer(self, name: str, subscripts: tuple[Expr, ...], scope: Scope, *, write: bool) -> None:
+        if name in self.shared_vars and name not in scope.variables:
+            raise Refused(f"{name} counts a loop and is used outside it")
+        if write and name in scope.variables:
+            raise Refused(f"the loop variable {name} is written in its loop")
+        if subscripts:
+            param = self._params.get(name)
+            if param is not None:
+                if param.is_array and (param.stars + bool(param.suffix)) == 1:
+                    self.pointers[name] = "restrict" in param.text or "restrict" in " ".join(param.qualifiers)
+                    if write:
+                        self.written.add(name)
+                    return
+                raise Refused(f"{name} is more than a pointer to elements")
+            if name not in self._local:
+                raise Refused(f"{name} is not declared in this function")
+            if name in self._taken:
+                self.pointers[name] = False
+                if write:
+                    self.written.add(name)
+            elif "*" in self.types.get(name, ""):
+                raise Refused(f"{name} is a pointer of its own")
+
+    def updated(self, expr: Assign, scope: Scope) -> tuple[Access | None, bool]:
+        """The place that an associative update changes, ``None`` where it is none; and whether in floating point."""
+        base, subscripts = index_chain(expr.target)
+        if isinstance(root_of(expr.target), Name) and place_of(expr.target).path:
+            return self._member_updated(expr, scope), True
+        op = expr.op
+        value = expr.value
+        if op == "=" and isinstance(value, Binary) and value.op in _REDUCING and value.left == expr.target:
+            op, value = _REDUCING[value.op], value.right
+        if op not in ("+=", "-=", "*=", "&=", "|=", "^=") or not isinstance(base, Name):
+            return None, True
+        if base.id in names_in(value):
+            return None, True
+        place = self._access(base.id, subscripts, scope, write=True)
+        whole = is_integer(self.types.get(base.id, "").replace("*", "")) and is_whole(value, self.types)
+        return place, not whole
+
+    def _member_updated(self, expr: Assign, scope: Scope) -> Access | None:
+        """The member that an update adds to, which counts as a fraction whatever its type."""
+        place = place_of(expr.target)
+        if expr.op not in ("+=", "-=", "*=") or not isinstance(place.base, Name):
+            return None
+        if place.base.id in names_in((expr.value, *place.outer, *place.inner)):
+            return None
+        found = self.of_place(place, scope, write=True)
+        return found[0] if len(found) == 1 else None
+
+
+def _children(expr: Expr) -> Iterator[Expr]:
+    match expr:
+        case Unary(operand=operand):
+            yield operand
+        case Binary(left=left, right=right):
+            yield from (left, right)
+        case Ternary(condition=condition, then=then, other=other):
+            yield from (condition, then, other)
+        case Call(arguments=arguments):
+            yield from arguments
+        case Cast(operand=operand):
+            yield operand
