@@ -57,6 +57,8 @@ _CASE = re.compile(r"\b(case|default)\b")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _UNSTEADY = re.compile(r"[*&]|\b(volatile|static|extern|_Thread_local|thread_local|__thread|auto)\b")
 _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9][0-9]*)([uUlL]*)")
+_ALIAS = re.compile(r"&\s*[({]*\s*(\w+\s*(?:[={(][^;]*)?)")
+_CAPTURE = re.compile(r"\[\s*&\s*[\],]")
 _OPPOSITE = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
 _ONE: Poly = {(): 1}
 
@@ -99,7 +101,16 @@ def steady_numbers(function: Function) -> dict[str, str]:
         known = rank(kind) is not None or is_signless(kind)
         if len(kinds) == 1 and known and not _UNSTEADY.search(kind) and name in begun:
             found[name] = kind
+    changed |= set() if function.whole else _aliased(function, set(found))
     return {name: kind for name, kind in found.items() if name not in changed}
+
+
+def _aliased(function: Function, names: set[str]) -> set[str]:
+    """Names of a function of which a part is known, that other parts may have given another name."""
+    text = function.file or function.source
+    if _CAPTURE.search(text):
+        return names
+    return {word for found in _ALIAS.findall(text) for word in _WORD.findall(found)}
 
 
 def _changed(function: Function) -> set[str]:

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from tuner.spaces.source.affine import Poly
 from tuner.spaces.source.facts import facts_at
-from tuner.spaces.source.kinds import Refused, types_of
+from tuner.spaces.source.integers import rank
+from tuner.spaces.source.kinds import Refused, plain_type, types_of
 from tuner.spaces.source.rows import never, short_lengths
 from tuner.spaces.source.scan import Scan, scan
 from tuner.spaces.source.syntax import Cast, Decl, Expr, For, Function, Index, Stmt
 from tuner.spaces.source.walks import names_in, statements, subtrees
-from tuner.spaces.source.widths import holds
+from tuner.spaces.source.widths import holds, is_signless
 
 __all__ = ["heeded", "require_kept"]
 
@@ -58,7 +59,9 @@ def require_kept(function: Function, part: Sequence[Stmt], found: Scan) -> None:
     types = types_of(function)
     own = [n for n in subtrees(tuple(part)) if isinstance(n, For)]
     for loop in (*found.outer, *own):
-        if not holds(loop.type or types.get(loop.var, ""), loop.start, types):
+        kind = loop.type or types.get(loop.var, "")
+        known = plain_type(kind) == "auto" or rank(kind) or is_signless(kind)
+        if not known or not holds(kind, loop.start, types):
             raise Refused(f"the counter of loop {loop.key} may not hold where the loop begins")
     computed = list(_computed((*found.outer, *part)))
     used = names_in(tuple(computed))

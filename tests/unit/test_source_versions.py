@@ -172,6 +172,24 @@ def test_what_may_change_a_number_in_cpp_leaves_no_fact(after: str) -> None:
     assert names(laid_open(text(after), language="c++")) == []
 
 
+@pytest.mark.parametrize(
+    ("before", "inside"),
+    [
+        ("int *p; p = &halo;", "*p = m;"),
+        ("keep(&halo);", "change();"),
+        ("int &p = halo;", "p = m;"),
+        ("auto g = [&] { halo = m; };", "g();"),
+    ],
+)
+def test_what_has_another_name_outside_of_the_region_is_no_fact(before: str, inside: str) -> None:
+    def text(before: str, inside: str) -> str:
+        head = f"{{\n    {before}\n    /* EVOLVE-BLOCK-START */\n    if (halo < 1) return;\n    {inside}\n"
+        return HALO.replace("{\n", head, 1).replace("\n}", "\n    /* EVOLVE-BLOCK-END */\n}")
+
+    assert names(laid_open(text("int p = halo;", "a[0] = p;"), language="c++")) == ["heed_conditions"]
+    assert names(laid_open(text(before, inside), language="c++")) == []
+
+
 @pytest.mark.parametrize("after", ["SET(halo, m);", "a[0] = NEXT(halo);"])
 def test_what_may_be_a_macro_changes_what_it_is_given(after: str) -> None:
     text = HALO.replace("{\n", f"{{\n    if (halo < 1) return;\n    {after}\n", 1)
@@ -247,6 +265,7 @@ def sweep(**parts: str) -> str:
         {"START": "unsigned"},
         {"START": "size_t", "COUNTER": "unsigned"},
         {"COUNTER": "short"},
+        {"COUNTER": "index"},
         {"COUNTER": "unsigned char"},
         {"START": "long", "FROM": "(int)lo"},
         {"LIMIT": "long", "TO": "(int)hi"},
@@ -255,7 +274,7 @@ def sweep(**parts: str) -> str:
 )
 def test_numbers_that_a_type_cuts_off_have_no_versions(parts: dict[str, str]) -> None:
     assert names(laid_open(sweep())) == ["assume_rows"]
-    text = "#include <stddef.h>\n" + sweep(**parts)
+    text = "#include <stddef.h>\ntypedef short index;\n" + sweep(**parts)
     assert "assume_rows" not in names(laid_open(text))
     held = text.replace("    for (int t", "    if (pitch < 9 || lo < 1 || hi > 5) return;\n    for (int t")
     assert "heed_conditions" not in names(laid_open(held))
