@@ -217,6 +217,7 @@ def test_worth_is_a_part_of_the_gain() -> None:
     assert worth(8.0, -2.0) == -1.0
 
 
+@pytest.mark.slow
 def test_a_kernel_never_seen_gets_what_won_elsewhere(library: Path, tmp_path: Path) -> None:
     """Before anything else is bred; and a replay, which has no library, derives it again."""
     alone = tuned(tmp_path / "alone", None)

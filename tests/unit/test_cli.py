@@ -66,6 +66,7 @@ objective: time
 """
 
 
+@pytest.mark.slow
 def test_the_design_example_checks(tmp_path: Path) -> None:
     (tmp_path / "stencil.c").write_text(STENCIL)
     (tmp_path / "stencil.yaml").write_text(DESIGN.replace("2048", "512"))

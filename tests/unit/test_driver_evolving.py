@@ -51,6 +51,7 @@ def test_a_better_variant_is_found_and_claimed(spec: LoadedSpec, tmp_path: Path)
     assert report.claim_stands
 
 
+@pytest.mark.slow
 def test_edits_that_do_nothing_are_taken_out(spec: LoadedSpec, tmp_path: Path) -> None:
     """Each kept edit is one that the times depend on, or one that those rest on."""
 

@@ -127,6 +127,7 @@ def test_a_failing_baseline_claims_nothing(spec: LoadedSpec, tmp_path: Path) -> 
     assert result.to_json()["baseline"]["time_s"] is None
 
 
+@pytest.mark.slow
 def test_choosing_leaves_the_time_that_confirming_needs(spec: LoadedSpec, tmp_path: Path) -> None:
     """Fresh processes of seconds, as where a compiler's runtime starts in each: fewer of them choose."""
     now = [0.0]

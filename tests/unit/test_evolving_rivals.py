@@ -128,6 +128,7 @@ def test_every_possible_parent_is_examined_before_a_model_is_asked(tmp_path: Pat
     assert len(examined) > 3
 
 
+@pytest.mark.slow
 def test_models_are_told_what_the_compiler_says_of_the_parent(tmp_path: Path) -> None:
     """What was found out of a variant stands in each question about it; a replay finds it where it was."""
     with serving() as running:

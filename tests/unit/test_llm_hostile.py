@@ -145,6 +145,7 @@ def test_a_key_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.slow
 def test_models_on_the_command_line(tmp_path: Path) -> None:
     """What is printed, and mistakes as one line with status 2."""
     with server.serving(server.always(edit("        b[i] = sqrtf(a[i]) * 2.0f + 1.0f;"))) as running:

@@ -225,6 +225,7 @@ def test_a_budget_is_never_passed_and_ends_the_search(tmp_path: Path, budget: st
     assert audit(result.path).differences == []
 
 
+@pytest.mark.slow
 def test_after_the_budget_a_run_may_go_on_without(tmp_path: Path) -> None:
     with server.serving(server.always(GOOD)) as running:
         spec = write(
@@ -291,6 +292,7 @@ class Quiet:
             time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_devices_wait_for_a_model_before_its_share_goes_elsewhere(tmp_path: Path) -> None:
     """A model that is slower than the devices replies when they have nothing more to do; no call is in vain."""
     quiet = Quiet()
@@ -350,6 +352,7 @@ def test_a_cassette_gives_the_same_run_with_no_server(tmp_path: Path) -> None:
     assert audit(again.path, backend=backend()).differences == []
 
 
+@pytest.mark.slow
 def test_cassette_runs_on_one_clock_are_equal_to_the_bit(tmp_path: Path) -> None:
     with server.serving(server.always(GOOD)) as running:
         spec = write(tmp_path, running.url)
@@ -368,6 +371,7 @@ def _plain(path: Path) -> list[Any]:
     return [(e.kind, e.trial, {k: v for k, v in e.body.items() if k not in timing}) for e in events(path)[1:]]
 
 
+@pytest.mark.slow
 def test_a_cassette_of_another_run_misses(tmp_path: Path) -> None:
     with server.serving(server.always(GOOD)) as running:
         spec = write(tmp_path, running.url)

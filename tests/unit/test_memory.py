@@ -43,6 +43,7 @@ def test_what_fits_is_made(scale_spec: SpecWriter, monkeypatch: pytest.MonkeyPat
     assert check_spec(spec, faults=False).ok
 
 
+@pytest.mark.slow
 def test_a_machine_that_does_not_say_is_trusted(
     scale_spec: SpecWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -255,6 +255,7 @@ def test_an_index_that_names_no_run_is_said_so(tmp_path: Path, monkeypatch: pyte
         chosen_runs([tmp_path / "kernels.json"], note=notes.append)
 
 
+@pytest.mark.slow
 def test_of_several_runs_those_without_a_gain_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ def test_what_was_gathered_when_a_run_ended_is_all_that_is_gathered(spec: Loaded
     assert decided(path) == decided(whole.path)
 
 
+@pytest.mark.slow
 def test_each_device_has_a_variant(spec: LoadedSpec, tmp_path: Path) -> None:
     def four(task: Task) -> Executor:
         return ThreadExecutor(lambda: backend().prepare(task, workers=1), ["simulated"] * 4, builders=2)
