@@ -97,12 +97,20 @@ def _watched(measure: Callable[[], Timed], watch: Callable[[], Watcher]) -> tupl
     return made, watcher.disturbances(time.monotonic() - begin)
 
 
-def waited_s(*pids: int, root: Path = Path("/")) -> float:
-    """Seconds so far that threads of these processes were ready to run and had no processor; 0 where nothing tells.
+def waited_s(*threads: int, root: Path = Path("/")) -> float:
+    """Seconds so far that these threads were ready to run and had no processor; 0 where nothing tells.
+
+    Others of their processes are not asked: they may wait at the same time, for long, and nobody for them.
+
+    Args:
+        threads: their numbers. A process's number is that of its first thread.
+        root: where ``proc`` is.
 
     Raises nothing where one has ended: what it has waited is not known then.
     """
-    found = [Watch(pid, root=root).waited_s for pid in pids]
+    found = [
+        _waited_s(root / "proc" / str(thread) / "task" / str(thread) / "schedstat") for thread in threads
+    ]
     return sum(value for value in found if value is not None)
 
 
@@ -131,11 +139,6 @@ class Watch:
     def __init__(self, pid: int, *, root: Path = Path("/"), settles: bool = True, threads: int = 1) -> None:
         self._pid, self._root, self._settles, self._running = pid, root, settles, threads
         self._before = self._read()
-
-    @property
-    def waited_s(self) -> float | None:
-        """Seconds that its threads had waited for a processor when this was made; ``None`` where nothing tells."""
-        return self._before.waited_s
 
     def disturbances(self, wall_s: float) -> list[str]:
         """See :class:`Watcher`."""
@@ -166,7 +169,7 @@ class Watch:
             processor=self._processor(),
             switches=_sum(self._found(path / "status", _SWITCHED) for path in threads),
             moves=_sum(self._found(path / "sched", _MOVED) for path in threads),
-            waited_s=_sum(self._waited_s(path / "schedstat") for path in threads),
+            waited_s=_sum(_waited_s(path / "schedstat") for path in threads),
             mhz=load_notes(self._pid, root=self._root).get("cpu_mhz"),
         )
 
@@ -186,9 +189,10 @@ class Watch:
         found = pattern.search(_text(path))
         return None if found is None else int(found[1])
 
-    def _waited_s(self, path: Path) -> float | None:
-        words = _text(path).split()
-        return int(words[1]) * 1e-9 if len(words) > 1 else None
+
+def _waited_s(path: Path) -> float | None:
+    words = _text(path).split()
+    return int(words[1]) * 1e-9 if len(words) > 1 else None
 
 
 def _sum(values: Iterable[float | None]) -> Any:

@@ -5,7 +5,7 @@ Asks the worker and believes nothing; who judges outputs and times is :mod:`tune
 
 from __future__ import annotations
 
-import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -139,10 +139,10 @@ class Loaded:
     def burst(self, order: Sequence[int], workload: Workload, *, limit_s: float, calls: bool) -> float:
         """Seconds of many calls by the clock of this process; without ``calls`` of what stands before each.
 
-        What this process or the worker has waited for a processor, which others had, is left out.
+        What the thread that asks or the worker has waited for a processor, which others had, is left out.
         """
         header = {"op": "burst", "order": list(order), "calls": calls, **self._launch(workload)}
-        both = os.getpid(), self.worker.pid
+        both = threading.get_native_id(), self.worker.pid
         # Neither process can be made to wait by what runs on the device.
         waited, started = waited_s(*both), time.perf_counter()
         self.worker.ask(header, timeout_s=limit_s, during="calls without pause")
