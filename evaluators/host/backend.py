@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tuner.core.errors import MachineError, SpecError
+from tuner.core.passing import Layout
 from tuner.core.protocols import BaselineReport, Peaks, Substitute
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Variant
 from tuner.evaluators.baseline import Baseline, refuse_constants
@@ -34,6 +35,7 @@ from tuner.evaluators.host.reference import Oracle
 from tuner.evaluators.host.replacement import USUAL_LIBRARIES, symbol_of
 from tuner.evaluators.host.runner import CandidateFailed, Limits, Runner
 from tuner.evaluators.host.session import HostSession
+from tuner.evaluators.host.structure_layout import asked_layout
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 from tuner.evaluators.lane import TimingLane, cache_sizes
 from tuner.evaluators.sandbox.support import probe
@@ -150,6 +152,15 @@ class HostBackend:
         """
         return symbol_of(self._tools(), task.kernel, resolved)
 
+    def layout(self, task: Task, resolved: Resolved) -> Layout:
+        """Where members lie in the structures that the kernel takes, in the source as given.
+
+        Raises:
+            BaselineError: the source does not build here.
+        """
+        kernel = task.kernel
+        return asked_layout(self._tools().front, kernel, resolved) if kernel.passed else Layout()
+
     def replacement(self, task: Task, code: bytes, resolved: Resolved) -> Substitute:
         """The winner's object, to be called in the place of an application's own function.
 
@@ -159,9 +170,12 @@ class HostBackend:
         """
         libraries = tuple(_library(name, task.kernel.folder) for name in task.kernel.link)
         openmp = task.kernel.openmp
+        symbol = self.symbol(task, resolved)
         return Substitute(
             code=code,
-            symbol=self.symbol(task, resolved),
+            symbol=symbol,
+            exported=symbol if task.kernel.flattened else task.kernel.entry,
+            layout=self.layout(task, resolved),
             libraries=(*USUAL_LIBRARIES, *libraries),
             before=(find_openmp(find_toolchain()).library,) if openmp else (),
             threads=task.measure.threads if openmp else 0,

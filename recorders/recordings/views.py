@@ -1,0 +1,147 @@
+"""C text that finds the arguments of a function in what it is called with: members in the caller's structures.
+
+Parameters are ``p0``, ``p1`` and so on; the arguments that a spec lists become ``a0``, ``a1`` and so on, whether they
+are parameters themselves or lie in structures. May not compile anything.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tuner.core.errors import UsageError
+from tuner.core.passing import Layout, Passed
+from tuner.core.types import Argument
+from tuner.recorders.recordings.c_text import c_number, c_type, item_text, parameter_text
+
+__all__ = ["HELPERS", "Views", "plainly_passed", "refuse_copies"]
+
+HELPERS = """
+/* What a pointer in a structure points to; nothing where there is no structure. */
+__attribute__((unused)) static void *pointer_at(const void *structure, long offset)
+{
+    void *found = NULL;
+    if (structure) memcpy(&found, (const char *)structure + offset, sizeof found);
+    return found;
+}
+
+/* Whether the rows of an array lie one behind the other, as in one array. */
+__attribute__((unused)) static int in_a_row(const void *addresses, long rows, long bytes)
+{
+    const char *const *each = addresses;
+    if (!each || rows <= 0 || bytes <= 0) return 0;
+    for (long i = 1; i < rows; i++)
+        if (each[i] != each[0] + i * bytes) return 0;
+    return each[0] != NULL;
+}
+"""
+"""C functions that the text calls."""
+
+
+def plainly_passed(arguments: Sequence[Argument]) -> tuple[Passed, ...]:
+    """Of a function that takes its arguments as they are."""
+    return tuple(Passed(name=argument.name, argument=i) for i, argument in enumerate(arguments))
+
+
+def refuse_copies(passed: Sequence[Passed], layout: Layout) -> None:
+    """Structures are followed through pointers and references.
+
+    Raises:
+        UsageError: one is copied for the call.
+    """
+    for one in passed:
+        if one.members and one.by_value and one.name not in layout.references:
+            raise UsageError(
+                f"{one.name} is passed by value, and structures are followed through pointers alone",
+                "pass its address, or put the winner into the source: tuner export RUN --format patch",
+            )
+
+
+@dataclass(slots=True)
+class Views:
+    """Declarations of parameters and of the arguments in them.
+
+    Args:
+        passed: the function's parameters.
+        arguments: what it consists of, those for a wrapper alone left out.
+        layout: of its structures.
+
+    Raises:
+        SpecError: a number that C does not pass by value here.
+        UsageError: a structure that is copied for the call.
+    """
+
+    passed: Sequence[Passed]
+    arguments: Sequence[Argument]
+    layout: Layout
+    parameters: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    structures: list[str] = field(default_factory=list)
+    rows: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        refuse_copies(self.passed, self.layout)
+        for number, one in enumerate(self.passed):
+            name = f"p{number}"
+            self.parameters.append(f"{self._parameter(one)} {name}")
+            if one.members:
+                self._structure(one, name)
+            else:
+                self.lines.append(self._own(one, name))
+
+    def whole(self, names: Mapping[str, str]) -> str:
+        """A condition in C: every structure is there, and rows lie as in one array.
+
+        Args:
+            names: C text of each size.
+
+        Raises:
+            SpecError: an extent that cannot be computed from the arguments.
+        """
+        parts = [f"{structure} != NULL" for structure in self.structures]
+        for number, addresses in self.rows.items():
+            argument = self.arguments[number]
+            label = f"the extent of {argument.name!r},"
+            count, *rest = (c_number(extent, names, label) for extent in argument.shape or ())
+            each = functools.reduce(lambda left, size: f"times({left}, {size})", rest, item_text(argument))
+            parts.append(f"in_a_row({addresses}, {count}, {each})")
+        return " && ".join(parts) or "1"
+
+    def _parameter(self, one: Passed) -> str:
+        return "void *" if one.argument is None else parameter_text(self.arguments[one.argument])
+
+    def _own(self, one: Passed, text: str) -> str:
+        """An argument that is a parameter."""
+        assert one.argument is not None
+        argument = self.arguments[one.argument]
+        if one.rows:
+            self.rows[one.argument] = text
+            text = f"pointer_at({text}, 0)"
+        return f"{parameter_text(argument)} a{one.argument} = {text};"
+
+    def _structure(self, structure: Passed, text: str) -> None:
+        """Its members; ``text`` is a pointer to it."""
+        name = f"s{len(self.structures)}"
+        self.structures.append(name)
+        self.lines.append(f"const char *{name} = {text};")
+        for member in structure.reached:
+            at = self.layout.offsets[member.name]
+            if member.members:
+                self._structure(member, f"pointer_at({name}, {at})")
+            else:
+                self.lines += self._member(member, name, at)
+
+    def _member(self, member: Passed, structure: str, at: int) -> list[str]:
+        assert member.argument is not None
+        argument, name = self.arguments[member.argument], f"a{member.argument}"
+        if member.rows:
+            self.rows[member.argument] = f"pointer_at({structure}, {at})"
+            return [f"void *{name} = pointer_at(pointer_at({structure}, {at}), 0);"]
+        if argument.is_array:
+            inside = f"{structure} ? (void *)({structure} + {at}) : NULL"
+            return [f"void *{name} = {inside if member.by_value else f'pointer_at({structure}, {at})'};"]
+        return [
+            f"{c_type(argument.dtype, argument.name)} {name} = 0;",
+            f"if ({structure}) memcpy(&{name}, {structure} + {at}, sizeof {name});",
+        ]
