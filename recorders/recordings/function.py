@@ -120,7 +120,8 @@ class Interposed:
     @property
     def declared(self) -> str:
         """Statements that declare the arguments ``a0``, ``a1`` and so on, and whether they are all there: ``whole``."""
-        lines = [*self.views.lines, f"const int whole = {self.views.whole(self.names)};"]
+        first_rows = self.views.first_rows(self.names)
+        lines = [*self.views.lines, *first_rows, f"const int whole = {self.views.whole(self.names)};"]
         return "\n".join(f"    {line}" for line in lines)
 
     @property

@@ -56,7 +56,9 @@ arguments:
   - {name: x, dtype: float64, shape: [n]}
   - {name: y, dtype: float64, shape: [n], role: inout}
   - {name: n, dtype: int64, value: n}
-""" + "".join(f"  - {{name: {n}, dtype: {'int64' if n < 'e' else 'float64'}, value: 2}}\n" for n in "abcdefghijklm")
+""" + "".join(
+    f"  - {{name: {n}, dtype: {'int64' if n < 'e' else 'float64'}, value: 2}}\n" for n in "abcdefghijklm"
+)
 QUIET = """\
 kernel: {source: kernel.c, entry: quiet}
 problem: {n: 64}
@@ -79,7 +81,7 @@ def test_registers_and_arguments_on_the_stack_are_what_they_were(
     winners = []
     for name, text in {"mix": MIX, "quiet": QUIET}.items():
         path = tmp_path / f"{name}.yaml"
-        path.write_text(text + "space: {flags: {vector: [\"\", -fno-vectorize]}, passes: off}\n")
+        path.write_text(text + 'space: {flags: {vector: ["", -fno-vectorize]}, passes: off}\n')
         (loaded,) = load_spec(path)
         if name == "mix":
             record_spec([str(program)], loaded, instances=1)
