@@ -5,6 +5,7 @@ An array whose initial values are sizes and offsets is compiled and read from th
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,14 +22,28 @@ __all__ = ["Layouts", "asked_layout"]
 
 _NAME = "tuner_asked_layout"
 _REFERENCE = """
-template <class T> struct tuner_refers { static constexpr long value = 0; };
-template <class T> struct tuner_refers<T &> { static constexpr long value = 1; };
-template <class T> struct tuner_refers<T &&> { static constexpr long value = 1; };
-template <int I, class R, class... A> constexpr long tuner_reference(R (*)(A...))
+template <class T> struct NAME_refers { static constexpr long value = 0; };
+template <class T> struct NAME_refers<T &> { static constexpr long value = 1; };
+template <class T> struct NAME_refers<T &&> { static constexpr long value = 1; };
+template <int I, class R, class... A> constexpr long NAME_reference(R (*)(A...))
 {
-    return tuner_refers<__type_pack_element<I, A...>>::value;
+    return NAME_refers<__type_pack_element<I, A...>>::value;
 }
+template <int I, class T, bool = __is_abstract(T)> struct NAME_holds { T a; };
+template <int I, class T> struct NAME_holds<I, T, true> : T { };
 """
+_WORDS = (
+    "sizeof struct class const constexpr static template typename extern bool int long char true "
+    "__is_abstract __type_pack_element __typeof__ __builtin_offsetof _Static_assert static_assert "
+    "unsigned signed short float double void return if for auto operator _Bool _Float16 _Complex __asm__ "
+    "__attribute__ __aligned__ __alignof__ __builtin_memcpy __builtin_memcmp __builtin_memset __builtin_trap"
+)
+_TAKEN_BACK = "\n\n" + "".join(f"#undef {word}\n" for word in _WORDS.split())
+"""What a candidate made macros of would not mean what it says, in our text that follows."""
+_DUMPED = "*** Dumping AST Record Layout\n"
+_MEMBER = re.compile(r"^ *(\d+(?::\S+)?) \| ( +)(.*)$")
+_UNNAMED = re.compile(r" at [^)]*\)")
+_QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict|restrict)\b")
 
 
 def asked_layout(frontend: front.FrontEnd, kernel: Kernel, resolved: Resolved) -> Layout:
@@ -45,15 +60,15 @@ def asked_layout(frontend: front.FrontEnd, kernel: Kernel, resolved: Resolved) -
     questions = list(_questions(kernel.passed))
     offered = [one for one in kernel.passed if one.members and one.by_value and kernel.language == "c++"]
     asked = [text for _, text in questions]
-    asked += [f"tuner_reference<{kernel.passed.index(one)}>(&{kernel.wrapped})" for one in offered]
-    values = _compiled(frontend, kernel, resolved, asked)
+    asked += [f"NAME_reference<{kernel.passed.index(one)}>(&{kernel.wrapped})" for one in offered]
+    values, members = _compiled(frontend, kernel, resolved, asked)
     sizes: dict[str, int] = {}
     offsets: dict[str, int] = {}
     for ((name, is_size), _), value in zip(questions, values, strict=False):
         (sizes if is_size else offsets)[name] = value
     found = values[len(questions) :]
     references = frozenset(one.name for one, refers in zip(offered, found, strict=True) if refers)
-    return Layout(sizes=sizes, offsets=offsets, references=references)
+    return Layout(sizes=sizes, offsets=offsets, references=references, members=members)
 
 
 class Layouts:
@@ -65,7 +80,7 @@ class Layouts:
 
     def __init__(self, frontend: front.FrontEnd) -> None:
         self._frontend = frontend
-        self._known: dict[str, str] = {}
+        self._known: dict[str, Layout] = {}
 
     def kept(self, kernel: Kernel, variant: Variant, resolved: Resolved) -> Kernel:
         """The kernel, so that a variant of it that lays its structures out otherwise does not compile.
@@ -77,25 +92,45 @@ class Layouts:
         """
         if not kernel.passed or variant.digest == kernel.variant.digest:
             return kernel
+        given = self._layout(kernel, resolved)
+        try:
+            own = self._layout(replace(kernel, variant=variant), resolved)
+        except BaselineError:
+            # Nor does it behind the wrapper, and the message is about that.
+            own = given
+        difference = _difference(given, own)
+        refused = f'{_word(kernel)}(0, "{difference}");\n' if difference else ""
+        return replace(kernel, wrapper=f"{_TAKEN_BACK}{refused}{kernel.wrapper}")
+
+    def _layout(self, kernel: Kernel, resolved: Resolved) -> Layout:
         headers = [[header.name, header.text] for header in kernel.headers]
         setting = [sorted(resolved.macros.items()), list(resolved.flags)]
         key = digest_json([kernel.folder, kernel.wrapper, kernel.variant.digest, headers, *setting])
         if key not in self._known:
-            self._known[key] = _assertions(kernel, asked_layout(self._frontend, kernel, resolved))
-        return replace(kernel, wrapper=kernel.wrapper + self._known[key])
+            self._known[key] = asked_layout(self._frontend, kernel, resolved)
+        return self._known[key]
 
 
-def _assertions(kernel: Kernel, layout: Layout) -> str:
-    word = "static_assert" if kernel.language == "c++" else "_Static_assert"
-    lines = [
-        f'{word}({text} == {(layout.sizes if is_size else layout.offsets)[name]}, "{_said(name, is_size)}");'
-        for (name, is_size), text in _questions(kernel.passed)
-    ]
-    return "\n" + "\n".join(lines) + "\n"
+def _difference(given: Layout, own: Layout) -> str:
+    """What a structure has elsewhere, or otherwise, than in the source as given."""
+    for name, place in given.offsets.items():
+        if own.offsets[name] != place:
+            return f"{name} has another place than in the source as given"
+    for name, size in given.sizes.items():
+        if own.sizes[name] != size:
+            return f"{name} has another size than in the source as given"
+    if own.members != given.members:
+        pairs = zip(given.members, own.members, strict=False)
+        moved = next((mine for mine, other in pairs if mine != other), given.members[-1])
+        if moved.startswith("align"):
+            return "a structure is aligned otherwise than in the source as given"
+        name = moved.rpartition(" ")[2]
+        return f"{name} of a structure is not what it is in the source as given, or not where"
+    return "" if own.references == given.references else "a reference is none any more"
 
 
-def _said(name: str, is_size: bool) -> str:
-    return f"{name} has another {'size' if is_size else 'place'} than in the source as given"
+def _word(kernel: Kernel) -> str:
+    return "static_assert" if kernel.language == "c++" else "_Static_assert"
 
 
 def _questions(passed: Sequence[Passed]) -> Iterator[tuple[tuple[str, bool], str]]:
@@ -113,16 +148,32 @@ def _questions(passed: Sequence[Passed]) -> Iterator[tuple[tuple[str, bool], str
 
 def _compiled(
     frontend: front.FrontEnd, kernel: Kernel, resolved: Resolved, asked: Sequence[str]
-) -> list[int]:
-    array = f"const long {_NAME}[] = {{{', '.join(asked)}}};"
-    if kernel.language == "c++":
-        array = f'{_REFERENCE}extern "C" {{ extern const long {_NAME}[]; {array} }}'
+) -> tuple[list[int], tuple[str, ...]]:
+    """The values of constants, and what the compiler says of the structures' members."""
+    plus = kernel.language == "c++"
+    name = _NAME
+    while any(name in file.text for file in kernel.variant.files):
+        name += "_"
+    kinds = dict.fromkeys(text for (_, is_size), text in _questions(kernel.passed) if is_size)
+    held = [text.removeprefix("(long)sizeof(")[:-1] for text in kinds]
+    before = (
+        [_REFERENCE] if plus else [f"struct NAME_holds{i} {{ {kind} a; }};" for i, kind in enumerate(held)]
+    )
+    shown = [
+        f"(long)sizeof({f'NAME_holds<{i}, {kind}>' if plus else f'struct NAME_holds{i}'})"
+        for i, kind in enumerate(held)
+    ]
+    array = f"const long NAME[] = {{{', '.join([*asked, *shown])}}};"
+    if plus:
+        array = f'extern "C" {{ extern const long NAME[]; {array} }}'
+    text = "\n".join([*before, array]).replace("NAME", name)
     first, *others = kernel.variant.files
     # An empty line ends a comment that a backslash goes on with.
-    question = Source(name=first.name, text=f"{first.text}\n\n{array}\n")
+    question = Source(name=first.name, text=f"{first.text}{_TAKEN_BACK}{text}\n")
     source = front.Source.of(replace(kernel, wrapper=""), Variant(files=(question, *others)))
     flags = sort_flags(resolved.flags, folder=kernel.folder)
-    status, output, code = frontend.object_of(source, flags, resolved.macros)
+    flags = replace(flags, given=(*flags.given, "-O0", "-w", "-Xclang", "-fdump-record-layouts"))
+    status, output, code, printed = frontend.object_and_text_of(source, flags, resolved.macros)
     if status is not Status.OK:
         said = front.first_error(output)
         raise BaselineError(
@@ -130,6 +181,19 @@ def _compiled(
             "correct the source or the members",
         )
     found = Object(code)
-    (symbol,) = (s for s in found.symbols if s.name == _NAME)
+    (symbol,) = (s for s in found.symbols if s.name == name)
     data = found.sections[symbol.section].data[symbol.value : symbol.value + 8 * len(asked)]
-    return list(struct.unpack(f"<{len(asked)}q", data))
+    return list(struct.unpack(f"<{len(asked)}q", data)), tuple(_members(printed, f"{name}_holds"))
+
+
+def _members(printed: str, holder: str) -> Iterator[str]:
+    """Place, depth, type and name of each member of the structures in these holders."""
+    for record in printed.split(_DUMPED)[1:]:
+        first, *lines = record.split("\n")
+        if holder in first:
+            for line in lines:
+                if (at := line.find("align=")) >= 0:
+                    yield line[at:].strip(" ,]")
+                elif found := _MEMBER.match(line):
+                    what = _QUALIFIERS.sub("", _UNNAMED.sub(")", found[3]))
+                    yield f"{found[1]}{found[2]}{' '.join(what.replace('*', ' * ').split())}"

@@ -286,6 +286,40 @@ def test_candidates_that_lay_a_structure_out_otherwise_do_not_build(tmp_path: Pa
     build = built(loaded, "short ny;", "short ny; double more;")
     assert build.status is Status.BUILD_ERROR
     assert "c has another size than in the source as given" in build.message
+    assert built(loaded, "double *u;", "double *restrict u;").status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        # `alpha` and `beta`, which the spec does not list, change places.
+        ("float alpha, beta;", "float beta, alpha;", "alpha of a structure is not what it is"),
+        ("unsigned bits : 3;", "unsigned bits : 4;", "bits of a structure is not what it is"),
+        (
+            "struct chunk {",
+            "struct __attribute__((__aligned__(16))) chunk {",
+            "a structure is aligned otherwise",
+        ),
+        # What says so is no macro of the candidate's.
+        (
+            "char tag; int nx;",
+            "int nx; char tag;\n#define _Static_assert(...) _Static_assert(1)\n#define __builtin_offsetof(...) 0\n",
+            "c.nx has another place",
+        ),
+    ],
+    ids=["unlisted", "bit-field", "alignment", "macros"],
+)
+def test_candidates_keep_what_the_spec_does_not_list_where_it_lies(
+    tmp_path: Path, before: str, after: str, why: str
+) -> None:
+    own = HEADER.replace(
+        "short ny;", "short ny; unsigned bits : 3; float alpha, beta; const long tuner_asked_layout;"
+    )
+    (tmp_path / "step.c").write_text(own + KERNEL.replace('#include "chunk.h"', ""))
+    loaded = spec(tmp_path)
+    build = built(loaded, before, after)
+    assert build.status is Status.BUILD_ERROR
+    assert why in build.message
 
 
 def test_a_winner_whose_parameters_change_a_structure_is_not_put_in_place(tmp_path: Path) -> None:
@@ -293,10 +327,10 @@ def test_a_winner_whose_parameters_change_a_structure_is_not_put_in_place(tmp_pa
     (tmp_path / "step.c").write_text("#ifndef PAD\n#define PAD 1\n#endif\n" + KERNEL)
     loaded = spec(tmp_path)
     code = built(loaded, "dt * c", "100 + dt * c").code
-    for pad in (4, 8):
+    for pad in (1, 4, 8):
         resolved = Resolved(macros={"PAD": pad}, scalars={}, flags=(), pipeline=None)
         found = HostBackend().replacement(loaded.task, code, resolved)
-        if pad == 4:
+        if pad == 1:
             check_layout(found, loaded)
             continue
         with pytest.raises(UsageError, match="parameters or flags change the structures of step"):

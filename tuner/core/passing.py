@@ -50,11 +50,13 @@ class Layout:
         sizes: bytes of each structure that is passed or that a pointer leads to, by name.
         offsets: of each member in the one of these that it is part of, however deep, by name.
         references: parameters that are C++ references, by name.
+        members: every member of the structures, listed by the spec or not, with place and type, as the compiler has it.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     offsets: Mapping[str, int] = field(default_factory=dict)
     references: frozenset[str] = frozenset()
+    members: tuple[str, ...] = ()
 
 
 def structures(passed: Sequence[Passed]) -> Iterator[Passed]:
