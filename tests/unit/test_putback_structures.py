@@ -386,6 +386,30 @@ def test_calls_through_ctypes_are_recorded(tmp_path: Path) -> None:
         library.step(ctypes.byref(chunk), ctypes.c_double(0.5))
 
 
+def test_what_ctypes_makes_a_pointer_of_and_a_pointer_that_leads_nowhere(tmp_path: Path) -> None:
+    application(tmp_path, "")
+    # A size that the function writes.
+    text = SPEC.replace("dtype: float64, value: 0, role: inout", "dtype: float64, value: seen, role: inout")
+    text = text.replace("ny: 4}", "ny: 4, seen: 3}").replace("SOURCE", "step.c").replace("ENTRY", "step")
+    (tmp_path / "seen.yaml").write_text(text)
+    library = ctypes.CDLL(str(tmp_path / "libstep.so"))
+    library.step.argtypes = [ctypes.POINTER(Chunk), ctypes.c_double]
+    u, weights, far = np.arange(24.0), np.ones((4, 6)), Box(lo=3)
+    rows = np.array([row.ctypes.data for row in weights], np.uint64)
+    chunk = Chunk(nx=6, ny=4, u=u.ctypes.data, far=ctypes.pointer(far), rows=rows.ctypes.data)
+    with tuner.record(tmp_path / "seen.yaml", library=library) as live:
+        library.step(chunk, 0.5)
+    with RecordingFile(live.recordings[0]) as file:
+        assert np.frombuffer(file.after(1), "f8").tolist() == [i + 3.0 for i in range(24)]
+    chunk.ny = 0
+    ctypes.c_uint64.from_address(ctypes.addressof(chunk) + Chunk.far.offset).value = 0xDEADBEEFDEADBEEF
+    with (
+        pytest.raises(UsageError, match=r"c\.far leads to no memory"),
+        tuner.record(tmp_path / "seen.yaml", library=library),
+    ):
+        library.step(chunk, 0.5)
+
+
 def test_recordings_of_another_number_of_arguments_are_refused(tmp_path: Path) -> None:
     record_spec(application(tmp_path, TWICE), spec(tmp_path), instances=1)
     text = (tmp_path / "step0.yaml").read_text().replace("      - {name: ny, dtype: int16, value: ny}\n", "")
