@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from tuner.core.errors import UsageError
 from tuner.core.passing import Layout, Passed
 from tuner.core.types import Argument
-from tuner.recorders.recordings.c_text import c_number, c_type, item_text, parameter_text
+from tuner.recorders.recordings.c_text import (
+    bound_sizes,
+    c_number,
+    c_type,
+    item_text,
+    number_text,
+    parameter_text,
+)
 
 __all__ = ["HELPERS", "Views", "plainly_passed", "refuse_copies"]
 
@@ -60,6 +67,11 @@ def refuse_copies(passed: Sequence[Passed], layout: Layout) -> None:
             )
 
 
+def _numbers_first(passed: Sequence[Passed]) -> list[tuple[int, Passed]]:
+    """With their places, what is no structure before what is one."""
+    return sorted(enumerate(passed), key=lambda pair: bool(pair[1].members))
+
+
 @dataclass(slots=True)
 class Views:
     """Declarations of parameters and of the arguments in them.
@@ -82,16 +94,17 @@ class Views:
     structures: list[str] = field(default_factory=list)
     rows: dict[int, str] = field(default_factory=dict)
     held: list[tuple[str, str]] = field(default_factory=list)
+    extents: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         refuse_copies(self.passed, self.layout)
-        for number, one in enumerate(self.passed):
-            name = f"p{number}"
-            self.parameters.append(f"{self._parameter(one)} {name}")
+        self.parameters += [f"{self._parameter(one)} p{number}" for number, one in enumerate(self.passed)]
+        for number, one in _numbers_first(self.passed):
             if one.members:
-                self._structure(one, name)
+                self._structure(one, f"p{number}")
             else:
-                self.lines.append(self._own(one, name))
+                self.lines.append(self._own(one, f"p{number}"))
+                self._note_size(one.argument)
 
     def first_rows(self, names: Mapping[str, str]) -> list[str]:
         """Statements that follow the others: where arrays begin whose rows' addresses are passed.
@@ -152,6 +165,15 @@ class Views:
     def _parameter(self, one: Passed) -> str:
         return "void *" if one.argument is None else parameter_text(self.arguments[one.argument])
 
+    def _note_size(self, number: int | None) -> None:
+        """Keeps the numbers that alone are an extent of some array."""
+        assert number is not None
+        argument = self.arguments[number]
+        text = argument.value.text.strip() if argument.value is not None else ""
+        shapes = [extent.text.strip() for one in self.arguments for extent in one.shape or ()]
+        if text in shapes and bound_sizes(self.arguments).get(text) == number:
+            self.extents.append(number_text(argument, f"a{number}"))
+
     def _own(self, one: Passed, text: str) -> str:
         """An argument that is a parameter."""
         assert one.argument is not None
@@ -166,14 +188,17 @@ class Views:
         name = f"s{len(self.structures)}"
         self.structures.append(name)
         self.lines.append(f"const char *{name} = {text};")
-        for member in structure.reached:
+        for _, member in _numbers_first(structure.reached):
             at = self.layout.offsets[member.name]
             if not member.by_value:
                 self.held.append((f"{name} + {at}", _POINTER))
             if member.members:
-                self._structure(member, f"pointer_at({name}, {at})")
+                # Of nothing, an application need not have set what leads to more.
+                there = "".join(f"{size} > 0 && " for size in self.extents)
+                self._structure(member, f"{there}{name} ? pointer_at({name}, {at}) : NULL")
             else:
                 self.lines += self._member(member, name, at)
+                self._note_size(member.argument)
 
     def _member(self, member: Passed, structure: str, at: int) -> list[str]:
         assert member.argument is not None

@@ -207,8 +207,8 @@ def stands(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FunctionWinn
             "c.rows = (double **)(values + 20); for (int j = 0; j < 4; j++) c.rows[j] = weights + 6 * j; STEP(c);",
             [4, None],
         ),
-        # Nothing lies where the addresses of no rows would be.
-        ("c.ny = 0; c.rows = (double **)8; STEP(c);", [0, 1]),
+        # Nothing lies where the addresses of no rows would be, nor where what is not needed then would be.
+        ("c.ny = 0; c.rows = (double **)8; c.far = (struct box *)8; STEP(c);", [0, 1]),
     ],
     ids=[
         "taken",
