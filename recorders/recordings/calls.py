@@ -269,7 +269,7 @@ def _scalar(value: Any, argument: Argument) -> bytes:
 
 def _passed_as(value: Any, kind: Any) -> Any:
     """What ctypes passes: the address where the function is declared with a pointer and gets what it points to."""
-    pointed = getattr(kind, "_type_", None)
+    pointed: Any = getattr(kind, "_type_", None)
     if isinstance(pointed, type) and isinstance(kind, type) and issubclass(kind, ctypes._Pointer):
         return ctypes.byref(value) if isinstance(value, pointed) else value
     return value

@@ -16,7 +16,7 @@ from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status
 from tuner.driver.applications.applying import run_with
 from tuner.driver.applications.in_place import FunctionWinner
 from tuner.driver.applications.recording import record_spec
-from tuner.driver.applications.winners import check_layout, function_winner
+from tuner.driver.applications.winners import check_layout, check_pointers, function_winner
 from tuner.evaluators.host.backend import HostBackend
 from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.recorders.recordings.format import RecordingFile
@@ -335,6 +335,32 @@ def test_a_winner_whose_parameters_change_a_structure_is_not_put_in_place(tmp_pa
             continue
         with pytest.raises(UsageError, match="parameters or flags change the structures of step"):
             check_layout(found, loaded)
+
+
+@pytest.mark.parametrize(
+    ("after", "free", "refused"),
+    [
+        # Buffers change their places, in the kernel as given or in the winner alone.
+        ("double *t = c->u; c->u = c->rows[0]; c->rows[0] = t; c->total += sum;", True, True),
+        ("c->total += sum;", False, False),
+        ("c->total += sum + 0;", True, False),
+    ],
+)
+def test_winners_written_freely_leave_pointers_where_they_point(
+    tmp_path: Path, after: str, free: bool, refused: bool
+) -> None:
+    (tmp_path / "chunk.h").write_text(HEADER)
+    (tmp_path / "step.c").write_text(KERNEL)
+    loaded = spec(tmp_path)
+    file, *headers = loaded.task.kernel.variant.files
+    text = file.text.replace("c->total += sum;", after)
+    edits = ({"op": "text" if free else "tile"},)
+    variant = replace(loaded.task.kernel.variant, files=(replace(file, text=text), *headers), edits=edits)
+    if not refused:
+        check_pointers(loaded, variant)
+        return
+    with pytest.raises(UsageError, match=r"step changes where c\.u points, which is not verified"):
+        check_pointers(loaded, variant)
 
 
 class Box(ctypes.Structure):

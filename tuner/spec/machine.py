@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tuner.core.errors import MachineError, SpecError, UsageError
-from tuner.core.types import Task
+from tuner.core.types import Task, Variant
 from tuner.evaluators import registry as backends
 from tuner.evaluators.host.flags import sort_flags
 from tuner.evaluators.host.openmp import find_openmp
@@ -20,7 +20,7 @@ from tuner.evaluators.opencl.module import SPIRV
 from tuner.search import proposers
 from tuner.search import registry as searchers
 from tuner.spec.agreement import check_entry, check_template, defined_function
-from tuner.spec.member_checks import check_wrapped
+from tuner.spec.member_checks import check_wrapped, flat_of
 from tuner.spec.models import ArgumentModel, SpecModel
 from tuner.spec.modules import check_module
 from tuner.spec.parcel_checks import check_parcels
@@ -30,7 +30,14 @@ from tuner.spec.tunables import Tunables
 from tuner.spec.yaml_places import Path as KeyPath
 from tuner.spec.yaml_places import View, closest
 
-__all__ = ["check_live", "choose_backend", "passes_missing", "unsaid_return", "without_passes"]
+__all__ = [
+    "check_live",
+    "choose_backend",
+    "moved_pointers",
+    "passes_missing",
+    "unsaid_return",
+    "without_passes",
+]
 
 _BACKENDS = {
     "c": "host",
@@ -194,6 +201,26 @@ def unsaid_return(task: Task, tunables: Tunables) -> tuple[str, str | None]:
         return returned.text, "uint64"
     # Both halves of such a number come back in one register.
     return returned.text, "float64" if returned.dtypes[0] == "complex64" else returned.dtypes[0]
+
+
+def moved_pointers(task: Task, tunables: Tunables, variant: Variant) -> tuple[str, ...]:
+    """The members that are pointers and that a function leaves pointing elsewhere, or may.
+
+    Args:
+        task: of a function that takes structures.
+        tunables: of its spec.
+        variant: the sources to look at.
+
+    Raises:
+        BaselineError: clang does not accept them.
+        MachineError: there is no clang.
+    """
+    kernel = task.kernel
+    reader = replace(_host_reader(task, tunables, tunables.view), files=variant.files)
+    function = defined_function(reader, kernel.function, len(kernel.passed), tunables.view)
+    flat = flat_of(function, reader, [one.name for one in kernel.passed])
+    moved = (m for m in flat.members.values() if m.written and m.kind.pointer and not m.extents)
+    return tuple(sorted(".".join(member.trail) for member in moved))
 
 
 def _is_number(returned: CType) -> bool:

@@ -16,12 +16,12 @@ from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole, Task
 from tuner.spec.agreement import check_argument, check_order, check_return, defined_function, functions_of
 from tuner.spec.models import ArgumentModel
-from tuner.spec.reading.flattening import flattened
+from tuner.spec.reading.flattening import Flat, flattened
 from tuner.spec.reading.signature import ROWS, CType, Function, SourceReader
 from tuner.spec.structured import parts, subpath
 from tuner.spec.yaml_places import Path, View, closest
 
-__all__ = ["check_wrapped"]
+__all__ = ["check_wrapped", "flat_of"]
 
 _EXTENTS = re.compile(r"\[(\d+)\]")
 _ACCESS = re.compile(r"(?:->|\.)\s*([A-Za-z_]\w*)")
@@ -82,13 +82,13 @@ def check_wrapped(reader: SourceReader, task: Task, given: Sequence[ArgumentMode
     return function, tuple(_unlisted(function, own, given, view))
 
 
-def _unlisted(
-    function: Function, reader: SourceReader, given: Sequence[ArgumentModel], view: View
-) -> Iterator[str]:
-    """Members that the function uses and the spec does not list.
+def flat_of(function: Function, reader: SourceReader, names: Sequence[str]) -> Flat:
+    """A function as if it took members, seen through functions of its own files that it calls.
 
-    Raises:
-        SpecError: the function writes a number that is an input.
+    Args:
+        function: with its tree.
+        reader: of its files.
+        names: of its parameters, as the spec has them.
     """
     defined = {name for file in reader.files for name in functions_of(file.text)}
     known: dict[str, Function | None] = {}
@@ -99,9 +99,22 @@ def _unlisted(
             known[name] = next((f for f in found if f.defined), None)
         return known[name]
 
-    parameters = tuple((a.name, kind) for a, (_, kind) in zip(given, function.parameters, strict=True))
-    copied = {name for name, kind in parameters if not kind.pointer and not kind.odd}
-    flat = flattened(replace(function, parameters=parameters), lookup)
+    parameters = tuple((name, kind) for name, (_, kind) in zip(names, function.parameters, strict=True))
+    return flattened(replace(function, parameters=parameters), lookup)
+
+
+def _unlisted(
+    function: Function, reader: SourceReader, given: Sequence[ArgumentModel], view: View
+) -> Iterator[str]:
+    """Members that the function uses and the spec does not list.
+
+    Raises:
+        SpecError: the function writes a number that is an input.
+    """
+    names = [argument.name for argument in given]
+    kinds = [kind for _, kind in function.parameters]
+    copied = {name for name, kind in zip(names, kinds, strict=True) if not kind.pointer and not kind.odd}
+    flat = flat_of(function, reader, names)
     listed = {part.given.name: part for part in parts(given, view)}
     for member in flat.members.values():
         name = ".".join(member.trail)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tuner.core.errors import UsageError
 from tuner.core.protocols import LoadedImage, NamesFunctions, Replacement, Replaces, Substitute
-from tuner.core.types import BASELINE, Argument, Problem, Resolved
+from tuner.core.types import BASELINE, Argument, Problem, Resolved, Variant
 from tuner.driver.applications.by_size import by_size
 from tuner.driver.applications.functions import as_given
 from tuner.driver.applications.in_place import (
@@ -34,11 +34,12 @@ from tuner.recorders.record import RunRecord
 from tuner.recorders.recordings.format import Recording
 from tuner.recorders.recordings.points import AXIS, BYTES, SIGNED, UNSIGNED, Key, Point
 from tuner.recorders.recordings.substitute import Verified
+from tuner.spaces.source.textual import TEXTUAL
 from tuner.spec.load import LoadedSpec
-from tuner.spec.machine import unsaid_return
+from tuner.spec.machine import moved_pointers, unsaid_return
 from tuner.spec.recorded.workload import AXES, DERIVED, INDEX, from_text
 
-__all__ = ["MOST_WINNERS", "check_layout", "function_winner", "winner_of", "winners_of"]
+__all__ = ["MOST_WINNERS", "check_layout", "check_pointers", "function_winner", "winner_of", "winners_of"]
 
 _WHOLE = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 MOST_WINNERS = 64
@@ -92,7 +93,8 @@ def winner_of(path: Path, *, alone: bool = True) -> WinnerInPlace:
             )
         code = best_object(record, state, result)
         best = result.summary.best.number
-        _, resolved = lineup.of_trial(best)
+        variant, resolved = lineup.of_trial(best)
+    check_pointers(spec, variant)
     found = _replacement(spec, code, resolved)
     summary = result.summary
     faster = [gain.faster for gain in gains(state)] or [True] * len(spec.task.problems)
@@ -132,6 +134,26 @@ def check_layout(found: Substitute, spec: LoadedSpec) -> None:
         raise UsageError(
             f"the winner's parameters or flags change the structures of {spec.task.kernel.function}",
             "build the application with them: tuner export RUN",
+        )
+
+
+def check_pointers(spec: LoadedSpec, variant: Variant) -> None:
+    """Where a function leaves pointers pointing is not verified: operators keep it, free text may not.
+
+    Raises:
+        UsageError: the winner was written freely, and it or the source as given changes such pointers.
+    """
+    kernel = spec.task.kernel
+    if not kernel.passed or not any(edit.get("op") in TEXTUAL for edit in variant.edits):
+        return
+    moved = {
+        name for one in (kernel.variant, variant) for name in moved_pointers(spec.task, spec.tunables, one)
+    }
+    if moved:
+        raise UsageError(
+            f"{kernel.function} changes where {' and '.join(sorted(moved))} points, "
+            "which is not verified of a winner whose source was written freely",
+            "read it and put it into the source: tuner export RUN --format patch",
         )
 
 
