@@ -154,6 +154,7 @@ class Interposed:
             f"#define ENTRY {json.dumps(self.entry)}",
             "#define WRAPPER ((void *)wrapper_function)",
             "typedef struct { uint64_t whole; double real; } Returned;",
+            *self.views.types,
             f"typedef {self.result} (*Function)({parameters});",
             f"{self.definition}{' __asm__(SYMBOL)' if self.own is None else ''};",
             self.own.text() if self.own is not None else "",

@@ -7,6 +7,7 @@ are parameters themselves or lie in structures. May not compile anything.
 from __future__ import annotations
 
 import functools
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +16,14 @@ from tuner.core.passing import Layout, Passed
 from tuner.core.types import Argument
 from tuner.recorders.recordings.c_text import c_number, c_type, item_text, parameter_text
 
-__all__ = ["HELPERS", "Views", "plainly_passed", "refuse_copies"]
+__all__ = ["HELPERS", "Views", "plainly_passed"]
+
+_X86_64 = ("x86_64", "AMD64")
+_IN_REGISTERS = 16
+"""Bytes of the largest structure that may be passed in registers; larger ones lie on the stack whatever they hold, but
+for a single vector of more than 16 bytes. Source: System V ABI for AMD64, 3.2.3."""
+
+_ALIGNED = 16
 
 HELPERS = """
 /* What a pointer in a structure points to; nothing where there is no structure. */
@@ -44,20 +52,6 @@ def plainly_passed(arguments: Sequence[Argument]) -> tuple[Passed, ...]:
     return tuple(Passed(name=argument.name, argument=i) for i, argument in enumerate(arguments))
 
 
-def refuse_copies(passed: Sequence[Passed], layout: Layout) -> None:
-    """Structures are followed through pointers and references.
-
-    Raises:
-        UsageError: one is copied for the call.
-    """
-    for one in passed:
-        if one.members and one.by_value and one.name not in layout.references:
-            raise UsageError(
-                f"{one.name} is passed by value, and structures are followed through pointers alone",
-                "pass its address, or put the winner into the source: tuner export RUN --format patch",
-            )
-
-
 @dataclass(slots=True)
 class Views:
     """Declarations of parameters and of the arguments in them.
@@ -69,24 +63,24 @@ class Views:
 
     Raises:
         SpecError: a number that C does not pass by value here.
-        UsageError: a structure that is copied for the call.
+        UsageError: a structure that is copied for the call, in registers or by a constructor.
     """
 
     passed: Sequence[Passed]
     arguments: Sequence[Argument]
     layout: Layout
+    types: list[str] = field(default_factory=list)
     parameters: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     structures: list[str] = field(default_factory=list)
     rows: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        refuse_copies(self.passed, self.layout)
         for number, one in enumerate(self.passed):
             name = f"p{number}"
-            self.parameters.append(f"{self._parameter(one)} {name}")
+            self.parameters.append(f"{self._parameter(one, number)} {name}")
             if one.members:
-                self._structure(one, name)
+                self._structure(one, f"(const char *)&{name}" if self._is_copied(one) else name)
             else:
                 self.lines.append(self._own(one, name))
 
@@ -108,8 +102,29 @@ class Views:
             parts.append(f"in_a_row({addresses}, {count}, {each})")
         return " && ".join(parts) or "1"
 
-    def _parameter(self, one: Passed) -> str:
-        return "void *" if one.argument is None else parameter_text(self.arguments[one.argument])
+    def _is_copied(self, one: Passed) -> bool:
+        return one.by_value and one.name not in self.layout.references
+
+    def _parameter(self, one: Passed, number: int) -> str:
+        if one.argument is not None:
+            return parameter_text(self.arguments[one.argument])
+        if not self._is_copied(one):
+            return "void *"
+        size, alignment = self.layout.sizes[one.name], self.layout.alignments.get(one.name)
+        if (
+            platform.machine() not in _X86_64
+            or alignment is None
+            or size <= _IN_REGISTERS
+            or alignment > _ALIGNED
+        ):
+            raise UsageError(
+                f"{one.name} is passed by value in a way that only its own type tells",
+                "pass its address, or put the winner into the source: tuner export RUN --format patch",
+            )
+        self.types.append(
+            f"typedef struct {{ char bytes[{size}]; }} __attribute__((aligned({alignment}))) Copied{number};"
+        )
+        return f"Copied{number}"
 
     def _own(self, one: Passed, text: str) -> str:
         """An argument that is a parameter."""

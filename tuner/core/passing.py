@@ -50,11 +50,13 @@ class Layout:
         sizes: bytes of each structure that is passed or that a pointer leads to, by name.
         offsets: of each member in the one of these that it is part of, however deep, by name.
         references: parameters that are C++ references, by name.
+        alignments: bytes, of each structure that is copied for a call as plain bytes are, by name.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     offsets: Mapping[str, int] = field(default_factory=dict)
     references: frozenset[str] = frozenset()
+    alignments: Mapping[str, int] = field(default_factory=dict)
 
 
 def structures(passed: Sequence[Passed]) -> Iterator[Passed]:
