@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import os
 import sys
 import tempfile
@@ -81,6 +82,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    # As the command sets it: threads of several workers on the same cores do nothing but wait for one another.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if not hasattr(config, "workerinput"):
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
         try:
@@ -112,6 +115,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     others = [i for i in items if not any(_name(i) in names for names in LONGEST)]
     cut = max(0, len(items) // 2 - len(first))
     items[:] = [*first, *others[:cut], *second, *others[cut:]]
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests stay: no collection of garbage needs to look through them again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _name(item: pytest.Item) -> str:
