@@ -24,10 +24,10 @@ from tuner.spec.first.host_templates import (
     usual_values,
     values_from,
 )
+from tuner.spec.first.scalars import first_value
 from tuner.spec.first.unfolding import Unfolded, argument_lines, unfolded
 from tuner.spec.reading.cuda_kernels import NOISE, CudaKernel, Parameter, chosen_kernel, kernels_of
 from tuner.spec.reading.macros import choices, of_problem
-from tuner.spec.reading.signature import first_value
 
 __all__ = ["CudaKernel", "Parameter", "init_cuda", "kernels_of"]
 
