@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole, opaque_bytes
-from tuner.spec.reading.signature import CType, Function, SourceReader
+from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.yaml_places import Path, View, closest
 
 __all__ = [

@@ -16,8 +16,9 @@ from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole, Task
 from tuner.spec.agreement import check_argument, check_order, check_return, defined_function, functions_of
 from tuner.spec.models import ArgumentModel
+from tuner.spec.reading.c_types import ROWS, CType
 from tuner.spec.reading.flattening import flattened
-from tuner.spec.reading.signature import ROWS, CType, Function, SourceReader
+from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.structured import parts, subpath
 from tuner.spec.yaml_places import Path, View, closest
 

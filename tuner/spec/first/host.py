@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from tuner.spec.first.accesses import Findings, Use
 from tuner.spec.first.divisions import initial_values
 from tuner.spec.first.members import Line, grouped
+from tuner.spec.first.scalars import first_value, floating_scalars
+from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.flattening import Flat
 from tuner.spec.reading.macros import Macros, of_problem
 from tuner.spec.reading.polynomials import variable
-from tuner.spec.reading.signature import CType, first_value, floating_scalars
 
 __all__ = ["host_spec"]
 

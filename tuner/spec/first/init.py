@@ -21,10 +21,11 @@ from tuner.spec.first.device import MISSING_BLOCK, device_spec
 from tuner.spec.first.header_folders import header_folders
 from tuner.spec.first.host import host_spec
 from tuner.spec.models import KernelModel
+from tuner.spec.reading.c_types import ROWS
 from tuner.spec.reading.flattening import Flat, flattened
 from tuner.spec.reading.includes import read_headers
 from tuner.spec.reading.macros import macros_of
-from tuner.spec.reading.signature import ROWS, Function, SourceReader, walk
+from tuner.spec.reading.signature import Function, SourceReader, walk
 from tuner.spec.reading.structures import structure
 from tuner.spec.reading.templates import Instance, instance_of
 from tuner.spec.sources import folder_reader, language_of, out_of_reach, read_sources
