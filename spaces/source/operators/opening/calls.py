@@ -73,7 +73,17 @@ def inline_branching(function: Function, args: Args) -> Function:
     return _inlined(function, argument(args, "call"), further=True)
 
 
-def _inlined(function: Function, name: str, *, further: bool) -> Function:
+def inline_by_members(function: Function, args: Args) -> Function:
+    """The same of a function that names members as variables are named here: ``double *next = g->next;``.
+
+    Args:
+        function: to change.
+        args: ``call``, the function's name.
+    """
+    return _inlined(function, argument(args, "call"), further=True, members=True)
+
+
+def _inlined(function: Function, name: str, *, further: bool, members: bool = False) -> Function:
     helpers = callees(function)
     if name not in helpers or name == function.name:
         raise Refused(f"{name} is no other function of this file, or of a header that was configured with")
@@ -81,7 +91,7 @@ def _inlined(function: Function, name: str, *, further: bool) -> Function:
         raise Refused(f"{name} is a macro, too")
     helper = helpers[name]
     _require_plain(function, helper, helpers)
-    require_same_meaning(function, helper)
+    require_same_meaning(function, helper, members=members)
     site = first_site(function, name, helpers, further=further)
     stmt, call = site.stmt, site.call
     if len(call.arguments) != len(helper.params):
@@ -118,7 +128,7 @@ def hidden_calls(function: Function) -> dict[str, str]:
     for name in called:
         if re.search(rf"\b{name}\s*\([^;{{}}]*\)\s*\{{", function.source):
             try:
-                inline_branching(function, {"call": name})
+                inline_by_members(function, {"call": name})
             except Refused as refusal:
                 found[name] = str(refusal)
     return found
@@ -184,6 +194,15 @@ OPERATORS = (
         sites=_inline_sites,
         opens=True,
         since=7,
+        members=True,
+    ),
+    Operator(
+        name="inline_by_members",
+        summary="likewise of a function that names a member as a variable is named where it is called",
+        apply=inline_by_members,
+        sites=_inline_sites,
+        opens=True,
+        since=9,
         members=True,
     ),
 )
