@@ -1,0 +1,269 @@
+"""What a function may write of structures, and the functions that it calls: of members, which by name.
+
+Follows every call into a definition of the same text, headers of the project in it, and refuses all others but those of
+the C library that write nothing but buffers they are given. The functions that are reached are taken together, so
+recursion is nothing special: a member that any of them may write is written. Refused are calls through pointers,
+functions that are only declared or defined more than once, functions that the linker may replace, and text that cannot
+be read. May not change a tree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from tuner.spaces.source.conditionals import configured, known_names
+from tuner.spaces.source.included import includes_own
+from tuner.spaces.source.kinds import Refused, is_pure
+from tuner.spaces.source.macros import PIECE, loose_macros
+from tuner.spaces.source.memo import kept_by_identity
+from tuner.spaces.source.operators.opening.declaring import UNKNOWN, Declared, declared_in
+from tuner.spaces.source.operators.opening.writing import Context, Written, written_by
+from tuner.spaces.source.own_names import UNKNOWN as UNKNOWN_OWN
+from tuner.spaces.source.parse import function_nodes, node_text, parse_file
+from tuner.spaces.source.printer import function_text
+from tuner.spaces.source.structures import Structures, structures
+from tuner.spaces.source.syntax import Call, Function, Settled
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+__all__ = ["Effects", "effects"]
+
+_QUIET = re.compile(
+    r"(f|sn?|)printf|f?puts|f?putc|putchar|f?getc|fgets|[fs]scanf|fopen|fclose|fflush|fread|fwrite|exit|abort|assert|"
+    r"[mc]alloc|realloc|free|mem(cpy|move|set|cmp)|str(n?cmp|n?cpy|n?cat|len|tol|tod|dup)|time|clock|clock_gettime|"
+    r"gettimeofday|s?rand|getenv|ato[ifl]|isnan|isinf|isfinite|omp_get_\w+|"
+    r"std::(min|max|abs|fabs|sqrt|exp|log|pow|sin|cos|floor|ceil)"
+)
+"""Functions of libraries that call nothing back and write nothing but what their arguments point to."""
+
+_LINKED = re.compile(r"\b(weak|ifunc|alias)\b")
+_ADDRESS = re.compile(
+    r"(?:^|[^&\w)\]\s])\s*&\s*\(*\s*[A-Za-z_][\w\s\[\]().]*?(?:(?:->|\.)\s*[\w\[\]]+)+", re.MULTILINE
+)
+_MEMBER = re.compile(r"(?:->|\.)\s*([A-Za-z_]\w*)")
+_AROUND = ("translation_unit", "linkage_specification", "declaration_list")
+_MAYBE = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif")
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What may be written while a function runs.
+
+    Attributes:
+        types: of its text.
+        members: names of members that are assigned to, or whose address is taken.
+        structures: types of which any member may be written unseen.
+        moved: the function's own names that stand elsewhere than before a member or as an argument.
+        jumps: whether the function itself has labels.
+    """
+
+    types: Structures
+    members: frozenset[str]
+    structures: frozenset[str]
+    moved: frozenset[str]
+    jumps: bool
+
+
+@kept_by_identity(1 << 8)
+def _known(function: Function) -> Effects | str:
+    try:
+        return _effects(function)
+    except Refused as refusal:
+        return str(refusal)
+
+
+def effects(function: Function) -> Effects:
+    """What a function and all that it calls may write.
+
+    Args:
+        function: as it is now, a whole definition.
+
+    Raises:
+        Refused: it may write anything; why.
+    """
+    found = _known(function)
+    if isinstance(found, str):
+        raise Refused(found)
+    return found
+
+
+def _effects(function: Function) -> Effects:
+    text = function.unit or function.file
+    if not function.unit and includes_own(text):
+        raise Refused("what the project's headers define is not known here")
+    unit = _unit(text, function.language, function.settled, bool(function.unit))
+    macros = loose_macros(function.source) | loose_macros(text)
+    own = dict(function.own)
+
+    def is_quiet(name: str) -> bool:
+        if own.get(name) == UNKNOWN_OWN or name in _defined_names(function.source, function.language):
+            return False
+        return _QUIET.fullmatch(name) is not None or is_pure(Call(name, ()))
+
+    context = Context(
+        types=unit.types,
+        variables=unit.variables,
+        functions=unit.functions,
+        quiet=is_quiet,
+        hidden=macros,
+        plus=function.language != "c",
+    )
+    found = list(function_nodes(parse_file(_text_of(function, text).encode(), function.language)))
+    if len(found) != 1:
+        raise Refused("the function cannot be read")
+    top = written_by(found[0][1], context)
+    ran = [top, *_reached(top, unit, context)]
+    if len(ran) > 1 and unit.linked:
+        raise Refused("the linker may put another function in the place of one")
+    # A pointer that was stored before the call may lead to them.
+    pointed = unit.pointed if len(ran) > 1 else frozenset()
+    return Effects(
+        types=unit.types,
+        members=pointed.union(*(w.members for w in ran)),
+        structures=frozenset(unit.types.overlaid()).union(*(w.structures for w in ran)),
+        moved=frozenset(top.moved),
+        jumps=top.jumps,
+    )
+
+
+def _text_of(function: Function, unit: str) -> str:
+    """The function's text with macros replaced, as far as that has not been done."""
+    made = function_text(function)
+    if function.settled is not None:
+        return made
+    return configured(f"{unit}\n{made}", len(unit) + 1, len(unit) + 1 + len(made), {})
+
+
+def _reached(top: Written, unit: _Unit, context: Context) -> list[Written]:
+    """What every function writes that calls lead to."""
+    done, waiting, found = set[str](), set(top.calls), list[Written]()
+    while waiting:
+        name = min(waiting)
+        done.add(name)
+        if name in unit.twice:
+            raise Refused(f"{name} may be one of several functions")
+        try:
+            found.append(written_by(unit.functions[name], context))
+        except Refused as refusal:
+            raise Refused(f"{name} may write members: {refusal}") from None
+        waiting = (waiting | found[-1].calls) - done
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A text: its types, variables outside of functions, definitions, and members whose address is taken anywhere.
+
+    ``linked``: the linker may choose other functions than those.
+    """
+
+    types: Structures
+    variables: Mapping[str, Declared] = field(default_factory=dict)
+    functions: Mapping[str, Node] = field(default_factory=dict)
+    twice: frozenset[str] = frozenset()
+    pointed: frozenset[str] = frozenset()
+    linked: bool = False
+
+
+@lru_cache(maxsize=64)
+def _unit(text: str, language: str, settled: Settled | None, whole: bool) -> _Unit:
+    plain = configured(text, 0, len(text), dict(settled or ()), known=known_names(language) if whole else {})
+    said = "".join(m[0] for m in PIECE.finditer(plain) if not (m["comment"] or m["string"]))
+    types = structures(plain, language)
+    root = parse_file(plain.encode(), language)
+    found = list(function_nodes(root))
+    counts = Counter(name for name, _ in found)
+    several = {name for name, node in found if counts[name] > 1 or not _is_outermost(node)}
+    if language != "c":
+        several |= {name for name, kinds in _declarations(root).items() if len(kinds) > 1}
+    return _Unit(
+        types=types,
+        variables=_variables(root, types),
+        functions=dict(found),
+        twice=frozenset(several),
+        linked=_LINKED.search(said) is not None,
+        pointed=frozenset(w for m in _ADDRESS.findall(said) for w in _MEMBER.findall(m)[-1:]),
+    )
+
+
+@lru_cache(maxsize=64)
+def _defined_names(source: str, language: str) -> frozenset[str]:
+    """The functions that any of the files defines."""
+    return frozenset(name for name, _ in function_nodes(parse_file(source.encode(), language)))
+
+
+def _is_outermost(node: Node) -> bool:
+    around = node.parent
+    while around is not None:
+        if around.type not in _AROUND:
+            return False
+        around = around.parent
+    return True
+
+
+def _outside(root: Node) -> list[Node]:
+    """What stands outside of functions, types and namespaces."""
+    found: list[Node] = []
+    waiting = list(root.children)
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        if node.type in (*_AROUND, *_MAYBE):
+            waiting += node.children
+    return found
+
+
+def _variables(root: Node, types: Structures) -> dict[str, Declared]:
+    """Variables outside of functions; an assignment to one of them is seen elsewhere, unless it is a pointer."""
+    found: dict[str, Declared] = {}
+    for node in _outside(root):
+        if node.type != "declaration":
+            continue
+        try:
+            given = list(declared_in(node, types, plus=False))
+        except Refused:
+            # A function, or something that nothing is known of.
+            given = [(name, Declared(frozenset({UNKNOWN}), False)) for name in _words(node)]
+        for name, variable in given:
+            pointer = "*" in node_text(node).split("=")[0]
+            before = found.get(name)
+            keys = variable.keys if before is None else variable.keys | before.keys
+            found[name] = Declared(keys, pointer and "[" not in node_text(node))
+    return found
+
+
+def _words(node: Node) -> list[str]:
+    """Names that a declaration declares by none but functions' declarators."""
+    waiting, found = [*node.children_by_field_name("declarator")], list[str]()
+    while waiting:
+        part = waiting.pop()
+        if part.type == "identifier":
+            found.append(node_text(part))
+        elif part.type == "function_declarator":
+            name = part.child_by_field_name("declarator")
+            # A pointer to a function is a variable; a prototype is not.
+            waiting += [] if name is None or name.type == "identifier" else [name]
+        elif part.type != "parameter_list" and not (part.type.endswith("expression")):
+            waiting += part.named_children
+    return found
+
+
+def _declarations(root: Node) -> dict[str, set[str]]:
+    """The parameters of all that is declared or defined as a function, by name."""
+    found: dict[str, set[str]] = {}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.type == "function_declarator":
+            name, params = (node.child_by_field_name(f) for f in ("declarator", "parameters"))
+            if name is not None and params is not None:
+                kinds = " ".join(node_text(params).split())
+                found.setdefault(node_text(name).split("::")[-1].strip(), set()).add(kinds)
+        stack.extend(node.children)
+    return found
