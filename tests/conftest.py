@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import compileall
 import gc
+import itertools
 import os
 import sys
 import tempfile
@@ -70,6 +71,8 @@ settings.register_profile("search", deadline=None, suppress_health_check=[Health
 settings.register_profile("same", settings.get_profile("search"), derandomize=True, database=None)
 settings.load_profile("same")
 
+_NUMBERS = itertools.count()
+
 SOURCES = ("cost_models", "evaluators", "recorders", "search", "spaces", "tuner")
 
 
@@ -128,9 +131,13 @@ def _name(item: pytest.Item) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _own_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes the user's library of runs."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+def _own_library(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the user's library of runs.
+
+    The folder is made by who writes to it: making one looks through all that were made before.
+    """
+    folder = tmp_path_factory.getbasetemp() / "libraries" / str(next(_NUMBERS))
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
 
 
 @pytest.fixture
