@@ -199,8 +199,8 @@ def _before(files: Sequence[Source], cut: Sequence[Source], named: frozenset[str
     standard = [header for header, names in _ASKED_FOR.items() if names & spelt]
     uses = any(_USES_STD.search(_NOISE.sub(" ", f.text)) for f in files)
     if uses:
-        further = (header for header in ("limits", "type_traits") if _ASKED_FOR[header] & named)
-        standard = list(dict.fromkeys((*standard, *further)))
+        others = (header for header in ("limits", "type_traits") if _ASKED_FOR[header] & named)
+        standard = list(dict.fromkeys((*standard, *others)))
     if any(m[1] == _ALL_OF_CUB for f in files for m in _includes(f.text)):
         headers += _of_cub(named)
     included = [m[1] for f in cut for m in _includes(f.text)]

@@ -1,6 +1,6 @@
 """The signature and syntax tree of a C or C++ function or an OpenCL kernel, as clang sees them.
 
-Asks clang to parse, never to generate code. May not know the spec: it compares nothing.
+Asks clang to parse, never for machine code. May not know the spec: it compares nothing.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ _PROBE = "tuner_type_probe_"
 _ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
 
 _CLANG_NAMES = {"opencl": "cl"}
+_LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,14 @@ class SourceReader:
     flags: tuple[str, ...] = ()
     toolchain: Toolchain | None = None
 
+    def at(self, index: int) -> SourceReader | None:
+        """The same with another of its files as the first; ``None`` for a header."""
+        language = _LANGUAGES.get(PurePath(self.files[index].name).suffix) if index else self.language
+        if language is None:
+            return None
+        chosen, rest = self.files[index], (f for i, f in enumerate(self.files) if i != index)
+        return replace(self, files=(chosen, *rest), language=language)
+
     def exposing(self, entry: str) -> SourceReader:
         """The same sources with a static entry as it is built; OpenCL's kernels are none."""
         if self.language not in ("c", "c++"):
@@ -169,6 +178,19 @@ class SourceReader:
                 returns=None if function.returns is None else unaliased(function.returns, known),
             )
 
+    def llvm(self) -> str:
+        """LLVM's text of the first file, as it is without any optimisation.
+
+        Raises:
+            BaselineError: the source does not compile.
+            MachineError: there is no clang, or it does not answer.
+        """
+        words = ["-S", "-emit-llvm", "-O0", "-o", "-"]
+        status, output, errors = self._run(words, "", action=())
+        if status != 0:
+            raise _broken(errors, PurePath(self.files[0].name).name)
+        return output
+
     def _trees(self, name: str, *, extra: str = "") -> Iterator[Node]:
         words = ["-Xclang", "-ast-dump=json", "-Xclang", f"-ast-dump-filter={name}"]
         status, output, errors = self._run(words, extra)
@@ -196,7 +218,9 @@ class SourceReader:
                 known[alias] = (UNSIGNED.get(base, base), width_of(text))
         return known
 
-    def _run(self, words: Sequence[str], extra: str) -> tuple[int, str, str]:
+    def _run(
+        self, words: Sequence[str], extra: str, *, action: Sequence[str] = ("-fsyntax-only",)
+    ) -> tuple[int, str, str]:
         toolchain = self.toolchain or find_toolchain()
         shims = str(package_files("tuner.evaluators.host").joinpath("include"))
         with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
@@ -204,7 +228,7 @@ class SourceReader:
                 text = file.text + (extra if index == 0 else "")
                 (Path(scratch) / PurePath(file.name).name).write_text(text, encoding="utf-8")
             first = PurePath(self.files[0].name).name
-            command = [toolchain.clang, "-fsyntax-only", "-w", "-fno-color-diagnostics", *self.flags]
+            command = [toolchain.clang, *action, "-w", "-fno-color-diagnostics", *self.flags]
             command += macro_flags(self.macros)
             for folder in self.include:
                 command += ["-I", str(Path(self.folder) / folder)]
