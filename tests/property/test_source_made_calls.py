@@ -1,4 +1,4 @@
-"""Functions that take structures and call others, made up from a seed: opened and changed, they write the same bytes."""
+"""Functions that take structures and call others, made up from a seed: when changed they write the same bytes."""
 
 from __future__ import annotations
 
