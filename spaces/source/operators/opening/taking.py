@@ -35,6 +35,7 @@ from tuner.spaces.source.syntax import (
     Number,
     Opaque,
     OpaqueStmt,
+    Param,
     Stmt,
     Ternary,
     Unary,
@@ -46,6 +47,7 @@ __all__ = ["OPERATORS"]
 _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\s*(?:->|\.)\s*[A-Za-z_]\w*)+")
 _STEP = re.compile(r"(->|\.)([A-Za-z_]\w*)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_REFERENCE = re.compile(r"(?:(?:const|struct)\s+)*[A-Za-z_]\w*(?:\s+const)?\s*&\s*[A-Za-z_]\w*")
 _OVERLOAD = re.compile(r"\boperator\b")
 _CLOSED = re.compile(r"\bdefault\s*\(\s*none\b")
 _CONST = re.compile(r"^\s*const\b|\bconst\s*(?=\*)")
@@ -160,12 +162,14 @@ def _roots(function: Function, written: Effects) -> list[str]:
     hidden |= {
         w for n in subtrees(function.body) if isinstance(n, For) for p in n.pragmas for w in _WORD.findall(p)
     }
-    return [
-        param.name
-        for param in function.params
-        if not (param.suffix or param.stars > 1 or "volatile" in param.text or "&" in param.text)
-        and param.name not in hidden
-    ]
+    return [p.name for p in function.params if p.name not in hidden and _is_structure(p, function.language)]
+
+
+def _is_structure(param: Param, language: str) -> bool:
+    """Whether a parameter is of a type, points to one, or in C++ refers to one."""
+    if language == "c++" and param.suffix == "?" and not param.stars:
+        return _REFERENCE.fullmatch(param.text.strip()) is not None
+    return not (param.suffix or param.stars > 1 or "volatile" in param.text or "&" in param.text)
 
 
 def _plain(expr: Opaque) -> str:
