@@ -29,6 +29,10 @@ from tuner.recorders.recordings.views import Views, plainly_passed
 __all__ = ["Interposed", "OwnHead", "recording_library"]
 
 
+_REAL = ("_Float16", "float", "double")
+_WHOLE_IN_REGISTERS, _REAL_IN_REGISTERS = 6, 8
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnHead:
     """How a function of an executable is stood before.
@@ -71,7 +75,7 @@ class Interposed:
         entry: its name in the spec.
         symbol: its name in object code; another one than ``entry`` for C++.
         arguments: in call order, members in the place of structures.
-        returns: dtype of what it returns.
+        returns: dtype of what it returns; of an executable's own ``None`` says that it returns nothing.
         sizes: the values of sizes that no argument carries.
         own: where the executable defines it itself.
         passed: its parameters; empty where they are the arguments.
@@ -116,7 +120,8 @@ class Interposed:
     @property
     def declared(self) -> str:
         """Statements that declare the arguments ``a0``, ``a1`` and so on, and whether they are all there: ``whole``."""
-        lines = [*self.views.lines, f"const int whole = {self.views.whole(self.names)};"]
+        first_rows = self.views.first_rows(self.names)
+        lines = [*self.views.lines, *first_rows, f"const int whole = {self.views.whole(self.names)};"]
         return "\n".join(f"    {line}" for line in lines)
 
     @property
@@ -143,8 +148,17 @@ class Interposed:
 
         Exported under the symbol, for the dynamic linker to find; an executable's own would be found in its place.
         """
-        kind = "EXPORT" if self.own is None else "static"
+        kind = "EXPORT" if self.own is None else "static __attribute__((used))"
         return f"{kind} {self.result} wrapper_function({', '.join(self.parameters) or 'void'})"
+
+    @property
+    def _registers(self) -> str:
+        """How many arguments find no register, and in which register a value comes back: none, RAX or XMM0."""
+        real = sum(parameter.rpartition(" ")[0] in _REAL for parameter in self.parameters)
+        whole = len(self.parameters) - real
+        stack = max(0, whole - _WHOLE_IN_REGISTERS) + max(0, real - _REAL_IN_REGISTERS)
+        returns = 0 if self.returns is None else 2 if self.result in _REAL else 1
+        return f"#define OWN_STACK {stack}\n#define OWN_RETURNS {returns}"
 
     def head(self) -> str:
         """What follows ``common.c``: what both kinds of libraries declare, and what they share."""
@@ -157,7 +171,7 @@ class Interposed:
             *self.views.types,
             f"typedef {self.result} (*Function)({parameters});",
             f"{self.definition}{' __asm__(SYMBOL)' if self.own is None else ''};",
-            self.own.text() if self.own is not None else "",
+            "" if self.own is None else f"{self.own.text()}\n{self._registers}",
             files(__package__).joinpath("function.c").read_text(encoding="utf-8"),
             HELPERS,
             VIEW_HELPERS,

@@ -135,6 +135,12 @@ def _guard(function: Interposed, verified: Verified) -> list[str]:
         for j in arrays[:place]:
             if _written(function.arguments[i]) or _written(function.arguments[j]):
                 parts.append(f"apart(a{i}, {function.extent(i)}, a{j}, {function.extent(j)})")
+    parts += [
+        f"apart(a{i}, {function.extent(i)}, {address}, {size})"
+        for i in arrays
+        if _written(function.arguments[i])
+        for address, size in function.views.beside(function.names)
+    ]
     return parts
 
 

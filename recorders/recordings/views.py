@@ -25,6 +25,8 @@ for a single vector of more than 16 bytes. Source: System V ABI for AMD64, 3.2.3
 
 _ALIGNED = 16
 
+_POINTER = "sizeof(void *)"
+
 HELPERS = """
 /* What a pointer in a structure points to; nothing where there is no structure. */
 __attribute__((unused)) static void *pointer_at(const void *structure, long offset)
@@ -74,6 +76,7 @@ class Views:
     lines: list[str] = field(default_factory=list)
     structures: list[str] = field(default_factory=list)
     rows: dict[int, str] = field(default_factory=dict)
+    held: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for number, one in enumerate(self.passed):
@@ -83,6 +86,27 @@ class Views:
                 self._structure(one, f"(const char *)&{name}" if self._is_copied(one) else name)
             else:
                 self.lines.append(self._own(one, name))
+
+    def first_rows(self, names: Mapping[str, str]) -> list[str]:
+        """Statements that follow the others: where arrays begin whose rows' addresses are passed.
+
+        Where there are no rows, nothing needs to lie where their addresses would be.
+
+        Args:
+            names: C text of each size.
+
+        Raises:
+            SpecError: an extent that cannot be computed from the arguments.
+        """
+        return [
+            f"if ({self._rows_count(number, names)} > 0) a{number} = pointer_at({addresses}, 0);"
+            for number, addresses in self.rows.items()
+        ]
+
+    def _rows_count(self, number: int, names: Mapping[str, str]) -> str:
+        argument = self.arguments[number]
+        (count, *_) = argument.shape or ()
+        return c_number(count, names, f"the extent of {argument.name!r},")
 
     def whole(self, names: Mapping[str, str]) -> str:
         """A condition in C: every structure is there, and rows lie as in one array.
@@ -101,6 +125,23 @@ class Views:
             each = functools.reduce(lambda left, size: f"times({left}, {size})", rest, item_text(argument))
             parts.append(f"in_a_row({addresses}, {count}, {each})")
         return " && ".join(parts) or "1"
+
+    def beside(self, names: Mapping[str, str]) -> list[tuple[str, str]]:
+        """Address and bytes in C of what the function reads and no argument that is an array covers.
+
+        Numbers and pointers in structures, and the addresses of rows: a winner may read them once, so they must not
+        change while it runs.
+
+        Args:
+            names: C text of each size.
+
+        Raises:
+            SpecError: an extent that cannot be computed from the arguments.
+        """
+        found = list(self.held)
+        for number, addresses in self.rows.items():
+            found.append((addresses, f"times({self._rows_count(number, names)}, {_POINTER})"))
+        return found
 
     def _is_copied(self, one: Passed) -> bool:
         return one.by_value and one.name not in self.layout.references
@@ -132,7 +173,7 @@ class Views:
         argument = self.arguments[one.argument]
         if one.rows:
             self.rows[one.argument] = text
-            text = f"pointer_at({text}, 0)"
+            return f"void *a{one.argument} = NULL;"
         return f"{parameter_text(argument)} a{one.argument} = {text};"
 
     def _structure(self, structure: Passed, text: str) -> None:
@@ -142,6 +183,8 @@ class Views:
         self.lines.append(f"const char *{name} = {text};")
         for member in structure.reached:
             at = self.layout.offsets[member.name]
+            if not member.by_value:
+                self.held.append((f"{name} + {at}", _POINTER))
             if member.members:
                 self._structure(member, f"pointer_at({name}, {at})")
             else:
@@ -152,10 +195,11 @@ class Views:
         argument, name = self.arguments[member.argument], f"a{member.argument}"
         if member.rows:
             self.rows[member.argument] = f"pointer_at({structure}, {at})"
-            return [f"void *{name} = pointer_at(pointer_at({structure}, {at}), 0);"]
+            return [f"void *{name} = NULL;"]
         if argument.is_array:
             inside = f"{structure} ? (void *)({structure} + {at}) : NULL"
             return [f"void *{name} = {inside if member.by_value else f'pointer_at({structure}, {at})'};"]
+        self.held.append((f"{structure} + {at}", f"sizeof {name}"))
         return [
             f"{c_type(argument.dtype, argument.name)} {name} = 0;",
             f"if ({structure}) memcpy(&{name}, {structure} + {at}, sizeof {name});",

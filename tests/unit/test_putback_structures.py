@@ -202,8 +202,24 @@ def stands(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FunctionWinn
         ("c.nx = 5; STEP(c);", [4, 1 + 190 + 20 * 4]),
         ("rows[1] = weights + 7; STEP(c);", [4, 1 + 276 + 24 * 4]),
         ("c.rows[0] = values; for (int j = 0; j < 4; j++) rows[j] = values + 6 * j; STEP(c);", [4, None]),
+        # `lo`, which is read, lies in what is written; so does the address of a row.
+        ("c.far = (struct box *)(values + 20); c.far->lo = 3; STEP(c);", [4, None]),
+        (
+            "c.rows = (double **)(values + 20); for (int j = 0; j < 4; j++) c.rows[j] = weights + 6 * j; STEP(c);",
+            [4, None],
+        ),
+        # Nothing lies where the addresses of no rows would be.
+        ("c.ny = 0; c.rows = (double **)8; STEP(c);", [0, 1]),
     ],
-    ids=["taken", "other sizes", "rows elsewhere", "shared memory"],
+    ids=[
+        "taken",
+        "other sizes",
+        "rows elsewhere",
+        "shared memory",
+        "number in an array",
+        "rows in an array",
+        "no rows",
+    ],
 )
 def test_a_winner_takes_the_calls_that_it_was_verified_on(
     stands: tuple[Path, FunctionWinner],

@@ -165,8 +165,11 @@ def _refuse_constants(task: Task, view: View) -> None:
             raise view.error(("arguments", i, "constant"), message, hint, key=True)
 
 
-def unsaid_return(task: Task, tunables: Tunables) -> str:
-    """The type of what a function of the processor returns where the spec does not say it; empty where it does.
+def unsaid_return(task: Task, tunables: Tunables) -> tuple[str, str | None]:
+    """What a function of the processor returns where the spec does not say it; an empty text where it does.
+
+    Returns:
+        The type's text, and the dtype as which it can be passed on.
 
     Raises:
         UsageError: a type that a call cannot pass on without being told, or through memory.
@@ -174,7 +177,7 @@ def unsaid_return(task: Task, tunables: Tunables) -> str:
         MachineError: there is no clang.
     """
     if task.kernel.returns is not None:
-        return ""
+        return "", None
     kernel = task.kernel
     if kernel.passed:
         own = replace(_host_reader(task, tunables, tunables.view), files=kernel.variant.files)
@@ -182,13 +185,16 @@ def unsaid_return(task: Task, tunables: Tunables) -> str:
     else:
         returned = _host_entry(task, tunables, tunables.view, ())[0].returns
     if returned is None:
-        return ""
+        return "", None
     if not (returned.pointer or (_is_number(returned) and returned.dtypes[0] != "complex128")):
         raise UsageError(
             f"{task.kernel.function} returns `{returned.text}`, which cannot be passed on to the application",
             "give it a wrapper in the application that returns through a pointer",
         )
-    return returned.text
+    if returned.pointer:
+        return returned.text, "uint64"
+    # Both halves of such a number come back in one register.
+    return returned.text, "float64" if returned.dtypes[0] == "complex64" else returned.dtypes[0]
 
 
 def _is_number(returned: CType) -> bool:

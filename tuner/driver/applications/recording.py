@@ -195,10 +195,11 @@ def record_spec(
     library, unsaid = None, ""
     backend = backends.create(spec.task.backend)
     if isinstance(backend, NamesFunctions):
-        unsaid = unsaid_return(spec.task, spec.tunables)
+        unsaid, returns = unsaid_return(spec.task, spec.tunables)
         resolved = as_given(spec)
         symbol, layout = backend.symbol(spec.task, resolved), backend.layout(spec.task, resolved)
-        text = recording_library(function_of(spec.task, symbol, layout, command))
+        function = function_of(spec.task, symbol, layout, command)
+        text = recording_library(replace(function, returns=function.returns or returns))
         library = function_library(text, f"record-{kernel.function}")
     elif kernel.language not in ("opencl", "cuda"):
         raise UsageError(

@@ -212,10 +212,10 @@ def function_winner(found: Substitute, spec: LoadedSpec, *, slower: Sequence[Pro
         BaselineError: the source as given does not compile here.
     """
     task = spec.task
-    unsaid = unsaid_return(task, spec.tunables)
+    unsaid, _ = unsaid_return(task, spec.tunables)
     if unsaid:
         raise UsageError(
-            f"{task.kernel.entry} returns `{unsaid}`, which the run did not verify",
+            f"{task.kernel.function} returns `{unsaid}`, which the run did not verify",
             "say it in the spec (kernel: {returns: ...}) and tune again",
         )
     verified = Verified(
