@@ -121,7 +121,7 @@ def archive_of(path: Path) -> str:
 def test_a_models_variant_wins_and_all_of_it_is_replayed(tmp_path: Path) -> None:
     llm = "model: local, prices: {prompt: 1.0, completion: 3.0}"
     with server.serving(server.always(GOOD)) as running:
-        spec = write(tmp_path, running.url, llm=llm)
+        spec = write(tmp_path, running.url, budget="evaluations: 60", llm=llm)
         result = begin(spec, tmp_path / "a.run", options(), backend=backend())
         asked = len(running.requests)
     assert result.summary.improved
@@ -339,7 +339,7 @@ def test_a_cassette_gives_the_same_run_with_no_server(tmp_path: Path) -> None:
         return Reply(NO_MATCH if number % 3 == 1 else GOOD, delay_s=0.02 * (number % 4))
 
     with server.serving(script) as running:
-        spec = write(tmp_path, running.url, budget="evaluations: 250")
+        spec = write(tmp_path, running.url, budget="evaluations: 100")
         live = begin(spec, tmp_path / "live.run", options(), backend=backend())
     assert live.to_json()["llm"]["calls"] >= 2
     still = backend(on_event=None)
