@@ -24,6 +24,7 @@ from tuner.spaces.source.structure_texts import (
     members_of,
     pointers_of,
     type_text,
+    untagged,
 )
 
 __all__ = ["Member", "Pointee", "Structures", "structures"]
@@ -230,7 +231,7 @@ def structures(text: str, language: str) -> Structures:
         outermost = is_outermost(node)
         if node.type in NAMES and (body := node.child_by_field_name("body")) is not None:
             tag = node.child_by_field_name("name")
-            key = f"struct {node_text(tag)}" if tag is not None else f"struct at {node.start_byte}"
+            key = f"struct {node_text(tag)}" if tag is not None else untagged(node)
             names[key] += 1
             for name, kind, within in made_of(body):
                 named.setdefault(name, set()).add(kind)

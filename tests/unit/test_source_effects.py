@@ -274,3 +274,43 @@ def test_members_that_cpp_may_write_stay_where_they_are(name: str) -> None:
     except EditRefused:
         return
     assert "g_dt" not in text, text
+
+
+FILES = {
+    "reads": ('#include "grid.h"\nint size(struct grid *g) { return g->nx * g->ny; }', True),
+    "writes": ('#include "grid.h"\nint size(struct grid *g) { return g->dt = g->ny; }', False),
+    "writes through another one": (
+        '#include "grid.h"\nstatic void w(struct grid *g) { g->dt = 1; }\n'
+        "int size(struct grid *g) { w(g); return 1; }",
+        False,
+    ),
+    "reads, beside one of the file that writes": (
+        '#include "grid.h"\nstatic void own(struct grid *g) { g->nx++; }\n'
+        "int size(struct grid *g) { return g->nx; }",
+        True,
+    ),
+    "is another file's own": ('#include "grid.h"\nstatic int size(struct grid *g) { return g->nx; }', False),
+    "not known for sure": ('#include "other.h"\nint size(struct grid *g) { return g->nx; }', False),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_functions_of_other_sources_are_known(name: str) -> None:
+    other, known = FILES[name]
+    text = (
+        '#include "grid.h"\nint size(struct grid *g);\nstatic int own(struct grid *g) { return g->nx; }\n'
+        "void f(struct grid *g, int n)\n{\n    for (int i = 0; i < n; i++) g->u[i] = g->dt;\n"
+        "    n = size(g) + own(g);\n}\n"
+    )
+    files = (Source(name="f.c", text=text), Source(name="size.c", text=other))
+    headers = (Source(name="grid.h", text=TYPES),)
+    kernel = Kernel(
+        name="f", entry="f", language="c", variant=Variant(files=files), folder=".", headers=headers
+    )
+    edits = [{"op": "configure", "values": {}, "headers": True}, TAKE]
+    try:
+        made = apply_edits(read_program(kernel), edits).variant.files[0].text
+    except EditRefused:
+        assert not known
+        return
+    assert ("g_dt" in made) == known, made

@@ -1,10 +1,10 @@
 """What a function may write of structures, and the functions that it calls: of members, which by name.
 
-Follows every call into a definition of the same text, headers of the project in it, and refuses all others but those of
-the C library that write nothing but buffers they are given. The functions that are reached are taken together, so
-recursion is nothing special: a member that any of them may write is written. Refused are calls through pointers,
-functions that are only declared or defined more than once, functions that the linker may replace, and text that cannot
-be read. May not change a tree.
+Follows every call into a definition of the kernel's sources, headers of the project in them, and refuses all others
+but those of the C library that write nothing but buffers they are given. The functions that are reached are taken
+together, so recursion is nothing special: a member that any of them may write is written. Refused are calls through
+pointers, functions that are only declared, or defined more than once, functions that the linker may replace, and text
+that cannot be read. May not change a tree.
 """
 
 from __future__ import annotations
@@ -97,39 +97,86 @@ def _effects(function: Function) -> Effects:
     text = function.unit or function.file
     if not function.unit and includes_own(text):
         raise Refused("what the project's headers define is not known here")
-    unit = _unit(text, function.language, function.settled, bool(function.unit))
-    macros = loose_macros(function.source) | loose_macros(text)
-    own = dict(function.own)
-
-    def is_quiet(name: str) -> bool:
-        if own.get(name) == UNKNOWN_OWN or name in _defined_names(function.source, function.language):
-            return False
-        return _QUIET.fullmatch(name) is not None or is_pure(Call(name, ()))
-
-    context = Context(
-        types=unit.types,
-        variables=unit.variables,
-        functions=unit.functions,
-        quiet=is_quiet,
-        hidden=macros,
-        plus=function.language != "c",
-    )
+    linked = _Linked(function, text)
+    own = linked.units[0]
     found = list(function_nodes(parse_file(_text_of(function, text).encode(), function.language)))
     if len(found) != 1:
         raise Refused("the function cannot be read")
-    top = written_by(found[0][1], context)
-    ran = [top, *_reached(top, unit, context)]
-    if len(ran) > 1 and unit.linked:
+    top = written_by(found[0][1], linked.context(own))
+    ran = [top, *linked.reached(top)]
+    if len(ran) > 1 and any(unit.linked for unit in linked.units):
         raise Refused("the linker may put another function in the place of one")
     # A pointer that was stored before the call may lead to them.
-    pointed = unit.pointed if len(ran) > 1 else frozenset()
+    pointed = frozenset[str]().union(*(u.pointed for u in linked.units)) if len(ran) > 1 else frozenset[str]()
     return Effects(
-        types=unit.types,
+        types=own.types,
         members=pointed.union(*(w.members for w in ran)),
-        structures=frozenset(unit.types.overlaid()).union(*(w.structures for w in ran)),
+        structures=frozenset(own.types.overlaid()).union(*(w.structures for w in ran)),
         moved=frozenset(top.moved),
         jumps=top.jumps,
     )
+
+
+class _Linked:
+    """The sources of a kernel, the function's own first: what a name that is called there means."""
+
+    def __init__(self, function: Function, text: str) -> None:
+        self._function = function
+        self._own_names = dict(function.own)
+        language, settled = function.language, function.settled
+        first = _unit(text, language, settled, bool(function.unit))
+        self.units = [first, *(_unit(other, language, settled, True) for other in function.beside)]
+        self._contexts: dict[int, Context] = {}
+
+    def context(self, unit: _Unit) -> Context:
+        """What a function of a file stands in."""
+        found = self._contexts.get(id(unit))
+        if found is None:
+            outside = {name: node for other in self.units for name, node in other.shared.items()}
+            found = Context(
+                types=unit.types,
+                variables=unit.variables,
+                functions={**outside, **unit.functions},
+                quiet=self._is_quiet,
+                hidden=loose_macros(self._function.source) | unit.macros,
+                plus=self._function.language != "c",
+            )
+            self._contexts[id(unit)] = found
+        return found
+
+    def reached(self, top: Written) -> list[Written]:
+        """What every function writes that calls lead to."""
+        done, found = set[tuple[int, str]](), list[Written]()
+        waiting = [(self.units[0], name) for name in sorted(top.calls)]
+        while waiting:
+            unit, name = waiting.pop()
+            if (id(unit), name) in done:
+                continue
+            done.add((id(unit), name))
+            home = self._home(unit, name)
+            try:
+                found.append(written_by(home.functions[name], self.context(home)))
+            except Refused as refusal:
+                raise Refused(f"{name} may write members: {refusal}") from None
+            if home is not self.units[0] and any(
+                key.startswith("struct at ") for key in found[-1].structures
+            ):
+                raise Refused(f"{name} may write members of a structure without a name")
+            waiting += [(home, called) for called in sorted(found[-1].calls)]
+        return found
+
+    def _home(self, unit: _Unit, name: str) -> _Unit:
+        """The file whose function a name means in a file."""
+        homes = [unit] if name in unit.functions else [u for u in self.units if name in u.shared]
+        if len(homes) != 1 or name in homes[0].twice:
+            raise Refused(f"{name} may be one of several functions")
+        return homes[0]
+
+    def _is_quiet(self, name: str) -> bool:
+        own = self._own_names.get(name) == UNKNOWN_OWN
+        if own or name in _defined_names(self._function.source, self._function.language):
+            return False
+        return _QUIET.fullmatch(name) is not None or is_pure(Call(name, ()))
 
 
 def _text_of(function: Function, unit: str) -> str:
@@ -140,27 +187,12 @@ def _text_of(function: Function, unit: str) -> str:
     return configured(f"{unit}\n{made}", len(unit) + 1, len(unit) + 1 + len(made), {})
 
 
-def _reached(top: Written, unit: _Unit, context: Context) -> list[Written]:
-    """What every function writes that calls lead to."""
-    done, waiting, found = set[str](), set(top.calls), list[Written]()
-    while waiting:
-        name = min(waiting)
-        done.add(name)
-        if name in unit.twice:
-            raise Refused(f"{name} may be one of several functions")
-        try:
-            found.append(written_by(unit.functions[name], context))
-        except Refused as refusal:
-            raise Refused(f"{name} may write members: {refusal}") from None
-        waiting = (waiting | found[-1].calls) - done
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class _Unit:
     """A text: its types, variables outside of functions, definitions, and members whose address is taken anywhere.
 
-    ``linked``: the linker may choose other functions than those.
+    ``shared``: definitions that other files may call; ``macros``: those that may stand for anything. ``linked``: the
+    linker may choose other functions than those.
     """
 
     types: Structures
@@ -169,6 +201,8 @@ class _Unit:
     twice: frozenset[str] = frozenset()
     pointed: frozenset[str] = frozenset()
     linked: bool = False
+    shared: Mapping[str, Node] = field(default_factory=dict)
+    macros: frozenset[str] = frozenset()
 
 
 @lru_cache(maxsize=64)
@@ -187,6 +221,8 @@ def _unit(text: str, language: str, settled: Settled | None, whole: bool) -> _Un
         variables=_variables(root, types),
         functions=dict(found),
         twice=frozenset(several),
+        shared={name: node for name, node in found if not _is_static(node)},
+        macros=loose_macros(text),
         linked=_LINKED.search(said) is not None,
         pointed=frozenset(w for m in _ADDRESS.findall(said) for w in _MEMBER.findall(m)[-1:]),
     )
@@ -196,6 +232,10 @@ def _unit(text: str, language: str, settled: Settled | None, whole: bool) -> _Un
 def _defined_names(source: str, language: str) -> frozenset[str]:
     """The functions that any of the files defines."""
     return frozenset(name for name, _ in function_nodes(parse_file(source.encode(), language)))
+
+
+def _is_static(node: Node) -> bool:
+    return any(node_text(c) == "static" for c in node.children if c.type == "storage_class_specifier")
 
 
 def _is_outermost(node: Node) -> bool:
