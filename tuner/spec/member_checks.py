@@ -14,10 +14,12 @@ import numpy as np
 
 from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole, Task
-from tuner.spec.agreement import check_argument, check_order, check_return, defined_function, functions_of
+from tuner.spec.agreement import check_argument, check_order, check_return, defined_function
 from tuner.spec.models import ArgumentModel
+from tuner.spec.reading.c_types import ROWS, CType
 from tuner.spec.reading.flattening import flattened
-from tuner.spec.reading.signature import ROWS, CType, Function, SourceReader
+from tuner.spec.reading.lookup import function_lookup
+from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.structured import parts, subpath
 from tuner.spec.yaml_places import Path, View, closest
 
@@ -90,18 +92,9 @@ def _unlisted(
     Raises:
         SpecError: the function writes a number that is an input.
     """
-    defined = {name for file in reader.files for name in functions_of(file.text)}
-    known: dict[str, Function | None] = {}
-
-    def lookup(name: str) -> Function | None:
-        if name not in known:
-            found = reader.functions(name, included=True) if name in defined else []
-            known[name] = next((f for f in found if f.defined), None)
-        return known[name]
-
     parameters = tuple((a.name, kind) for a, (_, kind) in zip(given, function.parameters, strict=True))
     copied = {name for name, kind in parameters if not kind.pointer and not kind.odd}
-    flat = flattened(replace(function, parameters=parameters), lookup)
+    flat = flattened(replace(function, parameters=parameters), function_lookup(reader))
     listed = {part.given.name: part for part in parts(given, view)}
     for member in flat.members.values():
         name = ".".join(member.trail)

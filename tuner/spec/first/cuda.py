@@ -24,10 +24,11 @@ from tuner.spec.first.host_templates import (
     usual_values,
     values_from,
 )
+from tuner.spec.first.scalars import first_value
+from tuner.spec.first.small_sizes import fitting_size
 from tuner.spec.first.unfolding import Unfolded, argument_lines, unfolded
 from tuner.spec.reading.cuda_kernels import NOISE, CudaKernel, Parameter, chosen_kernel, kernels_of
 from tuner.spec.reading.macros import choices, of_problem
-from tuner.spec.reading.signature import first_value
 
 __all__ = ["CudaKernel", "Parameter", "init_cuda", "kernels_of"]
 
@@ -227,6 +228,11 @@ class _Writer:
             if self._dimensions == 1 and loops_over(self._sizes[:1], self._kernel.body):
                 size = min(size, LOOPED_ALONE)
             given = self._host.sizes if self._host else {}
+            if self._host:
+                known = {name: value for name, value in given.items() if value}
+                unknown = [name for name in self._sizes if name not in known]
+                arrays, whole = list(self._host.shapes.values()), self._whole_values()
+                size = fitting_size(size, unknown, known, arrays, whole)
             sizes = ", ".join(f"{n}: {given.get(n) or size}" for n in self._sizes)
             lines.append(f"problem: {{{sizes}}}  # check: sizes as in your application")
         lines.append("arguments:                              # in call order")
@@ -263,6 +269,12 @@ class _Writer:
             lines.append(f'  constraints: ["{" * ".join(self._block)} <= {self._most}"]')
         lines.append('  # flags: {math: ["", "--use_fast_math"], registers: ["", "-maxrregcount=64"]}')
         return lines
+
+    def _whole_values(self) -> list[str]:
+        """What the host passes for arguments of 32 bits."""
+        kinds = {p.name: p.dtype for p in self._kernel.parameters if not p.pointer}
+        given = self._host.values if self._host else {}
+        return [value for name, value in given.items() if kinds.get(name) == "int32"]
 
     def _entry(self) -> str:
         name = "::".join([*self._kernel.scope, self._kernel.name])

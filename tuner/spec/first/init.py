@@ -12,19 +12,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tuner.core.errors import BaselineError, SpecError, UsageError
+from tuner.core.types import Source
 from tuner.evaluators.host.openmp import as_if_openmp
-from tuner.spec.agreement import entries_of, functions_of
 from tuner.spec.doubts import has_openmp
 from tuner.spec.first.accesses import examine
 from tuner.spec.first.cuda import init_cuda
 from tuner.spec.first.device import MISSING_BLOCK, device_spec
+from tuner.spec.first.further_sources import further_sources
 from tuner.spec.first.header_folders import header_folders
 from tuner.spec.first.host import host_spec
 from tuner.spec.models import KernelModel
+from tuner.spec.reading.c_types import ROWS
 from tuner.spec.reading.flattening import Flat, flattened
 from tuner.spec.reading.includes import read_headers
+from tuner.spec.reading.lookup import entries_of, function_lookup, functions_of
 from tuner.spec.reading.macros import macros_of
-from tuner.spec.reading.signature import ROWS, Function, SourceReader, walk
+from tuner.spec.reading.signature import Function, SourceReader, walk
 from tuner.spec.reading.structures import structure
 from tuner.spec.reading.templates import Instance, instance_of
 from tuner.spec.sources import folder_reader, language_of, out_of_reach, read_sources
@@ -130,15 +133,14 @@ def first_spec(
         return FirstSpec(
             text=device_spec(file, function, text, missing=tuple(reader.macros), include=headers)
         )
-    names = {n for t in (text, *sources.files.values()) for n in functions_of(t)}
-    known: dict[str, Function | None] = {}
-
-    def lookup(name: str) -> Function | None:
-        if name not in known:
-            found = reader.functions(name, included=True) if name in names else []
-            known[name] = next((f for f in found if f.defined), None)
-        return known[name]
-
+    symbol = function.tree.get("mangledName") or function.name
+    exposed = reader.exposing(function.name)
+    further = further_sources(path, exposed, str(symbol), [beside_it / each for each in reader.include])
+    added = tuple(Source(name=f.name, text=_read(f)) for f in further.files)
+    places = tuple(map(str, (*further.include, *(f.parent for f in further.files))))
+    lookup = function_lookup(
+        replace(reader, files=(*reader.files, *added), include=(*reader.include, *places))
+    )
     flat = flattened(function, lookup)
     flat = replace(flat, function=_described(reader.resolved(flat.function), everything, language, flat))
     macros = replace(macros_of(text), missing=tuple(reader.macros))
@@ -148,7 +150,9 @@ def first_spec(
             flat,
             examine(flat.function, flat.lookup),
             macros,
-            headers,
+            [*headers, *(_from(folder or beside_it, each) for each in further.include)],
+            sources=[_from(folder or beside_it, each) for each in further.files],
+            doubts=further.doubts,
             threads=len(os.sched_getaffinity(0)) if openmp else None,
         ),
         beside=beside,
