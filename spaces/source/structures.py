@@ -109,6 +109,10 @@ class Structures:
             return {}
         return dict.fromkeys("xyzw"[: int(vector[2])], Member(vector[1], 0))
 
+    def owners(self, name: str) -> set[str]:
+        """The plain structures that have a member of a name."""
+        return {key for key, members in self._found.items() if name in members}
+
     def pointee(self, kind: str, name: str) -> Pointee | None:
         """What a member of a structure points to; ``None`` where it is no plain pointer."""
         return self._pointers.get(self.meant(kind), {}).get(name)

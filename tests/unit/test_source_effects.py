@@ -132,6 +132,7 @@ WRITING = {
     "through bytes": ("#include <string.h>\nstatic void w(void *p, int n) { memset(p, 0, n); }", "w(g, 64);"),
     "by the library": ("#include <string.h>", "memset(g, 0, sizeof *g);"),
     "by the library, as numbers": ("#include <string.h>", "memset(&g->dt, 0, sizeof g->dt);"),
+    "by the library, from one before": ("#include <string.h>", "memset(&g->k, 0, 16);"),
     "read in": ("#include <stdio.h>", 'sscanf("1", "%lf", &g->dt);'),
     "through an outer one": (
         "static void w(struct outer *o, struct outer *p) { o->a = p->b; }",
@@ -193,6 +194,7 @@ WRITING = {
     ),
     "a jump": ("", "if (n) goto end;\ng->u[0] = g->dt;\nend: n = 2;"),
     "text that writes": ("", "while (n--) g->dt = 1;"),
+    "a pointer that cannot be read": ("MAKE(struct grid *, all) = 0 0;", "*all = *h;"),
     "a pointer that is not known": ("static struct grid *all;", "*all = *h;"),
 }
 
@@ -257,6 +259,11 @@ CPP = {
         "struct last { grid *g; ~last() { g->dt = 1; } };\nstatic void w(grid *g) { last l = {g}; }",
         "w(g);",
     ),
+    "an argument that is an object": (
+        "struct last { grid *g; last(int n); ~last(); };\nstatic void w(last l) { }",
+        "w(1);",
+    ),
+    "a pointer of a namespace": ("namespace { grid *all; }", "*all = *h;"),
     "a method": ("struct does { void w(grid *g) { g->dt = 1; } };\nstatic does d;", "d.w(g);"),
     "a function within": ("", "auto w = [&] { g->dt = 1; }; w();"),
     "a pointer by reference": ("static void w(grid *&g, grid *h) { g = h; }", "w(g, h); n = g->nx;"),

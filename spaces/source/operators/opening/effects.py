@@ -154,6 +154,8 @@ class _Linked:
                 continue
             done.add((id(unit), name))
             home = self._home(unit, name)
+            if not home.read:
+                raise Refused(f"{name} may write members: the text around it cannot be read")
             try:
                 found.append(written_by(home.functions[name], self.context(home)))
             except Refused as refusal:
@@ -203,6 +205,7 @@ class _Unit:
     linked: bool = False
     shared: Mapping[str, Node] = field(default_factory=dict)
     macros: frozenset[str] = frozenset()
+    read: bool = True
 
 
 @lru_cache(maxsize=64)
@@ -223,6 +226,7 @@ def _unit(text: str, language: str, settled: Settled | None, whole: bool) -> _Un
         twice=frozenset(several),
         shared={name: node for name, node in found if not _is_static(node)},
         macros=loose_macros(text),
+        read=not root.has_error,
         linked=_LINKED.search(said) is not None,
         pointed=frozenset(w for m in _ADDRESS.findall(said) for w in _MEMBER.findall(m)[-1:]),
     )
@@ -254,7 +258,7 @@ def _outside(root: Node) -> list[Node]:
     while waiting:
         node = waiting.pop()
         found.append(node)
-        if node.type in (*_AROUND, *_MAYBE):
+        if node.type in (*_AROUND, *_MAYBE, "namespace_definition"):
             waiting += node.children
     return found
 

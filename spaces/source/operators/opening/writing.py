@@ -132,7 +132,16 @@ class _Scan:
         types, plus = context.types, context.plus
         self._result = keys_of(node, types)
         result = node.child_by_field_name("declarator")
-        if result is None or result.type not in ("function_declarator", "pointer_declarator"):
+        while result is not None and result.type == "pointer_declarator":
+            result = result.child_by_field_name("declarator")
+        name = result.child_by_field_name("declarator") if result is not None else None
+        if (
+            result is None
+            or result.type != "function_declarator"
+            or name is None
+            or name.type != "identifier"
+        ):
+            # Of a method, members may be named like variables.
             raise Refused("a function is declared in a way that is not known")
         for param in parameters(node):
             plain = param.base.replace("const", " ").replace("register", " ").split()
@@ -142,6 +151,9 @@ class _Scan:
                 continue
             if reference and (param.stars or not plus):
                 raise Refused(f"{param.name} refers to a pointer")
+            kind, whole = param.base, not (param.stars or param.suffix)
+            if plus and whole and not (types.is_arithmetic(kind) or types.members(kind)):
+                raise Refused(f"{param.name} may be an object with functions of its own")
             own = not reference
             self._declare(param.name, Declared(types.lies_behind(param.base), own))
 
@@ -243,6 +255,8 @@ class _Scan:
         variable = self._variables.get(name) or self.context.variables.get(name)
         if use.how not in ("named", "handed"):
             self.found.moved.add(name)
+        if variable is None and use.how in ("target", "stored"):
+            raise Refused(f"what {name} leads to is not known")
         if variable is None or (use.how == "target" and variable.own):
             return
         self._flows(variable.keys, use)
@@ -287,6 +301,15 @@ class _Scan:
         elif node.type == "conditional_expression":
             for child in node.named_children:
                 self._address(child)
+
+    def _filled(self, node: Node) -> None:
+        """A library's function may write more than one member from an address on."""
+        within = ("parenthesized_expression", "cast_expression", "pointer_expression", "binary_expression")
+        if node.type in within:
+            for child in node.named_children:
+                self._filled(child)
+        elif node.type == "field_expression" and (name := node.child_by_field_name("field")) is not None:
+            self.found.structures |= self.context.types.owners(node_text(name))
 
     def _assignment(self, node: Node, use: _Use) -> None:
         left, right = (node.child_by_field_name(f) for f in ("left", "right"))
@@ -337,6 +360,9 @@ class _Scan:
         if definition is None:
             if not self.context.quiet(name):
                 raise Refused(f"{name} may write members")
+            for argument in arguments:
+                if "&" in node_text(argument):
+                    self._filled(argument)
             return self._each(arguments, _LOST)
         self.found.calls.add(name)
         self._handed(parameters(definition), arguments)
