@@ -111,7 +111,8 @@ class Structures:
 
     def owners(self, name: str) -> set[str]:
         """The plain structures that have a member of a name."""
-        return {key for key, members in self._found.items() if name in members}
+        found = self._found.items()
+        return {key for key, members in found if name in members or name in self._pointers.get(key, ())}
 
     def pointee(self, kind: str, name: str) -> Pointee | None:
         """What a member of a structure points to; ``None`` where it is no plain pointer."""

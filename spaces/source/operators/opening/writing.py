@@ -303,7 +303,7 @@ class _Scan:
                 self._address(child)
 
     def _filled(self, node: Node) -> None:
-        """A library's function may write more than one member from an address on."""
+        """A function of a library may write several members from an address on."""
         within = ("parenthesized_expression", "cast_expression", "pointer_expression", "binary_expression")
         if node.type in within:
             for child in node.named_children:
