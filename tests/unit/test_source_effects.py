@@ -54,6 +54,11 @@ CALLED = {
         "static int a(struct grid *g) { return g->nx; /* weak scaling */ }",
         "n = a(g);",
     ),
+    "a macro of two meanings": (
+        "static int calls[4];\nstatic void count(int k) { calls[k]++; }\n#ifndef QUIET\n"
+        "#define COUNT(k) do { count(k); } while (0)\n#else\n#define COUNT(k)\n#endif",
+        "COUNT(2);",
+    ),
     "its own structure": (
         "static int own(void) { struct box b = {1, 2}, c; c = b; return c.lo; }",
         "n = own();",
@@ -152,6 +157,16 @@ WRITING = {
         "w(all);",
     ),
     "a macro": ("#define W(g) g->dt = 1\nstatic void w(struct grid *g) { W(g); }", "w(g);"),
+    "a macro of two meanings": (
+        "static struct grid *all;\n#ifdef A\n#define W(v) all->dt = v\n#else\n#define W(v)\n#endif",
+        "W(1);",
+    ),
+    "a macro of two meanings, in what is called": (
+        "static struct grid *all;\n#ifdef A\n#define W(v) do { all->dt = v; } while (0)\n#else\n#define W(v)\n#endif\n"
+        "static void w(void) { W(1); }",
+        "w();",
+    ),
+    "a macro that may be a function": ("void W(int v);\n#ifdef A\n#define W(v)\n#endif", "W(1);"),
     "a macro without arguments": ("static struct grid *all;\n#define W all->dt = 1", "W;"),
     "a function pointer": ("static void w(void (*f)(struct grid *), struct grid *g) { f(g); }", "w(0, g);"),
     "a function pointer of the file": ("static void (*w)(struct grid *);", "w(g);"),

@@ -17,12 +17,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tuner.spaces.source.conditionals import configured, known_names
-from tuner.spaces.source.included import includes_own
+from tuner.spaces.source.included import directive_of, includes_own
 from tuner.spaces.source.kinds import Refused, is_pure
-from tuner.spaces.source.macros import PIECE, loose_macros
+from tuner.spaces.source.macros import PIECE, Macro, expand, loose_macros, macro_of, pieces
 from tuner.spaces.source.memo import kept_by_identity
-from tuner.spaces.source.operators.opening.declaring import UNKNOWN, Declared, declared_in
-from tuner.spaces.source.operators.opening.writing import Context, Written, written_by
+from tuner.spaces.source.operators.opening.declaring import UNKNOWN, Context, Declared, Written, declared_in
+from tuner.spaces.source.operators.opening.writing import written_by
 from tuner.spaces.source.own_names import UNKNOWN as UNKNOWN_OWN
 from tuner.spaces.source.parse import function_nodes, node_text, parse_file
 from tuner.spaces.source.printer import function_text
@@ -139,6 +139,7 @@ class _Linked:
                 functions={**outside, **unit.functions},
                 quiet=self._is_quiet,
                 hidden=loose_macros(self._function.source) | unit.macros,
+                replaced=unit.replaced,
                 plus=self._function.language != "c",
             )
             self._contexts[id(unit)] = found
@@ -206,6 +207,15 @@ class _Unit:
     shared: Mapping[str, Node] = field(default_factory=dict)
     macros: frozenset[str] = frozenset()
     read: bool = True
+    defined: Mapping[str, tuple[Macro | None, ...]] = field(default_factory=dict)
+    declared: frozenset[str] = frozenset()
+
+    def replaced(self, text: str, name: str) -> list[str]:
+        """What a text may be with a macro in it replaced: which definition counts hangs on what is not known here."""
+        found = self.defined.get(name, ())
+        if len(found) < 2 or None in found or name in self.declared:
+            raise Refused(f"{name} is a macro that cannot be seen through")
+        return ["".join(expand(pieces(text), {name: macro})) for macro in found]
 
 
 @lru_cache(maxsize=64)
@@ -217,8 +227,9 @@ def _unit(text: str, language: str, settled: Settled | None, whole: bool) -> _Un
     found = list(function_nodes(root))
     counts = Counter(name for name, _ in found)
     several = {name for name, node in found if counts[name] > 1 or not _is_outermost(node)}
+    declared = _declarations(root)
     if language != "c":
-        several |= {name for name, kinds in _declarations(root).items() if len(kinds) > 1}
+        several |= {name for name, kinds in declared.items() if len(kinds) > 1}
     return _Unit(
         types=types,
         variables=_variables(root, types),
@@ -227,9 +238,24 @@ def _unit(text: str, language: str, settled: Settled | None, whole: bool) -> _Un
         shared={name: node for name, node in found if not _is_static(node)},
         macros=loose_macros(text),
         read=not root.has_error,
+        defined=_macros(text),
+        declared=frozenset(declared),
         linked=_LINKED.search(said) is not None,
         pointed=frozenset(w for m in _ADDRESS.findall(said) for w in _MEMBER.findall(m)[-1:]),
     )
+
+
+def _macros(text: str) -> dict[str, tuple[Macro | None, ...]]:
+    """All definitions of macros, under whatever conditions; ``None`` for one that cannot be read."""
+    found: dict[str, tuple[Macro | None, ...]] = {}
+    for piece in PIECE.finditer(text):
+        word, rest = directive_of(piece["directive"]) if piece["directive"] else ("", "")
+        if word == "define":
+            name, macro = macro_of(rest)
+            found[name] = (*found.get(name, ()), macro)
+        elif word == "undef":
+            found[rest] = (*found.get(rest, ()), None)
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -9,8 +9,8 @@ be separate from structures. Whatever is not known here is refused. May not chan
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.spaces.source.casts import cast_of_call
@@ -21,19 +21,20 @@ from tuner.spaces.source.operators.opening.declaring import (
     TAGGED,
     TYPES,
     UNKNOWN,
+    Context,
     Declared,
     Keys,
+    Written,
     declared_in,
     keys_of,
     steps_to,
 )
-from tuner.spaces.source.parse import node_text, parameters
-from tuner.spaces.source.structures import Structures
+from tuner.spaces.source.parse import node_text, parameters, parse_file
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Context", "Written", "written_by"]
+__all__ = ["written_by"]
 
 _STATEMENTS = frozenset(
     {
@@ -53,46 +54,6 @@ _TESTS = frozenset({"==", "!=", "<", ">", "<=", ">=", "&&", "||"})
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """What a function's text stands in.
-
-    Attributes:
-        types: structures of the text.
-        variables: outside of functions, by name.
-        functions: definitions by name.
-        quiet: whether a function that is not defined here is known to write nothing but buffers that it is given.
-        hidden: macros that may stand for anything.
-        plus: whether the text is C++.
-    """
-
-    types: Structures
-    variables: Mapping[str, Declared]
-    functions: Mapping[str, Node]
-    quiet: Callable[[str], bool]
-    hidden: Collection[str]
-    plus: bool
-
-
-@dataclass(slots=True)
-class Written:
-    """What a function may write, which functions it calls, and which variables are more than read through.
-
-    Attributes:
-        members: names of members that are assigned to, or whose address is taken.
-        structures: those that may be written as a whole, or through another type.
-        calls: functions of the text.
-        moved: names that stand elsewhere than before a member or as an argument.
-        jumps: whether it has labels.
-    """
-
-    members: set[str] = field(default_factory=set)
-    structures: set[str] = field(default_factory=set)
-    calls: set[str] = field(default_factory=set)
-    moved: set[str] = field(default_factory=set)
-    jumps: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class _Use:
     """What becomes of a value: ``read`` leads to a member or a test, ``kept`` to a place of ``keys``, else ``lost``."""
 
@@ -100,6 +61,7 @@ class _Use:
     keys: Keys = OTHER
 
 
+_DEEPEST = 6
 _READ, _LOST = _Use("read"), _Use("lost")
 _NAMED, _TARGET, _STORED = _Use("named"), _Use("target"), _Use("stored")
 
@@ -122,12 +84,20 @@ def written_by(node: Node, context: Context) -> Written:
     return scan.found
 
 
+def _called(node: Node) -> str:
+    """The name that a statement calls, or is."""
+    inner = next(iter(node.named_children), None)
+    called = inner.child_by_field_name("function") if inner is not None else None
+    return "" if inner is None else node_text(called or inner)
+
+
 class _Scan:
     """One definition's statements and expressions, top down: each expression with what becomes of its value."""
 
     def __init__(self, node: Node, context: Context) -> None:
         self.context = context
         self.found = Written()
+        self._depth = 0
         self._variables: dict[str, Declared] = {}
         types, plus = context.types, context.plus
         self._result = keys_of(node, types)
@@ -179,10 +149,25 @@ class _Scan:
             return None
         if node.type not in _STATEMENTS:
             return self.value(node, _READ)
+        if node.type == "expression_statement" and (name := _called(node)) in self.context.hidden:
+            return self._alternatives(node, name)
         self.found.jumps |= node.type in ("goto_statement", "labeled_statement")
         for child in node.named_children:
             self.statement(child)
         return None
+
+    def _alternatives(self, node: Node, name: str) -> None:
+        """A statement that is a macro of several definitions: one of which it is."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise Refused(f"{name} is a macro that cannot be seen through")
+        for text in self.context.replaced(node_text(node), name):
+            root = parse_file(f"void f(void) {{ {text} }}".encode(), "c++" if self.context.plus else "c")
+            body = root.named_children[0].child_by_field_name("body") if root.named_children else None
+            if root.has_error or len(root.named_children) != 1 or body is None:
+                raise Refused(f"{name} is a macro that cannot be seen through")
+            self.statement(body)
+        self._depth -= 1
 
     def _declaration(self, node: Node) -> None:
         plain = (*TYPES, *TAGGED, "type_qualifier", "storage_class_specifier", "comment", *DECLARATORS)
