@@ -34,7 +34,7 @@ _GUARDED = "__CUDACC_RTC__"
 """Who asks for this macro has parted device and host code already."""
 
 _FIRST = (
-    "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n"
+    "#include <limits.h>\n#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n"
     "typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;\n"
 )
 """What nvcc has before each source, as it is a compiler of the host's too."""
@@ -46,14 +46,23 @@ _BROUGHT = (
     ("cuda_fp16.h", frozenset({"__half", "half", "__half2", "half2"})),
 )
 """Headers for devices that headers of the host bring along, with the names that ask for them."""
-_TRAITS = (
-    "is_same is_same_v enable_if enable_if_t conditional conditional_t bool_constant true_type false_type"
-)
+_TRAITS = """
+is_same is_same_v enable_if enable_if_t conditional conditional_t bool_constant integral_constant true_type false_type
+void_t remove_const remove_const_t remove_cv remove_cv_t remove_reference remove_reference_t remove_pointer
+remove_pointer_t decay decay_t is_integral is_integral_v is_floating_point is_floating_point_v is_arithmetic
+is_arithmetic_v is_signed is_signed_v is_unsigned is_unsigned_v is_pointer is_pointer_v is_enum is_enum_v
+make_unsigned make_unsigned_t make_signed make_signed_t underlying_type underlying_type_t common_type common_type_t
+is_const is_const_v is_base_of is_base_of_v is_trivially_copyable is_trivially_copyable_v declval
+"""
 _ASKED_FOR = {
     "limits": frozenset({"numeric_limits"}),
     "type_traits": frozenset(_TRAITS.split()),
+    "algorithm": frozenset({"min", "max", "clamp"}),
+    "utility": frozenset({"swap", "move", "forward"}),
 }
-"""Headers of C++ that device code uses without a mark."""
+"""Headers of C++ that device code uses without a mark, of which the project has what devices use."""
+_OF_STD = re.compile(r"\bstd\s*::\s*(\w+)")
+_USES_STD = re.compile(r"\busing\s+namespace\s+std\s*;")
 _ALL_OF_CUB = "cub/cub.cuh"
 """Has what the host starts as well, which NVRTC refuses; its parts can be included one by one."""
 _CUB_TEXT = (
@@ -186,11 +195,18 @@ def _has_host_code(file: Source, items: Sequence[Declaration], everywhere: bool)
 def _before(files: Sequence[Source], cut: Sequence[Source], named: frozenset[str]) -> str:
     """What a source without its host code finds all the same, as headers of the host would bring it along."""
     headers = [header for header, names in _BROUGHT if names & named]
+    spelt = {name for f in cut for name in _OF_STD.findall(_NOISE.sub(" ", f.text))}
+    standard = [header for header, names in _ASKED_FOR.items() if names & spelt]
+    uses = any(_USES_STD.search(_NOISE.sub(" ", f.text)) for f in files)
+    if uses:
+        others = (header for header in ("limits", "type_traits") if _ASKED_FOR[header] & named)
+        standard = list(dict.fromkeys((*standard, *others)))
     if any(m[1] == _ALL_OF_CUB for f in files for m in _includes(f.text)):
         headers += _of_cub(named)
     included = [m[1] for f in cut for m in _includes(f.text)]
     cccl = any(_OF_CCCL.match(header) for header in (*included, *headers))
-    return (_CCCL if cccl else "") + _FIRST + "".join(f"#include <{header}>\n" for header in headers)
+    own = "".join(f"#include <{header}>\n" for header in (*headers, *standard))
+    return (_CCCL if cccl else "") + _FIRST + own + ("using namespace std;\n" if uses and standard else "")
 
 
 def _of_cub(named: frozenset[str]) -> list[str]:
@@ -212,7 +228,6 @@ def host_header(name: str) -> bool:
 def _of_host(header: str, named: frozenset[str]) -> bool:
     name = header.strip()
     if name in _ASKED_FOR:
-        # Missing, the header is named in the message.
         return not named & _ASKED_FOR[name]
     if name == "cuda.h":
         # What a device knows of it are types like CUtensorMap.

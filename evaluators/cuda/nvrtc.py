@@ -95,6 +95,10 @@ def toolkit_folders(part: str) -> list[Path]:
     return [Path(root, part) for root in (*named, *_TOOLKIT)]
 
 
+_OVERLOADED = "cannot determine which instance of overloaded function"
+_CHOICE = "template <class... T> __device__ auto tuner_kernel(void (*kernel)(T...)) -> decltype(kernel);\n"
+
+
 class Nvrtc:
     """The loaded library.
 
@@ -140,6 +144,30 @@ class Nvrtc:
         Raises:
             NvrtcError: with NVRTC's log.
         """
+        try:
+            symbols = {entry: entry for entry in entries}
+            return self._compile(text, name=name, headers=headers, entries=symbols, options=options)
+        except NvrtcError as error:
+            if _OVERLOADED not in str(error):
+                raise
+            # A kernel called like a function that NVRTC brings, such as `norm`: only the kernel returns nothing.
+            chosen = {e: f"(decltype(tuner_kernel({e}))){e}" for e in entries}
+            try:
+                text = f"{text}\n{_CHOICE}"
+                return self._compile(text, name=name, headers=headers, entries=chosen, options=options)
+            except NvrtcError:
+                raise error from None
+
+    def _compile(
+        self,
+        text: str,
+        *,
+        name: str,
+        headers: Mapping[str, str],
+        entries: Mapping[str, str],
+        options: Sequence[str],
+    ) -> Compiled:
+        """As :meth:`compile`; ``entries`` are NVRTC's own expressions by what they are called here."""
         program = ctypes.c_void_p()
         texts = (ctypes.c_char_p * len(headers))(*(h.encode() for h in headers.values()))
         names = (ctypes.c_char_p * len(headers))(*(n.encode() for n in headers))
@@ -149,7 +177,7 @@ class Nvrtc:
             )
         )
         try:
-            for entry in entries:
+            for entry in entries.values():
                 self._check(self._lib.nvrtcAddNameExpression(program, entry.encode()))
             given = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
             result = self._lib.nvrtcCompileProgram(program, len(options), given)
@@ -160,7 +188,7 @@ class Nvrtc:
                 cubin=self._bytes(program, "CUBIN"),
                 ptx=self._text(program, "PTX"),
                 log=log,
-                symbols={entry: self._symbol(program, entry) for entry in entries},
+                symbols={ours: self._symbol(program, entry) for ours, entry in entries.items()},
             )
         finally:
             self._lib.nvrtcDestroyProgram(ctypes.byref(program))

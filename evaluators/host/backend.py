@@ -11,6 +11,7 @@ import ctypes.util
 import os
 import platform
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -195,6 +196,28 @@ def _close_shared() -> None:
         _SHARED.popitem()[1].close()
 
 
+_HARNESSES: OrderedDict[tuple[Toolchain, str, str], bytes] = OrderedDict()
+"""Object code by compiler, target and text: kernels with equal parameters have equal harnesses."""
+_HARNESSES_KEPT = 64
+
+
+def _harness(compiler: HostCompiler, text: str) -> bytes:
+    """The timing harness's object code.
+
+    Raises:
+        MachineError: it does not compile.
+    """
+    key = (compiler.toolchain, compiler.target, text)
+    if key not in _HARNESSES:
+        built = compiler.build_text(text, entry="tuner_window")
+        if built.status is not Status.OK:
+            raise MachineError(f"the timing harness does not compile: {built.message}", "report it")
+        _HARNESSES[key] = built.code
+        while len(_HARNESSES) > _HARNESSES_KEPT:
+            _HARNESSES.popitem(last=False)
+    return _HARNESSES[key]
+
+
 class HostEvaluation:
     """A :class:`tuner.core.protocols.Evaluation`; made by :meth:`HostBackend.prepare`.
 
@@ -213,15 +236,10 @@ class HostEvaluation:
         self._openmp = find_openmp(find_toolchain()) if task.kernel.openmp else None
         self._compiler = HostCompiler(find_toolchain(), task.target, workers=max(1, workers))
         try:
-            text = harness_text(signature, team=self._openmp is not None)
-            harness = self._compiler.build_text(text, entry="tuner_window")
+            self._harness = _harness(self._compiler, harness_text(signature, team=self._openmp is not None))
         except BaseException:
             self._compiler.close()
             raise
-        if harness.status is not Status.OK:
-            self._compiler.close()
-            raise MachineError(f"the timing harness does not compile: {harness.message}", "report it")
-        self._harness = harness.code
         self._widens = signature.widens
         self._zygote: Zygote | None = None
         self._imports: frozenset[str] | None = None

@@ -58,17 +58,38 @@ def asked_layout(frontend: front.FrontEnd, kernel: Kernel, resolved: Resolved) -
         BaselineError: the source does not compile with the question behind it.
     """
     questions = list(_questions(kernel.passed))
-    offered = [one for one in kernel.passed if one.members and one.by_value and kernel.language == "c++"]
+    offered = [one for one in kernel.passed if one.members and one.by_value]
     asked = [text for _, text in questions]
-    asked += [f"NAME_reference<{kernel.passed.index(one)}>(&{kernel.wrapped})" for one in offered]
+    asked += [text for one in offered for text in _how(kernel, one)]
     values, members = _compiled(frontend, kernel, resolved, asked)
     sizes: dict[str, int] = {}
     offsets: dict[str, int] = {}
     for ((name, is_size), _), value in zip(questions, values, strict=False):
         (sizes if is_size else offsets)[name] = value
-    found = values[len(questions) :]
-    references = frozenset(one.name for one, refers in zip(offered, found, strict=True) if refers)
-    return Layout(sizes=sizes, offsets=offsets, references=references, members=members)
+    references, alignments = set[str](), dict[str, int]()
+    for one, *(alignment, plain, refers) in zip(
+        offered, *(values[len(questions) + i :: 3] for i in range(3)), strict=True
+    ):
+        if refers:
+            references.add(one.name)
+        elif plain:
+            alignments[one.name] = alignment
+    return Layout(
+        sizes=sizes, offsets=offsets, references=frozenset(references), alignments=alignments, members=members
+    )
+
+
+def _how(kernel: Kernel, one: Passed) -> tuple[str, str, str]:
+    """Alignment of a structure that is no pointer, whether it is copied as bytes are, and whether it is a reference."""
+    alignment = f"(long)__alignof__({one.kind})"
+    if kernel.language == "c":
+        return alignment, "1", "0"
+    place = kernel.passed.index(one)
+    return (
+        alignment,
+        f"(long)__is_trivially_copyable({one.kind})",
+        f"NAME_reference<{place}>(&{kernel.wrapped})",
+    )
 
 
 class Layouts:

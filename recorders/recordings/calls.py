@@ -23,7 +23,7 @@ from tuner.recorders.recordings.c_text import bound_sizes
 from tuner.recorders.recordings.capture import KernelUse, allocations
 from tuner.recorders.recordings.format import Captured, RecordedArgument, Recording, write_recording
 from tuner.recorders.recordings.memory import in_a_row, pointer_at, read
-from tuner.recorders.recordings.views import plainly_passed, refuse_copies
+from tuner.recorders.recordings.views import plainly_passed
 
 __all__ = ["CallRecorder"]
 
@@ -51,9 +51,6 @@ class CallRecorder:
         instances: the most calls to keep; those that differ in scalars or sizes come first.
         passed: the function's parameters; empty where they are the arguments.
         layout: of the structures among them.
-
-    Raises:
-        UsageError: a structure that is copied for the call.
     """
 
     def __init__(
@@ -73,7 +70,6 @@ class CallRecorder:
         own["_passed"] = tuple(passed) or plainly_passed(arguments)
         own["_layout"] = layout or Layout()
         own["_rows"] = frozenset(_rows(passed))
-        refuse_copies(self._passed, self._layout)
         own["_bound"] = bound_sizes(arguments)
         own["_sizes"] = dict(sizes)
         own["_instances"] = instances
@@ -175,7 +171,12 @@ class CallRecorder:
         for value, kind, one in zip(given, kinds, self._passed, strict=False):
             value = _passed_as(value, kind)
             if one.members:
-                self._members(one, _address(value, one.name), values, addresses)
+                base = (
+                    ctypes.addressof(value)
+                    if isinstance(value, ctypes.Structure)
+                    else _address(value, one.name)
+                )
+                self._members(one, base, values, addresses)
                 continue
             assert one.argument is not None
             argument = self._arguments[one.argument]

@@ -68,7 +68,7 @@ static int is_first(struct loaded *object, size_t size, void *base)
 
 /* Whoever calls a function of its own file may know which registers that leaves alone (gcc's -fipa-ra), and keep values in
  * them. So what stands there leaves all of them alone but the one that a value comes back in; what a call may change of
- * MXCSR stays. OWN_STACK is how many arguments come on the stack. */
+ * MXCSR stays. OWN_STACK is how many words come on the stack. */
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 extern char stood_before[] __attribute__((visibility("hidden")));

@@ -30,7 +30,7 @@ __all__ = ["Interposed", "OwnHead", "recording_library"]
 
 
 _REAL = ("_Float16", "float", "double")
-_WHOLE_IN_REGISTERS, _REAL_IN_REGISTERS = 6, 8
+_WHOLE_IN_REGISTERS, _REAL_IN_REGISTERS, _WORD = 6, 8, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,12 +153,20 @@ class Interposed:
 
     @property
     def _registers(self) -> str:
-        """How many arguments find no register, and in which register a value comes back: none, RAX or XMM0."""
-        real = sum(parameter.rpartition(" ")[0] in _REAL for parameter in self.parameters)
-        whole = len(self.parameters) - real
-        stack = max(0, whole - _WHOLE_IN_REGISTERS) + max(0, real - _REAL_IN_REGISTERS)
+        """How many words of arguments find no register, and in which register a value comes back: none, RAX or XMM0."""
+        whole, real, stack = 0, 0, 0
+        for number, parameter in enumerate(self.parameters):
+            if number in self.views.copies:
+                size, alignment = self.views.copies[number]
+                stack = -(-stack // alignment) * alignment + -(-size // _WORD) * _WORD
+            elif parameter.rpartition(" ")[0] in _REAL:
+                real += 1
+                stack += _WORD * (real > _REAL_IN_REGISTERS)
+            else:
+                whole += 1
+                stack += _WORD * (whole > _WHOLE_IN_REGISTERS)
         returns = 0 if self.returns is None else 2 if self.result in _REAL else 1
-        return f"#define OWN_STACK {stack}\n#define OWN_RETURNS {returns}"
+        return f"#define OWN_STACK {stack // _WORD}\n#define OWN_RETURNS {returns}"
 
     def head(self) -> str:
         """What follows ``common.c``: what both kinds of libraries declare, and what they share."""
@@ -168,6 +176,7 @@ class Interposed:
             f"#define ENTRY {json.dumps(self.entry)}",
             "#define WRAPPER ((void *)wrapper_function)",
             "typedef struct { uint64_t whole; double real; } Returned;",
+            *self.views.types,
             f"typedef {self.result} (*Function)({parameters});",
             f"{self.definition}{' __asm__(SYMBOL)' if self.own is None else ''};",
             "" if self.own is None else f"{self.own.text()}\n{self._registers}",

@@ -7,6 +7,7 @@ are parameters themselves or lie in structures. May not compile anything.
 from __future__ import annotations
 
 import functools
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,7 +23,14 @@ from tuner.recorders.recordings.c_text import (
     parameter_text,
 )
 
-__all__ = ["HELPERS", "Views", "plainly_passed", "refuse_copies"]
+__all__ = ["HELPERS", "Views", "plainly_passed"]
+
+_X86_64 = ("x86_64", "AMD64")
+_IN_REGISTERS = 16
+"""Bytes of the largest structure that may be passed in registers; larger ones lie on the stack whatever they hold, but
+for a single vector of more than 16 bytes. Source: System V ABI for AMD64, 3.2.3."""
+
+_ALIGNED = 16
 
 _POINTER = "sizeof(void *)"
 
@@ -53,20 +61,6 @@ def plainly_passed(arguments: Sequence[Argument]) -> tuple[Passed, ...]:
     return tuple(Passed(name=argument.name, argument=i) for i, argument in enumerate(arguments))
 
 
-def refuse_copies(passed: Sequence[Passed], layout: Layout) -> None:
-    """Structures are followed through pointers and references.
-
-    Raises:
-        UsageError: one is copied for the call.
-    """
-    for one in passed:
-        if one.members and one.by_value and one.name not in layout.references:
-            raise UsageError(
-                f"{one.name} is passed by value, and structures are followed through pointers alone",
-                "pass its address, or put the winner into the source: tuner export RUN --format patch",
-            )
-
-
 def _numbers_first(passed: Sequence[Passed]) -> list[tuple[int, Passed]]:
     """With their places, what is no structure before what is one."""
     return sorted(enumerate(passed), key=lambda pair: bool(pair[1].members))
@@ -83,12 +77,14 @@ class Views:
 
     Raises:
         SpecError: a number that C does not pass by value here.
-        UsageError: a structure that is copied for the call.
+        UsageError: a structure that is copied for the call, in registers or by a constructor.
     """
 
     passed: Sequence[Passed]
     arguments: Sequence[Argument]
     layout: Layout
+    types: list[str] = field(default_factory=list)
+    copies: dict[int, tuple[int, int]] = field(default_factory=dict)
     parameters: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     structures: list[str] = field(default_factory=list)
@@ -97,11 +93,10 @@ class Views:
     extents: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        refuse_copies(self.passed, self.layout)
-        self.parameters += [f"{self._parameter(one)} p{number}" for number, one in enumerate(self.passed)]
+        self.parameters += [f"{self._parameter(one, n)} p{n}" for n, one in enumerate(self.passed)]
         for number, one in _numbers_first(self.passed):
             if one.members:
-                self._structure(one, f"p{number}")
+                self._structure(one, f"(const char *)&p{number}" if self._is_copied(one) else f"p{number}")
             else:
                 self.lines.append(self._own(one, f"p{number}"))
                 self._note_size(one.argument)
@@ -162,8 +157,30 @@ class Views:
             found.append((addresses, f"times({self._rows_count(number, names)}, {_POINTER})"))
         return found
 
-    def _parameter(self, one: Passed) -> str:
-        return "void *" if one.argument is None else parameter_text(self.arguments[one.argument])
+    def _is_copied(self, one: Passed) -> bool:
+        return one.by_value and one.name not in self.layout.references
+
+    def _parameter(self, one: Passed, number: int) -> str:
+        if one.argument is not None:
+            return parameter_text(self.arguments[one.argument])
+        if not self._is_copied(one):
+            return "void *"
+        size, alignment = self.layout.sizes[one.name], self.layout.alignments.get(one.name)
+        if (
+            platform.machine() not in _X86_64
+            or alignment is None
+            or size <= _IN_REGISTERS
+            or alignment > _ALIGNED
+        ):
+            raise UsageError(
+                f"{one.name} is passed by value in a way that only its own type tells",
+                "pass its address, or put the winner into the source: tuner export RUN --format patch",
+            )
+        self.copies[number] = size, max(alignment, 8)
+        self.types.append(
+            f"typedef struct {{ char bytes[{size}]; }} __attribute__((aligned({alignment}))) Copied{number};"
+        )
+        return f"Copied{number}"
 
     def _note_size(self, number: int | None) -> None:
         """Keeps the numbers that alone are an extent of some array."""

@@ -42,10 +42,10 @@ __global__ void k(const float *x, float *y, int n) {
 """
 
 
-def checked(folder: Path, text: str, *, passes: str = "passes: off") -> CheckReport:
+def checked(folder: Path, text: str, *, passes: str = "passes: off", entry: str = "k") -> CheckReport:
     """The report on a kernel."""
     (folder / "k.cu").write_text(text)
-    (folder / "k.yaml").write_text(SPEC.replace("PASSES", passes))
+    (folder / "k.yaml").write_text(SPEC.replace("PASSES", passes).replace("entry: k", f"entry: {entry}"))
     (spec,) = load_spec(folder / "k.yaml")
     return check_spec(spec, faults=False)
 
@@ -57,6 +57,60 @@ def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_headers_of_c_are_there_for_nvrtc_the_emulation_and_llvm(tmp_path: Path) -> None:
     report = checked(tmp_path, HEADERS + USES, passes="passes: {}")
+    assert report.ok, report.lines
+    assert "no pass pipeline" not in dict(report.lines).get("LLVM", ""), report.lines
+
+
+STD = """
+using namespace std;
+static_assert(numeric_limits<int>::min() == -2147483647 - 1 && std::numeric_limits<unsigned char>::max() == 255, "");
+static_assert(numeric_limits<float>::max_digits10 == 9 && numeric_limits<double>::max_digits10 == 17, "");
+static_assert(numeric_limits<double>::infinity() > numeric_limits<double>::max(), "");
+static_assert(numeric_limits<long long>::digits10 == 18 && !numeric_limits<unsigned>::is_signed, "");
+static_assert(std::is_same_v<std::decay_t<const int &>, int> && std::is_signed<char>::value, "");
+static_assert(std::is_same_v<std::common_type_t<int, double>, double> && std::is_unsigned_v<unsigned>, "");
+static_assert(std::is_pointer_v<int *const> && !std::is_pointer_v<const int>, "");
+static_assert(std::is_integral_v<const long> && std::is_floating_point_v<float>, "");
+enum class E : unsigned char { a };
+static_assert(std::is_enum_v<E> && std::is_same_v<std::underlying_type_t<E>, unsigned char>, "");
+template <class T, std::enable_if_t<std::is_floating_point<T>::value, int> = 0>
+__device__ T twice(T x) { return 2 * x; }
+__global__ void k(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float low = numeric_limits<float>::lowest(), high = i < n ? x[i] : 0;
+    std::swap(low, high);
+    if (i < n) y[i] = twice(std::clamp(std::max(low, high), 1.25f, 2.0f)) + (low == numeric_limits<float>::infinity());
+}
+"""
+
+
+def test_limits_and_type_traits_of_cpp_are_there_for_all_three(tmp_path: Path) -> None:
+    # Nothing but a header of the host brings them.
+    program = f"#include <iostream>\n{STD}int main() {{ std::cout << 1; return 0; }}\n"
+    report = checked(tmp_path, program, passes="passes: {}")
+    assert report.ok, report.lines
+    assert "no pass pipeline" not in dict(report.lines).get("LLVM", ""), report.lines
+
+
+def test_a_kernel_may_have_the_name_of_a_mathematical_function(tmp_path: Path) -> None:
+    text = (
+        "__global__ void norm(const float *x, float *y, int n) {\n"
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = norm3df(x[i], 0, 0); }"
+    )
+    report = checked(tmp_path, text, entry="norm", passes="passes: {}")
+    assert report.ok, report.lines
+
+
+def test_two_kernels_of_one_name_are_still_ambiguous(tmp_path: Path) -> None:
+    text = "__global__ void k(const float *x, float *y, int n) {}\n__global__ void k(double *x, float *y, int n) {}\n"
+    report = checked(tmp_path, text)
+    assert not report.ok
+    assert "overloaded function" in report.lines[-1][1]
+
+
+def test_the_version_of_cuda_is_known_to_all_three(tmp_path: Path) -> None:
+    text = "#if CUDART_VERSION < 3000\nstruct double3 { double x, y, z; };\n#endif\n" + USES
+    report = checked(tmp_path, HEADERS + text, passes="passes: {}")
     assert report.ok, report.lines
     assert "no pass pipeline" not in dict(report.lines).get("LLVM", ""), report.lines
 

@@ -22,6 +22,8 @@ double mix(const double *x, double *y, long n, long a, long b, long c, long d, d
     for (long at = 0; at < n; at++) y[at] += x[at] + d + m;
     return a + b + c + e + f + g + h + i + j + k + l;
 }
+struct pair { double a; long b; char c[5]; };
+double copied(int n, struct pair p, double *y) { return p.a + p.b + y[n - 1]; }
 void quiet(int n, double *y) {
     for (int at = 0; at < n; at++) y[at] += 1;
 }
@@ -30,8 +32,12 @@ MAIN = """
 int printf(const char *, ...);
 double mix(const double *, double *, long, long, long, long, long, double, double, double, double, double, double,
            double, double, double);
+struct pair { double a; long b; char c[5]; };
+double copied(int, struct pair, double *);
 double x[64], y[64];
 int main(void) {
+    struct pair p = {40, 2, ""};
+    printf("%g ", copied(64, p, y));
     for (int i = 0; i < 64; i++) x[i] = i;
     printf("%g ", mix(x, y, 64, 1, 2, 3, 4, 1, 2, 3, 4, 5, 6, 7, 8, 0.5));
     printf("%g ", mix(x, y, 63, 1, 2, 3, 4, 1, 2, 3, 4, 5, 6, 7, 8, 0.5));
@@ -59,6 +65,19 @@ arguments:
 """ + "".join(
     f"  - {{name: {n}, dtype: {'int64' if n < 'e' else 'float64'}, value: 2}}\n" for n in "abcdefghijklm"
 )
+COPIED = """\
+kernel: {source: kernel.c, entry: copied, returns: float64}
+problem: {n: 64}
+arguments:
+  - {name: n, dtype: int32, value: n}
+  - name: p
+    struct: struct pair
+    by: value
+    members:
+      - {name: a, dtype: float64, value: 1}
+      - {name: b, dtype: int64, value: 1}
+  - {name: y, dtype: float64, shape: [n], role: inout}
+"""
 QUIET = """\
 kernel: {source: kernel.c, entry: quiet}
 problem: {n: 64}
@@ -79,13 +98,13 @@ def test_registers_and_arguments_on_the_stack_are_what_they_were(
     if subprocess.run(words, capture_output=True, check=False).returncode:
         pytest.skip("no C library to link an application with")
     winners = []
-    for name, text in {"mix": MIX, "quiet": QUIET}.items():
+    for name, text in {"mix": MIX, "copied": COPIED, "quiet": QUIET}.items():
         path = tmp_path / f"{name}.yaml"
         path.write_text(text + 'space: {flags: {vector: ["", -fno-vectorize]}, passes: off}\n')
         (loaded,) = load_spec(path)
         if name == "mix":
             record_spec([str(program)], loaded, instances=1)
-            assert capfd.readouterr().out == "42 42 7 8 9 8 10 20\n"
+            assert capfd.readouterr().out == "42 42 42 7 8 9 8 10 20\n"
         evaluation = HostBackend().prepare(loaded.task, workers=1)
         try:
             resolved = Resolved(macros={}, scalars={}, flags=(), pipeline=None)
@@ -96,5 +115,5 @@ def test_registers_and_arguments_on_the_stack_are_what_they_were(
         assert build.status is Status.OK, build.message
         winners.append(function_winner(HostBackend().replacement(loaded.task, build.code, resolved), loaded))
     _, ran = run_with(winners, [str(program)])
-    assert [(one.replaced, one.left) for one in ran] == [(1, 1), (1, 0)]
-    assert capfd.readouterr().out == "42 42 7 8 9 8 10 20\n"
+    assert [(one.replaced, one.left) for one in ran] == [(1, 1), (1, 0), (1, 0)]
+    assert capfd.readouterr().out == "42 42 42 7 8 9 8 10 20\n"

@@ -97,20 +97,21 @@ def clang(*words: object) -> None:
         pytest.skip("no C library to link an application with")
 
 
-def application(folder: Path, body: str, *, suffix: str = "c", kernel: str = KERNEL) -> list[str]:
+def application(
+    folder: Path, body: str, *, suffix: str = "c", kernel: str = KERNEL, main: str = MAIN
+) -> list[str]:
     """An application whose kernel is in a library."""
     (folder / "chunk.h").write_text(HEADER)
     (folder / f"step.{suffix}").write_text(kernel)
-    (folder / f"main.{suffix}").write_text(MAIN.replace("BODY", body))
+    (folder / f"main.{suffix}").write_text(main.replace("BODY", body))
     clang("-shared", "-fPIC", "-o", folder / "libstep.so", folder / f"step.{suffix}")
     clang("-o", folder / "app", folder / f"main.{suffix}", f"-Wl,-rpath,{folder}", folder / "libstep.so")
     return [str(folder / "app")]
 
 
-def spec(folder: Path, *, more: str = "", suffix: str = "c") -> LoadedSpec:
+def spec(folder: Path, *, more: str = "", suffix: str = "c", text: str = SPEC) -> LoadedSpec:
     """The spec of the kernel in a folder."""
     entry = "step"
-    text = SPEC
     if suffix != "c":
         entry = "far::step"
         text = text.replace("struct: struct chunk", "struct: chunk\n    by: value")
@@ -261,18 +262,44 @@ def test_what_cannot_be_captured_is_refused_and_the_application_goes_on(
     assert not (tmp_path / "recordings").exists()
 
 
-def test_a_structure_that_is_copied_for_the_call_is_refused(tmp_path: Path) -> None:
-    kernel = KERNEL.replace("struct chunk *c", "struct chunk c").replace("c->", "c.")
-    kernel = kernel.replace("c.far.", "c.far->").replace("c.total += sum", "c.u[0] += sum")
-    (tmp_path / "chunk.h").write_text(HEADER)
-    (tmp_path / "step.c").write_text(kernel)
-    text = SPEC.replace("SOURCE", "step.c").replace("ENTRY", "step")
-    text = text.replace("struct: struct chunk", "struct: struct chunk\n    by: value").replace(
-        ", role: inout}\n      - {name: ny", "}\n      - {name: ny"
+COPIED = KERNEL.replace("struct chunk *c", "struct chunk c").replace("c->", "c.").replace("c.far.", "c.far->")
+COPIED = COPIED.replace("c.total += sum", "c.u[0] += sum * 0")
+
+
+def test_a_large_structure_that_is_copied_for_the_call(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    main = MAIN.replace("struct chunk *, double", "struct chunk, double").replace(
+        "step(&(c), 0.5)", "step(c, 0.5)"
     )
+    command = application(tmp_path, TWICE, kernel=COPIED, main=main)
+    text = SPEC.replace("struct: struct chunk", "struct: struct chunk\n    by: value")
+    text = text.replace("value: 0, role: inout}", "value: 0}")
+    loaded = spec(tmp_path, text=text)
+    report = record_spec(command, loaded, instances=1)
+    with RecordingFile(report.recordings[0]) as file:
+        assert np.frombuffer(file.before(1), "f8").tolist() == list(range(24))
+        assert np.frombuffer(file.recording.arguments[5].value, "f8").tolist() == [1]
+    capfd.readouterr()
+    _, (ran,) = run_with([winner(loaded)], command)
+    assert (ran.replaced, ran.left) == (2, 0)
+    assert total(capfd) == [208, 1]
+
+
+def test_a_small_structure_that_is_copied_for_the_call_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "step.c").write_text(
+        "struct two { int n; float *u; };\nvoid step(struct two t) { t.u[0] = t.n; }\n"
+    )
+    text = """\
+kernel: {source: step.c, entry: step}
+problem: {n: 3}
+arguments:
+  - {name: t, struct: struct two, by: value, members: [{name: n, dtype: int32, value: n}, U]}
+space: {flags: {vector: ["", "-fno-vectorize"]}, passes: off}
+""".replace("U]", "{name: u, dtype: float32, shape: [n], role: inout}]")
     (tmp_path / "step.yaml").write_text(text)
     (loaded,) = load_spec(tmp_path / "step.yaml")
-    with pytest.raises(UsageError, match="c is passed by value"):
+    with pytest.raises(UsageError, match="t is passed by value in a way that only its own type tells"):
         record_spec(["true"], loaded, instances=1)
 
 

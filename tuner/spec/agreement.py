@@ -5,13 +5,14 @@ Compares only; :mod:`tuner.spec.reading.signature` reads the source.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole, opaque_bytes
-from tuner.spec.reading.signature import CType, Function, SourceReader
+from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.lookup import entries_of
+from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.yaml_places import Path, View, closest
 
 __all__ = [
@@ -22,37 +23,8 @@ __all__ = [
     "check_signature",
     "check_template",
     "defined_function",
-    "entries_of",
-    "functions_of",
     "without_local",
 ]
-
-_CALLABLE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
-_NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
-_KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "do", "else", "catch"}
-
-
-def functions_of(text: str) -> list[str]:
-    """Names that a source seems to define as functions, in order; found by their looks."""
-    plain = _DIRECTIVE.sub(" ", _NOISE.sub(" ", text))
-    names: list[str] = []
-    for found in _CALLABLE.finditer(plain):
-        depth, at = 1, found.end()
-        while at < len(plain) and depth:
-            depth += {"(": 1, ")": -1}.get(plain[at], 0)
-            at += 1
-        rest = plain[at : at + 40].lstrip()
-        if depth == 0 and rest.startswith(("{", "noexcept", "__attribute__")) and found[1] not in _KEYWORDS:
-            names.append(found[1])
-    return list(dict.fromkeys(names))
-
-
-def entries_of(text: str) -> list[str]:
-    """As :func:`functions_of`, without those that only their own file can call."""
-    plain = _DIRECTIVE.sub(" ", _NOISE.sub(" ", text))
-    hidden = set(re.findall(r"\bstatic\b[^;{}()]*?([A-Za-z_]\w*)\s*\(", plain))
-    return [name for name in functions_of(text) if name not in hidden]
 
 
 def check_entry(

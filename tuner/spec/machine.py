@@ -24,7 +24,8 @@ from tuner.spec.member_checks import check_wrapped, flat_of
 from tuner.spec.models import ArgumentModel, SpecModel
 from tuner.spec.modules import check_module
 from tuner.spec.parcel_checks import check_parcels
-from tuner.spec.reading.signature import CType, Function, SourceReader
+from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.sections import NOT_YET
 from tuner.spec.tunables import Tunables
 from tuner.spec.yaml_places import Path as KeyPath

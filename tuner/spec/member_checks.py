@@ -14,10 +14,12 @@ import numpy as np
 
 from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Argument, ArgumentRole, Task
-from tuner.spec.agreement import check_argument, check_order, check_return, defined_function, functions_of
+from tuner.spec.agreement import check_argument, check_order, check_return, defined_function
 from tuner.spec.models import ArgumentModel
+from tuner.spec.reading.c_types import ROWS, CType
 from tuner.spec.reading.flattening import Flat, flattened
-from tuner.spec.reading.signature import ROWS, CType, Function, SourceReader
+from tuner.spec.reading.lookup import function_lookup
+from tuner.spec.reading.signature import Function, SourceReader
 from tuner.spec.structured import parts, subpath
 from tuner.spec.yaml_places import Path, View, closest
 
@@ -90,17 +92,8 @@ def flat_of(function: Function, reader: SourceReader, names: Sequence[str]) -> F
         reader: of its files.
         names: of its parameters, as the spec has them.
     """
-    defined = {name for file in reader.files for name in functions_of(file.text)}
-    known: dict[str, Function | None] = {}
-
-    def lookup(name: str) -> Function | None:
-        if name not in known:
-            found = reader.functions(name, included=True) if name in defined else []
-            known[name] = next((f for f in found if f.defined), None)
-        return known[name]
-
     parameters = tuple((name, kind) for name, (_, kind) in zip(names, function.parameters, strict=True))
-    return flattened(replace(function, parameters=parameters), lookup)
+    return flattened(replace(function, parameters=parameters), function_lookup(reader))
 
 
 def _unlisted(

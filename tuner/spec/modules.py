@@ -9,7 +9,8 @@ from tuner.core.errors import BaselineError
 from tuner.core.types import Task
 from tuner.evaluators.opencl.module import Parameter, entry_point, module_bytes
 from tuner.spec.agreement import check_signature
-from tuner.spec.reading.signature import CType, Function
+from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.signature import Function
 from tuner.spec.tunables import Tunables
 from tuner.spec.yaml_places import View
 

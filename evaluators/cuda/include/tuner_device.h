@@ -21,6 +21,7 @@
 #define __maxnreg__(n) __attribute__((maxnreg(n)))
 #define __CUDACC__ 1
 #define CUDA_VERSION 12080
+#define CUDART_VERSION CUDA_VERSION
 #define __DEVICE_LAUNCH_PARAMETERS_H__
 
 #define TUNER_INLINE static __device__ __forceinline__

@@ -20,6 +20,7 @@
 #define __builtin_align__(n) __align__(n)
 #define __CUDACC__ 1
 #define __CUDACC_RTC__ 1
+#define CUDART_VERSION 13000
 #ifndef NULL
 #define NULL 0
 #endif

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 
 from tuner.spec.first.device_shapes import WORK_ITEMS, axis_sizes, counts_on_block
 from tuner.spec.first.divisions import divided_by, initial_values
+from tuner.spec.first.scalars import first_value, floating_scalars
+from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.macros import macros_of, of_problem, spread
-from tuner.spec.reading.signature import CType, Function, first_value, floating_scalars
+from tuner.spec.reading.signature import Function
 
 __all__ = ["LOOPED_ALONE", "MISSING_BLOCK", "device_spec", "fixed_note", "loops_over", "reads_next"]
 

@@ -13,13 +13,31 @@ from pathlib import Path, PurePosixPath
 
 from tuner.evaluators.cuda.device_part import host_header
 
-__all__ = ["header_folders"]
+__all__ = ["header_folders", "program_files"]
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 _IN_BRACKETS = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]+\.(?:h|hpp|cuh))>", re.MULTILINE)
 _REPOSITORY = (".git", ".hg", ".svn")
+_MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
 _BUILD_FILES = ("CMakeLists.txt", "Makefile", "makefile", "meson.build", "configure", "configure.ac", "BUILD")
-_SUFFIXES = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".c", ".cc", ".cpp", ".cu", ".cl")
+_SUFFIXES = (
+    ".h",
+    ".hh",
+    ".hpp",
+    ".hxx",
+    ".cuh",
+    ".inc",
+    ".inl",
+    ".ipp",
+    ".c",
+    ".cc",
+    ".cpp",
+    ".cxx",
+    ".c++",
+    ".C",
+    ".cu",
+    ".cl",
+)
 _CUDA = (".cu", ".cuh")
 _LEVELS = 6
 _MOST_FILES = 20_000
@@ -57,6 +75,23 @@ def header_folders(source: Path, include: Sequence[Path] = ()) -> list[Path]:
                 added.append(folder)
             waiting.append(header)
     return added
+
+
+def program_files(source: Path, include: Sequence[Path] = ()) -> list[Path]:
+    """The sources and headers that may be built with a source: another program of the project is not.
+
+    Those below the nearest folder with a makefile, else of the project, and those in the folders of headers.
+    """
+    source = source.resolve()
+    root = _root(source)
+    for folder in source.parents[:_LEVELS]:
+        if folder.is_relative_to(root) and any((folder / name).is_file() for name in _MAKEFILES):
+            root = folder
+            break
+    found = list(_files(root))
+    for folder in (each.resolve() for each in include):
+        found += [f for f in sorted(folder.iterdir()) if f.is_file() and f.name.endswith(_SUFFIXES)]
+    return list(dict.fromkeys(found))
 
 
 def _included(file: Path) -> list[str]:

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from tuner.spec.first.accesses import Findings, Use
 from tuner.spec.first.divisions import initial_values
 from tuner.spec.first.members import Line, grouped
+from tuner.spec.first.scalars import first_value, floating_scalars
+from tuner.spec.reading.c_types import CType
 from tuner.spec.reading.flattening import Flat
 from tuner.spec.reading.macros import Macros, of_problem
 from tuner.spec.reading.polynomials import variable
-from tuner.spec.reading.signature import CType, first_value, floating_scalars
 
 __all__ = ["host_spec"]
 
@@ -47,6 +48,8 @@ def host_spec(
     macros: Macros,
     include: Sequence[str] = (),
     *,
+    sources: Sequence[str] = (),
+    doubts: Sequence[str] = (),
     threads: int | None = None,
 ) -> str:
     """The text of a first spec.
@@ -57,9 +60,18 @@ def host_spec(
         findings: what it does with them.
         macros: of the source.
         include: folders of headers.
+        sources: further ones that define what it calls.
+        doubts: what is said of those that could not be chosen.
         threads: of a kernel with OpenMP; ``None`` for one without.
     """
-    return _Writer(file, flat, findings, macros, include, threads).text()
+    writer = _Writer(file, flat, findings, macros, threads)
+    return writer.text(_kernel_parts(include, sources), doubts)
+
+
+def _kernel_parts(include: Sequence[str], sources: Sequence[str]) -> str:
+    """Folders and files beside the source, in YAML."""
+    named = (("sources", sources), ("include", include))
+    return "".join(f", {key}: [{', '.join(map(_quoted, values))}]" for key, values in named if values)
 
 
 class _Writer:
@@ -71,12 +83,10 @@ class _Writer:
         flat: Flat,
         findings: Findings,
         macros: Macros,
-        include: Sequence[str],
         threads: int | None,
     ) -> None:
         self._threads = threads
         self._file = file
-        self._include = include
         self._macros = macros
         self._flat = flat
         self._function = flat.function
@@ -87,8 +97,8 @@ class _Writer:
         whole = [n for n, t in self._function.parameters if _whole(t)]
         return whole[:1]
 
-    def text(self) -> str:
-        """The spec."""
+    def text(self, files: str, doubts: Sequence[str]) -> str:
+        """The spec, with what is said of files beside the source."""
         deep = self._findings.depth >= 3
         size = _SIZES.get(max(self._findings.depth, self._widest()), _DEEP)
         odd = _ODD_DEEP if deep else _ODD
@@ -100,7 +110,7 @@ class _Writer:
             Line(
                 "# A first spec, guessed from the source: look through what says `check`, then run tuner check."
             ),
-            *self._kernel(),
+            *self._kernel(files, doubts),
         ]
         if self._sizes:
             lines.append(
@@ -172,16 +182,17 @@ class _Writer:
         kinds = [kind for name, kind in self._function.parameters if name == size and kind.dtypes]
         return min([value, *(_MOST.get(kind.dtypes[0], value) for kind in kinds)])
 
-    def _kernel(self) -> list[Line]:
+    def _kernel(self, files: str, doubts: Sequence[str]) -> list[Line]:
         parts = [f"source: {_quoted(self._file)}", f"entry: {self._entry()}"]
         returns = self._function.returns
         if returns is not None and returns.dtypes and not returns.pointer:
             parts.append(f"returns: {returns.dtypes[0]}")
         if self._threads is not None:
             parts.append("openmp: true")
-        if self._include:
-            parts.append(f"include: [{', '.join(map(_quoted, self._include))}]")
-        return [Line(f"kernel: {{{', '.join(parts)}}}")]
+        return [
+            Line(f"kernel: {{{', '.join(parts)}{files}}}"),
+            *(Line(f"# check: {doubt}") for doubt in doubts),
+        ]
 
     def _entry(self) -> str:
         name = self._function.qualified

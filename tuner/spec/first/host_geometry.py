@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from keyword import iskeyword
 
 from tuner.spec.first.host_arithmetic import Call, Node, Op, names_of, operation, replaced, shown
 from tuner.spec.first.host_launches import HostLaunch, host_launches
@@ -94,6 +95,8 @@ class _Reader:
         usual = evaluated(grid, {n: d or _USUAL for n, d in sizes.items()})
         if small is None or usual is None or min(usual) < 1:
             return None
+        shapes = {name: node for name, node in shapes.items() if _somewhere(node, sizes, small)}
+        shapes = {name: _whole_elements(node, sizes) for name, node in shapes.items()}
         return Launched(
             sizes=sizes,
             small=small,
@@ -179,15 +182,23 @@ class _Reader:
         host = {ours: theirs for theirs, ours in self.called.items()}
         for parameter, value in scalars:
             name = parameter.name
+            if iskeyword(name):
+                # No expression of a spec can name it.
+                continue
             if name in host and (name in used or self._bounds(name)):
                 known = self._numbers(host[name])
-                found[name] = known if isinstance(known, int) else None
+                if not isinstance(known, int) or known > 0:
+                    found[name] = known if isinstance(known, int) else None
             elif isinstance(value, int) and value > _MOST_FIXED and self._bounds(name) and _whole(parameter):
                 found[name] = value
         for name in sorted(used - set(found)):
-            if name in self.launch.variables and name not in self.called:
+            if name in self.launch.variables and name not in self.called and self._is_size(name):
                 found[name] = self.launch.variables[name]
         return found
+
+    def _is_size(self, name: str) -> bool:
+        known = self.launch.variables[name]
+        return known is None or known > 0
 
     def _bounds(self, name: str) -> bool:
         """Whether something is compared with it."""
@@ -234,6 +245,22 @@ class _Reader:
         return small_sizes(sizes, free=free, wide=wide, grid=grid, block=block, arrays=arrays)
 
 
+def _somewhere(shape: Node, sizes: Mapping[str, int | None], small: Mapping[str, int]) -> bool:
+    """Whether an array has elements, with the host's sizes and with small ones."""
+    for given in ({n: d or _USUAL for n, d in sizes.items()}, small):
+        elements = evaluated([shape], given)
+        if elements is None or elements[0] < 1:
+            return False
+    return True
+
+
+def _whole_elements(shape: Node, sizes: Mapping[str, int | None]) -> Node:
+    """Rounded up where a product with a fraction may be no whole number."""
+    elements = evaluated([shape], {n: d or _USUAL for n, d in sizes.items()}) or [0]
+    odd = evaluated([shape], {n: (d or _USUAL) | 1 for n, d in sizes.items()}) or [0]
+    return shape if elements[0].is_integer() and odd[0].is_integer() else Call("ceil", (shape,))
+
+
 def _over(part: Node, *, renamed: Mapping[Node, str]) -> Node | None:
     """A block's size in the place of the number that something is divided by."""
     if isinstance(part, Op) and part.sign in ("/", "//") and part.right in renamed and part.right != 1:
@@ -261,6 +288,9 @@ def _divided(size: Node, element: int) -> Node:
             if isinstance(number, int) and number % element == 0:
                 return operation("*", other, number // element)
         for inner, other in ((size.left, size.right), (size.right, size.left)):
+            if isinstance(inner, int):
+                # Rounded down by itself it would be nothing.
+                continue
             made = _divided(inner, element)
             if not (isinstance(made, Op) and made.sign == "//"):
                 return operation("*", made, other)

@@ -12,13 +12,15 @@ from tuner.core.errors import SpecError
 from tuner.core.expressions import parse
 from tuner.spec.first.host_arithmetic import Node, names_of, shown
 
-__all__ = ["evaluated", "small_sizes"]
+__all__ = ["evaluated", "fitting_size", "small_sizes"]
 
 _ODD = (67, 129, 35, 41, 53, 75)
 _WIDE = (64, 128, 32, 96, 160, 64)
 _MOST_THREADS = 1 << 16
 _MOST_ELEMENTS = 1 << 19
 """Half of what is emulated at most: inputs are scaled and shifted, and arrays of the host may be of doubles."""
+_MOST_GIVEN = 1 << 28
+"""Elements of all arrays of a problem: what a card holds and a host makes in a minute."""
 _ROUNDS = 24
 
 
@@ -54,7 +56,7 @@ def small_sizes(
             return None
         if min(blocks, default=1) < 1:
             grown = {n: min(2 * v, sizes[n] or 2 * v) for n, v in found.items() if n not in free}
-            if all(found[name] == value for name, value in grown.items()):
+            if all(found[name] == value or value > _MOST_THREADS for name, value in grown.items()):
                 return None
             found.update(grown)
             continue
@@ -67,6 +69,33 @@ def small_sizes(
         # Half of an odd one, and odd again.
         found[largest] = found[largest] // 2 if wide else found[largest] // 2 | 1
     return found
+
+
+def fitting_size(
+    size: int, unknown: Collection[str], known: Mapping[str, int], arrays: Sequence[str], whole: Sequence[str]
+) -> int:
+    """One size for those of which nothing is known, halved until arrays and whole numbers made of it are possible.
+
+    Args:
+        size: to begin with.
+        unknown: names that get it.
+        known: other sizes.
+        arrays: elements of each, as a spec has them.
+        whole: expressions whose values are to fit an ``int32``.
+    """
+    while size > 1:
+        values = {**known, **dict.fromkeys(unknown, size)}
+        elements, numbers = _values(arrays, values), _values(whole, values)
+        if sum(elements) <= _MOST_GIVEN and all(abs(number) < 1 << 31 for number in numbers):
+            break
+        size //= 2
+    return size
+
+
+def _values(texts: Sequence[str], values: Mapping[str, int]) -> list[float]:
+    """What those expressions are that name nothing else."""
+    parts = [parse(text) for text in texts]
+    return [float(part.evaluate(values)) for part in parts if part.names <= values.keys()]
 
 
 def evaluated(nodes: Sequence[Node], values: Mapping[str, int]) -> list[float] | None:

@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from tuner.spec.reading.c_types import CType, c_type
 from tuner.spec.reading.frames import THROUGH, callee_name, inner_nodes, parameter_nodes, peeled, referenced
-from tuner.spec.reading.signature import CType, Function, Node, c_type, walk
+from tuner.spec.reading.signature import Function, Node, walk
 
 __all__ = ["Flat", "Member", "Structure", "flattened"]
 

@@ -1,6 +1,6 @@
 """The signature and syntax tree of a C or C++ function or an OpenCL kernel, as clang sees them.
 
-Asks clang to parse, never to generate code. May not know the spec: it compares nothing.
+Asks clang to parse, never for machine code. May not know the spec: it compares nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files as package_files
 from pathlib import Path, PurePath
@@ -20,99 +20,25 @@ from tuner.core.types import Source, Value, Variant
 from tuner.evaluators.host.exposing import exposed
 from tuner.evaluators.host.frontend import macro_flags
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
+from tuner.spec.reading.c_types import UNSIGNED, CType, bare, c_type, is_alias, unaliased, width_of
 
 __all__ = [
-    "DTYPES",
-    "ROWS",
-    "UNSIGNED",
-    "CType",
     "Function",
     "Node",
     "SourceReader",
-    "c_type",
-    "first_value",
-    "floating_scalars",
     "walk",
 ]
 
 Node = dict[str, Any]
 """One node of clang's JSON syntax tree."""
 
-ROWS = "a pointer to pointers"
-"""Why most specs cannot describe a `T **`."""
 _TIMEOUT_S = 30.0
 _MAX_TREE = 64 << 20
 _PROBE = "tuner_type_probe_"
 _ERROR = re.compile(r"^(?P<where>[^:\n]+:\d+)(:\d+)?: (?:fatal )?error: (?P<what>.*)$", re.MULTILINE)
 
 _CLANG_NAMES = {"opencl": "cl"}
-
-DTYPES: Mapping[str, tuple[str, ...]] = {
-    "float": ("float32",),
-    "double": ("float64",),
-    "_Float16": ("float16",),
-    "__fp16": ("float16",),
-    "half": ("float16",),
-    "_Complex float": ("complex64",),
-    "_Complex double": ("complex128",),
-    "bool": ("bool", "uint8"),
-    "_Bool": ("bool", "uint8"),
-    "char": ("int8", "uint8", "bool"),
-    "signed char": ("int8",),
-    "unsigned char": ("uint8", "bool"),
-    "short": ("int16",),
-    "unsigned short": ("uint16",),
-    "int": ("int32",),
-    "unsigned int": ("uint32",),
-    "enum": ("int32", "uint32"),
-    "long": ("int64",),
-    "unsigned long": ("uint64",),
-    "long long": ("int64",),
-    "unsigned long long": ("uint64",),
-}
-"""Dtypes that agree with a C type on x86-64 Linux; the first is the usual one."""
-
-UNSIGNED = {
-    "uchar": "unsigned char",
-    "ushort": "unsigned short",
-    "uint": "unsigned int",
-    "ulong": "unsigned long",
-}
-"""OpenCL's names."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CType:
-    """The type of a parameter or of what a function returns.
-
-    Attributes:
-        text: as clang prints it.
-        base: the element's (or the value's) type without qualifiers and type aliases.
-        pointer: whether it is a pointer (or an array) of ``base``.
-        constant: whether what it points to is const.
-        odd: why no spec can describe it; empty when one can.
-        local: whether it points to local memory, which `launch.shared_bytes` gives in OpenCL.
-        width: elements of a vector type; 1 for a scalar.
-        members: numbers in one element, where the elements are structures of them; else 0.
-        rows: whether it is a pointer to the addresses of rows, which some specs can describe.
-        inner: elements along each dimension of what it points to, where that is an array with a name of its own.
-    """
-
-    text: str
-    base: str
-    pointer: bool = False
-    constant: bool = False
-    odd: str = ""
-    local: bool = False
-    width: int = 1
-    members: int = 0
-    rows: bool = False
-    inner: tuple[int, ...] = ()
-
-    @property
-    def dtypes(self) -> tuple[str, ...]:
-        """Dtypes that agree with it; empty where any may (``void``, structures)."""
-        return DTYPES.get(self.base, ())
+_LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +108,14 @@ class SourceReader:
     flags: tuple[str, ...] = ()
     toolchain: Toolchain | None = None
 
+    def at(self, index: int) -> SourceReader | None:
+        """The same with another of its files as the first; ``None`` for a header."""
+        language = _LANGUAGES.get(PurePath(self.files[index].name).suffix) if index else self.language
+        if language is None:
+            return None
+        chosen, rest = self.files[index], (f for i, f in enumerate(self.files) if i != index)
+        return replace(self, files=(chosen, *rest), language=language)
+
     def exposing(self, entry: str) -> SourceReader:
         """The same sources with a static entry as it is built; OpenCL's kernels are none."""
         if self.language not in ("c", "c++"):
@@ -232,13 +166,30 @@ class SourceReader:
             kinds = [t for _, t in function.parameters]
             kinds += [] if function.returns is None else [function.returns]
             # An array's name stands for one whose elements may have a name too.
-            aliases = {t.base for t in kinds if _is_alias(t)}
+            aliases = {t.base for t in kinds if is_alias(t)}
             fresh = sorted(aliases - known.keys())
             # What stands for nothing else stands for itself.
             known |= {**{name: (name, 1) for name in fresh}, **self._resolve(fresh)}
             if all(known[name][0] == name for name in aliases):
                 return function
-            function = _with_aliases(function, known)
+            function = replace(
+                function,
+                parameters=tuple((n, unaliased(t, known)) for n, t in function.parameters),
+                returns=None if function.returns is None else unaliased(function.returns, known),
+            )
+
+    def llvm(self) -> str:
+        """LLVM's text of the first file, as it is without any optimisation.
+
+        Raises:
+            BaselineError: the source does not compile.
+            MachineError: there is no clang, or it does not answer.
+        """
+        words = ["-S", "-emit-llvm", "-O0", "-o", "-"]
+        status, output, errors = self._run(words, "", action=())
+        if status != 0:
+            raise _broken(errors, PurePath(self.files[0].name).name)
+        return output
 
     def _trees(self, name: str, *, extra: str = "") -> Iterator[Node]:
         words = ["-Xclang", "-ast-dump=json", "-Xclang", f"-ast-dump-filter={name}"]
@@ -262,12 +213,14 @@ class SourceReader:
             for tree in self._trees(f"{_PROBE}{number}", extra=line):
                 kind = tree.get("type", {})
                 text = kind.get("desugaredQualType", kind.get("qualType", alias))
-                base = _bare(text)
+                base = bare(text)
                 # What an alias of a vector stands for keeps OpenCL's own names of its elements.
-                known[alias] = (UNSIGNED.get(base, base), _width(text))
+                known[alias] = (UNSIGNED.get(base, base), width_of(text))
         return known
 
-    def _run(self, words: Sequence[str], extra: str) -> tuple[int, str, str]:
+    def _run(
+        self, words: Sequence[str], extra: str, *, action: Sequence[str] = ("-fsyntax-only",)
+    ) -> tuple[int, str, str]:
         toolchain = self.toolchain or find_toolchain()
         shims = str(package_files("tuner.evaluators.host").joinpath("include"))
         with tempfile.TemporaryDirectory(prefix="tuner-spec-") as scratch:
@@ -275,7 +228,7 @@ class SourceReader:
                 text = file.text + (extra if index == 0 else "")
                 (Path(scratch) / PurePath(file.name).name).write_text(text, encoding="utf-8")
             first = PurePath(self.files[0].name).name
-            command = [toolchain.clang, "-fsyntax-only", "-w", "-fno-color-diagnostics", *self.flags]
+            command = [toolchain.clang, *action, "-w", "-fno-color-diagnostics", *self.flags]
             command += macro_flags(self.macros)
             for folder in self.include:
                 command += ["-I", str(Path(self.folder) / folder)]
@@ -378,114 +331,3 @@ def _line(tree: Node) -> int:
 
 
 _KERNEL_MARKS = ("DeviceKernelAttr", "OpenCLKernelAttr")
-_QUALIFIERS = re.compile(
-    r"\b(const|volatile|_Atomic|struct|union|enum|__global|__local|__constant|__private|__generic)\b"
-)
-_ENUM = re.compile(r"\benum\b")
-_NAMED_ARRAY = re.compile(r"([^*\[\]]+)((?:\[\d+\])+)")
-_VECTOR = re.compile(r"__attribute__\(\(ext_vector_type\((\d+)\)\)\)")
-
-
-def _bare(text: str) -> str:
-    return " ".join(_QUALIFIERS.sub(" ", _VECTOR.sub(" ", text)).split())
-
-
-def _width(text: str) -> int:
-    found = _VECTOR.search(text)
-    return int(found[1]) if found else 1
-
-
-def c_type(given: Mapping[str, Any]) -> CType:
-    """A type of clang's tree."""
-    written = str(given["qualType"])
-    text = str(given.get("desugaredQualType", written))
-    if "(*)(" in text or "(^)(" in text:
-        return CType(text=written, base=text, odd="a function pointer")
-    if "&" in text:
-        return CType(text=written, base=text, odd="a reference")
-    written = " ".join(written.replace("__private", " ").split())
-    # An array inside an array parameter, `float (*)[8]`: its elements are what counts.
-    array = re.fullmatch(r"(?P<element>.+?) \(\*[^)]*\)(\[[^\]]*\])+", text)
-    if array:
-        element, extents = array["element"], re.findall(r"\[([^\]]*)\]", text)
-        return CType(
-            text=written,
-            base=_bare(element),
-            pointer=True,
-            constant="const" in element.split(),
-            inner=tuple(map(int, extents)) if all(e.isdecimal() for e in extents) else (),
-        )
-    if _ENUM.search(text) and "*" not in text:
-        # Whatever it is called, it is passed as an int.
-        return CType(text=written, base="enum")
-    stars = text.count("*")
-    if stars == 0:
-        width = _width(text)
-        return CType(
-            text=written, base=_bare(text), odd="a vector by value" if width > 1 else "", width=width
-        )
-    element, _, _ = text.partition("*")
-    odd = ROWS if stars > 1 else ""
-    return CType(
-        text=written,
-        base=_bare(element),
-        pointer=True,
-        constant=not {"const", "__constant"}.isdisjoint(element.split()),
-        odd=odd,
-        local="__local" in element.split(),
-        width=_width(element),
-    )
-
-
-def _is_alias(kind: CType) -> bool:
-    return not kind.odd and kind.base not in DTYPES and kind.base != "void" and "[" not in kind.base
-
-
-def _with_aliases(function: Function, known: Mapping[str, tuple[str, int]]) -> Function:
-    def resolved(kind: CType) -> CType:
-        if kind.base not in known:
-            return kind
-        base, width = known[kind.base]
-        array = _NAMED_ARRAY.fullmatch(base)
-        if array and kind.pointer and not kind.odd:
-            inner = tuple(int(extent) for extent in re.findall(r"\d+", array[2]))
-            return replace(kind, base=array[1].strip(), inner=inner)
-        odd = ROWS if kind.pointer and "*" in base else kind.odd
-        pointer = kind.pointer or "*" in base
-        return replace(
-            kind,
-            base=base.replace("*", "").strip(),
-            pointer=pointer,
-            odd="a vector by value" if width > 1 and not pointer else odd,
-            width=width,
-        )
-
-    return Function(
-        name=function.name,
-        parameters=tuple((n, resolved(t)) for n, t in function.parameters),
-        returns=None if function.returns is None else resolved(function.returns),
-        line=function.line,
-        hidden=function.hidden,
-        template=function.template,
-        defined=function.defined,
-        kernel=function.kernel,
-        tree=function.tree,
-    )
-
-
-def first_value(dtype: str, before: int = 0) -> str:
-    """A number for a scalar of which nothing is known.
-
-    With a factor of one, or ``1 - x`` of one, wrong code gives right results; with two that are alike, code that
-    takes one for the other, or that clamps everything between them.
-
-    Args:
-        dtype: its type.
-        before: how many floating scalars come before it.
-    """
-    return str(0.75 + 0.5 * before) if dtype.startswith("float") else "1"
-
-
-def floating_scalars(parameters: Iterable[tuple[str, CType]]) -> int:
-    """How many of some parameters are floating numbers."""
-    return sum(not t.pointer and any(d.startswith("float") for d in t.dtypes) for _, t in parameters)

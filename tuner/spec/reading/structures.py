@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tuner.spec.reading.signature import DTYPES, UNSIGNED
+from tuner.spec.reading.c_types import DTYPES, UNSIGNED
 
 __all__ = ["Structure", "structure"]
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from tuner.core.types import Argument, ArgumentRole, Initial, opaque_bytes
 from tuner.recorders.recordings.format import RecordedArgument, Recording
-from tuner.spec.reading.signature import CType, Function
+from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.signature import Function
 from tuner.spec.recorded.by_recording import by_recording
 from tuner.spec.recorded.replayable import NULL_DTYPE, is_null, is_opaque
 from tuner.spec.yaml_places import View

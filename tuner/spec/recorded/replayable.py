@@ -13,7 +13,8 @@ import numpy as np
 from tuner.core.errors import BaselineError, SpecError
 from tuner.evaluators.opencl.module import entry_point, module_bytes
 from tuner.recorders.recordings.format import RecordedArgument, Recording
-from tuner.spec.reading.signature import CType, Function
+from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.signature import Function
 from tuner.spec.yaml_places import View
 
 __all__ = [

@@ -1,0 +1,163 @@
+"""Types of C as clang prints them, and the dtypes that agree with them. May not run a compiler."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+__all__ = ["DTYPES", "ROWS", "UNSIGNED", "CType", "bare", "c_type", "is_alias", "unaliased", "width_of"]
+
+ROWS = "a pointer to pointers"
+"""Why most specs cannot describe a `T **`."""
+
+_QUALIFIERS = re.compile(
+    r"\b(const|volatile|_Atomic|struct|union|enum|__global|__local|__constant|__private|__generic)\b"
+)
+_ENUM = re.compile(r"\benum\b")
+_NAMED_ARRAY = re.compile(r"([^*\[\]]+)((?:\[\d+\])+)")
+_VECTOR = re.compile(r"__attribute__\(\(ext_vector_type\((\d+)\)\)\)")
+
+DTYPES: Mapping[str, tuple[str, ...]] = {
+    "float": ("float32",),
+    "double": ("float64",),
+    "_Float16": ("float16",),
+    "__fp16": ("float16",),
+    "half": ("float16",),
+    "_Complex float": ("complex64",),
+    "_Complex double": ("complex128",),
+    "bool": ("bool", "uint8"),
+    "_Bool": ("bool", "uint8"),
+    "char": ("int8", "uint8", "bool"),
+    "signed char": ("int8",),
+    "unsigned char": ("uint8", "bool"),
+    "short": ("int16",),
+    "unsigned short": ("uint16",),
+    "int": ("int32",),
+    "unsigned int": ("uint32",),
+    "enum": ("int32", "uint32"),
+    "long": ("int64",),
+    "unsigned long": ("uint64",),
+    "long long": ("int64",),
+    "unsigned long long": ("uint64",),
+}
+"""Dtypes that agree with a C type on x86-64 Linux; the first is the usual one."""
+
+UNSIGNED = {
+    "uchar": "unsigned char",
+    "ushort": "unsigned short",
+    "uint": "unsigned int",
+    "ulong": "unsigned long",
+}
+"""OpenCL's names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CType:
+    """The type of a parameter or of what a function returns.
+
+    Attributes:
+        text: as clang prints it.
+        base: the element's (or the value's) type without qualifiers and type aliases.
+        pointer: whether it is a pointer (or an array) of ``base``.
+        constant: whether what it points to is const.
+        odd: why no spec can describe it; empty when one can.
+        local: whether it points to local memory, which `launch.shared_bytes` gives in OpenCL.
+        width: elements of a vector type; 1 for a scalar.
+        members: numbers in one element, where the elements are structures of them; else 0.
+        rows: whether it is a pointer to the addresses of rows, which some specs can describe.
+        inner: elements along each dimension of what it points to, where that is an array with a name of its own.
+    """
+
+    text: str
+    base: str
+    pointer: bool = False
+    constant: bool = False
+    odd: str = ""
+    local: bool = False
+    width: int = 1
+    members: int = 0
+    rows: bool = False
+    inner: tuple[int, ...] = ()
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Dtypes that agree with it; empty where any may (``void``, structures)."""
+        return DTYPES.get(self.base, ())
+
+
+def bare(text: str) -> str:
+    """A type without qualifiers."""
+    return " ".join(_QUALIFIERS.sub(" ", _VECTOR.sub(" ", text)).split())
+
+
+def width_of(text: str) -> int:
+    """Elements of a vector type; 1 of any other."""
+    found = _VECTOR.search(text)
+    return int(found[1]) if found else 1
+
+
+def c_type(given: Mapping[str, Any]) -> CType:
+    """A type of clang's tree."""
+    written = str(given["qualType"])
+    text = str(given.get("desugaredQualType", written))
+    if "(*)(" in text or "(^)(" in text:
+        return CType(text=written, base=text, odd="a function pointer")
+    if "&" in text:
+        return CType(text=written, base=text, odd="a reference")
+    written = " ".join(written.replace("__private", " ").split())
+    # An array inside an array parameter, `float (*)[8]`: its elements are what counts.
+    array = re.fullmatch(r"(?P<element>.+?) \(\*[^)]*\)(\[[^\]]*\])+", text)
+    if array:
+        element, extents = array["element"], re.findall(r"\[([^\]]*)\]", text)
+        return CType(
+            text=written,
+            base=bare(element),
+            pointer=True,
+            constant="const" in element.split(),
+            inner=tuple(map(int, extents)) if all(e.isdecimal() for e in extents) else (),
+        )
+    if _ENUM.search(text) and "*" not in text:
+        # Whatever it is called, it is passed as an int.
+        return CType(text=written, base="enum")
+    stars = text.count("*")
+    if stars == 0:
+        width = width_of(text)
+        return CType(text=written, base=bare(text), odd="a vector by value" if width > 1 else "", width=width)
+    element, _, _ = text.partition("*")
+    odd = ROWS if stars > 1 else ""
+    return CType(
+        text=written,
+        base=bare(element),
+        pointer=True,
+        constant=not {"const", "__constant"}.isdisjoint(element.split()),
+        odd=odd,
+        local="__local" in element.split(),
+        width=width_of(element),
+    )
+
+
+def is_alias(kind: CType) -> bool:
+    """Whether the type has a name that may stand for another."""
+    return not kind.odd and kind.base not in DTYPES and kind.base != "void" and "[" not in kind.base
+
+
+def unaliased(kind: CType, known: Mapping[str, tuple[str, int]]) -> CType:
+    """A type whose name stands for another, with vector widths; itself where none is known."""
+    if kind.base not in known:
+        return kind
+    base, width = known[kind.base]
+    array = _NAMED_ARRAY.fullmatch(base)
+    if array and kind.pointer and not kind.odd:
+        inner = tuple(int(extent) for extent in re.findall(r"\d+", array[2]))
+        return replace(kind, base=array[1].strip(), inner=inner)
+    odd = ROWS if kind.pointer and "*" in base else kind.odd
+    pointer = kind.pointer or "*" in base
+    return replace(
+        kind,
+        base=base.replace("*", "").strip(),
+        pointer=pointer,
+        odd="a vector by value" if width > 1 and not pointer else odd,
+        width=width,
+    )

@@ -1,0 +1,77 @@
+"""The functions of sources: which ones there are by their looks, and one by its name wherever it is defined."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tuner.core.errors import BaselineError
+from tuner.spec.reading.signature import Function, SourceReader
+
+__all__ = ["entries_of", "function_lookup", "functions_of"]
+
+_CALLABLE = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
+_KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "do", "else", "catch"}
+
+
+def functions_of(text: str) -> list[str]:
+    """Names that a source seems to define as functions, in order; found by their looks."""
+    plain = _DIRECTIVE.sub(" ", _NOISE.sub(" ", text))
+    names: list[str] = []
+    for found in _CALLABLE.finditer(plain):
+        depth, at = 1, found.end()
+        while at < len(plain) and depth:
+            depth += {"(": 1, ")": -1}.get(plain[at], 0)
+            at += 1
+        rest = plain[at : at + 40].lstrip()
+        if depth == 0 and rest.startswith(("{", "noexcept", "__attribute__")) and found[1] not in _KEYWORDS:
+            names.append(found[1])
+    return list(dict.fromkeys(names))
+
+
+def entries_of(text: str) -> list[str]:
+    """As :func:`functions_of`, without those that only their own file can call."""
+    plain = _DIRECTIVE.sub(" ", _NOISE.sub(" ", text))
+    hidden = set(re.findall(r"\bstatic\b[^;{}()]*?([A-Za-z_]\w*)\s*\(", plain))
+    return [name for name in functions_of(text) if name not in hidden]
+
+
+def function_lookup(reader: SourceReader) -> Callable[[str], Function | None]:
+    """Gives a function's definition, those of the first file and its headers first; each name is read once."""
+    return _Lookup(reader).find
+
+
+@dataclass(slots=True)
+class _Lookup:
+    reader: SourceReader
+    named: frozenset[str] = frozenset()
+    known: dict[str, Function | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.named = frozenset(name for file in self.reader.files for name in functions_of(file.text))
+
+    def find(self, name: str) -> Function | None:
+        """One function."""
+        if name not in self.known:
+            self.known[name] = self._read(name) if name in self.named else None
+        return self.known[name]
+
+    def _read(self, name: str) -> Function | None:
+        found = self._defined(self.reader, name)
+        for index, file in enumerate(self.reader.files):
+            if found is not None or index == 0 or name not in functions_of(file.text):
+                continue
+            other = self.reader.at(index)
+            found = None if other is None else self._defined(other, name)
+        return found
+
+    @staticmethod
+    def _defined(reader: SourceReader, name: str) -> Function | None:
+        try:
+            return next((f for f in reader.functions(name, included=True) if f.defined), None)
+        except BaselineError:
+            # Of another file, which the compiler will say itself.
+            return None
