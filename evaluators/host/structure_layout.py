@@ -9,6 +9,8 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from tuner.core.canonical import digest_json
 from tuner.core.errors import BaselineError
@@ -17,6 +19,10 @@ from tuner.core.types import Kernel, Resolved, Source, Status, Variant
 from tuner.evaluators.host import frontend as front
 from tuner.evaluators.host.flags import sort_flags
 from tuner.evaluators.host.objects import Object
+from tuner.spaces.source.parse import function_nodes, node_text, parse_file
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 __all__ = ["Layouts", "asked_layout"]
 
@@ -43,6 +49,11 @@ _TAKEN_BACK = "\n\n" + "".join(f"#undef {word}\n" for word in _WORDS.split())
 _DUMPED = "*** Dumping AST Record Layout\n"
 _MEMBER = re.compile(r"^ *(\d+(?::\S+)?) \| ( +)(.*)$")
 _UNNAMED = re.compile(r" at [^)]*\)")
+_DIRECTIVE = re.compile(
+    r"^[ \t]*(?:#|%:)[ \t]*(?!pragma[ \t]+(?:omp|unroll|clang loop|GCC unroll|GCC ivdep)\b).*|.*_Pragma.*",
+    re.MULTILINE,
+)
+_STRUCTURE = re.compile(r"\s*(?:typedef\s+|static\s+|inline\s+)*(?:struct|union|class|enum)\b")
 _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict|restrict)\b")
 
 
@@ -75,7 +86,11 @@ def asked_layout(frontend: front.FrontEnd, kernel: Kernel, resolved: Resolved) -
         elif plain:
             alignments[one.name] = alignment
     return Layout(
-        sizes=sizes, offsets=offsets, references=frozenset(references), alignments=alignments, members=members
+        sizes=sizes,
+        offsets=offsets,
+        references=frozenset(references),
+        alignments=alignments,
+        members=members,
     )
 
 
@@ -113,6 +128,9 @@ class Layouts:
         """
         if not kernel.passed or variant.digest == kernel.variant.digest:
             return kernel
+        if _beside_functions(variant, kernel.language) == _beside_functions(kernel.variant, kernel.language):
+            # What stands in functions alone changes no structure that is passed to one.
+            return replace(kernel, wrapper=f"{_TAKEN_BACK}{kernel.wrapper}")
         given = self._layout(kernel, resolved)
         try:
             own = self._layout(replace(kernel, variant=variant), resolved)
@@ -130,6 +148,27 @@ class Layouts:
         if key not in self._known:
             self._known[key] = asked_layout(self._frontend, kernel, resolved)
         return self._known[key]
+
+
+@lru_cache(maxsize=256)
+def _of_text(text: str, language: str) -> str:
+    """A file without its functions, but with what directives in them may change behind them."""
+    data, at, kept = text.encode(), 0, list[str]()
+    for _, node in sorted(function_nodes(parse_file(data, language)), key=lambda pair: pair[1].start_byte):
+        if node.start_byte >= at and _is_one(node):
+            kept += [data[at : node.start_byte].decode(), *_DIRECTIVE.findall(node_text(node))]
+            at = node.end_byte
+    return " ".join("\n".join([*kept, data[at:].decode()]).split())
+
+
+def _is_one(node: Node) -> bool:
+    """Whether it is a function for certain and no part of a class; a macro makes a structure look like a function."""
+    inside = node.parent is not None and node.parent.type == "field_declaration_list"
+    return not inside and not _STRUCTURE.match(node_text(node))
+
+
+def _beside_functions(variant: Variant, language: str) -> list[tuple[str, str]]:
+    return [(file.name, _of_text(file.text, language)) for file in variant.files]
 
 
 def _difference(given: Layout, own: Layout) -> str:

@@ -272,8 +272,8 @@ def _passed_as(value: Any, kind: Any) -> Any:
     """What ctypes passes: the address where the function is declared with a pointer and gets what it points to."""
     pointed: Any = getattr(kind, "_type_", None)
     if isinstance(pointed, type) and isinstance(kind, type) and issubclass(kind, ctypes._Pointer):
-        is_pointed_to: bool = isinstance(value, pointed)
-        return ctypes.byref(value) if is_pointed_to else value
+        given: Any = value
+        return ctypes.byref(given) if isinstance(value, pointed) else value
     return value
 
 

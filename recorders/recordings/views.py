@@ -93,7 +93,7 @@ class Views:
     extents: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.parameters += [f"{self._parameter(one, n)} p{n}" for n, one in enumerate(self.passed)]
+        self.parameters += [self._parameter(one, number) for number, one in enumerate(self.passed)]
         for number, one in _numbers_first(self.passed):
             if one.members:
                 self._structure(one, f"(const char *)&p{number}" if self._is_copied(one) else f"p{number}")
@@ -162,9 +162,9 @@ class Views:
 
     def _parameter(self, one: Passed, number: int) -> str:
         if one.argument is not None:
-            return parameter_text(self.arguments[one.argument])
+            return f"{parameter_text(self.arguments[one.argument])} p{number}"
         if not self._is_copied(one):
-            return "void *"
+            return f"void * p{number}"
         size, alignment = self.layout.sizes[one.name], self.layout.alignments.get(one.name)
         if (
             platform.machine() not in _X86_64
@@ -180,7 +180,7 @@ class Views:
         self.types.append(
             f"typedef struct {{ char bytes[{size}]; }} __attribute__((aligned({alignment}))) Copied{number};"
         )
-        return f"Copied{number}"
+        return f"Copied{number} p{number}"
 
     def _note_size(self, number: int | None) -> None:
         """Keeps the numbers that alone are an extent of some array."""

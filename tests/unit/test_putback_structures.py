@@ -349,6 +349,25 @@ def test_candidates_keep_what_the_spec_does_not_list_where_it_lies(
     assert why in build.message
 
 
+@pytest.mark.parametrize(
+    ("suffix", "given", "before", "after"),
+    [
+        ("c", "struct PLAIN(8) chunk {", "char tag; int nx;", "int nx; char tag;"),
+        ("cc", "struct chunk { void clear() { nx = 0; }", "void clear()", "virtual void clear()"),
+    ],
+    ids=["a macro before its name", "a method"],
+)
+def test_structures_are_seen_where_they_look_like_functions(
+    tmp_path: Path, suffix: str, given: str, before: str, after: str
+) -> None:
+    own = "#define PLAIN(n) __attribute__((__aligned__(n)))\n" + HEADER.replace("struct chunk {", given)
+    kernel = KERNEL if suffix == "c" else REFERENCE
+    (tmp_path / f"step.{suffix}").write_text(own + kernel.replace('#include "chunk.h"', ""))
+    build = built(spec(tmp_path, suffix=suffix), before, after)
+    assert build.status is Status.BUILD_ERROR
+    assert "in the source as given" in build.message
+
+
 def test_a_winner_whose_parameters_change_a_structure_is_not_put_in_place(tmp_path: Path) -> None:
     (tmp_path / "chunk.h").write_text(HEADER.replace("char tag;", "char tag[PAD];"))
     (tmp_path / "step.c").write_text("#ifndef PAD\n#define PAD 1\n#endif\n" + KERNEL)
