@@ -22,6 +22,7 @@ __all__ = [
     "members_of",
     "pointers_of",
     "type_text",
+    "untagged",
 ]
 
 _AROUND = (
@@ -93,7 +94,7 @@ def members_of(body: Node) -> Iterator[tuple[str, Member | None]]:
         }
         plain = words <= {"const"} and kind.type != "union_specifier"
         plain &= not any(c.type in ("bitfield_clause", "attribute_specifier") for c in field.children)
-        text = f"struct at {kind.start_byte}" if kind.child_by_field_name("body") else node_text(kind)
+        text = untagged(kind) if kind.child_by_field_name("body") else node_text(kind)
         if (tag := kind.child_by_field_name("name")) is not None and kind.type == "struct_specifier":
             text = f"struct {node_text(tag)}"
         for declarator in declarators:
@@ -123,13 +124,23 @@ def made_of(body: Node) -> Iterator[tuple[str, str, bool]]:
             yield name, text, not any(part.type == "pointer_declarator" for part in parts)
 
 
+def untagged(kind: Node) -> str:
+    """The name by which a structure without a tag is known here: its type's, or where it stands."""
+    around = kind.parent
+    name = None if around is None else around.child_by_field_name("declarator")
+    defines = around is not None and around.type == "type_definition"
+    if defines and name is not None and name.type == "type_identifier":
+        return f"struct as {node_text(name)}"
+    return f"struct at {kind.start_byte}"
+
+
 def type_text(kind: Node) -> str:
     """A member's type; for a structure or union the name by which it is known here."""
     tag = kind.child_by_field_name("name") if kind.type in NAMES else None
     if tag is not None:
         return f"struct {node_text(tag)}"
     if kind.child_by_field_name("body") is not None:
-        return f"struct at {kind.start_byte}"
+        return untagged(kind)
     return " ".join(node_text(kind).split())
 
 
@@ -166,7 +177,7 @@ def definitions_of(node: Node) -> Iterator[tuple[str, str]]:
     text = " ".join(node_slice(node, node.start_byte, declarators[0].start_byte).split()[1:])
     if kind.type in NAMES:
         tag = kind.child_by_field_name("name")
-        text = f"struct {node_text(tag)}" if tag is not None else f"struct at {kind.start_byte}"
+        text = f"struct {node_text(tag)}" if tag is not None else untagged(kind)
     rest = [d for c in node.children if c.type not in NAMES for d in _within(c)]
     plain = not node.has_error and not any(
         c.type in ("attribute_specifier", "attribute_declaration") or node_text(c) in ("volatile", "_Atomic")

@@ -24,6 +24,7 @@ from tuner.spaces.source.structure_texts import (
     members_of,
     pointers_of,
     type_text,
+    untagged,
 )
 
 __all__ = ["Member", "Pointee", "Structures", "structures"]
@@ -107,6 +108,11 @@ class Structures:
         if vector is None:
             return {}
         return dict.fromkeys("xyzw"[: int(vector[2])], Member(vector[1], 0))
+
+    def owners(self, name: str) -> set[str]:
+        """The plain structures that have a member of a name."""
+        found = self._found.items()
+        return {key for key, members in found if name in members or name in self._pointers.get(key, ())}
 
     def pointee(self, kind: str, name: str) -> Pointee | None:
         """What a member of a structure points to; ``None`` where it is no plain pointer."""
@@ -230,7 +236,7 @@ def structures(text: str, language: str) -> Structures:
         outermost = is_outermost(node)
         if node.type in NAMES and (body := node.child_by_field_name("body")) is not None:
             tag = node.child_by_field_name("name")
-            key = f"struct {node_text(tag)}" if tag is not None else f"struct at {node.start_byte}"
+            key = f"struct {node_text(tag)}" if tag is not None else untagged(node)
             names[key] += 1
             for name, kind, within in made_of(body):
                 named.setdefault(name, set()).add(kind)

@@ -20,10 +20,11 @@ from tuner.spaces.source.operators import OPERATORS
 FOLLOWING = ("interchange", "reverse", "tile", "fission", "fuse", "hoist", "scalar_replace", "unroll_and_jam")
 
 
-def variants(text: str) -> list[Applied]:
-    """Every opening edit by itself, all of them, and what may follow those."""
+def variants(text: str) -> tuple[list[Applied], list[Applied]]:
+    """Every opening edit by itself and all of them; and what may follow those."""
     given = program_of(text, "f")
-    found = []
+    found: list[Applied] = []
+    following: list[Applied] = []
     for name, operator in OPERATORS.items():
         for place in places(given, name, reassociate=False) if operator.opens else ():
             with contextlib.suppress(EditRefused):
@@ -31,14 +32,14 @@ def variants(text: str) -> list[Applied]:
     start = Attempt(program=given, edits=(), rng=np.random.default_rng(0), reassociate=False)
     made = opened(start, {}, 9)
     if made is None:
-        return found
+        return found, following
     found.append(applied(made.program, made.edits))
     for name in FOLLOWING:
         for place in places(made.program, name, reassociate=False):
             edit = edit_at(made.program, name, place.function, place.site)
             with contextlib.suppress(EditRefused):
-                found.append(apply_edits(given, [*made.edits, edit]))
-    return found
+                following.append(apply_edits(given, [*made.edits, edit]))
+    return found, following
 
 
 @pytest.mark.skipif(CC is None, reason="needs cc to link")
@@ -46,4 +47,6 @@ def variants(text: str) -> list[Applied]:
 @settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_functions_with_calls_write_the_same(seed: int, tmp_path: Path) -> None:
     text = made_calls(seed)
-    assert compared(text, variants(text), tmp_path) == "", text
+    opening, following = variants(text)
+    assert compared(text, opening, tmp_path, one=True) == "", text
+    assert compared(text, following, tmp_path, one=False) == "", text

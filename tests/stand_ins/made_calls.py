@@ -98,7 +98,7 @@ int main(void)
     for (unsigned trial = 0; trial < 60; trial++)
         for (int number = -1; number < %d; number++) {
             build(trial * 77u + 5u);
-            int n = draw(8), same = draw(3) == 0;
+            int n = draw(8), same = %d && draw(3) == 0;
             prepares[number + 1](&now.g);
             runs[number + 1](&now.g, same ? &now.g : &now.o, n);
             if (number < 0) wanted = now;
@@ -167,8 +167,15 @@ def made_calls(seed: int) -> str:
     return _Maker(seed).text()
 
 
-def compared(text: str, variants: Sequence[Applied], folder: Path) -> str:
-    """What differs between the function of a text and its variants, in a process of their own; empty for nothing."""
+def compared(text: str, variants: Sequence[Applied], folder: Path, *, one: bool) -> str:
+    """What differs between the function of a text and its variants, in a process of their own; empty for nothing.
+
+    Args:
+        text: of :func:`made_calls`.
+        variants: of its function.
+        folder: to build in.
+        one: whether both arguments may be one structure; what assumes separate buffers cannot have that.
+    """
     parts = [text]
     for number, made in enumerate(variants):
         given = made.variant.files[0].text.removeprefix(TYPES)
@@ -181,7 +188,7 @@ def compared(text: str, variants: Sequence[Applied], folder: Path) -> str:
     runs = ", ".join(f"(void (*)(own_grid *, own_grid *, int))f{n}" for n in names)
     parts.append(f"static void (*const runs[])(own_grid *, own_grid *, int) = {{{runs}}};")
     source = folder / "calls.c"
-    source.write_text("\n".join(parts) + _DRIVER % len(variants))
+    source.write_text("\n".join(parts) + _DRIVER % (len(variants), one))
     flags = ["-O2", "-w", "-ffp-contract=off", "-fno-strict-aliasing"]
     clang = [find_toolchain().clang, *flags, "-c", "-o", str(folder / "calls.o"), str(source)]
     subprocess.run(clang, check=True, timeout=300)

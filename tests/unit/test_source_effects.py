@@ -54,6 +54,11 @@ CALLED = {
         "static int a(struct grid *g) { return g->nx; /* weak scaling */ }",
         "n = a(g);",
     ),
+    "a macro of two meanings": (
+        "static int calls[4];\nstatic void count(int k) { calls[k]++; }\n#ifndef QUIET\n"
+        "#define COUNT(k) do { count(k); } while (0)\n#else\n#define COUNT(k)\n#endif",
+        "COUNT(2);",
+    ),
     "its own structure": (
         "static int own(void) { struct box b = {1, 2}, c; c = b; return c.lo; }",
         "n = own();",
@@ -132,6 +137,7 @@ WRITING = {
     "through bytes": ("#include <string.h>\nstatic void w(void *p, int n) { memset(p, 0, n); }", "w(g, 64);"),
     "by the library": ("#include <string.h>", "memset(g, 0, sizeof *g);"),
     "by the library, as numbers": ("#include <string.h>", "memset(&g->dt, 0, sizeof g->dt);"),
+    "by the library, from one before": ("#include <string.h>", "memset(&g->k, 0, 16);"),
     "read in": ("#include <stdio.h>", 'sscanf("1", "%lf", &g->dt);'),
     "through an outer one": (
         "static void w(struct outer *o, struct outer *p) { o->a = p->b; }",
@@ -151,6 +157,16 @@ WRITING = {
         "w(all);",
     ),
     "a macro": ("#define W(g) g->dt = 1\nstatic void w(struct grid *g) { W(g); }", "w(g);"),
+    "a macro of two meanings": (
+        "static struct grid *all;\n#ifdef A\n#define W(v) all->dt = v\n#else\n#define W(v)\n#endif",
+        "W(1);",
+    ),
+    "a macro of two meanings, in what is called": (
+        "static struct grid *all;\n#ifdef A\n#define W(v) do { all->dt = v; } while (0)\n#else\n#define W(v)\n#endif\n"
+        "static void w(void) { W(1); }",
+        "w();",
+    ),
+    "a macro that may be a function": ("void W(int v);\n#ifdef A\n#define W(v)\n#endif", "W(1);"),
     "a macro without arguments": ("static struct grid *all;\n#define W all->dt = 1", "W;"),
     "a function pointer": ("static void w(void (*f)(struct grid *), struct grid *g) { f(g); }", "w(0, g);"),
     "a function pointer of the file": ("static void (*w)(struct grid *);", "w(g);"),
@@ -193,6 +209,7 @@ WRITING = {
     ),
     "a jump": ("", "if (n) goto end;\ng->u[0] = g->dt;\nend: n = 2;"),
     "text that writes": ("", "while (n--) g->dt = 1;"),
+    "a pointer that cannot be read": ("MAKE(struct grid *, all) = 0 0;", "*all = *h;"),
     "a pointer that is not known": ("static struct grid *all;", "*all = *h;"),
 }
 
@@ -257,6 +274,11 @@ CPP = {
         "struct last { grid *g; ~last() { g->dt = 1; } };\nstatic void w(grid *g) { last l = {g}; }",
         "w(g);",
     ),
+    "an argument that is an object": (
+        "struct last { grid *g; last(int n); ~last(); };\nstatic void w(last l) { }",
+        "w(1);",
+    ),
+    "a pointer of a namespace": ("namespace { grid *all; }", "*all = *h;"),
     "a method": ("struct does { void w(grid *g) { g->dt = 1; } };\nstatic does d;", "d.w(g);"),
     "a function within": ("", "auto w = [&] { g->dt = 1; }; w();"),
     "a pointer by reference": ("static void w(grid *&g, grid *h) { g = h; }", "w(g, h); n = g->nx;"),
@@ -274,3 +296,43 @@ def test_members_that_cpp_may_write_stay_where_they_are(name: str) -> None:
     except EditRefused:
         return
     assert "g_dt" not in text, text
+
+
+FILES = {
+    "reads": ('#include "grid.h"\nint size(struct grid *g) { return g->nx * g->ny; }', True),
+    "writes": ('#include "grid.h"\nint size(struct grid *g) { return g->dt = g->ny; }', False),
+    "writes through another one": (
+        '#include "grid.h"\nstatic void w(struct grid *g) { g->dt = 1; }\n'
+        "int size(struct grid *g) { w(g); return 1; }",
+        False,
+    ),
+    "reads, beside one of the file that writes": (
+        '#include "grid.h"\nstatic void own(struct grid *g) { g->nx++; }\n'
+        "int size(struct grid *g) { return g->nx; }",
+        True,
+    ),
+    "is another file's own": ('#include "grid.h"\nstatic int size(struct grid *g) { return g->nx; }', False),
+    "not known for sure": ('#include "other.h"\nint size(struct grid *g) { return g->nx; }', False),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_functions_of_other_sources_are_known(name: str) -> None:
+    other, known = FILES[name]
+    text = (
+        '#include "grid.h"\nint size(struct grid *g);\nstatic int own(struct grid *g) { return g->nx; }\n'
+        "void f(struct grid *g, int n)\n{\n    for (int i = 0; i < n; i++) g->u[i] = g->dt;\n"
+        "    n = size(g) + own(g);\n}\n"
+    )
+    files = (Source(name="f.c", text=text), Source(name="size.c", text=other))
+    headers = (Source(name="grid.h", text=TYPES),)
+    kernel = Kernel(
+        name="f", entry="f", language="c", variant=Variant(files=files), folder=".", headers=headers
+    )
+    edits = [{"op": "configure", "values": {}, "headers": True}, TAKE]
+    try:
+        made = apply_edits(read_program(kernel), edits).variant.files[0].text
+    except EditRefused:
+        assert not known
+        return
+    assert ("g_dt" in made) == known, made

@@ -1,9 +1,12 @@
-"""What variables are declared as: which structure they are, or lead to. May not look at statements."""
+"""What variables are declared as: which structure they are, or lead to; and what a function stands in and writes.
+
+May not look at statements.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tuner.spaces.source.kinds import Refused
@@ -19,8 +22,10 @@ __all__ = [
     "TAGGED",
     "TYPES",
     "UNKNOWN",
+    "Context",
     "Declared",
     "Keys",
+    "Written",
     "declared_in",
     "keys_of",
     "steps_to",
@@ -44,6 +49,48 @@ class Declared:
 
     keys: Keys
     own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a function's text stands in.
+
+    Attributes:
+        types: structures of the text.
+        variables: outside of functions, by name.
+        functions: definitions by name.
+        quiet: whether a function that is not defined here is known to write nothing but buffers that it is given.
+        hidden: macros that may stand for anything.
+        replaced: what a text may be with a macro in it replaced, for each of several definitions of the macro.
+        plus: whether the text is C++.
+    """
+
+    types: Structures
+    variables: Mapping[str, Declared]
+    functions: Mapping[str, Node]
+    quiet: Callable[[str], bool]
+    hidden: Collection[str]
+    replaced: Callable[[str, str], Sequence[str]]
+    plus: bool
+
+
+@dataclass(slots=True)
+class Written:
+    """What a function may write, which functions it calls, and which variables are more than read through.
+
+    Attributes:
+        members: names of members that are assigned to, or whose address is taken.
+        structures: those that may be written as a whole, or through another type.
+        calls: functions of the text.
+        moved: names that stand elsewhere than before a member or as an argument.
+        jumps: whether it has labels.
+    """
+
+    members: set[str] = field(default_factory=set)
+    structures: set[str] = field(default_factory=set)
+    calls: set[str] = field(default_factory=set)
+    moved: set[str] = field(default_factory=set)
+    jumps: bool = False
 
 
 def declared_in(node: Node, types: Structures, *, plus: bool) -> Iterator[tuple[str, Declared]]:

@@ -1,10 +1,10 @@
 """What a function may write of structures, and the functions that it calls: of members, which by name.
 
-Follows every call into a definition of the same text, headers of the project in it, and refuses all others but those of
-the C library that write nothing but buffers they are given. The functions that are reached are taken together, so
-recursion is nothing special: a member that any of them may write is written. Refused are calls through pointers,
-functions that are only declared or defined more than once, functions that the linker may replace, and text that cannot
-be read. May not change a tree.
+Follows every call into a definition of the kernel's sources, headers of the project in them, and refuses all others
+but those of the C library that write nothing but buffers they are given. The functions that are reached are taken
+together, so recursion is nothing special: a member that any of them may write is written. Refused are calls through
+pointers, functions that are only declared, or defined more than once, functions that the linker may replace, and text
+that cannot be read. May not change a tree.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tuner.spaces.source.conditionals import configured, known_names
-from tuner.spaces.source.included import includes_own
+from tuner.spaces.source.included import directive_of, includes_own
 from tuner.spaces.source.kinds import Refused, is_pure
-from tuner.spaces.source.macros import PIECE, loose_macros
+from tuner.spaces.source.macros import PIECE, Macro, expand, loose_macros, macro_of, pieces
 from tuner.spaces.source.memo import kept_by_identity
-from tuner.spaces.source.operators.opening.declaring import UNKNOWN, Declared, declared_in
-from tuner.spaces.source.operators.opening.writing import Context, Written, written_by
+from tuner.spaces.source.operators.opening.declaring import UNKNOWN, Context, Declared, Written, declared_in
+from tuner.spaces.source.operators.opening.writing import written_by
 from tuner.spaces.source.own_names import UNKNOWN as UNKNOWN_OWN
 from tuner.spaces.source.parse import function_nodes, node_text, parse_file
 from tuner.spaces.source.printer import function_text
@@ -97,39 +97,89 @@ def _effects(function: Function) -> Effects:
     text = function.unit or function.file
     if not function.unit and includes_own(text):
         raise Refused("what the project's headers define is not known here")
-    unit = _unit(text, function.language, function.settled, bool(function.unit))
-    macros = loose_macros(function.source) | loose_macros(text)
-    own = dict(function.own)
-
-    def is_quiet(name: str) -> bool:
-        if own.get(name) == UNKNOWN_OWN or name in _defined_names(function.source, function.language):
-            return False
-        return _QUIET.fullmatch(name) is not None or is_pure(Call(name, ()))
-
-    context = Context(
-        types=unit.types,
-        variables=unit.variables,
-        functions=unit.functions,
-        quiet=is_quiet,
-        hidden=macros,
-        plus=function.language != "c",
-    )
+    linked = _Linked(function, text)
+    own = linked.units[0]
     found = list(function_nodes(parse_file(_text_of(function, text).encode(), function.language)))
     if len(found) != 1:
         raise Refused("the function cannot be read")
-    top = written_by(found[0][1], context)
-    ran = [top, *_reached(top, unit, context)]
-    if len(ran) > 1 and unit.linked:
+    top = written_by(found[0][1], linked.context(own))
+    ran = [top, *linked.reached(top)]
+    if len(ran) > 1 and any(unit.linked for unit in linked.units):
         raise Refused("the linker may put another function in the place of one")
     # A pointer that was stored before the call may lead to them.
-    pointed = unit.pointed if len(ran) > 1 else frozenset()
+    pointed = frozenset[str]().union(*(u.pointed for u in linked.units)) if len(ran) > 1 else frozenset[str]()
     return Effects(
-        types=unit.types,
+        types=own.types,
         members=pointed.union(*(w.members for w in ran)),
-        structures=frozenset(unit.types.overlaid()).union(*(w.structures for w in ran)),
+        structures=frozenset(own.types.overlaid()).union(*(w.structures for w in ran)),
         moved=frozenset(top.moved),
         jumps=top.jumps,
     )
+
+
+class _Linked:
+    """The sources of a kernel, the function's own first: what a name that is called there means."""
+
+    def __init__(self, function: Function, text: str) -> None:
+        self._function = function
+        self._own_names = dict(function.own)
+        language, settled = function.language, function.settled
+        first = _unit(text, language, settled, bool(function.unit))
+        self.units = [first, *(_unit(other, language, settled, True) for other in function.beside)]
+        self._contexts: dict[int, Context] = {}
+
+    def context(self, unit: _Unit) -> Context:
+        """What a function of a file stands in."""
+        found = self._contexts.get(id(unit))
+        if found is None:
+            outside = {name: node for other in self.units for name, node in other.shared.items()}
+            found = Context(
+                types=unit.types,
+                variables=unit.variables,
+                functions={**outside, **unit.functions},
+                quiet=self._is_quiet,
+                hidden=loose_macros(self._function.source) | unit.macros,
+                replaced=unit.replaced,
+                plus=self._function.language != "c",
+            )
+            self._contexts[id(unit)] = found
+        return found
+
+    def reached(self, top: Written) -> list[Written]:
+        """What every function writes that calls lead to."""
+        done, found = set[tuple[int, str]](), list[Written]()
+        waiting = [(self.units[0], name) for name in sorted(top.calls)]
+        while waiting:
+            unit, name = waiting.pop()
+            if (id(unit), name) in done:
+                continue
+            done.add((id(unit), name))
+            home = self._home(unit, name)
+            if not home.read:
+                raise Refused(f"{name} may write members: the text around it cannot be read")
+            try:
+                found.append(written_by(home.functions[name], self.context(home)))
+            except Refused as refusal:
+                raise Refused(f"{name} may write members: {refusal}") from None
+            if home is not self.units[0] and any(
+                key.startswith("struct at ") for key in found[-1].structures
+            ):
+                raise Refused(f"{name} may write members of a structure without a name")
+            waiting += [(home, called) for called in sorted(found[-1].calls)]
+        return found
+
+    def _home(self, unit: _Unit, name: str) -> _Unit:
+        """The file whose function a name means in a file."""
+        homes = [unit] if name in unit.functions else [u for u in self.units if name in u.shared]
+        if len(homes) != 1 or name in homes[0].twice:
+            raise Refused(f"{name} may be one of several functions")
+        return homes[0]
+
+    def _is_quiet(self, name: str) -> bool:
+        own = self._own_names.get(name) == UNKNOWN_OWN
+        if own or name in _defined_names(self._function.source, self._function.language):
+            return False
+        return _QUIET.fullmatch(name) is not None or is_pure(Call(name, ()))
 
 
 def _text_of(function: Function, unit: str) -> str:
@@ -140,27 +190,12 @@ def _text_of(function: Function, unit: str) -> str:
     return configured(f"{unit}\n{made}", len(unit) + 1, len(unit) + 1 + len(made), {})
 
 
-def _reached(top: Written, unit: _Unit, context: Context) -> list[Written]:
-    """What every function writes that calls lead to."""
-    done, waiting, found = set[str](), set(top.calls), list[Written]()
-    while waiting:
-        name = min(waiting)
-        done.add(name)
-        if name in unit.twice:
-            raise Refused(f"{name} may be one of several functions")
-        try:
-            found.append(written_by(unit.functions[name], context))
-        except Refused as refusal:
-            raise Refused(f"{name} may write members: {refusal}") from None
-        waiting = (waiting | found[-1].calls) - done
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class _Unit:
     """A text: its types, variables outside of functions, definitions, and members whose address is taken anywhere.
 
-    ``linked``: the linker may choose other functions than those.
+    ``shared``: definitions that other files may call; ``macros``: those that may stand for anything. ``linked``: the
+    linker may choose other functions than those.
     """
 
     types: Structures
@@ -169,6 +204,18 @@ class _Unit:
     twice: frozenset[str] = frozenset()
     pointed: frozenset[str] = frozenset()
     linked: bool = False
+    shared: Mapping[str, Node] = field(default_factory=dict)
+    macros: frozenset[str] = frozenset()
+    read: bool = True
+    defined: Mapping[str, tuple[Macro | None, ...]] = field(default_factory=dict)
+    declared: frozenset[str] = frozenset()
+
+    def replaced(self, text: str, name: str) -> list[str]:
+        """What a text may be with a macro in it replaced: which definition counts hangs on what is not known here."""
+        found = self.defined.get(name, ())
+        if len(found) < 2 or None in found or name in self.declared:
+            raise Refused(f"{name} is a macro that cannot be seen through")
+        return ["".join(expand(pieces(text), {name: macro})) for macro in found]
 
 
 @lru_cache(maxsize=64)
@@ -180,22 +227,45 @@ def _unit(text: str, language: str, settled: Settled | None, whole: bool) -> _Un
     found = list(function_nodes(root))
     counts = Counter(name for name, _ in found)
     several = {name for name, node in found if counts[name] > 1 or not _is_outermost(node)}
+    declared = _declarations(root)
     if language != "c":
-        several |= {name for name, kinds in _declarations(root).items() if len(kinds) > 1}
+        several |= {name for name, kinds in declared.items() if len(kinds) > 1}
     return _Unit(
         types=types,
         variables=_variables(root, types),
         functions=dict(found),
         twice=frozenset(several),
+        shared={name: node for name, node in found if not _is_static(node)},
+        macros=loose_macros(text),
+        read=not root.has_error,
+        defined=_macros(text),
+        declared=frozenset(declared),
         linked=_LINKED.search(said) is not None,
         pointed=frozenset(w for m in _ADDRESS.findall(said) for w in _MEMBER.findall(m)[-1:]),
     )
+
+
+def _macros(text: str) -> dict[str, tuple[Macro | None, ...]]:
+    """All definitions of macros, under whatever conditions; ``None`` for one that cannot be read."""
+    found: dict[str, tuple[Macro | None, ...]] = {}
+    for piece in PIECE.finditer(text):
+        word, rest = directive_of(piece["directive"]) if piece["directive"] else ("", "")
+        if word == "define":
+            name, macro = macro_of(rest)
+            found[name] = (*found.get(name, ()), macro)
+        elif word == "undef":
+            found[rest] = (*found.get(rest, ()), None)
+    return found
 
 
 @lru_cache(maxsize=64)
 def _defined_names(source: str, language: str) -> frozenset[str]:
     """The functions that any of the files defines."""
     return frozenset(name for name, _ in function_nodes(parse_file(source.encode(), language)))
+
+
+def _is_static(node: Node) -> bool:
+    return any(node_text(c) == "static" for c in node.children if c.type == "storage_class_specifier")
 
 
 def _is_outermost(node: Node) -> bool:
@@ -214,7 +284,7 @@ def _outside(root: Node) -> list[Node]:
     while waiting:
         node = waiting.pop()
         found.append(node)
-        if node.type in (*_AROUND, *_MAYBE):
+        if node.type in (*_AROUND, *_MAYBE, "namespace_definition"):
             waiting += node.children
     return found
 

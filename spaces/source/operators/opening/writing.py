@@ -9,8 +9,8 @@ be separate from structures. Whatever is not known here is refused. May not chan
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.spaces.source.casts import cast_of_call
@@ -21,19 +21,20 @@ from tuner.spaces.source.operators.opening.declaring import (
     TAGGED,
     TYPES,
     UNKNOWN,
+    Context,
     Declared,
     Keys,
+    Written,
     declared_in,
     keys_of,
     steps_to,
 )
-from tuner.spaces.source.parse import node_text, parameters
-from tuner.spaces.source.structures import Structures
+from tuner.spaces.source.parse import node_text, parameters, parse_file
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Context", "Written", "written_by"]
+__all__ = ["written_by"]
 
 _STATEMENTS = frozenset(
     {
@@ -53,46 +54,6 @@ _TESTS = frozenset({"==", "!=", "<", ">", "<=", ">=", "&&", "||"})
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """What a function's text stands in.
-
-    Attributes:
-        types: structures of the text.
-        variables: outside of functions, by name.
-        functions: definitions by name.
-        quiet: whether a function that is not defined here is known to write nothing but buffers that it is given.
-        hidden: macros that may stand for anything.
-        plus: whether the text is C++.
-    """
-
-    types: Structures
-    variables: Mapping[str, Declared]
-    functions: Mapping[str, Node]
-    quiet: Callable[[str], bool]
-    hidden: Collection[str]
-    plus: bool
-
-
-@dataclass(slots=True)
-class Written:
-    """What a function may write, which functions it calls, and which variables are more than read through.
-
-    Attributes:
-        members: names of members that are assigned to, or whose address is taken.
-        structures: those that may be written as a whole, or through another type.
-        calls: functions of the text.
-        moved: names that stand elsewhere than before a member or as an argument.
-        jumps: whether it has labels.
-    """
-
-    members: set[str] = field(default_factory=set)
-    structures: set[str] = field(default_factory=set)
-    calls: set[str] = field(default_factory=set)
-    moved: set[str] = field(default_factory=set)
-    jumps: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class _Use:
     """What becomes of a value: ``read`` leads to a member or a test, ``kept`` to a place of ``keys``, else ``lost``."""
 
@@ -100,6 +61,7 @@ class _Use:
     keys: Keys = OTHER
 
 
+_DEEPEST = 6
 _READ, _LOST = _Use("read"), _Use("lost")
 _NAMED, _TARGET, _STORED = _Use("named"), _Use("target"), _Use("stored")
 
@@ -122,17 +84,34 @@ def written_by(node: Node, context: Context) -> Written:
     return scan.found
 
 
+def _called(node: Node) -> str:
+    """The name that a statement calls, or is."""
+    inner = next(iter(node.named_children), None)
+    called = inner.child_by_field_name("function") if inner is not None else None
+    return "" if inner is None else node_text(called or inner)
+
+
 class _Scan:
     """One definition's statements and expressions, top down: each expression with what becomes of its value."""
 
     def __init__(self, node: Node, context: Context) -> None:
         self.context = context
         self.found = Written()
+        self._depth = 0
         self._variables: dict[str, Declared] = {}
         types, plus = context.types, context.plus
         self._result = keys_of(node, types)
         result = node.child_by_field_name("declarator")
-        if result is None or result.type not in ("function_declarator", "pointer_declarator"):
+        while result is not None and result.type == "pointer_declarator":
+            result = result.child_by_field_name("declarator")
+        name = result.child_by_field_name("declarator") if result is not None else None
+        if (
+            result is None
+            or result.type != "function_declarator"
+            or name is None
+            or name.type != "identifier"
+        ):
+            # Of a method, members may be named like variables.
             raise Refused("a function is declared in a way that is not known")
         for param in parameters(node):
             plain = param.base.replace("const", " ").replace("register", " ").split()
@@ -142,6 +121,9 @@ class _Scan:
                 continue
             if reference and (param.stars or not plus):
                 raise Refused(f"{param.name} refers to a pointer")
+            kind, whole = param.base, not (param.stars or param.suffix)
+            if plus and whole and not (types.is_arithmetic(kind) or types.members(kind)):
+                raise Refused(f"{param.name} may be an object with functions of its own")
             own = not reference
             self._declare(param.name, Declared(types.lies_behind(param.base), own))
 
@@ -167,10 +149,25 @@ class _Scan:
             return None
         if node.type not in _STATEMENTS:
             return self.value(node, _READ)
+        if node.type == "expression_statement" and (name := _called(node)) in self.context.hidden:
+            return self._alternatives(node, name)
         self.found.jumps |= node.type in ("goto_statement", "labeled_statement")
         for child in node.named_children:
             self.statement(child)
         return None
+
+    def _alternatives(self, node: Node, name: str) -> None:
+        """A statement that is a macro of several definitions: one of which it is."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise Refused(f"{name} is a macro that cannot be seen through")
+        for text in self.context.replaced(node_text(node), name):
+            root = parse_file(f"void f(void) {{ {text} }}".encode(), "c++" if self.context.plus else "c")
+            body = root.named_children[0].child_by_field_name("body") if root.named_children else None
+            if root.has_error or len(root.named_children) != 1 or body is None:
+                raise Refused(f"{name} is a macro that cannot be seen through")
+            self.statement(body)
+        self._depth -= 1
 
     def _declaration(self, node: Node) -> None:
         plain = (*TYPES, *TAGGED, "type_qualifier", "storage_class_specifier", "comment", *DECLARATORS)
@@ -243,6 +240,8 @@ class _Scan:
         variable = self._variables.get(name) or self.context.variables.get(name)
         if use.how not in ("named", "handed"):
             self.found.moved.add(name)
+        if variable is None and use.how in ("target", "stored"):
+            raise Refused(f"what {name} leads to is not known")
         if variable is None or (use.how == "target" and variable.own):
             return
         self._flows(variable.keys, use)
@@ -287,6 +286,15 @@ class _Scan:
         elif node.type == "conditional_expression":
             for child in node.named_children:
                 self._address(child)
+
+    def _filled(self, node: Node) -> None:
+        """A function of a library may write several members from an address on."""
+        within = ("parenthesized_expression", "cast_expression", "pointer_expression", "binary_expression")
+        if node.type in within:
+            for child in node.named_children:
+                self._filled(child)
+        elif node.type == "field_expression" and (name := node.child_by_field_name("field")) is not None:
+            self.found.structures |= self.context.types.owners(node_text(name))
 
     def _assignment(self, node: Node, use: _Use) -> None:
         left, right = (node.child_by_field_name(f) for f in ("left", "right"))
@@ -337,6 +345,9 @@ class _Scan:
         if definition is None:
             if not self.context.quiet(name):
                 raise Refused(f"{name} may write members")
+            for argument in arguments:
+                if "&" in node_text(argument):
+                    self._filled(argument)
             return self._each(arguments, _LOST)
         self.found.calls.add(name)
         self._handed(parameters(definition), arguments)
