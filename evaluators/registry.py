@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from tuner.core.errors import MachineError, UsageError
-from tuner.core.plugins import Returns, guarded, loading
+from tuner.core.plugins import Returns, entry_points, guarded, loading
 from tuner.core.protocols import Backend, BaselineReport
 from tuner.core.types import Build, Measurement, Verdict
 

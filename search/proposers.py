@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 from types import MappingProxyType
 
 from tuner.core.errors import MachineError, UsageError
-from tuner.core.plugins import Returns, guarded, loading
+from tuner.core.plugins import Returns, entry_points, guarded, loading
 from tuner.core.types import Kernel, Launch
 from tuner.search.remix import Offspring, Proposer, RemixProposer
 from tuner.spaces.source.operators import MOVES

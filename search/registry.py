@@ -10,12 +10,12 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, cast
 
 from tuner.core.canonical import canonical_json
 from tuner.core.errors import MachineError, UsageError
-from tuner.core.plugins import Returns, guarded, loading
+from tuner.core.plugins import Returns, entry_points, guarded, loading
 from tuner.core.protocols import Searcher
 from tuner.core.types import Proposal
 from tuner.spaces.space import Space

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import compileall
+import gc
+import itertools
 import os
 import sys
 import tempfile
@@ -69,6 +71,8 @@ settings.register_profile("search", deadline=None, suppress_health_check=[Health
 settings.register_profile("same", settings.get_profile("search"), derandomize=True, database=None)
 settings.load_profile("same")
 
+_NUMBERS = itertools.count()
+
 SOURCES = ("cost_models", "evaluators", "recorders", "search", "spaces", "tuner")
 
 
@@ -81,6 +85,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    # As the command sets it: threads of several workers on the same cores do nothing but wait for one another.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if not hasattr(config, "workerinput"):
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
         try:
@@ -114,14 +120,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [*first, *others[:cut], *second, *others[cut:]]
 
 
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests stay: no collection of garbage needs to look through them again."""
+    gc.collect()
+    gc.freeze()
+
+
 def _name(item: pytest.Item) -> str:
     return item.name.split("[")[0]
 
 
 @pytest.fixture(autouse=True)
-def _own_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes the user's library of runs."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+def _own_library(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the user's library of runs.
+
+    The folder is made by who writes to it: making one looks through all that were made before.
+    """
+    folder = tmp_path_factory.getbasetemp() / "libraries" / str(next(_NUMBERS))
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
 
 
 @pytest.fixture

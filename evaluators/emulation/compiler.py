@@ -13,7 +13,7 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path, PurePath
 
 from tuner.core.canonical import digest_json
@@ -132,14 +132,7 @@ class EmulationCompiler:
         Raises:
             MachineError: it does not compile.
         """
-        with tempfile.TemporaryDirectory(prefix="tuner-emulation-") as scratch:
-            Path(scratch, "text.c").write_text(text, encoding="utf-8")
-            words = ["-x", "c", "-O2", "-mrelocation-model", "pic", "-pic-level", "2", "-emit-obj"]
-            try:
-                _run(self._clang, [*words, "text.c", "-o", "out.o"], scratch)
-            except _Failed as failed:
-                raise MachineError(f"the harness does not compile: {failed.message}", "report it") from None
-            return Path(scratch, "out.o").read_bytes()
+        return _object_of(self._clang, text)
 
     def _build(self, task: Task, variant: Variant, resolved: Resolved) -> Emulated:
         kernel = task.kernel
@@ -230,6 +223,19 @@ def _runtime_modules(clang: str) -> tuple[bytes, ...]:
                 raise MachineError(text, "report it") from None
             modules.append(Path(scratch, "out.bc").read_bytes())
     return tuple(modules)
+
+
+@lru_cache(maxsize=64)
+def _object_of(clang: str, text: str) -> bytes:
+    """As :meth:`EmulationCompiler.object_of`: kernels with equal parameters have equal harnesses."""
+    with tempfile.TemporaryDirectory(prefix="tuner-emulation-") as scratch:
+        Path(scratch, "text.c").write_text(text, encoding="utf-8")
+        words = ["-x", "c", "-O2", "-mrelocation-model", "pic", "-pic-level", "2", "-emit-obj"]
+        try:
+            _run(clang, [*words, "text.c", "-o", "out.o"], scratch)
+        except _Failed as failed:
+            raise MachineError(f"the harness does not compile: {failed.message}", "report it") from None
+        return Path(scratch, "out.o").read_bytes()
 
 
 @cache

@@ -11,6 +11,7 @@ import ctypes.util
 import os
 import platform
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tuner.core.errors import MachineError, SpecError
+from tuner.core.passing import Layout
 from tuner.core.protocols import BaselineReport, Peaks, Substitute
 from tuner.core.types import BASELINE, Build, BuildRequest, Resolved, Status, Task, Variant
 from tuner.evaluators.baseline import Baseline, refuse_constants
@@ -34,6 +36,7 @@ from tuner.evaluators.host.reference import Oracle
 from tuner.evaluators.host.replacement import USUAL_LIBRARIES, symbol_of
 from tuner.evaluators.host.runner import CandidateFailed, Limits, Runner
 from tuner.evaluators.host.session import HostSession
+from tuner.evaluators.host.structure_layout import asked_layout
 from tuner.evaluators.host.toolchain import Toolchain, find_toolchain
 from tuner.evaluators.lane import TimingLane, cache_sizes
 from tuner.evaluators.sandbox.support import probe
@@ -150,6 +153,15 @@ class HostBackend:
         """
         return symbol_of(self._tools(), task.kernel, resolved)
 
+    def layout(self, task: Task, resolved: Resolved) -> Layout:
+        """Where members lie in the structures that the kernel takes, in the source as given.
+
+        Raises:
+            BaselineError: the source does not build here.
+        """
+        kernel = task.kernel
+        return asked_layout(self._tools().front, kernel, resolved) if kernel.passed else Layout()
+
     def replacement(self, task: Task, code: bytes, resolved: Resolved) -> Substitute:
         """The winner's object, to be called in the place of an application's own function.
 
@@ -159,9 +171,12 @@ class HostBackend:
         """
         libraries = tuple(_library(name, task.kernel.folder) for name in task.kernel.link)
         openmp = task.kernel.openmp
+        symbol = self.symbol(task, resolved)
         return Substitute(
             code=code,
-            symbol=self.symbol(task, resolved),
+            symbol=symbol,
+            exported=symbol if task.kernel.flattened else task.kernel.entry,
+            layout=self.layout(task, resolved),
             libraries=(*USUAL_LIBRARIES, *libraries),
             before=(find_openmp(find_toolchain()).library,) if openmp else (),
             threads=task.measure.threads if openmp else 0,
@@ -179,6 +194,28 @@ def _close_shared() -> None:
     # At the end and not when a backend is collected: a collection may run in a thread that the sandbox confines.
     while _SHARED:
         _SHARED.popitem()[1].close()
+
+
+_HARNESSES: OrderedDict[tuple[Toolchain, str, str], bytes] = OrderedDict()
+"""Object code by compiler, target and text: kernels with equal parameters have equal harnesses."""
+_HARNESSES_KEPT = 64
+
+
+def _harness(compiler: HostCompiler, text: str) -> bytes:
+    """The timing harness's object code.
+
+    Raises:
+        MachineError: it does not compile.
+    """
+    key = (compiler.toolchain, compiler.target, text)
+    if key not in _HARNESSES:
+        built = compiler.build_text(text, entry="tuner_window")
+        if built.status is not Status.OK:
+            raise MachineError(f"the timing harness does not compile: {built.message}", "report it")
+        _HARNESSES[key] = built.code
+        while len(_HARNESSES) > _HARNESSES_KEPT:
+            _HARNESSES.popitem(last=False)
+    return _HARNESSES[key]
 
 
 class HostEvaluation:
@@ -199,15 +236,10 @@ class HostEvaluation:
         self._openmp = find_openmp(find_toolchain()) if task.kernel.openmp else None
         self._compiler = HostCompiler(find_toolchain(), task.target, workers=max(1, workers))
         try:
-            text = harness_text(signature, team=self._openmp is not None)
-            harness = self._compiler.build_text(text, entry="tuner_window")
+            self._harness = _harness(self._compiler, harness_text(signature, team=self._openmp is not None))
         except BaseException:
             self._compiler.close()
             raise
-        if harness.status is not Status.OK:
-            self._compiler.close()
-            raise MachineError(f"the timing harness does not compile: {harness.message}", "report it")
-        self._harness = harness.code
         self._widens = signature.widens
         self._zygote: Zygote | None = None
         self._imports: frozenset[str] | None = None

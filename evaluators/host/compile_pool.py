@@ -20,7 +20,7 @@ from typing import Any
 
 from tuner.core.types import Status
 from tuner.evaluators.host.compile_worker import decode, encode
-from tuner.evaluators.host.compile_zygote import TRIES, CompileZygote, Forked
+from tuner.evaluators.host.compile_zygote import TRIES, Forked, borrowed, given_back
 
 __all__ = ["CompilePool", "Job", "Outcome", "with_debug_logging"]
 
@@ -129,7 +129,9 @@ class CompilePool:
     ) -> None:
         self._limit = max(1, workers)
         self._timeout_s = timeout_s
-        self._zygote = CompileZygote(library, memory_bytes=memory_bytes, program=program, read=read)
+        self._memory_bytes = memory_bytes
+        self._closed = False
+        self._zygote = borrowed(library, program=program, read=read)
         self.host = self._zygote.host
         self._workers: list[_Worker] = []
         self._failed: dict[str, Outcome] = {}
@@ -188,11 +190,12 @@ class CompilePool:
 
     def close(self) -> None:
         """Ends all processes; safe to call twice."""
-        for worker in self._workers:
-            self._zygote.send_signal(worker.process, signal.SIGKILL)
-            worker.process.close()
-        self._workers.clear()
-        self._zygote.close()
+        if self._closed:
+            return
+        self._closed = True
+        while self._workers:
+            self._discard(self._workers[0])
+        given_back(self._zygote)
 
     def __enter__(self) -> CompilePool:
         return self
@@ -334,7 +337,7 @@ class CompilePool:
         return self._spawn(options)
 
     def _spawn(self, options: tuple[str, ...]) -> _Worker:
-        worker = _Worker(self._zygote.spawn(options), options)
+        worker = _Worker(self._zygote.spawn(options, memory_bytes=self._memory_bytes), options)
         self._workers.append(worker)
         return worker
 

@@ -1,7 +1,8 @@
 """Forks compile workers from a clean process that has loaded the compiler, and ends them.
 
-The clean process, the zygote, alone reaps them; it is started again when it is killed. Knows nothing of jobs. May not
-load libLLVM itself: the process of the tuner must survive whatever LLVM does.
+The clean process, the zygote, alone reaps them; it is started again when it is killed. It never compiles anything of a
+candidate, so pools share one for as long as any of them is open: its start costs more than a small compilation. Knows
+nothing of jobs. May not load libLLVM itself: the process of the tuner must survive whatever LLVM does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +23,7 @@ from tuner.core.errors import MachineError
 from tuner.core.scratch import ScratchFolder
 from tuner.evaluators.host.compile_worker import decode, encode
 
-__all__ = ["TRIES", "CompileZygote", "Forked"]
+__all__ = ["TRIES", "CompileZygote", "Forked", "borrowed", "given_back"]
 
 TRIES = 3
 """How often in a row something is begun again that was killed from outside."""
@@ -65,48 +67,54 @@ class Forked:
 
 
 class CompileZygote:
-    """The clean process.
+    """The clean process. :func:`borrowed` hands out one that is shared; threads may use it at once.
 
     Args:
         library: path of libLLVM, or of what ``program`` loads.
-        memory_bytes: address space of one worker.
         program: the module that is started; it speaks as :mod:`~tuner.evaluators.host.compile_worker` does.
         read: further arguments of that module: folders that its workers may read.
 
     Attributes:
         host: what the program says of itself and of the machine.
+        users: how many pools have borrowed it.
 
     Raises:
         MachineError: when the library cannot be loaded.
     """
 
-    def __init__(self, library: str, *, memory_bytes: int, program: str, read: Sequence[str] = ()) -> None:
+    def __init__(self, library: str, *, program: str, read: Sequence[str] = ()) -> None:
         self._library, self._program, self._readable = library, program, tuple(read)
-        self._memory_bytes = memory_bytes
         self._scratch = ScratchFolder("compile")
         self._buffer = bytearray()
+        self._lock = threading.RLock()
+        self._asked = False
+        self.users = 0
         self._process, self._control, self.host = self._begin()
 
-    def spawn(self, options: tuple[str, ...]) -> Forked:
+    def spawn(self, options: tuple[str, ...], *, memory_bytes: int) -> Forked:
         """Another worker, started with LLVM's global options.
+
+        Args:
+            options: of LLVM.
+            memory_bytes: address space of the worker.
 
         Raises:
             MachineError: the zygote is killed again and again.
         """
-        request = encode({"op": "spawn", "globals": options, "memory_bytes": self._memory_bytes})
+        request = {"op": "spawn", "globals": options, "memory_bytes": memory_bytes}
         for _ in range(TRIES):
             ours, theirs = socket.socketpair()
             log = os.memfd_create("tuner-compile-log")
-            try:
-                with theirs:
-                    socket.send_fds(self._control, [request], [theirs.fileno(), log])
-                    pid = self._read_control()["pid"]
-            except OSError:
-                ours.close()
-                os.close(log)
-                self._revive()
-                continue
-            return Forked(pid=pid, zygote=self._process, connection=ours, log=log)
+            with self._lock:
+                try:
+                    with theirs:
+                        pid = self._ask(request, [theirs.fileno(), log])["pid"]
+                except OSError:
+                    ours.close()
+                    os.close(log)
+                    self._revive()
+                    continue
+                return Forked(pid=pid, zygote=self._process, connection=ours, log=log)
         raise MachineError("the compile process is killed again and again", "see what ends it")
 
     def send_signal(self, worker: Forked, number: signal.Signals) -> None:
@@ -118,16 +126,17 @@ class CompileZygote:
     def end(self, worker: Forked) -> int:
         """Ends a worker; its exit status, negative for a signal."""
         status = -signal.SIGKILL
-        try:
-            if worker.zygote is self._process:
-                # Killing a process that has ended by itself changes nothing of its status.
-                self.send_signal(worker, signal.SIGKILL)
-                self._control.sendall(encode({"op": "reap", "pid": worker.pid}))
-                status = int(self._read_control()["status"])
-        except OSError:
-            self._revive()
-        finally:
-            worker.close()
+        with self._lock:
+            try:
+                # What is left of a zygote that has ended has ended with it; the next spawn begins another one.
+                if worker.zygote is self._process and self._process.poll() is None:
+                    # Killing a process that has ended by itself changes nothing of its status.
+                    self.send_signal(worker, signal.SIGKILL)
+                    status = int(self._ask({"op": "reap", "pid": worker.pid})["status"])
+            except OSError:
+                self._revive()
+            finally:
+                worker.close()
         return status
 
     def close(self) -> None:
@@ -144,6 +153,7 @@ class CompileZygote:
         """One that is ready to fork; started again when it is killed before."""
         for _ in range(TRIES):
             self._buffer.clear()
+            self._asked = False
             self._process, self._control = self._start()
             try:
                 return self._process, self._control, self._read_control()
@@ -178,6 +188,20 @@ class CompileZygote:
             )
         return process, ours
 
+    def _ask(self, request: Mapping[str, Any], handles: Sequence[int] = ()) -> dict[str, Any]:
+        """Its answer to one request.
+
+        Raises:
+            OSError: it is gone, or an answer is still on its way that nobody waits for any more.
+        """
+        if self._asked:
+            raise ConnectionResetError
+        self._asked = True
+        socket.send_fds(self._control, [encode(dict(request))], handles)
+        answer = self._read_control()
+        self._asked = False
+        return answer
+
     def _read_control(self) -> dict[str, Any]:
         while True:
             message = decode(self._buffer)
@@ -190,3 +214,29 @@ class CompileZygote:
             if not data:
                 raise MachineError("the compile process ended", "run again; if it stays so, check libLLVM")
             self._buffer += data
+
+
+_lent: dict[tuple[Any, ...], CompileZygote] = {}
+_lent_guard = threading.Lock()
+
+
+def borrowed(library: str, *, program: str, read: Sequence[str] = ()) -> CompileZygote:
+    """A zygote as :class:`CompileZygote` makes it, or one that another pool has; :func:`given_back` ends it."""
+    with _lent_guard:
+        # A forked process has none of its parent's children.
+        key = (os.getpid(), library, program, tuple(read), tuple(sys.path))
+        if key not in _lent:
+            _lent[key] = CompileZygote(library, program=program, read=read)
+        _lent[key].users += 1
+        return _lent[key]
+
+
+def given_back(zygote: CompileZygote) -> None:
+    """Ends a borrowed zygote once nobody has it any more."""
+    with _lent_guard:
+        zygote.users -= 1
+        if zygote.users:
+            return
+        for key in [k for k, one in _lent.items() if one is zygote]:
+            del _lent[key]
+    zygote.close()

@@ -15,12 +15,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 
 from tuner.core.canonical import digest_json
-from tuner.core.errors import SpecError
+from tuner.core.errors import BaselineError, SpecError
 from tuner.core.types import Build, BuildRequest, Kernel, Resolved, Source, Status, Value, Variant
 from tuner.evaluators.host import frontend as front
 from tuner.evaluators.host.compile_pool import CompilePool, Job, Outcome, with_debug_logging
 from tuner.evaluators.host.flags import VALUE_CHANGING, Flags, sort_flags
 from tuner.evaluators.host.objects import Object, refusal
+from tuner.evaluators.host.structure_layout import Layouts
 from tuner.evaluators.host.toolchain import Toolchain
 
 __all__ = ["BASE_PIPELINE", "Difference", "HostCompiler"]
@@ -112,6 +113,7 @@ class HostCompiler:
         self.front = front.FrontEnd(
             toolchain, target, workers=workers, timeout_s=frontend_timeout_s, bare=bare
         )
+        self._layouts = Layouts(self.front)
         try:
             self._check_target()
         except BaseException:
@@ -307,12 +309,18 @@ class HostCompiler:
     def _units(self, kernel: Kernel, wanted: Sequence[tuple[Variant, Resolved]]) -> list[_Unit]:
         """Flags sorted, sources compiled to bitcode and linked; everything equal once."""
         flags = [self._flags(resolved, kernel.folder) for _, resolved in wanted]
-        sound = [i for i, f in enumerate(flags) if isinstance(f, Flags)]
-        work = []
-        for i in sound:
+        sound, work = [], []
+        for i, (variant, resolved) in enumerate(wanted):
             sorted_ = flags[i]
-            assert isinstance(sorted_, Flags)
-            work.append((front.Source.of(kernel, wanted[i][0]), sorted_, wanted[i][1].macros))
+            if not isinstance(sorted_, Flags):
+                continue
+            try:
+                source = front.Source.of(self._layouts.kept(kernel, variant, resolved), variant)
+            except BaselineError as error:
+                flags[i] = SpecError(error.message)
+                continue
+            sound.append(i)
+            work.append((source, sorted_, resolved.macros))
         compiled = dict(zip(sound, self.front.compile(work), strict=True))
         linked = self._link(kernel, [(compiled[i], work[n][1]) for n, i in enumerate(sound)])
         links = dict(zip(sound, linked, strict=True))

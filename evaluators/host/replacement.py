@@ -28,19 +28,15 @@ def symbol_of(compiler: HostCompiler, kernel: Kernel, resolved: Resolved) -> str
     Raises:
         UsageError: the source does not build here, or has no such function or several.
     """
-    if kernel.flattened:
+    name = kernel.function
+    if is_static(kernel.variant, name):
         raise UsageError(
-            f"{kernel.wrapped} takes structures or rows, whose recordings are not available in this version",
-            "put the winner into the source: tuner export RUN --format patch",
-        )
-    if is_static(kernel.variant, kernel.entry):
-        raise UsageError(
-            f"{kernel.entry} is static in its file, so nothing from outside can take its place",
+            f"{name} is static in its file, so nothing from outside can take its place",
             "put the winner into the source: tuner export RUN --format patch",
         )
     if kernel.language == "c":
-        return kernel.entry
-    if kernel.wrapped:
+        return name
+    if kernel.wrapped and not kernel.flattened:
         raise UsageError(
             f"{kernel.wrapped} is a template: an application calls its own instance of it, or has it inlined",
             'record and replace an extern "C" function that calls it',
@@ -49,11 +45,11 @@ def symbol_of(compiler: HostCompiler, kernel: Kernel, resolved: Resolved) -> str
     status, output, code = compiler.front.object_of(front.Source.of(kernel), flags, resolved.macros)
     if status is not Status.OK:
         said = output.strip().split("\n")[0]
-        raise UsageError(f"the source of {kernel.entry} does not compile here: {said}", "correct it")
-    symbol = entry_symbol(Object(code).exports, kernel.entry)
+        raise UsageError(f"the source of {name} does not compile here: {said}", "correct it")
+    symbol = entry_symbol(Object(code).exports, name)
     if symbol is None:
         raise UsageError(
-            f"the source has no function {kernel.entry!r} that others can call, or several of that name",
+            f"the source has no function {name!r} that others can call, or several of that name",
             "name it with its namespaces, such as space::name",
         )
     return symbol

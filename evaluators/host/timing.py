@@ -142,8 +142,9 @@ def windows_for(
         if bundle.copies and count > 1:
             # What one window restores once may be called once.
             order.clear()
-        while len(order) < count:
-            order += rng.permutation(entries).tolist()
+        if len(order) < count:
+            rounds = -((len(order) - count) // entries)
+            order += rng.permuted(np.tile(np.arange(entries), (rounds, 1)), axis=1).ravel().tolist()
         chosen, order = tuple(order[:count]), order[count:]
         windows.append(Window(order=chosen, per_segment=sizes.per_segment, flush_bytes=flush_bytes))
         left -= segments
@@ -347,24 +348,42 @@ def poison_places(bundle: Bundle, window: Window, base: int, rng: np.random.Gene
     names = [r.buffer.name for r in entries[0].regions if r.buffer.role in ("output", "return")]
     if not names:
         return []
-    words: list[int] = []
-    for segment in range(window.segments):
-        first = segment * window.per_segment
-        for _ in range(_POISONS):
-            entry = entries[window.order[first + int(rng.integers(window.per_segment))]]
-            name = names[int(rng.integers(len(names)))]
+    # Thousands of places for a kernel of microseconds: drawn one by one they take longer than its calls.
+    count = window.segments * _POISONS
+    calls = np.repeat(np.arange(window.segments) * window.per_segment, _POISONS)
+    calls += rng.integers(window.per_segment, size=count)
+    numbers = np.array(window.order)[calls]
+    buffers = rng.integers(len(names), size=count)
+    words = np.zeros((count, 2), dtype=np.int64)
+    for number in np.unique(numbers).tolist():
+        entry = entries[number]
+        for at, name in enumerate(names):
+            chosen = (numbers == number) & (buffers == at)
             region = entry.region(name)
             item = region.buffer.item_bytes
-            element = _written(bundle, entry.inputs, name, region.buffer.size_bytes // item, rng)
-            words += [base + region.at + element * item, item if element >= 0 else 0]
-    return words
+            elements = _written(
+                bundle.expected[entry.inputs][name].untouched,
+                region.buffer.size_bytes // item,
+                int(chosen.sum()),
+                rng,
+            )
+            words[chosen, 0] = base + region.at + elements * item
+            words[chosen, 1] = np.where(elements >= 0, item, 0)
+    return words.ravel().tolist()
 
 
-def _written(bundle: Bundle, inputs: int, name: str, count: int, rng: np.random.Generator) -> int:
-    """A random element that the kernel writes; -1 where none was found."""
-    mask = bundle.expected[inputs][name].untouched
-    for _ in range(16):
-        element = int(rng.integers(count))
-        if mask is None or not mask.flat[element]:
-            return element
-    return -1
+def _written(
+    untouched: NDArray[np.bool_] | None, size: int, wanted: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Random elements of ``size`` that the kernel writes; -1 for each that none was found for."""
+    found = rng.integers(size, size=wanted)
+    if untouched is None:
+        return found
+    left = untouched.flat[found]
+    for _ in range(15):
+        if not left.any():
+            return found
+        found[left] = rng.integers(size, size=int(left.sum()))
+        left = untouched.flat[found]
+    found[left] = -1
+    return found

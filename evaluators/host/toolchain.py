@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -67,14 +67,7 @@ def find_toolchain(environment: Mapping[str, str] | None = None) -> Toolchain:
     """
     variables = os.environ if environment is None else environment
     named = variables.get(_VARIABLE, "")
-    files = list(_installed(Path(named)) if named else _from_wheels())
-    where = f"in {named}" if named else "in this environment"
-    clang = _pick(files, _CLANG)
-    if clang is None:
-        raise MachineError(f"no clang {where}", _HINT)
-    library = _pick(files, _LIBRARY) or _searched(clang)
-    if library is None:
-        raise MachineError(f"no libLLVM {where}", _HINT)
+    clang, library = _in(Path(named)) if named else _in_environment()
     return _identify(clang, library, cache_folder(variables) / "toolchains.json")
 
 
@@ -89,6 +82,39 @@ def write_fact(path: Path, text: str) -> None:
     """Keeps a fact about this machine; a folder that cannot be written costs the cache, nothing else."""
     with suppress(OSError):
         write_atomically(path, text.encode())
+
+
+def _in(folder: Path) -> tuple[Path, Path]:
+    return _chosen(list(_installed(folder)), f"in {folder}")
+
+
+def _in_environment() -> tuple[Path, Path]:
+    """As :func:`_in`; looked for once in a process, and again where one of the two is gone."""
+    found = _wheels()
+    if not all(path.is_file() for path in found):
+        _wheels.cache_clear()
+        found = _wheels()
+    return found
+
+
+@lru_cache(maxsize=1)
+def _wheels() -> tuple[Path, Path]:
+    return _chosen(list(_from_wheels()), "in this environment")
+
+
+def _chosen(files: Sequence[Path], where: str) -> tuple[Path, Path]:
+    """clang and libLLVM among these files.
+
+    Raises:
+        MachineError: one of them is missing.
+    """
+    clang = _pick(files, _CLANG)
+    if clang is None:
+        raise MachineError(f"no clang {where}", _HINT)
+    library = _pick(files, _LIBRARY) or _searched(clang)
+    if library is None:
+        raise MachineError(f"no libLLVM {where}", _HINT)
+    return clang, library
 
 
 def _from_wheels() -> Iterator[Path]:

@@ -9,7 +9,7 @@ import ctypes
 import hashlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,17 @@ from typing import Any
 import numpy as np
 
 from tuner.core.errors import MachineError, SpecError
-from tuner.core.types import Argument
+from tuner.core.passing import Layout, Passed
+from tuner.core.types import Argument, ArgumentRole
 from tuner.recorders.recordings.c_text import bound_sizes
 from tuner.recorders.recordings.capture import KernelUse, allocations
 from tuner.recorders.recordings.format import Captured, RecordedArgument, Recording, write_recording
+from tuner.recorders.recordings.memory import in_a_row, pointer_at, read
+from tuner.recorders.recordings.views import plainly_passed
 
 __all__ = ["CallRecorder"]
 
 _MOST_BYTES = 1 << 40
-_MOST_AT_ONCE = 64 << 20
 _TOGETHER = "calls of several threads at once"
 
 
@@ -44,9 +46,11 @@ class CallRecorder:
     Args:
         function: of a ``ctypes.CDLL``.
         entry: its name.
-        arguments: of the spec, in call order; ``value: n`` binds the size ``n``.
+        arguments: of the spec, in call order, members in the place of structures; ``value: n`` binds the size ``n``.
         sizes: the values of sizes that no argument carries.
         instances: the most calls to keep; those that differ in scalars or sizes come first.
+        passed: the function's parameters; empty where they are the arguments.
+        layout: of the structures among them.
     """
 
     def __init__(
@@ -57,10 +61,15 @@ class CallRecorder:
         *,
         sizes: Mapping[str, int],
         instances: int,
+        passed: Sequence[Passed] = (),
+        layout: Layout | None = None,
     ) -> None:
         own = vars(self)
         own["_function"] = function
         own["_arguments"] = tuple(arguments)
+        own["_passed"] = tuple(passed) or plainly_passed(arguments)
+        own["_layout"] = layout or Layout()
+        own["_rows"] = frozenset(_rows(passed))
         own["_bound"] = bound_sizes(arguments)
         own["_sizes"] = dict(sizes)
         own["_instances"] = instances
@@ -119,7 +128,7 @@ class CallRecorder:
             recording, places = self._described(given)
             wanted = self._place_for(recording.signature)
             if wanted is not None:
-                before = {n: _read(*place) for n, place in places.items()}
+                before = {n: read(*place) for n, place in places.items()}
         except (SpecError, MachineError) as error:
             reason, wanted = error.message, None
         begin = time.perf_counter()
@@ -128,7 +137,7 @@ class CallRecorder:
         if recording is not None and wanted is not None and self._others:
             reason = _TOGETHER
         if recording is not None and wanted is not None and not reason:
-            after = {n: _read(*place) for n, place in places.items()}
+            after = {n: read(*place) for n, place in places.items()}
             kept = _Kept(recording=recording, before=before, after=after)
             self._kept[wanted : wanted + 1] = [kept]
         self._count(recording.signature if recording else "", seconds, reason)
@@ -154,39 +163,99 @@ class CallRecorder:
         return repeated[-1] if repeated else None
 
     def _described(self, given: Sequence[Any]) -> tuple[Recording, dict[int, tuple[int, int]]]:
-        if len(given) != len(self._arguments):
-            raise SpecError(
-                f"it is called with {len(given)} arguments, the spec lists {len(self._arguments)}"
-            )
-        values = {
-            n: (_pointed if argument.by_pointer else _scalar)(value, argument)
-            for n, (value, argument) in enumerate(zip(given, self._arguments, strict=True))
-            if argument.value is not None
-        }
-        env = dict(self._sizes)
-        for name, number in self._bound.items():
-            env[name] = int(np.frombuffer(values[number], self._arguments[number].dtype)[0])
-        places: dict[int, tuple[int, int]] = {}
-        made: list[RecordedArgument] = []
-        for number, argument in enumerate(self._arguments):
-            if number in values or argument.shape is None:
-                value = values[number]
-                made.append(RecordedArgument(kind="scalar", value=value, size_bytes=len(value)))
+        if len(given) != len(self._passed):
+            raise SpecError(f"it is called with {len(given)} arguments, the spec lists {len(self._passed)}")
+        values: dict[int, bytes] = {}
+        addresses: dict[int, int] = {}
+        kinds = [*(self._function.argtypes or ()), *([None] * len(given))]
+        for value, kind, one in zip(given, kinds, self._passed, strict=False):
+            value = _passed_as(value, kind)
+            if one.members:
+                base = (
+                    ctypes.addressof(value)
+                    if isinstance(value, ctypes.Structure)
+                    else _address(value, one.name)
+                )
+                self._members(one, base, values, addresses)
                 continue
-            address = _address(given[number], argument.name)
-            size = int(np.dtype(argument.dtype).itemsize)
-            for extent in argument.shape:
-                size *= extent.integer(env)
-            if not 0 < size <= _MOST_BYTES:
-                raise SpecError("an extent of the spec is no size here")
-            places[number] = (address, size)
-            made.append(RecordedArgument(kind="buffer", size_bytes=size, root=number))
+            assert one.argument is not None
+            argument = self._arguments[one.argument]
+            if argument.value is not None:
+                values[one.argument] = (_pointed if argument.by_pointer else _scalar)(value, argument)
+            else:
+                addresses[one.argument] = _address(value, argument.name)
+        places = self._extents(values, addresses)
+        made = [
+            RecordedArgument(kind="buffer", size_bytes=places[number][1], root=number)
+            if number in places
+            else RecordedArgument(kind="scalar", value=values[number], size_bytes=len(values[number]))
+            for number in range(len(self._arguments))
+        ]
         sign = hashlib.sha256(b"".join(values.values()) + repr([s for _, s in places.values()]).encode())
         arguments = allocations(made, {n: address for n, (address, _) in places.items()})
         recording = Recording(
             api="c", entry=self.use.name, arguments=arguments, signature=sign.hexdigest()[:16]
         )
         return recording, places
+
+    def _members(
+        self, structure: Passed, base: int, values: dict[int, bytes], addresses: dict[int, int]
+    ) -> None:
+        """What a structure at an address holds, and what its pointers lead to."""
+        try:
+            read(base, self._layout.sizes[structure.name])
+        except MachineError:
+            raise SpecError(f"{structure.name} leads to no memory") from None
+        for member in structure.reached:
+            at = base + self._layout.offsets[member.name]
+            if member.members:
+                self._members(member, pointer_at(at, member.name), values, addresses)
+                continue
+            assert member.argument is not None
+            argument = self._arguments[member.argument]
+            if not member.by_value:
+                at = pointer_at(at, member.name)
+            if argument.is_array and not _is_scalar(argument):
+                addresses[member.argument] = at
+            else:
+                values[member.argument] = read(at, np.dtype(argument.dtype).itemsize)
+
+    def _extents(
+        self, values: Mapping[int, bytes], addresses: Mapping[int, int]
+    ) -> dict[int, tuple[int, int]]:
+        """Address and bytes of every array, by the sizes that the numbers carry."""
+        env = dict(self._sizes)
+        for name, number in self._bound.items():
+            dtype = np.dtype(self._arguments[number].dtype)
+            # A number that the function writes is there by its address.
+            held = values[number] if number in values else read(addresses[number], dtype.itemsize)
+            env[name] = int(np.frombuffer(held, dtype)[0])
+        places = {}
+        for number, address in sorted(addresses.items()):
+            argument = self._arguments[number]
+            size = int(np.dtype(argument.dtype).itemsize)
+            extents = [extent.integer(env) for extent in argument.shape or ()]
+            for extent in extents:
+                size *= extent
+            if not 0 < size <= _MOST_BYTES or min(extents) < 1:
+                raise SpecError("an extent of the spec is no size here")
+            if number in self._rows:
+                address = in_a_row(address, extents[0], size // extents[0], argument.name)
+            places[number] = address, size
+        return places
+
+
+def _rows(passed: Sequence[Passed]) -> Iterator[int]:
+    """The arrays that are passed by the addresses of their rows."""
+    for one in passed:
+        if one.rows and one.argument is not None:
+            yield one.argument
+        yield from _rows(one.members)
+
+
+def _is_scalar(argument: Argument) -> bool:
+    """Whether it is recorded by its value: a number that the function only reads."""
+    return argument.value is not None and argument.role is ArgumentRole.INPUT
 
 
 def _scalar(value: Any, argument: Argument) -> bytes:
@@ -199,9 +268,18 @@ def _scalar(value: Any, argument: Argument) -> bytes:
         ) from None
 
 
+def _passed_as(value: Any, kind: Any) -> Any:
+    """What ctypes passes: the address where the function is declared with a pointer and gets what it points to."""
+    pointed: Any = getattr(kind, "_type_", None)
+    if isinstance(pointed, type) and isinstance(kind, type) and issubclass(kind, ctypes._Pointer):
+        given: Any = value
+        return ctypes.byref(given) if isinstance(value, pointed) else value
+    return value
+
+
 def _pointed(value: Any, argument: Argument) -> bytes:
     try:
-        return _read(_address(value, argument.name), np.dtype(argument.dtype).itemsize)
+        return read(_address(value, argument.name), np.dtype(argument.dtype).itemsize)
     except MachineError:
         raise SpecError(f"{argument.name} points to no {argument.dtype}") from None
 
@@ -220,26 +298,3 @@ def _address(value: Any, name: str) -> int:
     if not found:
         raise SpecError(f"{name} is a null pointer")
     return found
-
-
-def _read(address: int, size: int) -> bytes:
-    """Bytes of this process; through the kernel, which refuses what is not mapped where a copy would end the process.
-
-    Raises:
-        MachineError: the array is shorter than the spec says.
-    """
-    try:
-        with open("/proc/self/mem", "rb", buffering=0) as memory:
-            memory.seek(address)
-            parts = []
-            while size:
-                part = memory.read(min(size, _MOST_AT_ONCE))
-                if not part:
-                    break
-                parts.append(part)
-                size -= len(part)
-    except (OSError, ValueError):
-        size = -1
-    if size:
-        raise MachineError("an array is shorter than the spec says", "correct its shape in the spec")
-    return b"".join(parts)

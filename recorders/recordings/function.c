@@ -66,6 +66,75 @@ static int is_first(struct loaded *object, size_t size, void *base)
     return 1;
 }
 
+/* Whoever calls a function of its own file may know which registers that leaves alone (gcc's -fipa-ra), and keep values in
+ * them. So what stands there leaves all of them alone but the one that a value comes back in; what a call may change of
+ * MXCSR stays. OWN_STACK is how many arguments come on the stack. */
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+extern char stood_before[] __attribute__((visibility("hidden")));
+__asm__(
+    ".text\n"
+    ".p2align 4\n"
+    ".hidden stood_before\n"
+    ".globl stood_before\n"
+    ".type stood_before, @function\n"
+    "stood_before:\n"
+    ".cfi_startproc\n"
+    "pushq %rbp\n"
+    ".cfi_def_cfa_offset 16\n"
+    ".cfi_offset %rbp, -16\n"
+    "movq %rsp, %rbp\n"
+    ".cfi_def_cfa_register %rbp\n"
+    "pushq %rax\npushq %rcx\npushq %rdx\npushq %rsi\npushq %rdi\npushq %r8\npushq %r9\npushq %r10\npushq %r11\n"
+    "subq $(8 + 64 + 2688), %rsp\n" /* the header and all registers lie within 2688 bytes */
+    "andq $-64, %rsp\n"
+    "movq %rsp, -80(%rbp)\n"
+    "xorl %eax, %eax\n"
+    ".set header, 512\n"
+    ".rept 8\n"
+    "movq %rax, header(%rsp)\n"
+    ".set header, header + 8\n"
+    ".endr\n"
+    "xorl %edx, %edx\n"
+    "movl $0xE6, %eax\n" /* SSE, AVX, AVX-512 */
+    "xsave (%rsp)\n"
+    "movq -8(%rbp), %rax\n"
+    "movq -24(%rbp), %rdx\n"
+    ".set words, " TEXT(OWN_STACK) "\n"
+    ".if words & 1\n"
+    "subq $8, %rsp\n"
+    ".endif\n"
+    ".rept " TEXT(OWN_STACK) "\n"
+    "pushq 8 + 8 * words(%rbp)\n"
+    ".set words, words - 1\n"
+    ".endr\n"
+    "call wrapper_function\n"
+    "movq -80(%rbp), %rsp\n"
+    "stmxcsr 24(%rsp)\n"
+#if OWN_RETURNS == 1
+    "movq %rax, -8(%rbp)\n"
+#elif OWN_RETURNS == 2
+    "movups %xmm0, 160(%rsp)\n"
+    "orb $2, 512(%rsp)\n"
+#endif
+    "xorl %edx, %edx\n"
+    "movl $0xE6, %eax\n"
+    "xrstor (%rsp)\n"
+    "leaq -72(%rbp), %rsp\n"
+    "popq %r11\npopq %r10\npopq %r9\npopq %r8\npopq %rdi\npopq %rsi\npopq %rdx\npopq %rcx\npopq %rax\n"
+    "popq %rbp\n"
+    ".cfi_def_cfa %rsp, 8\n"
+    "ret\n"
+    ".cfi_endproc\n"
+    ".size stood_before, . - stood_before\n");
+
+static int saves_registers(void)
+{
+    unsigned a = 1, b, c = 0, d;
+    __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    return c >> 27 & 1; /* the system has made XSAVE known */
+}
+
 static unsigned char *page_near(uintptr_t place)
 {
     enum { PAGE = 4096, STEP = 1 << 20, TRIES = 1500, PRIVATE_AND_NOT_OVER = 0x02 | 0x20 | 0x100000 };
@@ -90,6 +159,7 @@ static size_t far_jump(unsigned char *at, const void *target)
 static const char *redirect(unsigned char *function)
 {
     unsigned char *page = page_near((uintptr_t)function);
+    if (!saves_registers()) return "the processor or the system has no XSAVE";
     if (!page) return "no memory near it";
     memcpy(page, own_moved, sizeof own_moved);
     for (size_t i = 0; i < OWN_TARGETS; i++) {
@@ -98,7 +168,7 @@ static const char *redirect(unsigned char *function)
     }
     size_t used = sizeof own_moved + far_jump(page + sizeof own_moved, function + sizeof own_first);
     used = (used + 15) & ~(size_t)15;
-    far_jump(page + used, WRAPPER);
+    far_jump(page + used, stood_before);
     int32_t jump = (int32_t)(page + used - (function + 5));
     uintptr_t low = (uintptr_t)function & ~(uintptr_t)4095, high = ((uintptr_t)function + 5 + 4095) & ~(uintptr_t)4095;
     if (mprotect(page, 4096, 5) || mprotect((void *)low, high - low, 7)) return "its memory cannot be changed";

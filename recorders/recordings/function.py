@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 
-from tuner.core.types import Argument
+from tuner.core.passing import Layout, Passed
+from tuner.core.types import Argument, ArgumentRole
 from tuner.recorders.recordings.c_text import (
     HELPERS,
     bound_sizes,
@@ -22,8 +23,14 @@ from tuner.recorders.recordings.c_text import (
     number_text,
     parameter_text,
 )
+from tuner.recorders.recordings.views import HELPERS as VIEW_HELPERS
+from tuner.recorders.recordings.views import Views, plainly_passed
 
 __all__ = ["Interposed", "OwnHead", "recording_library"]
+
+
+_REAL = ("_Float16", "float", "double")
+_WHOLE_IN_REGISTERS, _REAL_IN_REGISTERS = 6, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,17 +67,19 @@ class OwnHead:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Interposed:
     """A function that a library of ours stands before.
 
     Attributes:
         entry: its name in the spec.
         symbol: its name in object code; another one than ``entry`` for C++.
-        arguments: in call order.
-        returns: dtype of what it returns.
+        arguments: in call order, members in the place of structures.
+        returns: dtype of what it returns; of an executable's own ``None`` says that it returns nothing.
         sizes: the values of sizes that no argument carries.
         own: where the executable defines it itself.
+        passed: its parameters; empty where they are the arguments.
+        layout: of the structures among them.
     """
 
     entry: str
@@ -79,6 +88,13 @@ class Interposed:
     returns: str | None
     sizes: Mapping[str, int]
     own: OwnHead | None = None
+    passed: tuple[Passed, ...] = ()
+    layout: Layout = field(default_factory=Layout)
+
+    @functools.cached_property
+    def views(self) -> Views:
+        """Where its arguments are in what it is called with."""
+        return Views(self.passed or plainly_passed(self.arguments), self.arguments, self.layout)
 
     @property
     def names(self) -> dict[str, str]:
@@ -93,13 +109,20 @@ class Interposed:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Declarations of the parameters ``a0``, ``a1`` and so on."""
-        return tuple(f"{parameter_text(a)} a{i}" for i, a in enumerate(self.arguments))
+        """Declarations of the parameters ``p0``, ``p1`` and so on."""
+        return tuple(self.views.parameters)
 
     @property
-    def passed(self) -> str:
-        """The arguments of a call that passes them on."""
-        return ", ".join(f"a{i}" for i in range(len(self.arguments)))
+    def passed_on(self) -> str:
+        """The parameters in a call that passes them on."""
+        return ", ".join(f"p{i}" for i in range(len(self.parameters)))
+
+    @property
+    def declared(self) -> str:
+        """Statements that declare the arguments ``a0``, ``a1`` and so on, and whether they are all there: ``whole``."""
+        first_rows = self.views.first_rows(self.names)
+        lines = [*self.views.lines, *first_rows, f"const int whole = {self.views.whole(self.names)};"]
+        return "\n".join(f"    {line}" for line in lines)
 
     @property
     def result(self) -> str:
@@ -125,8 +148,17 @@ class Interposed:
 
         Exported under the symbol, for the dynamic linker to find; an executable's own would be found in its place.
         """
-        kind = "EXPORT" if self.own is None else "static"
+        kind = "EXPORT" if self.own is None else "static __attribute__((used))"
         return f"{kind} {self.result} wrapper_function({', '.join(self.parameters) or 'void'})"
+
+    @property
+    def _registers(self) -> str:
+        """How many arguments find no register, and in which register a value comes back: none, RAX or XMM0."""
+        real = sum(parameter.rpartition(" ")[0] in _REAL for parameter in self.parameters)
+        whole = len(self.parameters) - real
+        stack = max(0, whole - _WHOLE_IN_REGISTERS) + max(0, real - _REAL_IN_REGISTERS)
+        returns = 0 if self.returns is None else 2 if self.result in _REAL else 1
+        return f"#define OWN_STACK {stack}\n#define OWN_RETURNS {returns}"
 
     def head(self) -> str:
         """What follows ``common.c``: what both kinds of libraries declare, and what they share."""
@@ -136,11 +168,13 @@ class Interposed:
             f"#define ENTRY {json.dumps(self.entry)}",
             "#define WRAPPER ((void *)wrapper_function)",
             "typedef struct { uint64_t whole; double real; } Returned;",
+            *self.views.types,
             f"typedef {self.result} (*Function)({parameters});",
             f"{self.definition}{' __asm__(SYMBOL)' if self.own is None else ''};",
-            self.own.text() if self.own is not None else "",
+            "" if self.own is None else f"{self.own.text()}\n{self._registers}",
             files(__package__).joinpath("function.c").read_text(encoding="utf-8"),
             HELPERS,
+            VIEW_HELPERS,
         ]
         return "\n".join(lines)
 
@@ -152,8 +186,8 @@ def recording_library(function: Interposed) -> str:
         SpecError: a type that C does not pass by value here, or an extent that cannot be computed in C.
     """
     heads, before, after, signs = _captures(function)
-    call = f"function({function.passed})"
-    parameters = "".join(f", {p}" for p in function.parameters)
+    call = f"function({function.passed_on})"
+    parameters = "".join(f", {parameter_text(a)} a{i}" for i, a in enumerate(function.arguments))
     names = "".join(f", a{i}" for i in range(len(function.arguments)))
     return function.head() + _TEMPLATE.format(
         definition=function.definition,
@@ -163,6 +197,7 @@ def recording_library(function: Interposed) -> str:
         call=call,
         plain=f"return {call};",
         result=function.result,
+        declared=function.declared,
         heads=heads,
         before=before,
         after=after,
@@ -177,12 +212,13 @@ def _captures(function: Interposed) -> tuple[str, str, str, str]:
     signs: list[str] = []
     for number in range(len(function.arguments)):
         name, extent = f"a{number}", function.extent(number)
+        argument = function.arguments[number]
         heads.append(f'    number_field(capture, "{number}/address", 0);')
-        if function.arguments[number].by_pointer:
+        if argument.by_pointer and argument.role is ArgumentRole.INPUT:
             # As a scalar, whose value is what lies there: problem sizes are read from scalars.
             heads.append(f'    field(capture, "{number}/value", {name}, (size_t)({extent}));')
             signs.append(f"    if ({name}) sign = mix(sign, {name}, (size_t)({extent}));")
-            signs.append("    else why = NULL_POINTER;")
+            signs.append("    else if (!why) why = NULL_POINTER;")
             continue
         if not extent:
             heads.append(f'    field(capture, "{number}/value", &{name}, sizeof {name});')
@@ -200,6 +236,7 @@ def _captures(function: Interposed) -> tuple[str, str, str, str]:
 
 _TEMPLATE = """
 #define WRONG_EXTENT "an extent of the spec is no size here"
+#define NOT_WHOLE "a structure is a null pointer, or rows do not lie one behind the other"
 #define NULL_POINTER "a number that is passed by pointer is a null pointer"
 
 static void begin_more(const char *mode) {{ (void)mode; }}
@@ -270,6 +307,8 @@ static void forget_left(char *here)
     uint64_t own = watched = ++calls;
     const char *why = NULL;
     uint64_t sign = 0xCBF29CE484222325u;
+{declared}
+    if (!whole) why = NOT_WHOLE;
 {signs}
     __atomic_store_n(&others, 0, __ATOMIC_RELEASE);
     capturing = !why && is_wanted(sign) && open_capture(&capture);

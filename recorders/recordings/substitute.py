@@ -47,8 +47,8 @@ class Standing:
         function: the application's own, as the winner's run describes it.
         verified: the calls that the winner takes.
         points: the sizes that it was timed at; see :func:`points_of`.
-        file: name, in the folder TUNER_RECORD_PLAN, of the library that exports the winner as ``entry``; also of its
-            counters.
+        file: name, in the folder TUNER_RECORD_PLAN, of the library that exports the winner; also of its counters.
+        exported: the winner's name there.
         libraries: that the winner may need and the application may not have loaded.
     """
 
@@ -56,6 +56,7 @@ class Standing:
     verified: Verified
     points: Sequence[Point]
     file: str
+    exported: str
     libraries: Sequence[str] = ()
 
 
@@ -88,7 +89,7 @@ def substituting_library(standing: Sequence[Standing]) -> str:
     """
     function = standing[0].function
     for one in standing:
-        if (one.function.parameters, one.function.result) != (function.parameters, function.result):
+        if _called(one.function) != _called(function):
             raise UsageError(
                 f"the specs of two runs give {function.entry} different arguments or another returned value",
                 "name runs whose specs agree",
@@ -100,6 +101,7 @@ def substituting_library(standing: Sequence[Standing]) -> str:
     return function.head() + _TEMPLATE.format(
         winners=len(standing),
         files=", ".join(json.dumps(one.file) for one in standing),
+        exported=", ".join(json.dumps(one.exported) for one in standing),
         libraries="".join(
             f"{json.dumps(n)}, " for n in dict.fromkeys(n for one in standing for n in one.libraries)
         ),
@@ -110,12 +112,18 @@ def substituting_library(standing: Sequence[Standing]) -> str:
         ),
         here=", ".join(f"(double){function.number(number)}" for _, number in keys) or "0",
         definition=function.definition,
+        declared=function.declared,
         able=", ".join(
-            f"winners[{i}] && {' && '.join(_guard(one.function, one.verified)) or '1'}"
+            f"whole && winners[{i}] && {' && '.join(_guard(one.function, one.verified)) or '1'}"
             for i, one in enumerate(standing)
         ),
-        passed=function.passed,
+        passed=function.passed_on,
     )
+
+
+def _called(function: Interposed) -> tuple[object, ...]:
+    """What has to be the same for functions that share a library."""
+    return function.parameters, function.declared, function.result
 
 
 def _guard(function: Interposed, verified: Verified) -> list[str]:
@@ -127,6 +135,12 @@ def _guard(function: Interposed, verified: Verified) -> list[str]:
         for j in arrays[:place]:
             if _written(function.arguments[i]) or _written(function.arguments[j]):
                 parts.append(f"apart(a{i}, {function.extent(i)}, a{j}, {function.extent(j)})")
+    parts += [
+        f"apart(a{i}, {function.extent(i)}, {address}, {size})"
+        for i in arrays
+        if _written(function.arguments[i])
+        for address, size in function.views.beside(function.names)
+    ]
     return parts
 
 
@@ -170,7 +184,7 @@ def _bounds(function: Interposed, verified: Verified) -> list[str]:
 _TEMPLATE = """
 enum {{ WINNERS = {winners}, KEYS = {keys}, POINTS = {points} }};
 
-static const char *const winner_files[] = {{{files}}};
+static const char *const winner_files[] = {{{files}}}, *const winner_names[] = {{{exported}}};
 static Function winners[WINNERS];
 static uint64_t *counters[WINNERS]; /* replaced, left as they were */
 
@@ -211,7 +225,7 @@ static void begin_more(const char *mode)
             dlopen(libraries[i], 0x2 | 0x100);
             loaded = dlopen(path, 0x2);
         }}
-        *(void **)&winners[w] = loaded ? real_dlsym(loaded, ENTRY) : NULL;
+        *(void **)&winners[w] = loaded ? real_dlsym(loaded, winner_names[w]) : NULL;
         if (!winners[w]) say("problem\\t%s\\tthe winner cannot be loaded: %s", ENTRY, dlerror());
         counters[w] = open_counters(winner_files[w]);
     }}
@@ -237,6 +251,7 @@ static int nearest(const double *here, const int *able)
 {{
     begin();
     Function function = (Function)original(__builtin_return_address(0));
+{declared}
     const double here[] = {{{here}}};
     const int able[] = {{{able}}};
     int point = is_meant((void *)function) ? nearest(here, able) : -1;

@@ -6,7 +6,8 @@ the definition of the entry function is the region. What lies outside is copied 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -268,6 +269,7 @@ def _program(
             continue
         root = parse_file(file.text.encode(), language)
         unit = _unit(files, entry, number, file.text) if with_headers else ""
+        beside = tuple(_units_beside(files, entry, number)) if with_headers else ()
         begin = 0
         for part, text in enumerate(file.parts):
             end = begin + len(text.encode())
@@ -280,6 +282,7 @@ def _program(
                         source=everything,
                         file=file.text,
                         unit=unit,
+                        beside=beside,
                         settled=settled,
                         language=language,
                         launch=launch if function.name == entry.name else None,
@@ -307,6 +310,14 @@ def _unit(files: Sequence[SourceFile], entry: Entry, file: int, text: str) -> st
     return spliced(
         files[file].name, text, {**others, **{h.name: h.text for h in entry.headers}}, entry.include
     )
+
+
+def _units_beside(files: Sequence[SourceFile], entry: Entry, file: int) -> Iterator[str]:
+    """The other sources with headers in the place of their includes, without those of which that is not known."""
+    for number, other in enumerate(files):
+        if number != file and not other.name.endswith((".h", ".hpp", ".hh", ".hxx", ".cuh", ".inc")):
+            with contextlib.suppress(Refused):
+                yield _unit(files, entry, number, other.text)
 
 
 def _inside(root: Node, begin: int, end: int, file: SourceFile) -> list[tuple[Function, int, int, int]]:

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from tuner.spaces.source.kinds import plain_type
-from tuner.spaces.source.parse import node_slice, node_text, parse_file
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from tuner.spaces.source.parse import node_text, parse_file
+from tuner.spaces.source.structure_texts import (
+    NAMES,
+    Member,
+    Pointee,
+    definitions_of,
+    is_outermost,
+    is_strange,
+    made_of,
+    members_of,
+    pointers_of,
+    type_text,
+    untagged,
+)
 
 __all__ = ["Member", "Pointee", "Structures", "structures"]
 
@@ -49,31 +57,8 @@ _SIZES |= {
     "int64_t": 8,
     "uint64_t": 8,
 }
-_AROUND = (
-    *("translation_unit", "linkage_specification", "declaration_list", "preproc_if", "preproc_ifdef"),
-    *("preproc_else", "declaration", "type_definition", "field_declaration", "field_declaration_list"),
-    "struct_specifier",
-)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(?:[ \t]+([^\n]*))?$", re.MULTILINE)
 _TAGGED = re.compile(r"^(?:union|class) ")
-_NAMES = ("struct_specifier", "union_specifier", "class_specifier", "enum_specifier")
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One member: its plain type, or its elements', how many subscripts it takes, whether it is only for reading."""
-
-    type: str
-    depth: int
-    fixed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Pointee:
-    """What a member points to: its type without qualifiers, and whether it is only for reading."""
-
-    type: str
-    constant: bool
 
 
 class Structures:
@@ -87,6 +72,8 @@ class Structures:
         pointers: what those members point to that are pointers, by the structure's name.
         named: what members of a name are made of in any structure or union, stars and dimensions left out.
         inside: what any structure or union is made of.
+        overlaid: structures that lie in a union, so that members of one may be those of another.
+        leading: what names of types are made of, stars and dimensions left out.
     """
 
     def __init__(
@@ -99,11 +86,15 @@ class Structures:
         pointers: Mapping[str, Mapping[str, Pointee]],
         named: Mapping[str, Collection[str]],
         inside: Mapping[str, Collection[str]],
+        overlaid: Collection[str],
+        leading: Mapping[str, Collection[str]],
     ) -> None:
         self._found = found
         self._pointers = pointers
         self._named = named
         self._inside = inside
+        self._overlaid = overlaid
+        self._leading = leading
         self._aliases = aliases
         self.numbers = numbers
         self._vectors = vectors
@@ -117,6 +108,11 @@ class Structures:
         if vector is None:
             return {}
         return dict.fromkeys("xyzw"[: int(vector[2])], Member(vector[1], 0))
+
+    def owners(self, name: str) -> set[str]:
+        """The plain structures that have a member of a name."""
+        found = self._found.items()
+        return {key for key, members in found if name in members or name in self._pointers.get(key, ())}
 
     def pointee(self, kind: str, name: str) -> Pointee | None:
         """What a member of a structure points to; ``None`` where it is no plain pointer."""
@@ -137,9 +133,30 @@ class Structures:
             wanted = 0
         return "" if wanted not in (1, 2, 3, 4, 8, 16) else f"{vector[1]}{wanted if wanted > 1 else ''}"
 
-    def held_by(self, name: str) -> set[str]:
-        """The structures and unions that members of a name are, or lead to by pointers."""
-        return {kind for given in self._named.get(name, ()) if (kind := self.held(given))}
+    def overlaid(self) -> set[str]:
+        """The structures and unions that lie in a union, and all that lie in them."""
+        return {part for kind in self._overlaid for part in self.parts(kind)}
+
+    def lies_behind(self, kind: str) -> frozenset[str]:
+        """The structures that a type is or leads to; an empty name for any other type, ``?`` for what is not known."""
+        done, waiting, found = set[str](), [plain_type(kind)], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name in done:
+                continue
+            done.add(name)
+            if (key := self.held(name)) or self.is_arithmetic(name) or name not in self._aliases:
+                found.add(key)
+            elif name in self._leading:
+                waiting += map(plain_type, self._leading[name])
+            else:
+                found.add("?")
+        return frozenset(found)
+
+    def kinds_of(self, name: str) -> frozenset[str]:
+        """What :meth:`lies_behind` the types of all members of a name; an empty one where there are none."""
+        found = (self.lies_behind(kind) for kind in self._named.get(name, ()))
+        return frozenset[str]().union(*found) or frozenset({""})
 
     def held(self, kind: str) -> str:
         """The structure or union that a type is, as ``struct`` and its tag; empty where it is none that is defined."""
@@ -205,7 +222,8 @@ def structures(text: str, language: str) -> Structures:
     found: dict[str, Mapping[str, Member | None]] = {}
     pointers: dict[str, Mapping[str, Pointee]] = {}
     aliases: dict[str, str] = {}
-    names = Counter[str]()
+    names, overlaid = Counter[str](), set[str]()
+    leading: dict[str, set[str]] = {}
     meanings: dict[str, list[str]] = {}
     named: dict[str, set[str]] = {}
     inside: dict[str, set[str]] = {}
@@ -215,25 +233,28 @@ def structures(text: str, language: str) -> Structures:
     while stack:
         node = stack.pop()
         stack.extend(reversed(node.children))
-        outermost = _is_outermost(node)
-        if node.type in _NAMES and (body := node.child_by_field_name("body")) is not None:
+        outermost = is_outermost(node)
+        if node.type in NAMES and (body := node.child_by_field_name("body")) is not None:
             tag = node.child_by_field_name("name")
-            key = f"struct {node_text(tag)}" if tag is not None else f"struct at {node.start_byte}"
+            key = f"struct {node_text(tag)}" if tag is not None else untagged(node)
             names[key] += 1
-            for name, kind, within in _made_of(body):
+            for name, kind, within in made_of(body):
                 named.setdefault(name, set()).add(kind)
                 inside.setdefault(key, set()).update({kind} if within else ())
-            if node.type == "struct_specifier" and outermost and not _is_strange(node):
-                found[key] = dict(_members(body))
-                pointers[key] = dict(_pointers(body))
+                overlaid |= {kind} if within and node.type == "union_specifier" else set()
+            if node.type == "struct_specifier" and outermost and not is_strange(node):
+                found[key] = dict(members_of(body))
+                pointers[key] = dict(pointers_of(body))
             if plus and tag is not None:
                 names[node_text(tag)] += 1
                 aliases[node_text(tag)] = key
         elif node.type == "type_definition":
-            for name, stands in _definition(node):
+            base = node.child_by_field_name("type")
+            for name, stands in definitions_of(node):
                 if stands != f"struct {name}" or not plus:
                     names[name] += 1
                 aliases[name] = stands if outermost else ""
+                leading.setdefault(name, set()).add("" if base is None else type_text(base))
                 meanings.setdefault(name, []).append(aliases[name])
         elif node.type in ("alias_declaration", "template_declaration", "type_parameter_declaration"):
             names.update({node_text(c): 2 for c in node.named_children if c.type == "type_identifier"})
@@ -247,134 +268,14 @@ def structures(text: str, language: str) -> Structures:
     numbers = {
         n for n, m in several.items() if all(map(_ARITHMETIC.fullmatch, m)) and "half" not in " ".join(m)
     }
-    vectors = language in ("opencl", "cuda")
-    return Structures(found, aliases, numbers, vectors=vectors, pointers=pointers, named=named, inside=inside)
-
-
-def _is_outermost(node: Node) -> bool:
-    around = node.parent
-    while around is not None:
-        if around.type not in _AROUND:
-            return False
-        around = around.parent
-    return True
-
-
-def _is_strange(node: Node) -> bool:
-    """Whether a structure is more than members, or cannot be read: base classes, methods, macros, conditionals."""
-    body = node.child_by_field_name("body")
-    kinds = ("struct", "type_identifier", "field_declaration_list", "attribute_specifier", "comment")
-    if node.has_error or body is None or any(c.type not in kinds for c in node.children):
-        return True
-    return any(c.type not in ("field_declaration", "comment") for c in body.named_children) or any(
-        "function_declarator" in (d.type for d in _within(c)) or c.child_by_field_name("default_value")
-        for c in body.named_children
+    return Structures(
+        found,
+        aliases,
+        numbers,
+        vectors=language in ("opencl", "cuda"),
+        pointers=pointers,
+        named=named,
+        inside=inside,
+        overlaid=overlaid,
+        leading=leading,
     )
-
-
-def _within(node: Node) -> Iterator[Node]:
-    stack = [node]
-    while stack:
-        found = stack.pop()
-        yield found
-        stack.extend(found.children)
-
-
-def _members(body: Node) -> Iterator[tuple[str, Member | None]]:
-    for field in body.named_children:
-        if field.type != "field_declaration":
-            continue
-        kind = field.child_by_field_name("type")
-        declarators = field.children_by_field_name("declarator")
-        if kind is None or not declarators:
-            # A structure or union without a name, or a macro: members that nothing is known of.
-            yield f"at {field.start_byte}", None
-            continue
-        words = {
-            node_text(c) for c in field.children if c.type in ("type_qualifier", "storage_class_specifier")
-        }
-        plain = words <= {"const"} and kind.type != "union_specifier"
-        plain &= not any(c.type in ("bitfield_clause", "attribute_specifier") for c in field.children)
-        text = f"struct at {kind.start_byte}" if kind.child_by_field_name("body") else node_text(kind)
-        if (tag := kind.child_by_field_name("name")) is not None and kind.type == "struct_specifier":
-            text = f"struct {node_text(tag)}"
-        for declarator in declarators:
-            depth, inner = 0, declarator
-            while inner.type == "array_declarator" and inner.child_by_field_name("size") is not None:
-                found = inner.child_by_field_name("declarator")
-                assert found is not None
-                depth, inner = depth + 1, found
-            known = plain and inner.type == "field_identifier"
-            name = node_text(inner)
-            yield name, Member(" ".join(text.split()), depth, bool(words)) if known else None
-
-
-def _made_of(body: Node) -> Iterator[tuple[str, str, bool]]:
-    """The name of each member, what it is made of, and whether that lies in the structure itself."""
-    for field in body.named_children:
-        kind = field.child_by_field_name("type")
-        if field.type != "field_declaration" or kind is None:
-            continue
-        text = _type_text(kind)
-        declarators = field.children_by_field_name("declarator")
-        if not declarators:
-            yield "", text, True
-        for declarator in declarators:
-            parts = list(_within(declarator))
-            name = next((node_text(part) for part in parts if part.type == "field_identifier"), "")
-            yield name, text, not any(part.type == "pointer_declarator" for part in parts)
-
-
-def _type_text(kind: Node) -> str:
-    """A member's type; for a structure or union the name by which it is known here."""
-    tag = kind.child_by_field_name("name") if kind.type in _NAMES else None
-    if tag is not None:
-        return f"struct {node_text(tag)}"
-    if kind.child_by_field_name("body") is not None:
-        return f"struct at {kind.start_byte}"
-    return " ".join(node_text(kind).split())
-
-
-def _pointers(body: Node) -> Iterator[tuple[str, Pointee]]:
-    """Members that are pointers, one star each and nothing volatile."""
-    for field in body.named_children:
-        kind = field.child_by_field_name("type")
-        words = {node_text(c) for c in field.children if c.type == "type_qualifier"}
-        if field.type != "field_declaration" or kind is None or not words <= {"const"}:
-            continue
-        if kind.child_by_field_name("body") is not None or kind.type not in _POINTED:
-            continue
-        for declarator in field.children_by_field_name("declarator"):
-            inner = declarator.child_by_field_name("declarator")
-            own = {node_text(c) for c in declarator.named_children} - {
-                "" if inner is None else node_text(inner)
-            }
-            plain = declarator.type == "pointer_declarator" and own <= _OWN_QUALIFIERS
-            if plain and inner is not None and inner.type == "field_identifier":
-                text = " ".join(node_text(kind).split())
-                yield node_text(inner), Pointee(text, "const" in words)
-
-
-_POINTED = ("primitive_type", "sized_type_specifier", "type_identifier", "struct_specifier")
-_OWN_QUALIFIERS = {"const", "restrict", "__restrict", "__restrict__"}
-
-
-def _definition(node: Node) -> Iterator[tuple[str, str]]:
-    """The names that a ``typedef`` makes and what they stand for; nothing for what is more than another name."""
-    kind = node.child_by_field_name("type")
-    declarators = node.children_by_field_name("declarator")
-    if kind is None or not declarators:
-        return
-    text = " ".join(node_slice(node, node.start_byte, declarators[0].start_byte).split()[1:])
-    if kind.type in _NAMES:
-        tag = kind.child_by_field_name("name")
-        text = f"struct {node_text(tag)}" if tag is not None else f"struct at {kind.start_byte}"
-    rest = [d for c in node.children if c.type not in _NAMES for d in _within(c)]
-    plain = not node.has_error and not any(
-        c.type in ("attribute_specifier", "attribute_declaration") or node_text(c) in ("volatile", "_Atomic")
-        for c in rest
-    )
-    for declarator in declarators:
-        name = next((node_text(d) for d in _within(declarator) if d.type == "type_identifier"), "")
-        if name:
-            yield name, text if plain and declarator.type == "type_identifier" else ""

@@ -295,6 +295,7 @@ class Function:
         source: all files' texts, for names that are taken.
         file: the text of its own file, for the functions that it calls.
         unit: the same with the project's headers in the place of their includes, where it was configured with them.
+        beside: the kernel's other sources likewise, as far as they are known for sure.
         settled: values of tunables that its text was configured for; ``None`` where it was not.
         own: names that the language knows and the project defines, with what as.
         language: of the file: ``c``, ``c++``, ``opencl`` or ``cuda``.
@@ -317,6 +318,7 @@ class Function:
     source: str = ""
     file: str = ""
     unit: str = ""
+    beside: tuple[str, ...] = ()
     settled: Settled | None = None
     own: Own = ()
     language: str = "c"

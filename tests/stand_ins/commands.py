@@ -6,6 +6,7 @@ What a process sees is as from a shell: words, folder, environment, its own stan
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -96,6 +97,12 @@ def _serve(channel: socket.socket) -> None:
     """Answers requests one after another with a process's number and then its status."""
     for name in _IMPORTED:
         importlib.import_module(name)
+    from tuner.evaluators.sandbox.support import probe
+
+    # What the kernel can do is the same for all of them.
+    probe()
+    # What is shared stays shared: a collection in a child would copy every page that has an object.
+    gc.freeze()
     while True:
         data, files, _, _ = socket.recv_fds(channel, _MOST_BYTES, 2)
         if not data:

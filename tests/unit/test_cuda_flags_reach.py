@@ -79,11 +79,14 @@ def checked(folder: Path, flags: str, sources: str = "include: []") -> dict[str,
     "flags",
     [
         "-Ibelow -include below/pre.h -DFACTOR=3 -DONCE",
-        "-I below -include=pre.h -D FACTOR=3 -D ONCE=1",
-        "--include-path=below --pre-include=below/pre.h --define-macro=FACTOR=3 --define-macro=ONCE",
+        pytest.param("-I below -include=pre.h -D FACTOR=3 -D ONCE=1", marks=pytest.mark.slow),
+        pytest.param(
+            "--include-path=below --pre-include=below/pre.h --define-macro=FACTOR=3 --define-macro=ONCE",
+            marks=pytest.mark.slow,
+        ),
         "--include-path below --pre-include pre.h --define-macro FACTOR=3 --define-macro ONCE",
         "-Ibelow -include ../beside/pre.h -DFACTOR=3 -DONCE",
-        "-Ibelow -include pre.h -DONCE -DFACTOR=2 -UFACTOR -DFACTOR=3",
+        pytest.param("-Ibelow -include pre.h -DONCE -DFACTOR=2 -UFACTOR -DFACTOR=3", marks=pytest.mark.slow),
         "-Ibelow -include pre.h -DONCE -DFACTOR=ID(3) -DID(x)=x",
     ],
 )

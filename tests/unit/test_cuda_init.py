@@ -208,7 +208,8 @@ def test_what_the_body_says_of_the_launch_and_the_shapes(
         path = tmp_path / "kernel.yaml"
         header = "" if "half2" not in source else "#include <cuda_fp16.h>\n"
         (tmp_path / "kernel.cu").write_text(header + source)
-        path.write_text(text)
+        # A product of 256 rows takes emulation seconds; it is the same at a quarter of that.
+        path.write_text(text.replace("M: 256, N: 256, K: 256", "M: 64, N: 64, K: 64"))
         (spec,) = load_spec(path)
         report = check_spec(spec, faults=False)
         assert report.ok, report.lines

@@ -258,6 +258,17 @@ CASES: list[tuple[str, str, list[dict[str, Any]]]] = [
     ("unroll_members", "bodies", [MEMBERS, UNROLL]),
     ("told", "product", [{"op": "restrict"}, BOUNDS]),
 ]
+BY_DEFAULT_IN_BOTH = {
+    "stage",
+    "coarsen",
+    "stride",
+    "vector",
+    "sum",
+    "stage_members",
+    "coarsen_structures",
+    "told",
+}
+"""One of each kind of edit."""
 CUDA_CASES = [("read_only", "product", [{"op": "read_only_loads", "array": "a"}])]
 
 
@@ -282,8 +293,16 @@ def resolved_of(made: Applied, name: str) -> Resolved:
     return Resolved(macros=values, scalars={}, flags=(), pipeline=None, launch=made.variant.launch)
 
 
-@pytest.mark.parametrize("language", ["opencl", "cuda"])
-@pytest.mark.parametrize(("label", "name", "steps"), CASES, ids=[c[0] for c in CASES])
+def in_turns() -> Iterator[Any]:
+    """Each edit by default in one of the languages, which share its rules, and in the long suites in the other."""
+    for number, case in enumerate(CASES):
+        for turn, language in enumerate(("opencl", "cuda")):
+            both = case[0] in BY_DEFAULT_IN_BOTH or number % 2 == turn
+            marks = () if both else pytest.mark.slow
+            yield pytest.param(language, *case, id=f"{case[0]}-{language}", marks=marks)
+
+
+@pytest.mark.parametrize(("language", "label", "name", "steps"), [*in_turns()])
 def test_a_variant_computes_the_same(
     language: str, label: str, name: str, steps: list[dict[str, Any]], benches: Any
 ) -> None:
@@ -364,15 +383,16 @@ def test_an_unguarded_kernel_is_not_coarsened(tmp_path: Path) -> None:
         apply_edits(program, edits_of("opencl", [LONG]))
 
 
+@pytest.mark.parametrize("rounds", [2, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("language", ["opencl", "cuda"])
 @pytest.mark.parametrize("name", sorted(KERNELS))
-def test_proposed_variants_compute_the_same(language: str, name: str, benches: Any) -> None:
+def test_proposed_variants_compute_the_same(language: str, name: str, rounds: int, benches: Any) -> None:
     """Whatever the proposer makes of a kernel, at its defaults; raw edits aside."""
     bench = benches(language, name)
     task = bench.task
     proposer = RemixProposer(task.kernel, "reassociate", launch=task.launch)
     known: set[str] = set()
-    for number in range(4):
+    for number in range(rounds):
         made = proposer.propose([task.kernel.variant], np.random.default_rng(number), known)
         assert made is not None
         known.add(made.structure)

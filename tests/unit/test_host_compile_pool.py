@@ -5,6 +5,8 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -122,6 +124,45 @@ def test_closing_leaves_no_process() -> None:
     while any(map(_runs, workers)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not any(map(_runs, workers))
+
+
+def test_pools_share_one_clean_process_and_its_death_costs_none_of_them_a_job() -> None:
+    # Another spelling of the path: what other tests of this process have open is not touched.
+    folder, name = os.path.split(find_toolchain().library)
+    own = f"{folder}/./{name}"
+
+    def zygotes() -> list[int]:
+        lines = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in _children_of(os.getpid())}
+        return [pid for pid, line in lines.items() if own.encode() in line]
+
+    with CompilePool(own, workers=1) as first:
+        with CompilePool(own, workers=1) as second:
+            assert [p.run([host_job()])[0].status for p in (first, second)] == [Status.OK] * 2
+            (only,) = zygotes()
+            ended = [only, *_children_of(only)]
+            assert len(ended) == 3
+            os.kill(only, signal.SIGKILL)
+            while any(map(_runs, ended)):
+                time.sleep(0.01)
+            assert [p.run([host_job(1)])[0].status for p in (first, second)] == [Status.OK] * 2
+            assert len(zygotes()) == 1
+            assert zygotes() != [only]
+        assert first.run([host_job(2)])[0].status is Status.OK
+    assert not zygotes()
+
+
+def test_pools_of_several_threads_share_it_too() -> None:
+    def work(seed: int) -> list[Status]:
+        found = []
+        for number in range(4):
+            with CompilePool(find_toolchain().library, workers=2) as made:
+                jobs = [host_job(n, options=(f"-unroll-count={1 + n % 2}",)) for n in range(seed, seed + 6)]
+                found += [o.status for o in made.run(jobs)]
+                assert made.run([host_job(number)])[0].header["version"] == find_toolchain().version
+        return found
+
+    with ThreadPoolExecutor(3) as threads:
+        assert set(chain.from_iterable(threads.map(work, range(3)))) == {Status.OK}
 
 
 def test_options_taken_in_turns_keep_their_processes_and_many_do_not_pile_up() -> None:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +28,44 @@ def test_the_wheels_are_found_and_remembered(tmp_path: Path) -> None:
     assert find_toolchain(environment) == first
     kept.write_text("[not what it was")
     assert find_toolchain(environment) == first
+
+
+MOVED = """
+import sys
+from importlib import metadata
+from pathlib import Path
+from tuner.evaluators.host.toolchain import find_toolchain
+
+def no_wheel(name):
+    raise metadata.PackageNotFoundError(name)
+
+def installed(folder, version):
+    for name, text in (("bin/clang", f"#!/bin/sh\\necho clang version {version}"), ("lib/libLLVM.so", version)):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+
+metadata.distribution, top = no_wheel, Path(sys.argv[1])
+sys.prefix = str(top / "here")
+installed(top / "here", "23.1.4")
+print(find_toolchain().version, find_toolchain().version)
+(top / "here").rename(top / "away")
+installed(top / "there", "24.0.1")
+sys.prefix = str(top / "there")
+print(find_toolchain().version)
+"""
+
+
+def test_an_llvm_that_was_found_is_looked_for_again_where_it_has_gone(tmp_path: Path) -> None:
+    """An upgrade while a notebook is open."""
+    done = subprocess.run(
+        [sys.executable, "-c", MOVED, str(tmp_path)],
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["23.1.4", "23.1.4", "24.0.1"], done.stderr
 
 
 def test_a_named_llvm_wins(tmp_path: Path) -> None:

@@ -306,6 +306,9 @@ def test_what_functions_of_headers_reach(value: str, first: int, doubted: bool, 
     line = next(line for line in (tmp_path / "k.yaml").read_text().splitlines() if "name: src" in line)
     assert "shape: [n, n]" in line
     assert ("check: the shape" in line) == doubted
+    small = (tmp_path / "k.yaml").read_text().replace("problem: {n: 2048}", "problem: {n: 256}")
+    assert "{n: 256}" in small
+    (tmp_path / "k.yaml").write_text(small)
     (spec,) = load_spec(tmp_path / "k.yaml")
     assert check_spec(spec, faults=False).ok
 

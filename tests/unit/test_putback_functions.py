@@ -11,6 +11,7 @@ import pytest
 
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.expressions import parse
+from tuner.core.passing import Layout
 from tuner.core.types import BuildRequest, Problem, Status, Task
 from tuner.driver.applications.applying import check_applied, compare, run_with
 from tuner.driver.applications.functions import function_of
@@ -188,10 +189,14 @@ def test_sizes_that_no_argument_tells_are_refused_where_they_differ(shop: Shop) 
     sizes = (Problem(sizes={"n": 64, "m": 1}), Problem(sizes={"n": 64, "m": 2}))
     from dataclasses import replace
 
-    function = replace(function_of(spec.task, "axpy"), sizes={"n": 64, "m": 1})
+    function = replace(function_of(spec.task, "axpy", Layout()), sizes={"n": 64, "m": 1})
     with pytest.raises(UsageError, match="no argument of axpy tells the size 'm'"):
         substituting_library(
-            [Standing(function=function, verified=Verified(sizes=sizes), points=(), file="w.so")]
+            [
+                Standing(
+                    function=function, verified=Verified(sizes=sizes), points=(), file="w.so", exported="axpy"
+                )
+            ]
         )
 
 

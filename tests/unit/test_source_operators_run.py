@@ -274,10 +274,11 @@ def prepare(program: Program, steps: list[dict[str, Any]]) -> list[dict[str, Any
 
 
 # Loops that a team shares are run in `test_source_teams`, structures that a kernel takes in `test_source_taking`.
+WITH_STRUCTURES = ("inline_by_members", "take_members")
 CHECKED = [
     name
     for name, operator in OPERATORS.items()
-    if operator.checked and "c" in operator.languages and not operator.openmp and name != "take_members"
+    if operator.checked and "c" in operator.languages and not operator.openmp and name not in WITH_STRUCTURES
 ]
 
 

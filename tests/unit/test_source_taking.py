@@ -151,7 +151,7 @@ KEPT = {
     "of another one, which may be the same": "for (int i = 0; i < n; i++) g->in.lo = g->far->lo;",
     "rows": "for (int i = 0; i < n; i++) g->rows[i][0] = 1;",
     "known as text": "int a[2] = {g->nx, 1}; while (n--) g->nx = 2;",
-    "within a list": "int a[2] = {g->nx, n++}; g->u[0] = a[0];",
+    "within a list": "int a[2] = {g->nx, g->nx++}; n = a[0];",
     "all names are listed": "#pragma omp parallel for default(none) shared(n)\n" + LOOP + "(void)0;",
     "of an element": "for (int i = 0; i < n; i++) g[i].nx = g[i].ny;",
     "the pointer moves": LOOP + "g++;",

@@ -344,11 +344,11 @@ def test_a_structure_without_a_name_gets_no_first_spec(tmp_path: Path) -> None:
         init_spec(tmp_path / "k.c")
 
 
-def test_other_backends_and_recordings_refuse_structures(tmp_path: Path) -> None:
+def test_other_backends_refuse_structures_and_static_functions_are_not_recorded(tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_text("__kernel void step(__global float *x) { x[0] = 1; }\n")
     with pytest.raises(SpecError, match="not for opencl"):
         spec_of(tmp_path, SPEC.replace("k.c,", "k.cl,"))
-    with pytest.raises(UsageError, match="step takes structures or rows"):
+    with pytest.raises(UsageError, match="step is static in its file"):
         record_spec(["true"], spec_of(tmp_path), instances=1)
 
 

@@ -6,9 +6,10 @@ A backend needs none of these: it has a method of such a name or it has not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from tuner.core.passing import Layout
 from tuner.core.types import Resolved, Task
 
 __all__ = [
@@ -65,18 +66,22 @@ class Substitute:
     """A function that takes the place of one of an application's own.
 
     Attributes:
-        code: a relocatable object that exports the kernel's entry under its own name.
+        code: a relocatable object.
         symbol: what the function is called in the application's object code.
         libraries: shared libraries that the code may need.
         before: those that have to be loaded before the application's own.
         threads: how many OpenMP threads it was timed with; 0 where it uses none.
+        exported: the function's name in the object.
+        layout: of the structures that it takes.
     """
 
     code: bytes
     symbol: str
+    exported: str
     libraries: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     threads: int = 0
+    layout: Layout = field(default_factory=Layout)
 
 
 @runtime_checkable
@@ -142,6 +147,14 @@ class NamesFunctions(Protocol):
 
         Raises:
             UsageError: the source does not build here, or has no such function.
+        """
+        ...
+
+    def layout(self, task: Task, resolved: Resolved) -> Layout:
+        """Where members lie in the structures that the kernel takes, in the source as given.
+
+        Raises:
+            BaselineError: the source does not build here.
         """
         ...
 

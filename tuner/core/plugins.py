@@ -1,4 +1,4 @@
-"""Objects of third parties: whatever one of them raises becomes one error that says whose fault it is, and where.
+"""Objects of third parties: where they are named, and that what one raises is one error that says whose fault it is.
 
 May not know what the objects are for; may not swallow anything but a failure to close after another failure.
 """
@@ -6,17 +6,19 @@ May not know what the objects are for; may not swallow anything but a failure to
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from tuner.core.errors import PluginError, TunerError
 
-__all__ = ["TRACEBACK", "Returns", "guarded", "loading"]
+__all__ = ["TRACEBACK", "Returns", "entry_points", "guarded", "loading"]
 
 TRACEBACK = "TUNER_TRACEBACK"
 """The environment variable with which commands print where an error comes from."""
@@ -122,6 +124,26 @@ class _Guard:
             if lacking:
                 raise PluginError(f"{self._label}: {name} returned {lacking}", _HINT)
         return guarded(found, self._label, self._returns) if name in _PARTS else found
+
+
+def entry_points(*, group: str) -> metadata.EntryPoints:
+    """As :func:`importlib.metadata.entry_points`, which reads a file of each installed package at each call.
+
+    They are read again where a folder that packages are looked for in has changed.
+    """
+    return _entry_points(group, tuple((folder, _changed(folder)) for folder in sys.path))
+
+
+@functools.lru_cache(maxsize=8)
+def _entry_points(group: str, folders: tuple[tuple[str, int], ...]) -> metadata.EntryPoints:
+    return metadata.entry_points(group=group)
+
+
+def _changed(folder: str) -> int:
+    try:
+        return os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _passed_on(name: str) -> property:

@@ -10,6 +10,7 @@ from typing import Any
 from tuner.core.arithmetic import Value
 from tuner.core.canonical import digest_json
 from tuner.core.expressions import Expression, parse
+from tuner.core.passing import Passed
 from tuner.core.places import by_place
 
 __all__ = [
@@ -210,9 +211,9 @@ class Kernel:
 
     Where the function of the sources cannot be called as it is (an instance of a C++ template, one that takes
     structures), ``wrapped`` is its name, ``entry`` the function that calls it, and ``wrapper`` that function's text: it
-    is no part of the sources, and is compiled behind the first. ``flattened``: it takes the members of structures, and
-    is of no use to anybody else. A launch needs no such function: ``parcels`` are the structures among a device
-    kernel's parameters.
+    is no part of the sources, and is compiled behind the first. ``passed``: what the function itself takes where it
+    takes structures or rows; the wrapper is of no use to anybody else then. A launch needs no such function:
+    ``parcels`` are the structures among a device kernel's parameters.
     """
 
     name: str
@@ -227,13 +228,18 @@ class Kernel:
     openmp: bool = False
     wrapped: str = ""
     wrapper: str = ""
-    flattened: bool = False
+    passed: tuple[Passed, ...] = ()
     parcels: tuple[Parcel, ...] = ()
 
     @property
     def function(self) -> str:
         """Its name in the sources."""
         return self.wrapped or self.entry
+
+    @property
+    def flattened(self) -> bool:
+        """Whether the tuner calls it by the members of structures, or by arrays whose rows it takes."""
+        return bool(self.passed)
 
     def compiled(self, variant: Variant | None = None) -> Variant:
         """The sources as given, or a variant of them, as a compiler gets them."""
@@ -336,6 +342,11 @@ class Task:
     measure: MeasurePolicy
     launch: Launch | None = None
     seed: int = 0
+
+    @property
+    def own_arguments(self) -> tuple[Argument, ...]:
+        """The arguments without those that only a wrapper needs."""
+        return tuple(argument for argument in self.arguments if argument.passing != "wrapper")
 
 
 @by_place

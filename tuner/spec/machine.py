@@ -19,7 +19,7 @@ from tuner.evaluators.host.toolchain import find_toolchain
 from tuner.evaluators.opencl.module import SPIRV
 from tuner.search import proposers
 from tuner.search import registry as searchers
-from tuner.spec.agreement import check_entry, check_template
+from tuner.spec.agreement import check_entry, check_template, defined_function
 from tuner.spec.member_checks import check_wrapped
 from tuner.spec.models import ArgumentModel, SpecModel
 from tuner.spec.modules import check_module
@@ -165,30 +165,36 @@ def _refuse_constants(task: Task, view: View) -> None:
             raise view.error(("arguments", i, "constant"), message, hint, key=True)
 
 
-def unsaid_return(task: Task, tunables: Tunables) -> str:
-    """The type of what a function of the processor returns where the spec does not say it; empty where it does.
+def unsaid_return(task: Task, tunables: Tunables) -> tuple[str, str | None]:
+    """What a function of the processor returns where the spec does not say it; an empty text where it does.
+
+    Returns:
+        The type's text, and the dtype as which it can be passed on.
 
     Raises:
         UsageError: a type that a call cannot pass on without being told, or through memory.
         BaselineError: clang does not accept the source.
         MachineError: there is no clang.
     """
-    if task.kernel.flattened:
-        raise UsageError(
-            f"{task.kernel.wrapped} takes structures or rows, which are not passed on in this version",
-            "put the winner into the source: tuner export RUN",
-        )
     if task.kernel.returns is not None:
-        return ""
-    returned = _host_entry(task, tunables, tunables.view, ())[0].returns
+        return "", None
+    kernel = task.kernel
+    if kernel.passed:
+        own = replace(_host_reader(task, tunables, tunables.view), files=kernel.variant.files)
+        returned = defined_function(own, kernel.function, len(kernel.passed), tunables.view).returns
+    else:
+        returned = _host_entry(task, tunables, tunables.view, ())[0].returns
     if returned is None:
-        return ""
+        return "", None
     if not (returned.pointer or (_is_number(returned) and returned.dtypes[0] != "complex128")):
         raise UsageError(
-            f"{task.kernel.entry} returns `{returned.text}`, which cannot be passed on to the application",
+            f"{task.kernel.function} returns `{returned.text}`, which cannot be passed on to the application",
             "give it a wrapper in the application that returns through a pointer",
         )
-    return returned.text
+    if returned.pointer:
+        return returned.text, "uint64"
+    # Both halves of such a number come back in one register.
+    return returned.text, "float64" if returned.dtypes[0] == "complex64" else returned.dtypes[0]
 
 
 def _is_number(returned: CType) -> bool:
@@ -199,6 +205,16 @@ def _host_entry(
     task: Task, tunables: Tunables, view: View, given: Sequence[ArgumentModel]
 ) -> tuple[Function, tuple[str, ...]]:
     """The kernel as the source has it, and what a person should know of it."""
+    kernel, reader = task.kernel, _host_reader(task, tunables, view)
+    if kernel.flattened:
+        return check_wrapped(reader, task, given, view)
+    if kernel.wrapped:
+        check_template(replace(reader, files=kernel.variant.files), kernel.wrapped, reader, view)
+    return check_entry(reader, kernel.entry, task.arguments, kernel.returns, view), ()
+
+
+def _host_reader(task: Task, tunables: Tunables, view: View) -> SourceReader:
+    """Of the sources as a compiler gets them in the first configuration."""
     flags: list[str] = []
     for group, choices in tunables.flags.items():
         for i, choice in enumerate(choices):
@@ -211,7 +227,7 @@ def _host_entry(
     kernel = task.kernel
     if kernel.openmp:
         flags += ["-fopenmp", "-idirafter", find_openmp(find_toolchain()).include]
-    reader = SourceReader(
+    return SourceReader(
         files=kernel.compiled().files,
         language=kernel.language,
         folder=kernel.folder,
@@ -219,11 +235,6 @@ def _host_entry(
         macros={p.name: p.default for p in tunables.parameters if p.macro},
         flags=tuple(flags),
     )
-    if kernel.flattened:
-        return check_wrapped(reader, task, given, view)
-    if kernel.wrapped:
-        check_template(replace(reader, files=kernel.variant.files), kernel.wrapped, reader, view)
-    return check_entry(reader, kernel.entry, task.arguments, kernel.returns, view), ()
 
 
 def _check_opencl(task: Task, tunables: Tunables, view: View) -> None:

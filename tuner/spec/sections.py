@@ -166,7 +166,7 @@ def make_kernel(
         entry=model.kernel.entry if wrapper is None else wrapper.symbol,
         wrapped="" if wrapper is None else wrapper.wrapped,
         wrapper="" if wrapper is None else wrapper.text,
-        flattened=wrapper is not None and has_structures(model.arguments or []),
+        passed=() if wrapper is None else wrapper.passed,
         parcels=parcels,
         language=sources.language,
         variant=sources.variant,

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.core.expressions import parse
+from tuner.core.passing import Passed
 from tuner.core.types import Argument, ArgumentRole, Initial, Source
 from tuner.spec.models import ArgumentModel
 
@@ -45,11 +46,13 @@ class Wrapper:
         wrapped: name of the one that it calls, with namespaces.
         symbol: its own.
         text: of it, to follow the source.
+        passed: what the one that it calls takes, where that is not what it takes itself.
     """
 
     wrapped: str
     symbol: str
     text: str
+    passed: tuple[Passed, ...] = ()
 
 
 def free_name(name: str, files: Sequence[Source]) -> str:
@@ -96,8 +99,26 @@ def wrapper_of(
         language: ``c`` or ``c++``.
     """
     symbol = free_name(f"{entry.rpartition('::')[2]}_wrapped", files)
+    own = [argument.name for argument in arguments if argument.passing != "wrapper"]
+    numbers = {name: number for number, name in enumerate(own)}
     return Wrapper(
-        wrapped=entry, symbol=symbol, text=_Writer(arguments, language).text(entry, symbol, given, returns)
+        wrapped=entry,
+        symbol=symbol,
+        text=_Writer(arguments, language).text(entry, symbol, given, returns),
+        passed=tuple(_passed(argument, numbers, outer="") for argument in given),
+    )
+
+
+def _passed(given: ArgumentModel, numbers: Mapping[str, int], *, outer: str) -> Passed:
+    name = outer + given.name
+    return Passed(
+        name=name,
+        argument=None if given.members is not None else numbers[name],
+        kind=given.struct or "",
+        # A number of a structure lies in it.
+        by_value=given.by == "value" or (bool(outer) and given.value is not None and given.by != "pointer"),
+        rows=given.rows is not None,
+        members=tuple(_passed(member, numbers, outer=f"{name}.") for member in given.members or ()),
     )
 
 

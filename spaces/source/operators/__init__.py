@@ -41,7 +41,7 @@ _HOST = (
     peeling,
     teams,
 )
-_OPENING = (cases, calls, taking, pointers, steady, members, versions)
+_OPENING = (cases, calls, pointers, steady, members, taking, versions)
 _DEVICE = (coarsen, grids, staging, lanes, device_hints)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(

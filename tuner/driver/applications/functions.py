@@ -10,23 +10,38 @@ from collections.abc import Sequence
 from importlib.resources import files as package_files
 from pathlib import Path
 
-from tuner.core.types import Task
+from tuner.core.passing import Layout
+from tuner.core.types import Resolved, Task
+from tuner.evaluators import registry as backends
 from tuner.evaluators.host.patching import movable_head
 from tuner.evaluators.host.shared import shared_library
 from tuner.recorders.recordings.executables import own_function
 from tuner.recorders.recordings.function import Interposed, OwnHead
+from tuner.spec.load import LoadedSpec
 
-__all__ = ["function_library", "function_of"]
+__all__ = ["as_given", "function_library", "function_of"]
 
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-def function_of(task: Task, symbol: str, command: Sequence[str] = ()) -> Interposed:
+def as_given(spec: LoadedSpec) -> Resolved:
+    """The configuration of the source as given.
+
+    Raises:
+        SpecError: the spec's space is wrong.
+    """
+    backend = backends.create(spec.task.backend)
+    space = spec.space(backend.pass_catalogue(spec.task.target) if spec.wants_passes else None)
+    return space.resolve(space.default())
+
+
+def function_of(task: Task, symbol: str, layout: Layout, command: Sequence[str] = ()) -> Interposed:
     """The function that a task describes.
 
     Args:
         task: with arguments in call order.
         symbol: its name in the application's object code.
+        layout: of the structures that it takes.
         command: the application; where its executable defines the function, that one is meant.
 
     Raises:
@@ -36,7 +51,7 @@ def function_of(task: Task, symbol: str, command: Sequence[str] = ()) -> Interpo
     found = own_function(command[0], symbol) if command else None
     own = None
     if found is not None:
-        head = movable_head(found.code, task.kernel.entry)
+        head = movable_head(found.code, task.kernel.function)
         own = OwnHead(
             path=str(found.path),
             address=found.address,
@@ -45,9 +60,11 @@ def function_of(task: Task, symbol: str, command: Sequence[str] = ()) -> Interpo
             targets=head.targets,
         )
     return Interposed(
-        entry=task.kernel.entry,
+        entry=task.kernel.function,
         symbol=symbol,
-        arguments=task.arguments,
+        arguments=task.own_arguments,
+        passed=task.kernel.passed,
+        layout=layout,
         returns=task.kernel.returns,
         sizes=task.problems[0].sizes,
         own=own,

@@ -288,7 +288,7 @@ class FunctionWinner:
     @property
     def kernel(self) -> str:
         """Its name in the spec."""
-        return self.task.kernel.entry
+        return self.task.kernel.function
 
     @property
     def replaces(self) -> Hashable:
@@ -309,12 +309,12 @@ class FunctionWinner:
     @property
     def points(self) -> tuple[Point, ...]:
         """The sizes that it was timed at."""
-        return points_of(self.task.arguments, self.task.problems, self.verified.slower)
+        return points_of(self.task.own_arguments, self.task.problems, self.verified.slower)
 
     @property
     def names(self) -> Mapping[Key, str]:
         """Of the sizes, as the spec names them."""
-        return {(SIGNED, number): name for name, number in bound_sizes(self.task.arguments).items()}
+        return {(SIGNED, number): name for name, number in bound_sizes(self.task.own_arguments).items()}
 
     @property
     def needed(self) -> tuple[Path, ...]:
@@ -327,10 +327,11 @@ class FunctionWinner:
         standing = [
             Standing(
                 # The executable's own is looked for once: the first says how the function is stood before.
-                function=function_of(one.task, symbol, () if number else command),
+                function=function_of(one.task, symbol, one.found.layout, () if number else command),
                 verified=one.verified,
                 points=one.points,
                 file=one.file,
+                exported=one.found.exported,
                 libraries=one.found.libraries,
             )
             for number, one in enumerate(self.beside or (self,))

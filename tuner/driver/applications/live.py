@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from tuner.core.errors import UsageError
+from tuner.core.passing import Layout
+from tuner.core.protocols import NamesFunctions
+from tuner.driver.applications.functions import as_given
 from tuner.driver.applications.recorded_specs import (
     FOLDER,
     RecordReport,
@@ -26,6 +29,7 @@ from tuner.driver.applications.recorded_specs import (
     write_specs,
 )
 from tuner.driver.applications.recording import HERE, collect, interposer, nothing_found, scratch_folder
+from tuner.evaluators import registry as backends
 from tuner.recorders.recordings.calls import CallRecorder
 from tuner.recorders.recordings.capture import Ran, read_logs
 from tuner.spec.load import LoadedSpec, load_spec
@@ -162,9 +166,18 @@ def _report(
     return RecordReport(ran=ran, recordings=tuple(t.path for t in found), notes=tuple(notes_of(ran)))
 
 
+def _layout(spec: LoadedSpec) -> Layout:
+    """Of the structures that a function takes."""
+    if not spec.task.kernel.passed:
+        return Layout()
+    backend = backends.create(spec.task.backend)
+    assert isinstance(backend, NamesFunctions)
+    return backend.layout(spec.task, as_given(spec))
+
+
 @contextmanager
 def _calls(live: Live, spec: LoadedSpec, library: Any, folder: Path, instances: int) -> Iterator[None]:
-    entry = spec.task.kernel.entry
+    entry = spec.task.kernel.function
     if not isinstance(library, ctypes.CDLL):
         raise UsageError(
             f"{entry} is a C function, and there is no library", "record(spec, library=ctypes.CDLL(…))"
@@ -174,7 +187,13 @@ def _calls(live: Live, spec: LoadedSpec, library: Any, folder: Path, instances: 
     except AttributeError:
         raise UsageError(f"the library has no function {entry!r}", "name the library that has it") from None
     recorder = CallRecorder(
-        function, entry, spec.task.arguments, sizes=spec.task.problems[0].sizes, instances=instances
+        function,
+        entry,
+        spec.task.own_arguments,
+        sizes=spec.task.problems[0].sizes,
+        instances=instances,
+        passed=spec.task.kernel.passed,
+        layout=_layout(spec),
     )
     begin = time.perf_counter()
     setattr(library, entry, recorder)

@@ -15,7 +15,7 @@ from typing import Any
 
 from tuner.core.errors import MachineError, UsageError
 from tuner.core.protocols import NamesFunctions
-from tuner.driver.applications.functions import function_library, function_of
+from tuner.driver.applications.functions import as_given, function_library, function_of
 from tuner.driver.applications.host_functions import HostFunctions, host_functions
 from tuner.driver.applications.recorded_specs import (
     FOLDER,
@@ -195,24 +195,29 @@ def record_spec(
     library, unsaid = None, ""
     backend = backends.create(spec.task.backend)
     if isinstance(backend, NamesFunctions):
-        space = spec.space(backend.pass_catalogue(spec.task.target) if spec.wants_passes else None)
-        unsaid = unsaid_return(spec.task, spec.tunables)
-        symbol = backend.symbol(spec.task, space.resolve(space.default()))
-        text = recording_library(function_of(spec.task, symbol, command))
-        library = function_library(text, f"record-{kernel.entry}")
+        unsaid, returns = unsaid_return(spec.task, spec.tunables)
+        resolved = as_given(spec)
+        symbol, layout = backend.symbol(spec.task, resolved), backend.layout(spec.task, resolved)
+        function = function_of(spec.task, symbol, layout, command)
+        text = recording_library(replace(function, returns=function.returns or returns))
+        library = function_library(text, f"record-{kernel.function}")
     elif kernel.language not in ("opencl", "cuda"):
         raise UsageError(
             f"kernels of {kernel.language} cannot be recorded yet", "record OpenCL, CUDA, C or C++"
         )
-    ran, found = _capture(command, [kernel.entry], folder, instances=instances, aside=aside, library=library)
+    ran, found = _capture(
+        command, [kernel.function], folder, instances=instances, aside=aside, library=library
+    )
     notes = notes_of(ran)
     if unsaid:
         notes.append(
-            f"{kernel.entry} returns `{unsaid}`, which is passed on and not verified: say kernel: {{returns: ...}}"
+            f"{kernel.function} returns `{unsaid}`, which is passed on and not verified: say kernel: {{returns: ...}}"
         )
     if len({(taken.recording.text, taken.recording.options) for taken in found}) > 1:
-        notes.append(f"several programs have a kernel {kernel.entry}; tuner record --kernel keeps them apart")
-    pattern = f"{FOLDER}/{file_name(kernel.entry)}-*.rec"
+        notes.append(
+            f"several programs have a kernel {kernel.function}; tuner record --kernel keeps them apart"
+        )
+    pattern = f"{FOLDER}/{file_name(kernel.function)}-*.rec"
     earlier = sorted(set(folder.parent.glob(pattern)) - {taken.path for taken in found})
     if earlier:
         notes.append(f"{pattern} also takes {len(earlier)} earlier recordings such as {earlier[0].name}")

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from tuner.core.errors import UsageError
-from tuner.core.protocols import LoadedImage, Replacement, Replaces, Substitute
+from tuner.core.protocols import LoadedImage, NamesFunctions, Replacement, Replaces, Substitute
 from tuner.core.types import BASELINE, Argument, Problem, Resolved
 from tuner.driver.applications.by_size import by_size
+from tuner.driver.applications.functions import as_given
 from tuner.driver.applications.in_place import (
     FunctionWinner,
     ImageWinner,
@@ -37,7 +38,7 @@ from tuner.spec.load import LoadedSpec
 from tuner.spec.machine import unsaid_return
 from tuner.spec.recorded.workload import AXES, DERIVED, INDEX, from_text
 
-__all__ = ["MOST_WINNERS", "function_winner", "winner_of", "winners_of"]
+__all__ = ["MOST_WINNERS", "check_layout", "function_winner", "winner_of", "winners_of"]
 
 _WHOLE = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 MOST_WINNERS = 64
@@ -112,7 +113,26 @@ def _replacement(spec: LoadedSpec, code: bytes, resolved: Resolved) -> Replaceme
         raise UsageError(
             f"winners of the {backend.name} backend cannot be put in place yet", "use tuner export"
         )
-    return backend.replacement(spec.task, code, resolved)
+    found = backend.replacement(spec.task, code, resolved)
+    if isinstance(found, Substitute):
+        check_layout(found, spec)
+    return found
+
+
+def check_layout(found: Substitute, spec: LoadedSpec) -> None:
+    """What a winner takes is what the application passes, which was compiled without its parameters and flags.
+
+    Raises:
+        UsageError: structures are laid out otherwise with those.
+    """
+    backend = backends.create(spec.task.backend)
+    if not spec.task.kernel.passed or not isinstance(backend, NamesFunctions):
+        return
+    if backend.layout(spec.task, as_given(spec)) != found.layout:
+        raise UsageError(
+            f"the winner's parameters or flags change the structures of {spec.task.kernel.function}",
+            "build the application with them: tuner export RUN",
+        )
 
 
 def _of_program(
@@ -192,10 +212,10 @@ def function_winner(found: Substitute, spec: LoadedSpec, *, slower: Sequence[Pro
         BaselineError: the source as given does not compile here.
     """
     task = spec.task
-    unsaid = unsaid_return(task, spec.tunables)
+    unsaid, _ = unsaid_return(task, spec.tunables)
     if unsaid:
         raise UsageError(
-            f"{task.kernel.entry} returns `{unsaid}`, which the run did not verify",
+            f"{task.kernel.function} returns `{unsaid}`, which the run did not verify",
             "say it in the spec (kernel: {returns: ...}) and tune again",
         )
     verified = Verified(

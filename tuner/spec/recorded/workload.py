@@ -28,7 +28,7 @@ from tuner.spec.recorded.by_recording import INDEX, by_recording
 from tuner.spec.recorded.cuda import base_name, check_cuda, cuda_arguments
 from tuner.spec.recorded.opencl import check_alike, dtype_of_parameter, opencl_arguments
 from tuner.spec.recorded.replayable import check_number, check_replayable, group_of, the_function, told_apart
-from tuner.spec.structured import has_structures
+from tuner.spec.structured import parts
 from tuner.spec.yaml_places import View
 
 __all__ = [
@@ -143,10 +143,7 @@ def call_problems(workload: Workload, model: SpecModel, view: View) -> tuple[Pro
     Raises:
         SpecError: another number of arguments than the spec lists, or a size that is no whole number.
     """
-    given = model.arguments or []
-    if has_structures(given):
-        hint = "record a function that takes arrays and numbers, or tune this one on generated inputs"
-        raise view.error(_PATH, "recordings hold no structures and no rows", hint, key=True)
+    given = [part.given for part in parts(model.arguments or [], view)]
     problems = []
     for name, recording, problem in zip(workload.names, workload.recordings, workload.problems, strict=True):
         if len(recording.arguments) != len(given):
@@ -172,9 +169,14 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
         SpecError: what was recorded does not have the spec's types and shapes, or shares memory that is written to.
     """
     made = []
-    for number, argument in enumerate(arguments):
+    own = [argument for argument in arguments if argument.passing != "wrapper"]
+    for argument in arguments:
+        if argument not in own:
+            made.append(argument)
+            continue
+        number = own.index(argument)
         recorded = [r.arguments[number] for r in workload.recordings]
-        if argument.is_array and not argument.by_pointer:
+        if argument.is_array and not (argument.by_pointer and argument.role is ArgumentRole.INPUT):
             _same_extents(argument, recorded, workload, view)
             initial = Initial(kind="recording", options={"paths": tuple(workload.names), "argument": number})
             made.append(replace(argument, initial=initial, fixed=False))
@@ -186,7 +188,7 @@ def bind(arguments: Sequence[Argument], workload: Workload, view: View) -> tuple
             argument = pointed_to(recorded_value) if argument.by_pointer else recorded_value
         made.append(argument)
     for name, recording in zip(workload.names, workload.recordings, strict=True):
-        _check_shared(name, recording, arguments, view)
+        _check_shared(name, recording, own, view)
     return tuple(made)
 
 

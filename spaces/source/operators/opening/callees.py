@@ -208,19 +208,20 @@ def _nodes(helper: Function) -> Iterator[Any]:
             yield from subtrees(value)
 
 
-def require_same_meaning(function: Function, helper: Function) -> None:
+def require_same_meaning(function: Function, helper: Function, *, members: bool = False) -> None:
     """Refuses a definition that may mean something else where it is called, of a text configured with headers.
 
     Args:
         function: that calls.
         helper: one of its :func:`callees`.
+        members: whether names of members are told from those of variables.
     """
     text = helper.signature + "\n".join(map(statement_text, helper.body))
     words = {m[0] for m in PIECE.finditer(text) if m["word"]}
     strange = sorted(w for w in words if _PLACE.fullmatch(w))
     if strange:
         raise Refused(f"{strange[0]} in {helper.name} hangs on where it stands")
-    free = words - local_names(helper)
+    free = (_without_members(text) if members else words) - local_names(helper)
     hidden = free & (local_names(function) | declared_as_text(function))
     hidden = {w for w in hidden if not _ARITHMETIC.fullmatch(w)}
     if hidden:
@@ -238,6 +239,18 @@ def require_same_meaning(function: Function, helper: Function) -> None:
         raise Refused("the linker may put another function in the place of one")
     if function.language in ("c++", "cuda"):
         _require_one_declaration(function, helper.name)
+
+
+def _without_members(text: str) -> set[str]:
+    """Words of a text that stand elsewhere than behind a point or an arrow."""
+    found, before = set[str](), ""
+    for piece in PIECE.finditer(text):
+        if piece["comment"] or piece[0].isspace():
+            continue
+        if piece["word"] and before[-1:] != "." and before[-2:] != "->":
+            found.add(piece[0])
+        before = (before + piece[0])[-2:]
+    return found
 
 
 def _require_steady_macros(function: Function, helper: Function, words: set[str]) -> None:

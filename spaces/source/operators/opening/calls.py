@@ -30,14 +30,21 @@ from tuner.spaces.source.operators.opening.callees import (
 )
 from tuner.spaces.source.operators.opening.exits import value_at_end, with_one_exit
 from tuner.spaces.source.operators.opening.inlining import Inlining
+from tuner.spaces.source.printer import expression_text
+from tuner.spaces.source.reading import parse_place
 from tuner.spaces.source.syntax import (
     Call,
     Decl,
+    Expr,
     ExprStmt,
+    Field,
     For,
     Function,
+    Opaque,
+    Stmt,
 )
 from tuner.spaces.source.walks import (
+    map_expressions,
     names_in,
     statements,
     subtrees,
@@ -48,6 +55,7 @@ __all__ = ["OPERATORS", "hidden_calls"]
 _SPECIAL = re.compile(
     r"__attribute__|\[\[|template|virtual|weak|auto|decltype|consteval|__global__|__kernel|\bkernel\b"
 )
+_CHAIN = re.compile(r"[A-Za-z_]\w*(?:\s*(?:->|\.)\s*[A-Za-z_]\w*)+")
 _LASTING = frozenset({"static", "_Thread_local", "thread_local"})
 
 
@@ -73,15 +81,27 @@ def inline_branching(function: Function, args: Args) -> Function:
     return _inlined(function, argument(args, "call"), further=True)
 
 
-def _inlined(function: Function, name: str, *, further: bool) -> Function:
+def inline_by_members(function: Function, args: Args) -> Function:
+    """The same of a function that names members as variables are named here, or whose members are pointers.
+
+    Those stay the text that they are, of the argument's structure in the place of the parameter's.
+
+    Args:
+        function: to change.
+        args: ``call``, the function's name.
+    """
+    return _inlined(function, argument(args, "call"), further=True, members=True)
+
+
+def _inlined(function: Function, name: str, *, further: bool, members: bool = False) -> Function:
     helpers = callees(function)
     if name not in helpers or name == function.name:
         raise Refused(f"{name} is no other function of this file, or of a header that was configured with")
     if name in loose_macros(function.source):
         raise Refused(f"{name} is a macro, too")
-    helper = helpers[name]
+    helper = replace(helpers[name], body=_with_places(helpers[name].body)) if members else helpers[name]
     _require_plain(function, helper, helpers)
-    require_same_meaning(function, helper)
+    require_same_meaning(function, helper, members=members)
     site = first_site(function, name, helpers, further=further)
     stmt, call = site.stmt, site.call
     if len(call.arguments) != len(helper.params):
@@ -97,10 +117,32 @@ def _inlined(function: Function, name: str, *, further: bool) -> Function:
     if isinstance(stmt, ExprStmt) and stmt.expr is call:
         if last is not None and not is_pure(last):
             raise Refused(f"the value of {name} has effects")
-        return replace_statement(function, stmt, rekeyed(function, tuple(made), set()))
-    require_order(function, site, (helper, body), helpers)
+        return replace_statement(function, stmt, _as_text(rekeyed(function, tuple(made), set())))
+    require_order(function, site, (helpers[name], body), helpers)
     values, changed = inlining.used(stmt, call, last)
-    return replace_statement(function, stmt, [*rekeyed(function, tuple(made), set()), *values, changed])
+    made = [*_as_text(rekeyed(function, tuple(made), set())), *_as_text(tuple(values)), *_as_text((changed,))]
+    return replace_statement(function, stmt, made)
+
+
+def _with_places(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Statements in which members that are known as text are places, their types left open."""
+
+    def change(expr: Expr) -> Expr:
+        place = parse_place(expr.text) if isinstance(expr, Opaque) and _CHAIN.fullmatch(expr.text) else None
+        return expr if place is None else place
+
+    made: tuple[Stmt, ...] = map_expressions(body, change)
+    return made
+
+
+def _as_text(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Statements with such places as text again."""
+
+    def change(expr: Expr) -> Expr:
+        return Opaque(expression_text(expr)) if isinstance(expr, Field) and not expr.type else expr
+
+    made: tuple[Stmt, ...] = map_expressions(body, change)
+    return made
 
 
 def hidden_calls(function: Function) -> dict[str, str]:
@@ -118,7 +160,7 @@ def hidden_calls(function: Function) -> dict[str, str]:
     for name in called:
         if re.search(rf"\b{name}\s*\([^;{{}}]*\)\s*\{{", function.source):
             try:
-                inline_branching(function, {"call": name})
+                inline_by_members(function, {"call": name})
             except Refused as refusal:
                 found[name] = str(refusal)
     return found
@@ -184,6 +226,15 @@ OPERATORS = (
         sites=_inline_sites,
         opens=True,
         since=7,
+        members=True,
+    ),
+    Operator(
+        name="inline_by_members",
+        summary="likewise of a function that names a member as a variable is named where it is called",
+        apply=inline_by_members,
+        sites=_inline_sites,
+        opens=True,
+        since=9,
         members=True,
     ),
 )

@@ -9,15 +9,14 @@ which move before a loop.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.spaces.source.kinds import Refused, is_pure
 from tuner.spaces.source.operators.base import Args, Operator, fresh_name
-from tuner.spaces.source.operators.concealed import behind_macros
-from tuner.spaces.source.operators.opening.exposing import exposed
-from tuner.spaces.source.operators.opening.membership import types_in
+from tuner.spaces.source.operators.concealed import behind_macros, opaque_words
+from tuner.spaces.source.operators.opening.effects import Effects, effects
 from tuner.spaces.source.structures import Structures
 from tuner.spaces.source.syntax import (
     Assign,
@@ -36,6 +35,7 @@ from tuner.spaces.source.syntax import (
     Number,
     Opaque,
     OpaqueStmt,
+    Param,
     Stmt,
     Ternary,
     Unary,
@@ -47,8 +47,8 @@ __all__ = ["OPERATORS"]
 _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\s*(?:->|\.)\s*[A-Za-z_]\w*)+")
 _STEP = re.compile(r"(->|\.)([A-Za-z_]\w*)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_RETURN = re.compile(r"return\b[^()=+\-]*;")
-_EFFECT = re.compile(r"[(=]|\+\+|--")
+_REFERENCE = re.compile(r"(?:(?:const|struct)\s+)*[A-Za-z_]\w*(?:\s+const)?\s*&\s*[A-Za-z_]\w*")
+_OVERLOAD = re.compile(r"\boperator\b")
 _CLOSED = re.compile(r"\bdefault\s*\(\s*none\b")
 _CONST = re.compile(r"^\s*const\b|\bconst\s*(?=\*)")
 _ASSUMED = ["separate buffers", "elements exist"]
@@ -71,16 +71,18 @@ def take_members(function: Function, args: Args) -> Function:
         args: none that change anything.
     """
     del args
-    types = types_in(function)
-    if types is None or not function.whole:
+    # In C++ an operator of the user's own may do anything with a structure.
+    overloads = function.language == "c++" and _OVERLOAD.search(function.unit or function.file)
+    if not function.whole or overloads:
         raise Refused("types of members are not known")
+    written = effects(function)
     fields: dict[str, Field] = {}
     function = replace(function, body=map_expressions(function.body, lambda expr: _as_text(expr, fields)))
-    _require_seen_through(function)
+    _require_seen_through(function, written)
     body, taken = list(function.body), set(function.taken)
     names: dict[str, str] = {}
-    for root in _roots(function):
-        found = _members(function, root, types)
+    for root in _roots(function, written):
+        found = _members(function, root, written)
         place = next((i for i, stmt in enumerate(body) if _mentions(stmt, root)), None)
         if place is None or not found:
             continue
@@ -89,12 +91,16 @@ def take_members(function: Function, args: Args) -> Function:
         for member in found:
             if not _is_safe(member.text, sure):
                 continue
+            before = _read_before(body, member)
+            if before:
+                names[member.text] = before
+                continue
             stem = "_".join(_WORD.findall(member.text))
             name = names[member.text] = fresh_name(function, stem, names.values())
             loads.append(Decl(member.type, name, (), Opaque(member.text)))
             taken |= {name} if member.pointer else set()
         body[place:place] = loads
-    own = _own_locals(function, types) - taken
+    own = _own_locals(function, written) - taken
     if not names and not own:
         raise Refused("there are no members of a structure that could be read once")
 
@@ -139,44 +145,31 @@ def _take_sites(function: Function, _: bool) -> Iterator[dict[str, Any]]:
     yield {"assumes": list(_ASSUMED)}
 
 
-def _require_seen_through(function: Function) -> None:
-    """Nothing in the function may change a structure unseen: no call but of arithmetic, nothing that is only text."""
+def _require_seen_through(function: Function, written: Effects) -> None:
+    """Nothing may pass by the place where members are read, nor list what its text may name."""
+    if written.jumps:
+        raise Refused("a label may be jumped to past where members would be read")
     for node in subtrees(function.body):
-        if isinstance(node, Call) and not is_pure(replace(node, arguments=())):
-            raise Refused(f"{node.function} may write members")
-        if isinstance(node, OpaqueStmt) and not _RETURN.fullmatch(node.text.strip()):
-            raise Refused("a statement is only known as text")
-        if isinstance(node, Opaque) and not _CHAIN.fullmatch(node.text.strip()) and _EFFECT.search(node.text):
-            raise Refused("an expression is only known as text")
+        if isinstance(node, OpaqueStmt) and node.text.lstrip().startswith("#"):
+            raise Refused("a directive is about the statement that follows it")
         if isinstance(node, For) and any(_CLOSED.search(pragma) for pragma in node.pragmas):
             raise Refused("a pragma lists every name that its loop uses")
 
 
-def _roots(function: Function) -> list[str]:
-    """Parameters that are structures, or point to one, and occur only where a member is named."""
-    hidden = behind_macros(function, function.body)
-    found = []
-    for param in function.params:
-        if param.suffix or param.stars > 1 or "volatile" in param.text or "&" in param.text:
-            continue
-        if param.name not in hidden and not any(
-            _occurs(node, param.name)
-            and not (isinstance(node, Opaque) and _CHAIN.fullmatch(node.text.strip()))
-            for node in subtrees(function.body)
-        ):
-            found.append(param.name)
-    return found
+def _roots(function: Function, written: Effects) -> list[str]:
+    """Parameters that are structures, or lead to one, and occur only before a member or as an argument."""
+    hidden = behind_macros(function, function.body) | written.moved
+    hidden |= {
+        w for n in subtrees(function.body) if isinstance(n, For) for p in n.pragmas for w in _WORD.findall(p)
+    }
+    return [p.name for p in function.params if p.name not in hidden and _is_structure(p, function.language)]
 
 
-def _occurs(node: object, name: str) -> bool:
-    """Whether a node itself, not those below it, has or declares a name."""
-    if isinstance(node, Opaque | OpaqueStmt):
-        return name in _WORD.findall(node.text)
-    if isinstance(node, Decl):
-        return node.name == name
-    if isinstance(node, For):
-        return node.var == name or any(name in _WORD.findall(pragma) for pragma in node.pragmas)
-    return node == Name(name)
+def _is_structure(param: Param, language: str) -> bool:
+    """Whether a parameter is of a type, points to one, or in C++ refers to one."""
+    if language == "c++" and param.suffix == "?" and not param.stars:
+        return _REFERENCE.fullmatch(param.text.strip()) is not None
+    return not (param.suffix or param.stars > 1 or "volatile" in param.text or "&" in param.text)
 
 
 def _plain(expr: Opaque) -> str:
@@ -184,9 +177,25 @@ def _plain(expr: Opaque) -> str:
     return "".join(expr.text.split())
 
 
+def _read_before(body: Sequence[Stmt], member: _Taken) -> str:
+    """The local that a member has been read into before, if all that uses the member follows it."""
+    for stmt in body:
+        if isinstance(stmt, Decl) and _is_chain(stmt.init) and stmt.type == member.type:
+            assert isinstance(stmt.init, Opaque)
+            if _plain(stmt.init) == member.text:
+                return stmt.name
+        if member.text in _chains(stmt):
+            break
+    return ""
+
+
+def _is_chain(node: object) -> bool:
+    return isinstance(node, Opaque) and _CHAIN.fullmatch(node.text.strip()) is not None
+
+
 def _chains(part: object) -> Iterator[str]:
     for node in subtrees(part):
-        if isinstance(node, Opaque) and _CHAIN.fullmatch(node.text.strip()):
+        if isinstance(node, Opaque) and _is_chain(node):
             yield _plain(node)
 
 
@@ -194,27 +203,26 @@ def _mentions(part: object, root: str) -> bool:
     return any(_WORD.findall(text)[0] == root for text in _chains(part))
 
 
-def _members(function: Function, root: str, types: Structures) -> list[_Taken]:
-    """The numbers and buffers of a structure that the function does not write itself, in order of their use."""
+def _members(function: Function, root: str, written: Effects) -> list[_Taken]:
+    """The numbers and buffers of a structure that nothing in the function writes, in order of their use."""
     (param,) = (p for p in function.params if p.name == root)
-    # By name: another way may lead to the same structure.
-    changed = {_WORD.findall(text)[-1] for text in _changed(function)}
-    hidden = exposed(function, types)
     found: dict[str, _Taken] = {}
     for text in _chains(tuple(stmt for stmt in function.body if not _loads(stmt))):
         first, *steps = _WORD.findall(text)
-        if first != root or text in found or not changed.isdisjoint(steps):
+        if first != root or text in found or not written.members.isdisjoint(steps):
             continue
-        member = _typed(text, param.base, types, hidden)
+        member = _typed(text, param.base, written)
         if member is not None:
             found[text] = member
     return list(found.values())
 
 
-def _own_locals(function: Function, types: Structures) -> set[str]:
+def _own_locals(function: Function, effect: Effects) -> set[str]:
     """Locals that stay what the function itself made them: a buffer in a structure that has no other name."""
-    roots, changed = _roots(function), {_WORD.findall(text)[-1] for text in _changed(function)}
-    used, hidden = list(_chains(function.body)), exposed(function, types)
+    roots, changed = _roots(function, effect), effect.members
+    used, types = list(_chains(function.body)), effect.types
+    unread = (n for n in subtrees(function.body) if isinstance(n, Opaque | OpaqueStmt) and not _is_chain(n))
+    texts = opaque_words(tuple(unread))
     kinds = {param.name: param.base for param in function.params}
     written = [node.name for node in subtrees(function.body) if isinstance(node, Decl)]
     written += [node.var for node in subtrees(function.body) if isinstance(node, For)]
@@ -228,9 +236,9 @@ def _own_locals(function: Function, types: Structures) -> set[str]:
         if isinstance(stmt, Decl) and isinstance(stmt.init, Opaque) and _loads(stmt):
             text = _plain(stmt.init)
             root, *steps = _WORD.findall(text)
-            if root not in roots or used.count(text) > 1 or not changed.isdisjoint(steps):
+            if root not in roots or used.count(text) > 1 or not (changed | texts).isdisjoint(steps):
                 continue
-            member = _typed(text, kinds[root], types, hidden)
+            member = _typed(text, kinds[root], effect)
             if member is None or not member.pointer or written.count(stmt.name) > 1:
                 continue
             if _pointee(stmt.type, types) == _pointee(member.type, types):
@@ -251,25 +259,12 @@ def _loads(stmt: Stmt) -> bool:
     return isinstance(stmt, Decl) and isinstance(stmt.init, Opaque) and bool(_CHAIN.fullmatch(stmt.init.text))
 
 
-def _changed(function: Function) -> Iterator[str]:
-    """Members that are assigned to, or whose address is taken."""
-    for node in subtrees(function.body):
-        target: Any = None
-        if isinstance(node, Assign):
-            target = node.target
-        elif isinstance(node, Unary) and node.op not in ("-", "+", "!", "~", "*"):
-            target = node.operand
-        if isinstance(target, Opaque):
-            yield _plain(target)
-        elif isinstance(target, Field):
-            yield target.name
-
-
-def _typed(text: str, kind: str, types: Structures, hidden: Collection[str]) -> _Taken | None:
-    """What a member is, where all types on the way are known and none of them is of a structure that is exposed."""
+def _typed(text: str, kind: str, written: Effects) -> _Taken | None:
+    """What a member is, where all types on the way are known and no structure on it is written unseen."""
+    types = written.types
     steps, fixed = _STEP.findall(text), "const" in kind.split()
     for position, (_, name) in enumerate(steps):
-        if types.held(kind) in hidden:
+        if types.held(kind) in written.structures:
             return None
         last = position == len(steps) - 1
         pointee = types.pointee(kind, name)
@@ -296,30 +291,40 @@ def _typed(text: str, kind: str, types: Structures, hidden: Collection[str]) -> 
     return None
 
 
-def _certain(stmt: Stmt) -> Iterator[Expr]:
-    """Expressions that are evaluated whenever a statement is reached and its loops have an iteration."""
-    found: tuple[Any, ...] = ()
-    match stmt:
-        case For(start=start, limit=limit, body=body):
-            found = (start, limit)
-            yield from _first(body)
-        case Block(body=body):
-            yield from _first(body)
-        case If(condition=condition):
-            found = (condition,)
-        case ExprStmt(expr=expr):
-            found = (expr,)
-        case Decl(init=init):
-            found = (init,)
-    yield from (expr for expr in found if expr is not None and not _branches(expr))
-
-
 def _first(body: Sequence[Stmt]) -> Iterator[Expr]:
+    """Expressions that are evaluated whenever statements are reached and their loops have an iteration."""
     for stmt in body:
         if any(isinstance(node, OpaqueStmt) for node in subtrees(stmt)):
             # It may return before what follows.
             return
-        yield from _certain(stmt)
+        found: tuple[Any, ...] = ()
+        match stmt:
+            case For(start=start, limit=limit, body=inner):
+                yield from _sure((start, limit))
+                yield from _first(inner)
+            case Block(body=inner):
+                yield from _first(inner)
+            case If(condition=condition):
+                found = (condition,)
+            case ExprStmt(expr=expr):
+                found = (expr,)
+            case Decl(init=init):
+                found = (init,)
+        yield from _sure(found)
+        if _may_end(stmt):
+            return
+
+
+def _sure(found: tuple[Any, ...]) -> Iterator[Expr]:
+    yield from (e for e in found if e is not None and not _branches(e) and not _may_end(e))
+
+
+def _may_end(part: object) -> bool:
+    """Whether a part calls what may never return."""
+    calls = (n for n in subtrees(part) if isinstance(n, Call))
+    known = all(is_pure(replace(call, arguments=())) for call in calls)
+    texts = (n.text for n in subtrees(part) if isinstance(n, Opaque))
+    return not known or any("(" in text for text in texts)
 
 
 def _branches(expr: Expr) -> bool:

@@ -1,0 +1,231 @@
+"""C text that finds the arguments of a function in what it is called with: members in the caller's structures.
+
+Parameters are ``p0``, ``p1`` and so on; the arguments that a spec lists become ``a0``, ``a1`` and so on, whether they
+are parameters themselves or lie in structures. May not compile anything.
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tuner.core.errors import UsageError
+from tuner.core.passing import Layout, Passed
+from tuner.core.types import Argument
+from tuner.recorders.recordings.c_text import (
+    bound_sizes,
+    c_number,
+    c_type,
+    item_text,
+    number_text,
+    parameter_text,
+)
+
+__all__ = ["HELPERS", "Views", "plainly_passed"]
+
+_X86_64 = ("x86_64", "AMD64")
+_IN_REGISTERS = 16
+"""Bytes of the largest structure that may be passed in registers; larger ones lie on the stack whatever they hold, but
+for a single vector of more than 16 bytes. Source: System V ABI for AMD64, 3.2.3."""
+
+_ALIGNED = 16
+
+_POINTER = "sizeof(void *)"
+
+HELPERS = """
+/* What a pointer in a structure points to; nothing where there is no structure. */
+__attribute__((unused)) static void *pointer_at(const void *structure, long offset)
+{
+    void *found = NULL;
+    if (structure) memcpy(&found, (const char *)structure + offset, sizeof found);
+    return found;
+}
+
+/* Whether the rows of an array lie one behind the other, as in one array. */
+__attribute__((unused)) static int in_a_row(const void *addresses, long rows, long bytes)
+{
+    const char *const *each = addresses;
+    if (!each || rows <= 0 || bytes <= 0) return 0;
+    for (long i = 1; i < rows; i++)
+        if (each[i] != each[0] + i * bytes) return 0;
+    return each[0] != NULL;
+}
+"""
+"""C functions that the text calls."""
+
+
+def plainly_passed(arguments: Sequence[Argument]) -> tuple[Passed, ...]:
+    """Of a function that takes its arguments as they are."""
+    return tuple(Passed(name=argument.name, argument=i) for i, argument in enumerate(arguments))
+
+
+def _numbers_first(passed: Sequence[Passed]) -> list[tuple[int, Passed]]:
+    """With their places, what is no structure before what is one."""
+    return sorted(enumerate(passed), key=lambda pair: bool(pair[1].members))
+
+
+@dataclass(slots=True)
+class Views:
+    """Declarations of parameters and of the arguments in them.
+
+    Args:
+        passed: the function's parameters.
+        arguments: what it consists of, those for a wrapper alone left out.
+        layout: of its structures.
+
+    Raises:
+        SpecError: a number that C does not pass by value here.
+        UsageError: a structure that is copied for the call, in registers or by a constructor.
+    """
+
+    passed: Sequence[Passed]
+    arguments: Sequence[Argument]
+    layout: Layout
+    types: list[str] = field(default_factory=list)
+    parameters: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    structures: list[str] = field(default_factory=list)
+    rows: dict[int, str] = field(default_factory=dict)
+    held: list[tuple[str, str]] = field(default_factory=list)
+    extents: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.parameters += [self._parameter(one, number) for number, one in enumerate(self.passed)]
+        for number, one in _numbers_first(self.passed):
+            if one.members:
+                self._structure(one, f"(const char *)&p{number}" if self._is_copied(one) else f"p{number}")
+            else:
+                self.lines.append(self._own(one, f"p{number}"))
+                self._note_size(one.argument)
+
+    def first_rows(self, names: Mapping[str, str]) -> list[str]:
+        """Statements that follow the others: where arrays begin whose rows' addresses are passed.
+
+        Where there are no rows, nothing needs to lie where their addresses would be.
+
+        Args:
+            names: C text of each size.
+
+        Raises:
+            SpecError: an extent that cannot be computed from the arguments.
+        """
+        return [
+            f"if ({self._rows_count(number, names)} > 0) a{number} = pointer_at({addresses}, 0);"
+            for number, addresses in self.rows.items()
+        ]
+
+    def _rows_count(self, number: int, names: Mapping[str, str]) -> str:
+        argument = self.arguments[number]
+        (count, *_) = argument.shape or ()
+        return c_number(count, names, f"the extent of {argument.name!r},")
+
+    def whole(self, names: Mapping[str, str]) -> str:
+        """A condition in C: every structure is there, and rows lie as in one array.
+
+        Args:
+            names: C text of each size.
+
+        Raises:
+            SpecError: an extent that cannot be computed from the arguments.
+        """
+        parts = [f"{structure} != NULL" for structure in self.structures]
+        for number, addresses in self.rows.items():
+            argument = self.arguments[number]
+            label = f"the extent of {argument.name!r},"
+            count, *rest = (c_number(extent, names, label) for extent in argument.shape or ())
+            each = functools.reduce(lambda left, size: f"times({left}, {size})", rest, item_text(argument))
+            parts.append(f"in_a_row({addresses}, {count}, {each})")
+        return " && ".join(parts) or "1"
+
+    def beside(self, names: Mapping[str, str]) -> list[tuple[str, str]]:
+        """Address and bytes in C of what the function reads and no argument that is an array covers.
+
+        Numbers and pointers in structures, and the addresses of rows: a winner may read them once, so they must not
+        change while it runs.
+
+        Args:
+            names: C text of each size.
+
+        Raises:
+            SpecError: an extent that cannot be computed from the arguments.
+        """
+        found = list(self.held)
+        for number, addresses in self.rows.items():
+            found.append((addresses, f"times({self._rows_count(number, names)}, {_POINTER})"))
+        return found
+
+    def _is_copied(self, one: Passed) -> bool:
+        return one.by_value and one.name not in self.layout.references
+
+    def _parameter(self, one: Passed, number: int) -> str:
+        if one.argument is not None:
+            return f"{parameter_text(self.arguments[one.argument])} p{number}"
+        if not self._is_copied(one):
+            return f"void * p{number}"
+        size, alignment = self.layout.sizes[one.name], self.layout.alignments.get(one.name)
+        if (
+            platform.machine() not in _X86_64
+            or alignment is None
+            or size <= _IN_REGISTERS
+            or alignment > _ALIGNED
+        ):
+            raise UsageError(
+                f"{one.name} is passed by value in a way that only its own type tells",
+                "pass its address, or put the winner into the source: tuner export RUN --format patch",
+            )
+        self.types.append(
+            f"typedef struct {{ char bytes[{size}]; }} __attribute__((aligned({alignment}))) Copied{number};"
+        )
+        return f"Copied{number} p{number}"
+
+    def _note_size(self, number: int | None) -> None:
+        """Keeps the numbers that alone are an extent of some array."""
+        assert number is not None
+        argument = self.arguments[number]
+        text = argument.value.text.strip() if argument.value is not None else ""
+        shapes = [extent.text.strip() for one in self.arguments for extent in one.shape or ()]
+        if text in shapes and bound_sizes(self.arguments).get(text) == number:
+            self.extents.append(number_text(argument, f"a{number}"))
+
+    def _own(self, one: Passed, text: str) -> str:
+        """An argument that is a parameter."""
+        assert one.argument is not None
+        argument = self.arguments[one.argument]
+        if one.rows:
+            self.rows[one.argument] = text
+            return f"void *a{one.argument} = NULL;"
+        return f"{parameter_text(argument)} a{one.argument} = {text};"
+
+    def _structure(self, structure: Passed, text: str) -> None:
+        """Its members; ``text`` is a pointer to it."""
+        name = f"s{len(self.structures)}"
+        self.structures.append(name)
+        self.lines.append(f"const char *{name} = {text};")
+        for _, member in _numbers_first(structure.reached):
+            at = self.layout.offsets[member.name]
+            if not member.by_value:
+                self.held.append((f"{name} + {at}", _POINTER))
+            if member.members:
+                # Of nothing, an application need not have set what leads to more.
+                there = "".join(f"{size} > 0 && " for size in self.extents)
+                self._structure(member, f"{there}{name} ? pointer_at({name}, {at}) : NULL")
+            else:
+                self.lines += self._member(member, name, at)
+                self._note_size(member.argument)
+
+    def _member(self, member: Passed, structure: str, at: int) -> list[str]:
+        assert member.argument is not None
+        argument, name = self.arguments[member.argument], f"a{member.argument}"
+        if member.rows:
+            self.rows[member.argument] = f"pointer_at({structure}, {at})"
+            return [f"void *{name} = NULL;"]
+        if argument.is_array:
+            inside = f"{structure} ? (void *)({structure} + {at}) : NULL"
+            return [f"void *{name} = {inside if member.by_value else f'pointer_at({structure}, {at})'};"]
+        self.held.append((f"{structure} + {at}", f"sizeof {name}"))
+        return [
+            f"{c_type(argument.dtype, argument.name)} {name} = 0;",
+            f"if ({structure}) memcpy(&{name}, {structure} + {at}, sizeof {name});",
+        ]

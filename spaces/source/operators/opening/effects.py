@@ -1,0 +1,339 @@
+"""What a function may write of structures, and the functions that it calls: of members, which by name.
+
+Follows every call into a definition of the kernel's sources, headers of the project in them, and refuses all others
+but those of the C library that write nothing but buffers they are given. The functions that are reached are taken
+together, so recursion is nothing special: a member that any of them may write is written. Refused are calls through
+pointers, functions that are only declared, or defined more than once, functions that the linker may replace, and text
+that cannot be read. May not change a tree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from tuner.spaces.source.conditionals import configured, known_names
+from tuner.spaces.source.included import directive_of, includes_own
+from tuner.spaces.source.kinds import Refused, is_pure
+from tuner.spaces.source.macros import PIECE, Macro, expand, loose_macros, macro_of, pieces
+from tuner.spaces.source.memo import kept_by_identity
+from tuner.spaces.source.operators.opening.declaring import UNKNOWN, Context, Declared, Written, declared_in
+from tuner.spaces.source.operators.opening.writing import written_by
+from tuner.spaces.source.own_names import UNKNOWN as UNKNOWN_OWN
+from tuner.spaces.source.parse import function_nodes, node_text, parse_file
+from tuner.spaces.source.printer import function_text
+from tuner.spaces.source.structures import Structures, structures
+from tuner.spaces.source.syntax import Call, Function, Settled
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+__all__ = ["Effects", "effects"]
+
+_QUIET = re.compile(
+    r"(f|sn?|)printf|f?puts|f?putc|putchar|f?getc|fgets|[fs]scanf|fopen|fclose|fflush|fread|fwrite|exit|abort|assert|"
+    r"[mc]alloc|realloc|free|mem(cpy|move|set|cmp)|str(n?cmp|n?cpy|n?cat|len|tol|tod|dup)|time|clock|clock_gettime|"
+    r"gettimeofday|s?rand|getenv|ato[ifl]|isnan|isinf|isfinite|omp_get_\w+|"
+    r"std::(min|max|abs|fabs|sqrt|exp|log|pow|sin|cos|floor|ceil)"
+)
+"""Functions of libraries that call nothing back and write nothing but what their arguments point to."""
+
+_LINKED = re.compile(r"\b(weak|ifunc|alias)\b")
+_ADDRESS = re.compile(
+    r"(?:^|[^&\w)\]\s])\s*&\s*\(*\s*[A-Za-z_][\w\s\[\]().]*?(?:(?:->|\.)\s*[\w\[\]]+)+", re.MULTILINE
+)
+_MEMBER = re.compile(r"(?:->|\.)\s*([A-Za-z_]\w*)")
+_AROUND = ("translation_unit", "linkage_specification", "declaration_list")
+_MAYBE = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif")
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What may be written while a function runs.
+
+    Attributes:
+        types: of its text.
+        members: names of members that are assigned to, or whose address is taken.
+        structures: types of which any member may be written unseen.
+        moved: the function's own names that stand elsewhere than before a member or as an argument.
+        jumps: whether the function itself has labels.
+    """
+
+    types: Structures
+    members: frozenset[str]
+    structures: frozenset[str]
+    moved: frozenset[str]
+    jumps: bool
+
+
+@kept_by_identity(1 << 8)
+def _known(function: Function) -> Effects | str:
+    try:
+        return _effects(function)
+    except Refused as refusal:
+        return str(refusal)
+
+
+def effects(function: Function) -> Effects:
+    """What a function and all that it calls may write.
+
+    Args:
+        function: as it is now, a whole definition.
+
+    Raises:
+        Refused: it may write anything; why.
+    """
+    found = _known(function)
+    if isinstance(found, str):
+        raise Refused(found)
+    return found
+
+
+def _effects(function: Function) -> Effects:
+    text = function.unit or function.file
+    if not function.unit and includes_own(text):
+        raise Refused("what the project's headers define is not known here")
+    linked = _Linked(function, text)
+    own = linked.units[0]
+    found = list(function_nodes(parse_file(_text_of(function, text).encode(), function.language)))
+    if len(found) != 1:
+        raise Refused("the function cannot be read")
+    top = written_by(found[0][1], linked.context(own))
+    ran = [top, *linked.reached(top)]
+    if len(ran) > 1 and any(unit.linked for unit in linked.units):
+        raise Refused("the linker may put another function in the place of one")
+    # A pointer that was stored before the call may lead to them.
+    pointed = frozenset[str]().union(*(u.pointed for u in linked.units)) if len(ran) > 1 else frozenset[str]()
+    return Effects(
+        types=own.types,
+        members=pointed.union(*(w.members for w in ran)),
+        structures=frozenset(own.types.overlaid()).union(*(w.structures for w in ran)),
+        moved=frozenset(top.moved),
+        jumps=top.jumps,
+    )
+
+
+class _Linked:
+    """The sources of a kernel, the function's own first: what a name that is called there means."""
+
+    def __init__(self, function: Function, text: str) -> None:
+        self._function = function
+        self._own_names = dict(function.own)
+        language, settled = function.language, function.settled
+        first = _unit(text, language, settled, bool(function.unit))
+        self.units = [first, *(_unit(other, language, settled, True) for other in function.beside)]
+        self._contexts: dict[int, Context] = {}
+
+    def context(self, unit: _Unit) -> Context:
+        """What a function of a file stands in."""
+        found = self._contexts.get(id(unit))
+        if found is None:
+            outside = {name: node for other in self.units for name, node in other.shared.items()}
+            found = Context(
+                types=unit.types,
+                variables=unit.variables,
+                functions={**outside, **unit.functions},
+                quiet=self._is_quiet,
+                hidden=loose_macros(self._function.source) | unit.macros,
+                replaced=unit.replaced,
+                plus=self._function.language != "c",
+            )
+            self._contexts[id(unit)] = found
+        return found
+
+    def reached(self, top: Written) -> list[Written]:
+        """What every function writes that calls lead to."""
+        done, found = set[tuple[int, str]](), list[Written]()
+        waiting = [(self.units[0], name) for name in sorted(top.calls)]
+        while waiting:
+            unit, name = waiting.pop()
+            if (id(unit), name) in done:
+                continue
+            done.add((id(unit), name))
+            home = self._home(unit, name)
+            if not home.read:
+                raise Refused(f"{name} may write members: the text around it cannot be read")
+            try:
+                found.append(written_by(home.functions[name], self.context(home)))
+            except Refused as refusal:
+                raise Refused(f"{name} may write members: {refusal}") from None
+            if home is not self.units[0] and any(
+                key.startswith("struct at ") for key in found[-1].structures
+            ):
+                raise Refused(f"{name} may write members of a structure without a name")
+            waiting += [(home, called) for called in sorted(found[-1].calls)]
+        return found
+
+    def _home(self, unit: _Unit, name: str) -> _Unit:
+        """The file whose function a name means in a file."""
+        homes = [unit] if name in unit.functions else [u for u in self.units if name in u.shared]
+        if len(homes) != 1 or name in homes[0].twice:
+            raise Refused(f"{name} may be one of several functions")
+        return homes[0]
+
+    def _is_quiet(self, name: str) -> bool:
+        own = self._own_names.get(name) == UNKNOWN_OWN
+        if own or name in _defined_names(self._function.source, self._function.language):
+            return False
+        return _QUIET.fullmatch(name) is not None or is_pure(Call(name, ()))
+
+
+def _text_of(function: Function, unit: str) -> str:
+    """The function's text with macros replaced, as far as that has not been done."""
+    made = function_text(function)
+    if function.settled is not None:
+        return made
+    return configured(f"{unit}\n{made}", len(unit) + 1, len(unit) + 1 + len(made), {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A text: its types, variables outside of functions, definitions, and members whose address is taken anywhere.
+
+    ``shared``: definitions that other files may call; ``macros``: those that may stand for anything. ``linked``: the
+    linker may choose other functions than those.
+    """
+
+    types: Structures
+    variables: Mapping[str, Declared] = field(default_factory=dict)
+    functions: Mapping[str, Node] = field(default_factory=dict)
+    twice: frozenset[str] = frozenset()
+    pointed: frozenset[str] = frozenset()
+    linked: bool = False
+    shared: Mapping[str, Node] = field(default_factory=dict)
+    macros: frozenset[str] = frozenset()
+    read: bool = True
+    defined: Mapping[str, tuple[Macro | None, ...]] = field(default_factory=dict)
+    declared: frozenset[str] = frozenset()
+
+    def replaced(self, text: str, name: str) -> list[str]:
+        """What a text may be with a macro in it replaced: which definition counts hangs on what is not known here."""
+        found = self.defined.get(name, ())
+        if len(found) < 2 or None in found or name in self.declared:
+            raise Refused(f"{name} is a macro that cannot be seen through")
+        return ["".join(expand(pieces(text), {name: macro})) for macro in found]
+
+
+@lru_cache(maxsize=64)
+def _unit(text: str, language: str, settled: Settled | None, whole: bool) -> _Unit:
+    plain = configured(text, 0, len(text), dict(settled or ()), known=known_names(language) if whole else {})
+    said = "".join(m[0] for m in PIECE.finditer(plain) if not (m["comment"] or m["string"]))
+    types = structures(plain, language)
+    root = parse_file(plain.encode(), language)
+    found = list(function_nodes(root))
+    counts = Counter(name for name, _ in found)
+    several = {name for name, node in found if counts[name] > 1 or not _is_outermost(node)}
+    declared = _declarations(root)
+    if language != "c":
+        several |= {name for name, kinds in declared.items() if len(kinds) > 1}
+    return _Unit(
+        types=types,
+        variables=_variables(root, types),
+        functions=dict(found),
+        twice=frozenset(several),
+        shared={name: node for name, node in found if not _is_static(node)},
+        macros=loose_macros(text),
+        read=not root.has_error,
+        defined=_macros(text),
+        declared=frozenset(declared),
+        linked=_LINKED.search(said) is not None,
+        pointed=frozenset(w for m in _ADDRESS.findall(said) for w in _MEMBER.findall(m)[-1:]),
+    )
+
+
+def _macros(text: str) -> dict[str, tuple[Macro | None, ...]]:
+    """All definitions of macros, under whatever conditions; ``None`` for one that cannot be read."""
+    found: dict[str, tuple[Macro | None, ...]] = {}
+    for piece in PIECE.finditer(text):
+        word, rest = directive_of(piece["directive"]) if piece["directive"] else ("", "")
+        if word == "define":
+            name, macro = macro_of(rest)
+            found[name] = (*found.get(name, ()), macro)
+        elif word == "undef":
+            found[rest] = (*found.get(rest, ()), None)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _defined_names(source: str, language: str) -> frozenset[str]:
+    """The functions that any of the files defines."""
+    return frozenset(name for name, _ in function_nodes(parse_file(source.encode(), language)))
+
+
+def _is_static(node: Node) -> bool:
+    return any(node_text(c) == "static" for c in node.children if c.type == "storage_class_specifier")
+
+
+def _is_outermost(node: Node) -> bool:
+    around = node.parent
+    while around is not None:
+        if around.type not in _AROUND:
+            return False
+        around = around.parent
+    return True
+
+
+def _outside(root: Node) -> list[Node]:
+    """What stands outside of functions, types and namespaces."""
+    found: list[Node] = []
+    waiting = list(root.children)
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        if node.type in (*_AROUND, *_MAYBE, "namespace_definition"):
+            waiting += node.children
+    return found
+
+
+def _variables(root: Node, types: Structures) -> dict[str, Declared]:
+    """Variables outside of functions; an assignment to one of them is seen elsewhere, unless it is a pointer."""
+    found: dict[str, Declared] = {}
+    for node in _outside(root):
+        if node.type != "declaration":
+            continue
+        try:
+            given = list(declared_in(node, types, plus=False))
+        except Refused:
+            # A function, or something that nothing is known of.
+            given = [(name, Declared(frozenset({UNKNOWN}), False)) for name in _words(node)]
+        for name, variable in given:
+            pointer = "*" in node_text(node).split("=")[0]
+            before = found.get(name)
+            keys = variable.keys if before is None else variable.keys | before.keys
+            found[name] = Declared(keys, pointer and "[" not in node_text(node))
+    return found
+
+
+def _words(node: Node) -> list[str]:
+    """Names that a declaration declares by none but functions' declarators."""
+    waiting, found = [*node.children_by_field_name("declarator")], list[str]()
+    while waiting:
+        part = waiting.pop()
+        if part.type == "identifier":
+            found.append(node_text(part))
+        elif part.type == "function_declarator":
+            name = part.child_by_field_name("declarator")
+            # A pointer to a function is a variable; a prototype is not.
+            waiting += [] if name is None or name.type == "identifier" else [name]
+        elif part.type != "parameter_list" and not (part.type.endswith("expression")):
+            waiting += part.named_children
+    return found
+
+
+def _declarations(root: Node) -> dict[str, set[str]]:
+    """The parameters of all that is declared or defined as a function, by name."""
+    found: dict[str, set[str]] = {}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.type == "function_declarator":
+            name, params = (node.child_by_field_name(f) for f in ("declarator", "parameters"))
+            if name is not None and params is not None:
+                kinds = " ".join(node_text(params).split())
+                found.setdefault(node_text(name).split("::")[-1].strip(), set()).add(kinds)
+        stack.extend(node.children)
+    return found

@@ -1,0 +1,189 @@
+"""What the text of one structure, union or ``typedef`` says, by nodes of a syntax tree. May not know of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tuner.spaces.source.parse import node_slice, node_text
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+__all__ = [
+    "NAMES",
+    "Member",
+    "Pointee",
+    "definitions_of",
+    "is_outermost",
+    "is_strange",
+    "made_of",
+    "members_of",
+    "pointers_of",
+    "type_text",
+    "untagged",
+]
+
+_AROUND = (
+    *("translation_unit", "linkage_specification", "declaration_list", "preproc_if", "preproc_ifdef"),
+    *("preproc_else", "declaration", "type_definition", "field_declaration", "field_declaration_list"),
+    "struct_specifier",
+)
+NAMES = ("struct_specifier", "union_specifier", "class_specifier", "enum_specifier")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member: its plain type, or its elements', how many subscripts it takes, whether it is only for reading."""
+
+    type: str
+    depth: int
+    fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pointee:
+    """What a member points to: its type without qualifiers, and whether it is only for reading."""
+
+    type: str
+    constant: bool
+
+
+def is_outermost(node: Node) -> bool:
+    around = node.parent
+    while around is not None:
+        if around.type not in _AROUND:
+            return False
+        around = around.parent
+    return True
+
+
+def is_strange(node: Node) -> bool:
+    """Whether a structure is more than members, or cannot be read: base classes, methods, macros, conditionals."""
+    body = node.child_by_field_name("body")
+    kinds = ("struct", "type_identifier", "field_declaration_list", "attribute_specifier", "comment")
+    if node.has_error or body is None or any(c.type not in kinds for c in node.children):
+        return True
+    return any(c.type not in ("field_declaration", "comment") for c in body.named_children) or any(
+        "function_declarator" in (d.type for d in _within(c)) or c.child_by_field_name("default_value")
+        for c in body.named_children
+    )
+
+
+def _within(node: Node) -> Iterator[Node]:
+    stack = [node]
+    while stack:
+        found = stack.pop()
+        yield found
+        stack.extend(found.children)
+
+
+def members_of(body: Node) -> Iterator[tuple[str, Member | None]]:
+    for field in body.named_children:
+        if field.type != "field_declaration":
+            continue
+        kind = field.child_by_field_name("type")
+        declarators = field.children_by_field_name("declarator")
+        if kind is None or not declarators:
+            # A structure or union without a name, or a macro: members that nothing is known of.
+            yield f"at {field.start_byte}", None
+            continue
+        words = {
+            node_text(c) for c in field.children if c.type in ("type_qualifier", "storage_class_specifier")
+        }
+        plain = words <= {"const"} and kind.type != "union_specifier"
+        plain &= not any(c.type in ("bitfield_clause", "attribute_specifier") for c in field.children)
+        text = untagged(kind) if kind.child_by_field_name("body") else node_text(kind)
+        if (tag := kind.child_by_field_name("name")) is not None and kind.type == "struct_specifier":
+            text = f"struct {node_text(tag)}"
+        for declarator in declarators:
+            depth, inner = 0, declarator
+            while inner.type == "array_declarator" and inner.child_by_field_name("size") is not None:
+                found = inner.child_by_field_name("declarator")
+                assert found is not None
+                depth, inner = depth + 1, found
+            known = plain and inner.type == "field_identifier"
+            name = node_text(inner)
+            yield name, Member(" ".join(text.split()), depth, bool(words)) if known else None
+
+
+def made_of(body: Node) -> Iterator[tuple[str, str, bool]]:
+    """The name of each member, what it is made of, and whether that lies in the structure itself."""
+    for field in body.named_children:
+        kind = field.child_by_field_name("type")
+        if field.type != "field_declaration" or kind is None:
+            continue
+        text = type_text(kind)
+        declarators = field.children_by_field_name("declarator")
+        if not declarators:
+            yield "", text, True
+        for declarator in declarators:
+            parts = list(_within(declarator))
+            name = next((node_text(part) for part in parts if part.type == "field_identifier"), "")
+            yield name, text, not any(part.type == "pointer_declarator" for part in parts)
+
+
+def untagged(kind: Node) -> str:
+    """The name by which a structure without a tag is known here: its type's, or where it stands."""
+    around = kind.parent
+    name = None if around is None else around.child_by_field_name("declarator")
+    defines = around is not None and around.type == "type_definition"
+    if defines and name is not None and name.type == "type_identifier":
+        return f"struct as {node_text(name)}"
+    return f"struct at {kind.start_byte}"
+
+
+def type_text(kind: Node) -> str:
+    """A member's type; for a structure or union the name by which it is known here."""
+    tag = kind.child_by_field_name("name") if kind.type in NAMES else None
+    if tag is not None:
+        return f"struct {node_text(tag)}"
+    if kind.child_by_field_name("body") is not None:
+        return untagged(kind)
+    return " ".join(node_text(kind).split())
+
+
+def pointers_of(body: Node) -> Iterator[tuple[str, Pointee]]:
+    """Members that are pointers, one star each and nothing volatile."""
+    for field in body.named_children:
+        kind = field.child_by_field_name("type")
+        words = {node_text(c) for c in field.children if c.type == "type_qualifier"}
+        if field.type != "field_declaration" or kind is None or not words <= {"const"}:
+            continue
+        if kind.child_by_field_name("body") is not None or kind.type not in _POINTED:
+            continue
+        for declarator in field.children_by_field_name("declarator"):
+            inner = declarator.child_by_field_name("declarator")
+            own = {node_text(c) for c in declarator.named_children} - {
+                "" if inner is None else node_text(inner)
+            }
+            plain = declarator.type == "pointer_declarator" and own <= _OWN_QUALIFIERS
+            if plain and inner is not None and inner.type == "field_identifier":
+                text = " ".join(node_text(kind).split())
+                yield node_text(inner), Pointee(text, "const" in words)
+
+
+_POINTED = ("primitive_type", "sized_type_specifier", "type_identifier", "struct_specifier")
+_OWN_QUALIFIERS = {"const", "restrict", "__restrict", "__restrict__"}
+
+
+def definitions_of(node: Node) -> Iterator[tuple[str, str]]:
+    """The names that a ``typedef`` makes and what they stand for; nothing for what is more than another name."""
+    kind = node.child_by_field_name("type")
+    declarators = node.children_by_field_name("declarator")
+    if kind is None or not declarators:
+        return
+    text = " ".join(node_slice(node, node.start_byte, declarators[0].start_byte).split()[1:])
+    if kind.type in NAMES:
+        tag = kind.child_by_field_name("name")
+        text = f"struct {node_text(tag)}" if tag is not None else untagged(kind)
+    rest = [d for c in node.children if c.type not in NAMES for d in _within(c)]
+    plain = not node.has_error and not any(
+        c.type in ("attribute_specifier", "attribute_declaration") or node_text(c) in ("volatile", "_Atomic")
+        for c in rest
+    )
+    for declarator in declarators:
+        name = next((node_text(d) for d in _within(declarator) if d.type == "type_identifier"), "")
+        if name:
+            yield name, text if plain and declarator.type == "type_identifier" else ""

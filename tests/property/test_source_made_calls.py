@@ -1,0 +1,52 @@
+"""Functions that take structures and call others, made up from a seed: when changed they write the same bytes."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from made_calls import compared, made_calls
+from same_results import CC, program_of
+
+from tuner.search.cooking import Attempt, edit_at, places
+from tuner.search.opening import opened
+from tuner.spaces.source.edits import Applied, EditRefused, applied, apply_edits
+from tuner.spaces.source.operators import OPERATORS
+
+FOLLOWING = ("interchange", "reverse", "tile", "fission", "fuse", "hoist", "scalar_replace", "unroll_and_jam")
+
+
+def variants(text: str) -> tuple[list[Applied], list[Applied]]:
+    """Every opening edit by itself and all of them; and what may follow those."""
+    given = program_of(text, "f")
+    found: list[Applied] = []
+    following: list[Applied] = []
+    for name, operator in OPERATORS.items():
+        for place in places(given, name, reassociate=False) if operator.opens else ():
+            with contextlib.suppress(EditRefused):
+                found.append(apply_edits(given, [edit_at(given, name, place.function, place.site)]))
+    start = Attempt(program=given, edits=(), rng=np.random.default_rng(0), reassociate=False)
+    made = opened(start, {}, 9)
+    if made is None:
+        return found, following
+    found.append(applied(made.program, made.edits))
+    for name in FOLLOWING:
+        for place in places(made.program, name, reassociate=False):
+            edit = edit_at(made.program, name, place.function, place.site)
+            with contextlib.suppress(EditRefused):
+                following.append(apply_edits(given, [*made.edits, edit]))
+    return found, following
+
+
+@pytest.mark.skipif(CC is None, reason="needs cc to link")
+@given(seed=st.integers(0, 1 << 20))
+@settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_functions_with_calls_write_the_same(seed: int, tmp_path: Path) -> None:
+    text = made_calls(seed)
+    opening, following = variants(text)
+    assert compared(text, opening, tmp_path, one=True) == "", text
+    assert compared(text, following, tmp_path, one=False) == "", text
