@@ -179,6 +179,7 @@ def test_what_device_code_names_stays(text: str) -> None:
     [
         ("int main() { return 0; }\n__device__ int f;", "\n__device__ int f;"),
         ("float *p, q[3];\n__global__ void k() {}", "\n__global__ void k() {}"),
+        ("int SIZE_X = 4;\nfloat SIZE_Y, z;\n__device__ int f;", "\n\n__device__ int f;"),
         ("struct A { int a; };\n__global__ void k() {}\nint x;", "\n__global__ void k() {}\n"),
         (
             "#define D __device__\nD int f() { return 1; }\nint g() { return f(); }",

@@ -27,7 +27,7 @@ from tuner.spec.first.host_templates import (
     usual_values,
     values_from,
 )
-from tuner.spec.first.scalars import first_value
+from tuner.spec.first.scalars import first_value, holds
 from tuner.spec.first.small_sizes import fitting_size
 from tuner.spec.first.unfolding import Unfolded, argument_lines, unfolded
 from tuner.spec.reading.cuda_kernels import NOISE, Parameter, chosen_kernel, kernels_of
@@ -236,6 +236,10 @@ class _Writer:
         if self._dimensions == 1 and loops_over(self._sizes[:1], self._kernel.body):
             size = min(size, LOOPED_ALONE)
         if self._host is None:
+            arrays = [
+                " * ".join(e.strip('"') for e in self._own(p)) for p in self._kernel.parameters if p.pointer
+            ]
+            size = fitting_size(size, self._sizes, {}, [each for each in arrays if each], ())
             return dict.fromkeys(self._sizes, size)
         known = {name: value for name, value in self._host.sizes.items() if value and value < 1 << 31}
         unknown = [name for name in self._sizes if name not in known]
@@ -277,15 +281,15 @@ class _Writer:
     def _argument(self, p: Parameter) -> str:
         if not p.pointer:
             value = p.name if p.name in self._sizes else first_value(p.dtype)
-            if self._host and p.name in self._host.values and self._holds(p, self._host.values[p.name]):
+            if self._host and p.name in self._host.values and holds(p.dtype, self._host.values[p.name]):
                 return f"{{name: {p.name}, dtype: {p.dtype}, value: {_quoted(self._host.values[p.name])}}}"
             note = "" if p.name in self._sizes else "  # check: the value"
             return f"{{name: {p.name}, dtype: {p.dtype}, value: {value}}}{note}"
-        own = array_extents(p.name, self._kernel.body, self._sizes)
+        own = self._own(p)
         if self._host and p.name in self._host.shapes:
             # As it is allocated, whatever its dimensions are.
             own = [_quoted(self._for_all(self._host.shapes[p.name]))]
-        shape = ", ".join(own or self._extents()) or "1024"
+        shape = ", ".join(own) or "1024"
         allocated = self._host is not None and p.name in self._host.shapes
         if self._dimensions == 1 and not allocated and reads_next(p.name, self._kernel.body):
             shape += " + 1"
@@ -301,14 +305,6 @@ class _Writer:
             notes += [note] if note else []
         return f"{{{', '.join(parts)}}}  # {'; '.join(notes)}"
 
-    def _holds(self, p: Parameter, value: str) -> bool:
-        """Whether an argument can have what the host is read to pass."""
-        bits = re.fullmatch(r"(u?)int(\d+)", p.dtype)
-        if bits is None or not re.fullmatch(r"-?\d+", value):
-            return True
-        low, high = (0, int(bits[2])) if bits[1] else (-(1 << (int(bits[2]) - 1)), int(bits[2]) - 1)
-        return low <= int(value) < 1 << high
-
     def _for_all(self, shape: str) -> str:
         """A shape for every configuration: parameters of the space as the largest that they may be."""
         chosen = self._parameters()
@@ -318,6 +314,10 @@ class _Writer:
             return str(max(map(int, re.findall(r"\d+", listed)), default=name[0]))
 
         return re.sub(r"[A-Za-z_]\w*", largest, shape)
+
+    def _own(self, p: Parameter) -> list[str]:
+        """An array's dimensions by what the kernel does with it."""
+        return array_extents(p.name, self._kernel.body, self._sizes) or self._extents()
 
     def _extents(self) -> list[str]:
         """Sizes of an array's dimensions: as many as the blocks have, a single size for all of them."""

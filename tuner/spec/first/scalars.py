@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from tuner.spec.reading.c_types import CType
 
-__all__ = ["first_value", "floating_scalars"]
+__all__ = ["first_value", "floating_scalars", "holds"]
 
 
 def first_value(dtype: str, before: int = 0) -> str:
@@ -25,3 +26,17 @@ def first_value(dtype: str, before: int = 0) -> str:
 def floating_scalars(parameters: Iterable[tuple[str, CType]]) -> int:
     """How many of some parameters are floating numbers."""
     return sum(not t.pointer and any(d.startswith("float") for d in t.dtypes) for _, t in parameters)
+
+
+def holds(dtype: str, value: str) -> bool:
+    """Whether a number can be of a type; what is no number by itself is not judged.
+
+    >>> holds("int32", "3735928559"), holds("uint32", "3735928559"), holds("int8", "n * n")
+    (False, True, True)
+    """
+    bits = re.fullmatch(r"(u?)int(\d+)", dtype)
+    if bits is None or not re.fullmatch(r"-?\d+", value):
+        return True
+    size = int(bits[2])
+    low, high = (0, 1 << size) if bits[1] else (-(1 << (size - 1)), 1 << (size - 1))
+    return low <= int(value) < high
