@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from tuner.spaces.c_tokens import Token, closing, scan
 
@@ -239,12 +239,11 @@ def _host_members(
         at = last
 
 
-def _head(words: Sequence[Token]) -> Iterator[Token]:
-    """What stands before parameters, values and bodies: a type, a name, and what is said of them."""
-    for token in words:
-        if token.text in ("(", "=", "{", "["):
-            return
-        yield token
+def _head(words: Sequence[Token]) -> list[Token]:
+    """What stands before parameters, values and bodies: a type and what is said of it."""
+    head = list(takewhile(lambda token: token.text not in ("(", "=", "{", "[", ";", ","), words))
+    # Behind others stands the declared name itself, which is no macro.
+    return head[:-1] if len(head) > 1 and head[-1].kind == "name" else head
 
 
 def _unknown(token: Token, macros: Mapping[str, frozenset[str]]) -> bool:

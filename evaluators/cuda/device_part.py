@@ -34,7 +34,7 @@ _GUARDED = "__CUDACC_RTC__"
 """Who asks for this macro has parted device and host code already."""
 
 _FIRST = (
-    "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n"
+    "#include <limits.h>\n#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n"
     "typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;\n"
 )
 """What nvcc has before each source, as it is a compiler of the host's too."""

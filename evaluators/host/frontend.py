@@ -39,6 +39,7 @@ _LANGUAGES = ("c", "c++", "cuda", "cl")
 _KEPT = 512
 _POOLS_KEPT = 4
 _TRIES = 5
+_PRINTED = "standard output"
 _ERROR = re.compile(r"^(.*?(?:fatal )?error: .*)$", re.MULTILINE)
 _MATH_PROBE_TEXT = (
     "acos acosh asin asinh atan atanh cbrt cos cosh erf erfc exp exp10 exp2 expm1 lgamma log log10 "
@@ -270,6 +271,12 @@ class FrontEnd:
         self, source: Source, flags: Flags, macros: Mapping[str, Value]
     ) -> tuple[Status, str, bytes]:
         """What clang alone makes of the first file with the flags as written: status, output, object code."""
+        return self.object_and_text_of(source, flags, macros)[:3]
+
+    def object_and_text_of(
+        self, source: Source, flags: Flags, macros: Mapping[str, Value]
+    ) -> tuple[Status, str, bytes, str]:
+        """:meth:`object_of`, and what clang wrote where no message of the source's goes: its standard output."""
         with self._folder() as scratch:
             for file in source.variant.files:
                 (Path(scratch) / PurePath(file.name).name).write_text(file.text, encoding="utf-8")
@@ -278,7 +285,8 @@ class FrontEnd:
             words = [*self.words(source, flags, macros), *flags.given, "-x", language]
             words += [PurePath(first).name, "-o", "out.o"]
             status, output = _result(self._pool(_readable(source, flags)).submit(self._run, words, scratch))
-            return status, output, (Path(scratch) / "out.o").read_bytes() if status is Status.OK else b""
+            code = (Path(scratch) / "out.o").read_bytes() if status is Status.OK else b""
+            return status, output, code, (Path(scratch) / _PRINTED).read_text("utf-8", "replace")
 
     def check(self, flags: Flags) -> None:
         """Asks clang whether it takes these flags.
@@ -372,15 +380,16 @@ class FrontEnd:
     def _run_once(self, words: Sequence[str], folder: str, *, program: str) -> tuple[Status, str]:
         self._go.wait()
         name = PurePath(program).name or "clang"
-        process = subprocess.Popen(
-            [program or self._toolchain.clang, *words],
-            cwd=folder,
-            env={"LC_ALL": "C", "TMPDIR": folder},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            process_group=0,
-        )
+        with open(Path(folder) / _PRINTED, "wb") as printed:
+            process = subprocess.Popen(
+                [program or self._toolchain.clang, *words],
+                cwd=folder,
+                env={"LC_ALL": "C", "TMPDIR": folder},
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.PIPE,
+                process_group=0,
+            )
         set_limits(LIMITS, process=process.pid)
         with self._lock:
             self._running.add(process)

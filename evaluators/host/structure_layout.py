@@ -5,9 +5,12 @@ An array whose initial values are sizes and offsets is compiled and read from th
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from tuner.core.canonical import digest_json
 from tuner.core.errors import BaselineError
@@ -16,19 +19,42 @@ from tuner.core.types import Kernel, Resolved, Source, Status, Variant
 from tuner.evaluators.host import frontend as front
 from tuner.evaluators.host.flags import sort_flags
 from tuner.evaluators.host.objects import Object
+from tuner.spaces.source.parse import function_nodes, node_text, parse_file
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 __all__ = ["Layouts", "asked_layout"]
 
 _NAME = "tuner_asked_layout"
 _REFERENCE = """
-template <class T> struct tuner_refers { static constexpr long value = 0; };
-template <class T> struct tuner_refers<T &> { static constexpr long value = 1; };
-template <class T> struct tuner_refers<T &&> { static constexpr long value = 1; };
-template <int I, class R, class... A> constexpr long tuner_reference(R (*)(A...))
+template <class T> struct NAME_refers { static constexpr long value = 0; };
+template <class T> struct NAME_refers<T &> { static constexpr long value = 1; };
+template <class T> struct NAME_refers<T &&> { static constexpr long value = 1; };
+template <int I, class R, class... A> constexpr long NAME_reference(R (*)(A...))
 {
-    return tuner_refers<__type_pack_element<I, A...>>::value;
+    return NAME_refers<__type_pack_element<I, A...>>::value;
 }
+template <int I, class T, bool = __is_abstract(T)> struct NAME_holds { T a; };
+template <int I, class T> struct NAME_holds<I, T, true> : T { };
 """
+_WORDS = (
+    "sizeof struct class const constexpr static template typename extern bool int long char true "
+    "__is_abstract __type_pack_element __typeof__ __builtin_offsetof _Static_assert static_assert "
+    "unsigned signed short float double void return if for auto operator _Bool _Float16 _Complex __asm__ "
+    "__attribute__ __aligned__ __alignof__ __builtin_memcpy __builtin_memcmp __builtin_memset __builtin_trap"
+)
+_TAKEN_BACK = "\n\n" + "".join(f"#undef {word}\n" for word in _WORDS.split())
+"""What a candidate made macros of would not mean what it says, in our text that follows."""
+_DUMPED = "*** Dumping AST Record Layout\n"
+_MEMBER = re.compile(r"^ *(\d+(?::\S+)?) \| ( +)(.*)$")
+_UNNAMED = re.compile(r" at [^)]*\)")
+_DIRECTIVE = re.compile(
+    r"^[ \t]*(?:#|%:)[ \t]*(?!pragma[ \t]+(?:omp|unroll|clang loop|GCC unroll|GCC ivdep)\b).*|.*_Pragma.*",
+    re.MULTILINE,
+)
+_STRUCTURE = re.compile(r"\s*(?:typedef\s+|static\s+|inline\s+)*(?:struct|union|class|enum)\b")
+_QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict|restrict)\b")
 
 
 def asked_layout(frontend: front.FrontEnd, kernel: Kernel, resolved: Resolved) -> Layout:
@@ -46,7 +72,7 @@ def asked_layout(frontend: front.FrontEnd, kernel: Kernel, resolved: Resolved) -
     offered = [one for one in kernel.passed if one.members and one.by_value]
     asked = [text for _, text in questions]
     asked += [text for one in offered for text in _how(kernel, one)]
-    values = _compiled(frontend, kernel, resolved, asked)
+    values, members = _compiled(frontend, kernel, resolved, asked)
     sizes: dict[str, int] = {}
     offsets: dict[str, int] = {}
     for ((name, is_size), _), value in zip(questions, values, strict=False):
@@ -59,7 +85,13 @@ def asked_layout(frontend: front.FrontEnd, kernel: Kernel, resolved: Resolved) -
             references.add(one.name)
         elif plain:
             alignments[one.name] = alignment
-    return Layout(sizes=sizes, offsets=offsets, references=frozenset(references), alignments=alignments)
+    return Layout(
+        sizes=sizes,
+        offsets=offsets,
+        references=frozenset(references),
+        alignments=alignments,
+        members=members,
+    )
 
 
 def _how(kernel: Kernel, one: Passed) -> tuple[str, str, str]:
@@ -71,7 +103,7 @@ def _how(kernel: Kernel, one: Passed) -> tuple[str, str, str]:
     return (
         alignment,
         f"(long)__is_trivially_copyable({one.kind})",
-        f"tuner_reference<{place}>(&{kernel.wrapped})",
+        f"NAME_reference<{place}>(&{kernel.wrapped})",
     )
 
 
@@ -84,7 +116,7 @@ class Layouts:
 
     def __init__(self, frontend: front.FrontEnd) -> None:
         self._frontend = frontend
-        self._known: dict[str, str] = {}
+        self._known: dict[str, Layout] = {}
 
     def kept(self, kernel: Kernel, variant: Variant, resolved: Resolved) -> Kernel:
         """The kernel, so that a variant of it that lays its structures out otherwise does not compile.
@@ -96,25 +128,69 @@ class Layouts:
         """
         if not kernel.passed or variant.digest == kernel.variant.digest:
             return kernel
+        if _beside_functions(variant, kernel.language) == _beside_functions(kernel.variant, kernel.language):
+            # What stands in functions alone changes no structure that is passed to one.
+            return replace(kernel, wrapper=f"{_TAKEN_BACK}{kernel.wrapper}")
+        given = self._layout(kernel, resolved)
+        try:
+            own = self._layout(replace(kernel, variant=variant), resolved)
+        except BaselineError:
+            # Nor does it behind the wrapper, and the message is about that.
+            own = given
+        difference = _difference(given, own)
+        refused = f'{_word(kernel)}(0, "{difference}");\n' if difference else ""
+        return replace(kernel, wrapper=f"{_TAKEN_BACK}{refused}{kernel.wrapper}")
+
+    def _layout(self, kernel: Kernel, resolved: Resolved) -> Layout:
         headers = [[header.name, header.text] for header in kernel.headers]
         setting = [sorted(resolved.macros.items()), list(resolved.flags)]
         key = digest_json([kernel.folder, kernel.wrapper, kernel.variant.digest, headers, *setting])
         if key not in self._known:
-            self._known[key] = _assertions(kernel, asked_layout(self._frontend, kernel, resolved))
-        return replace(kernel, wrapper=kernel.wrapper + self._known[key])
+            self._known[key] = asked_layout(self._frontend, kernel, resolved)
+        return self._known[key]
 
 
-def _assertions(kernel: Kernel, layout: Layout) -> str:
-    word = "static_assert" if kernel.language == "c++" else "_Static_assert"
-    lines = [
-        f'{word}({text} == {(layout.sizes if is_size else layout.offsets)[name]}, "{_said(name, is_size)}");'
-        for (name, is_size), text in _questions(kernel.passed)
-    ]
-    return "\n" + "\n".join(lines) + "\n"
+@lru_cache(maxsize=256)
+def _of_text(text: str, language: str) -> str:
+    """A file without its functions, but with what directives in them may change behind them."""
+    data, at, kept = text.encode(), 0, list[str]()
+    for _, node in sorted(function_nodes(parse_file(data, language)), key=lambda pair: pair[1].start_byte):
+        if node.start_byte >= at and _is_one(node):
+            kept += [data[at : node.start_byte].decode(), *_DIRECTIVE.findall(node_text(node))]
+            at = node.end_byte
+    return " ".join("\n".join([*kept, data[at:].decode()]).split())
 
 
-def _said(name: str, is_size: bool) -> str:
-    return f"{name} has another {'size' if is_size else 'place'} than in the source as given"
+def _is_one(node: Node) -> bool:
+    """Whether it is a function for certain and no part of a class; a macro makes a structure look like a function."""
+    inside = node.parent is not None and node.parent.type == "field_declaration_list"
+    return not inside and not _STRUCTURE.match(node_text(node))
+
+
+def _beside_functions(variant: Variant, language: str) -> list[tuple[str, str]]:
+    return [(file.name, _of_text(file.text, language)) for file in variant.files]
+
+
+def _difference(given: Layout, own: Layout) -> str:
+    """What a structure has elsewhere, or otherwise, than in the source as given."""
+    for name, place in given.offsets.items():
+        if own.offsets[name] != place:
+            return f"{name} has another place than in the source as given"
+    for name, size in given.sizes.items():
+        if own.sizes[name] != size:
+            return f"{name} has another size than in the source as given"
+    if own.members != given.members:
+        pairs = zip(given.members, own.members, strict=False)
+        moved = next((mine for mine, other in pairs if mine != other), given.members[-1])
+        if moved.startswith("align"):
+            return "a structure is aligned otherwise than in the source as given"
+        name = moved.rpartition(" ")[2]
+        return f"{name} of a structure is not what it is in the source as given, or not where"
+    return "" if own.references == given.references else "a reference is none any more"
+
+
+def _word(kernel: Kernel) -> str:
+    return "static_assert" if kernel.language == "c++" else "_Static_assert"
 
 
 def _questions(passed: Sequence[Passed]) -> Iterator[tuple[tuple[str, bool], str]]:
@@ -132,16 +208,32 @@ def _questions(passed: Sequence[Passed]) -> Iterator[tuple[tuple[str, bool], str
 
 def _compiled(
     frontend: front.FrontEnd, kernel: Kernel, resolved: Resolved, asked: Sequence[str]
-) -> list[int]:
-    array = f"const long {_NAME}[] = {{{', '.join(asked)}}};"
-    if kernel.language == "c++":
-        array = f'{_REFERENCE}extern "C" {{ extern const long {_NAME}[]; {array} }}'
+) -> tuple[list[int], tuple[str, ...]]:
+    """The values of constants, and what the compiler says of the structures' members."""
+    plus = kernel.language == "c++"
+    name = _NAME
+    while any(name in file.text for file in kernel.variant.files):
+        name += "_"
+    kinds = dict.fromkeys(text for (_, is_size), text in _questions(kernel.passed) if is_size)
+    held = [text.removeprefix("(long)sizeof(")[:-1] for text in kinds]
+    before = (
+        [_REFERENCE] if plus else [f"struct NAME_holds{i} {{ {kind} a; }};" for i, kind in enumerate(held)]
+    )
+    shown = [
+        f"(long)sizeof({f'NAME_holds<{i}, {kind}>' if plus else f'struct NAME_holds{i}'})"
+        for i, kind in enumerate(held)
+    ]
+    array = f"const long NAME[] = {{{', '.join([*asked, *shown])}}};"
+    if plus:
+        array = f'extern "C" {{ extern const long NAME[]; {array} }}'
+    text = "\n".join([*before, array]).replace("NAME", name)
     first, *others = kernel.variant.files
     # An empty line ends a comment that a backslash goes on with.
-    question = Source(name=first.name, text=f"{first.text}\n\n{array}\n")
+    question = Source(name=first.name, text=f"{first.text}{_TAKEN_BACK}{text}\n")
     source = front.Source.of(replace(kernel, wrapper=""), Variant(files=(question, *others)))
     flags = sort_flags(resolved.flags, folder=kernel.folder)
-    status, output, code = frontend.object_of(source, flags, resolved.macros)
+    flags = replace(flags, given=(*flags.given, "-O0", "-w", "-Xclang", "-fdump-record-layouts"))
+    status, output, code, printed = frontend.object_and_text_of(source, flags, resolved.macros)
     if status is not Status.OK:
         said = front.first_error(output)
         raise BaselineError(
@@ -149,6 +241,19 @@ def _compiled(
             "correct the source or the members",
         )
     found = Object(code)
-    (symbol,) = (s for s in found.symbols if s.name == _NAME)
+    (symbol,) = (s for s in found.symbols if s.name == name)
     data = found.sections[symbol.section].data[symbol.value : symbol.value + 8 * len(asked)]
-    return list(struct.unpack(f"<{len(asked)}q", data))
+    return list(struct.unpack(f"<{len(asked)}q", data)), tuple(_members(printed, f"{name}_holds"))
+
+
+def _members(printed: str, holder: str) -> Iterator[str]:
+    """Place, depth, type and name of each member of the structures in these holders."""
+    for record in printed.split(_DUMPED)[1:]:
+        first, *lines = record.split("\n")
+        if holder in first:
+            for line in lines:
+                if (at := line.find("align=")) >= 0:
+                    yield line[at:].strip(" ,]")
+                elif found := _MEMBER.match(line):
+                    what = _QUALIFIERS.sub("", _UNNAMED.sub(")", found[3]))
+                    yield f"{found[1]}{found[2]}{' '.join(what.replace('*', ' * ').split())}"

@@ -167,7 +167,9 @@ class CallRecorder:
             raise SpecError(f"it is called with {len(given)} arguments, the spec lists {len(self._passed)}")
         values: dict[int, bytes] = {}
         addresses: dict[int, int] = {}
-        for value, one in zip(given, self._passed, strict=True):
+        kinds = [*(self._function.argtypes or ()), *([None] * len(given))]
+        for value, kind, one in zip(given, kinds, self._passed, strict=False):
+            value = _passed_as(value, kind)
             if one.members:
                 base = (
                     ctypes.addressof(value)
@@ -200,6 +202,10 @@ class CallRecorder:
         self, structure: Passed, base: int, values: dict[int, bytes], addresses: dict[int, int]
     ) -> None:
         """What a structure at an address holds, and what its pointers lead to."""
+        try:
+            read(base, self._layout.sizes[structure.name])
+        except MachineError:
+            raise SpecError(f"{structure.name} leads to no memory") from None
         for member in structure.reached:
             at = base + self._layout.offsets[member.name]
             if member.members:
@@ -220,7 +226,10 @@ class CallRecorder:
         """Address and bytes of every array, by the sizes that the numbers carry."""
         env = dict(self._sizes)
         for name, number in self._bound.items():
-            env[name] = int(np.frombuffer(values[number], self._arguments[number].dtype)[0])
+            dtype = np.dtype(self._arguments[number].dtype)
+            # A number that the function writes is there by its address.
+            held = values[number] if number in values else read(addresses[number], dtype.itemsize)
+            env[name] = int(np.frombuffer(held, dtype)[0])
         places = {}
         for number, address in sorted(addresses.items()):
             argument = self._arguments[number]
@@ -257,6 +266,15 @@ def _scalar(value: Any, argument: Argument) -> bytes:
         raise SpecError(
             f"{argument.name} is passed as {type(value).__name__}, not as {argument.dtype}"
         ) from None
+
+
+def _passed_as(value: Any, kind: Any) -> Any:
+    """What ctypes passes: the address where the function is declared with a pointer and gets what it points to."""
+    pointed: Any = getattr(kind, "_type_", None)
+    if isinstance(pointed, type) and isinstance(kind, type) and issubclass(kind, ctypes._Pointer):
+        given: Any = value
+        return ctypes.byref(given) if isinstance(value, pointed) else value
+    return value
 
 
 def _pointed(value: Any, argument: Argument) -> bytes:

@@ -30,7 +30,7 @@ def read(address: int, size: int) -> bytes:
                     break
                 parts.append(part)
                 size -= len(part)
-    except (OSError, ValueError):
+    except (OSError, ValueError, OverflowError):
         size = -1
     if size:
         raise MachineError("an array is shorter than the spec says", "correct its shape in the spec")

@@ -14,7 +14,14 @@ from dataclasses import dataclass, field
 from tuner.core.errors import UsageError
 from tuner.core.passing import Layout, Passed
 from tuner.core.types import Argument
-from tuner.recorders.recordings.c_text import c_number, c_type, item_text, parameter_text
+from tuner.recorders.recordings.c_text import (
+    bound_sizes,
+    c_number,
+    c_type,
+    item_text,
+    number_text,
+    parameter_text,
+)
 
 __all__ = ["HELPERS", "Views", "plainly_passed"]
 
@@ -54,6 +61,11 @@ def plainly_passed(arguments: Sequence[Argument]) -> tuple[Passed, ...]:
     return tuple(Passed(name=argument.name, argument=i) for i, argument in enumerate(arguments))
 
 
+def _numbers_first(passed: Sequence[Passed]) -> list[tuple[int, Passed]]:
+    """With their places, what is no structure before what is one."""
+    return sorted(enumerate(passed), key=lambda pair: bool(pair[1].members))
+
+
 @dataclass(slots=True)
 class Views:
     """Declarations of parameters and of the arguments in them.
@@ -77,15 +89,16 @@ class Views:
     structures: list[str] = field(default_factory=list)
     rows: dict[int, str] = field(default_factory=dict)
     held: list[tuple[str, str]] = field(default_factory=list)
+    extents: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for number, one in enumerate(self.passed):
-            name = f"p{number}"
-            self.parameters.append(f"{self._parameter(one, number)} {name}")
+        self.parameters += [self._parameter(one, number) for number, one in enumerate(self.passed)]
+        for number, one in _numbers_first(self.passed):
             if one.members:
-                self._structure(one, f"(const char *)&{name}" if self._is_copied(one) else name)
+                self._structure(one, f"(const char *)&p{number}" if self._is_copied(one) else f"p{number}")
             else:
-                self.lines.append(self._own(one, name))
+                self.lines.append(self._own(one, f"p{number}"))
+                self._note_size(one.argument)
 
     def first_rows(self, names: Mapping[str, str]) -> list[str]:
         """Statements that follow the others: where arrays begin whose rows' addresses are passed.
@@ -148,9 +161,9 @@ class Views:
 
     def _parameter(self, one: Passed, number: int) -> str:
         if one.argument is not None:
-            return parameter_text(self.arguments[one.argument])
+            return f"{parameter_text(self.arguments[one.argument])} p{number}"
         if not self._is_copied(one):
-            return "void *"
+            return f"void * p{number}"
         size, alignment = self.layout.sizes[one.name], self.layout.alignments.get(one.name)
         if (
             platform.machine() not in _X86_64
@@ -165,7 +178,16 @@ class Views:
         self.types.append(
             f"typedef struct {{ char bytes[{size}]; }} __attribute__((aligned({alignment}))) Copied{number};"
         )
-        return f"Copied{number}"
+        return f"Copied{number} p{number}"
+
+    def _note_size(self, number: int | None) -> None:
+        """Keeps the numbers that alone are an extent of some array."""
+        assert number is not None
+        argument = self.arguments[number]
+        text = argument.value.text.strip() if argument.value is not None else ""
+        shapes = [extent.text.strip() for one in self.arguments for extent in one.shape or ()]
+        if text in shapes and bound_sizes(self.arguments).get(text) == number:
+            self.extents.append(number_text(argument, f"a{number}"))
 
     def _own(self, one: Passed, text: str) -> str:
         """An argument that is a parameter."""
@@ -181,14 +203,17 @@ class Views:
         name = f"s{len(self.structures)}"
         self.structures.append(name)
         self.lines.append(f"const char *{name} = {text};")
-        for member in structure.reached:
+        for _, member in _numbers_first(structure.reached):
             at = self.layout.offsets[member.name]
             if not member.by_value:
                 self.held.append((f"{name} + {at}", _POINTER))
             if member.members:
-                self._structure(member, f"pointer_at({name}, {at})")
+                # Of nothing, an application need not have set what leads to more.
+                there = "".join(f"{size} > 0 && " for size in self.extents)
+                self._structure(member, f"{there}{name} ? pointer_at({name}, {at}) : NULL")
             else:
                 self.lines += self._member(member, name, at)
+                self._note_size(member.argument)
 
     def _member(self, member: Passed, structure: str, at: int) -> list[str]:
         assert member.argument is not None

@@ -9,9 +9,9 @@ import pytest
 from tuner.core.errors import UsageError
 from tuner.driver.check import check_spec
 from tuner.evaluators.cuda.nvrtc import find_library
-from tuner.spec.first.cuda import kernels_of
 from tuner.spec.first.init import init_spec
 from tuner.spec.load import load_spec
+from tuner.spec.reading.cuda_kernels import kernels_of
 
 VADD = """
 // not one: __global__ void comment(int n) {}

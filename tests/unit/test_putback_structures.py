@@ -208,8 +208,8 @@ def stands(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FunctionWinn
             "c.rows = (double **)(values + 20); for (int j = 0; j < 4; j++) c.rows[j] = weights + 6 * j; STEP(c);",
             [4, None],
         ),
-        # Nothing lies where the addresses of no rows would be.
-        ("c.ny = 0; c.rows = (double **)8; STEP(c);", [0, 1]),
+        # Nothing lies where the addresses of no rows would be, nor where what is not needed then would be.
+        ("c.ny = 0; c.rows = (double **)8; c.far = (struct box *)8; STEP(c);", [0, 1]),
     ],
     ids=[
         "taken",
@@ -313,6 +313,59 @@ def test_candidates_that_lay_a_structure_out_otherwise_do_not_build(tmp_path: Pa
     build = built(loaded, "short ny;", "short ny; double more;")
     assert build.status is Status.BUILD_ERROR
     assert "c has another size than in the source as given" in build.message
+    assert built(loaded, "double *u;", "double *restrict u;").status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        # `alpha` and `beta`, which the spec does not list, change places.
+        ("float alpha, beta;", "float beta, alpha;", "alpha of a structure is not what it is"),
+        ("unsigned bits : 3;", "unsigned bits : 4;", "bits of a structure is not what it is"),
+        (
+            "struct chunk {",
+            "struct __attribute__((__aligned__(16))) chunk {",
+            "a structure is aligned otherwise",
+        ),
+        # What says so is no macro of the candidate's.
+        (
+            "char tag; int nx;",
+            "int nx; char tag;\n#define _Static_assert(...) _Static_assert(1)\n#define __builtin_offsetof(...) 0\n",
+            "c.nx has another place",
+        ),
+    ],
+    ids=["unlisted", "bit-field", "alignment", "macros"],
+)
+def test_candidates_keep_what_the_spec_does_not_list_where_it_lies(
+    tmp_path: Path, before: str, after: str, why: str
+) -> None:
+    own = HEADER.replace(
+        "short ny;", "short ny; unsigned bits : 3; float alpha, beta; const long tuner_asked_layout;"
+    )
+    (tmp_path / "step.c").write_text(own + KERNEL.replace('#include "chunk.h"', ""))
+    loaded = spec(tmp_path)
+    build = built(loaded, before, after)
+    assert build.status is Status.BUILD_ERROR
+    assert why in build.message
+
+
+@pytest.mark.parametrize(
+    ("suffix", "given", "before", "after"),
+    [
+        ("c", "struct PLAIN(8) chunk {", "char tag; int nx;", "int nx; char tag;"),
+        ("cc", "struct chunk { void clear() { nx = 0; }", "void clear()", "virtual void clear()"),
+    ],
+    ids=["a macro before its name", "a method"],
+)
+def test_structures_are_seen_where_they_look_like_functions(
+    tmp_path: Path, suffix: str, given: str, before: str, after: str
+) -> None:
+    own = "#define PLAIN(n) __attribute__((__aligned__(n)))\n" + HEADER.replace("struct chunk {", given)
+    kernel = KERNEL if suffix == "c" else REFERENCE
+    (tmp_path / f"step.{suffix}").write_text(own + kernel.replace('#include "chunk.h"', ""))
+    build = built(spec(tmp_path, suffix=suffix), before, after)
+    assert build.status is Status.BUILD_ERROR
+    assert "in the source as given" in build.message
 
 
 def test_a_winner_whose_parameters_change_a_structure_is_not_put_in_place(tmp_path: Path) -> None:
@@ -320,10 +373,10 @@ def test_a_winner_whose_parameters_change_a_structure_is_not_put_in_place(tmp_pa
     (tmp_path / "step.c").write_text("#ifndef PAD\n#define PAD 1\n#endif\n" + KERNEL)
     loaded = spec(tmp_path)
     code = built(loaded, "dt * c", "100 + dt * c").code
-    for pad in (4, 8):
+    for pad in (1, 4, 8):
         resolved = Resolved(macros={"PAD": pad}, scalars={}, flags=(), pipeline=None)
         found = HostBackend().replacement(loaded.task, code, resolved)
-        if pad == 4:
+        if pad == 1:
             check_layout(found, loaded)
             continue
         with pytest.raises(UsageError, match="parameters or flags change the structures of step"):
@@ -377,6 +430,30 @@ def test_calls_through_ctypes_are_recorded(tmp_path: Path) -> None:
         tuner.record(tmp_path / "step0.yaml", library=library),
     ):
         library.step(ctypes.byref(chunk), ctypes.c_double(0.5))
+
+
+def test_what_ctypes_makes_a_pointer_of_and_a_pointer_that_leads_nowhere(tmp_path: Path) -> None:
+    application(tmp_path, "")
+    # A size that the function writes.
+    text = SPEC.replace("dtype: float64, value: 0, role: inout", "dtype: float64, value: seen, role: inout")
+    text = text.replace("ny: 4}", "ny: 4, seen: 3}").replace("SOURCE", "step.c").replace("ENTRY", "step")
+    (tmp_path / "seen.yaml").write_text(text)
+    library = ctypes.CDLL(str(tmp_path / "libstep.so"))
+    library.step.argtypes = [ctypes.POINTER(Chunk), ctypes.c_double]
+    u, weights, far = np.arange(24.0), np.ones((4, 6)), Box(lo=3)
+    rows = np.array([row.ctypes.data for row in weights], np.uint64)
+    chunk = Chunk(nx=6, ny=4, u=u.ctypes.data, far=ctypes.pointer(far), rows=rows.ctypes.data)
+    with tuner.record(tmp_path / "seen.yaml", library=library) as live:
+        library.step(chunk, 0.5)
+    with RecordingFile(live.recordings[0]) as file:
+        assert np.frombuffer(file.after(1), "f8").tolist() == [i + 3.0 for i in range(24)]
+    chunk.ny = 0
+    ctypes.c_uint64.from_address(ctypes.addressof(chunk) + Chunk.far.offset).value = 0xDEADBEEFDEADBEEF
+    with (
+        pytest.raises(UsageError, match=r"c\.far leads to no memory"),
+        tuner.record(tmp_path / "seen.yaml", library=library),
+    ):
+        library.step(chunk, 0.5)
 
 
 def test_recordings_of_another_number_of_arguments_are_refused(tmp_path: Path) -> None:

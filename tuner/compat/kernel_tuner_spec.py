@@ -19,8 +19,8 @@ from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import Expression, parse
 from tuner.core.files import write_atomically
 from tuner.core.types import Source, Value
-from tuner.spec.first.cuda import kernels_of
 from tuner.spec.foreign import restriction
+from tuner.spec.reading.cuda_kernels import kernels_of
 from tuner.spec.reading.signature import SourceReader
 
 __all__ = ["BLOCK_NAMES", "Call", "write_spec"]

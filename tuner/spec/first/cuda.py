@@ -5,13 +5,16 @@ What is guessed says so in a comment. May not compile or run anything.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from keyword import iskeyword
 
 from tuner.core.errors import SpecError, UsageError
 from tuner.core.expressions import parse
 from tuner.core.types import Source, Variant
 from tuner.evaluators.cuda.device_part import device_variant
+from tuner.spec.first.cuda_blocks import MOST_THREADS, Blocks
 from tuner.spec.first.device import LOOPED_ALONE, fixed_note, loops_over, reads_next
 from tuner.spec.first.device_shapes import array_extents, axis_sizes, counts_on_block, one_block_each
 from tuner.spec.first.divisions import divided_by, initial_values
@@ -27,10 +30,11 @@ from tuner.spec.first.host_templates import (
 from tuner.spec.first.scalars import first_value
 from tuner.spec.first.small_sizes import fitting_size
 from tuner.spec.first.unfolding import Unfolded, argument_lines, unfolded
-from tuner.spec.reading.cuda_kernels import NOISE, CudaKernel, Parameter, chosen_kernel, kernels_of
+from tuner.spec.reading.cuda_kernels import NOISE, Parameter, chosen_kernel, kernels_of
+from tuner.spec.reading.declared import declared_names
 from tuner.spec.reading.macros import choices, of_problem
 
-__all__ = ["CudaKernel", "Parameter", "init_cuda", "kernels_of"]
+__all__ = ["init_cuda"]
 
 _MACRO = re.compile(r"\b[A-Z][A-Z0-9_]{2,}\b")
 _KNOWN_MACROS = re.compile(r"(CUDA|NAN|INFINITY|INT|UINT|LLONG|FLT|DBL|M)_\w+|NAN|INFINITY|NULL|EOF")
@@ -41,13 +45,9 @@ _DEFAULT = re.compile(
     r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)\s+#[ \t]*define[ \t]+\1[ \t]+(\d+)[ \t]*$", re.MULTILINE
 )
 _NUMBER = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d+)\)?[uU]?[ \t]*$", re.MULTILINE)
-_DECLARED = re.compile(
-    r"\b(?:int|unsigned|bool|class|typename|struct|enum|auto|float|double|long|char|size_t)"
-    r"\s*(?:\s|[*&]+\s*(?:const\s+|__restrict__\s+)*)(\w+)\b"
-)
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|el|en|un)(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
 """What a build switches on or off is no tunable."""
-_MOST = 1024
+_MOST_EMULATED, _LEAST = 1 << 16, 5
 _SIZES = {1: 1 << 22, 2: 2048, 3: 256}
 _USUAL_VALUES = "[1, 2, 4, 8]   # check: the values"
 _ODD = (67, 129, 35, 41)
@@ -121,7 +121,10 @@ class _Writer:
         whole = [
             p.name
             for p in kernel.parameters
-            if not p.pointer and p.dtype.startswith(("int", "uint")) and p.dtype[-1] in "24"
+            if not p.pointer
+            and p.dtype.startswith(("int", "uint"))
+            and p.dtype[-1] in "24"
+            and not iskeyword(p.name)
         ]
         self._sizes = list(dict.fromkeys(whole))[:3]
         self._dimensions = 3 if "threadIdx.z" in kernel.body else 2 if "threadIdx.y" in kernel.body else 1
@@ -132,7 +135,8 @@ class _Writer:
             for name, value in _DEFAULT.findall(every)
             if re.search(rf"\b{name}\b", plain)
         }
-        own = set(_DEFINED.findall(every)) | set(_DECLARED.findall(plain)) | _named_constants(every)
+        own = set(_DEFINED.findall(every)) | declared_names(every) | _named_constants(every)
+        own |= {p.name for p in kernel.parameters}
         self._macros = [
             m
             for m in dict.fromkeys(_MACRO.findall(_CONDITION.sub(" ", plain)))
@@ -153,7 +157,15 @@ class _Writer:
             self._dimensions = len(self._host.block)
         given = self._host.template if self._host is not None and self._host.template else given
         self._given = given_numbers(kernel, given, "\n".join(hosts[:1]), self._fixed)
-        self._block = self._block_names()
+        self._blocks_named = Blocks(
+            kernel=kernel,
+            macros=self._macros,
+            fixed=self._fixed,
+            template=self._template,
+            dimensions=self._dimensions,
+            most=self._most,
+        )
+        self._block = [self._of_host(axis, name) for axis, name in enumerate(self._blocks_named.names())]
 
     def _grid_dimensions(self) -> int:
         used = [axis for axis in "xyz" if re.search(rf"\bblockIdx\s*\.\s*{axis}\b", self._kernel.body)]
@@ -162,51 +174,10 @@ class _Writer:
     def _most_threads(self) -> int:
         """What the launch bounds allow, where they say it in numbers."""
         try:
-            most = parse(self._kernel.bounds).evaluate(self._fixed) if self._kernel.bounds else _MOST
+            most = parse(self._kernel.bounds).evaluate(self._fixed) if self._kernel.bounds else MOST_THREADS
         except (SpecError, KeyError):
-            return _MOST
-        return most if isinstance(most, int) and 0 < most <= _MOST else _MOST
-
-    def _written_block(self, axis: str) -> str | None:
-        """What stands for the block's size in `blockIdx.x * TILE + threadIdx.x`."""
-        number, thread = (self._called(name, axis.lower()) for name in ("blockIdx", "threadIdx"))
-        product = rf"(?:{number}\s*\*\s*(\w+)|(\w+)\s*\*\s*{number})"
-        alone = rf"{thread}(?!\s*[%/&>*])"
-        found = re.search(rf"{product}\s*\+\s*{alone}|{alone}\s*\+\s*{product}", self._kernel.body)
-        name: str = next((group for group in found.groups() if group), "") if found else ""
-        if name in self._fixed:
-            return str(self._fixed[name])
-        name = self._template.get(name, name)
-        return name if name in self._macros or name in self._template.values() else None
-
-    def _called(self, index: str, axis: str) -> str:
-        """A pattern for `threadIdx.x` and the variables that stand for it."""
-        itself = rf"\b{index}\s*\.\s*{axis}\b"
-        others = re.findall(rf"\b(\w+)\s*=\s*{itself}\s*[;,]", self._kernel.body)
-        return "(?:" + "|".join([itself, *(rf"\b{name}\b" for name in others)]) + ")"
-
-    def _block_names(self) -> list[str]:
-        chosen = []
-        for axis in "XYZ"[: self._dimensions]:
-            written = self._written_block(axis)
-            if written is not None:
-                chosen.append(written)
-                continue
-            pattern = rf"(BLOCK|THREADS|TILE|WG|BLOCK_SIZE|BLOCK_DIM)_?{axis}"
-            template = list(self._template.items())
-            # A template's own name for the block: its shared arrays are as large as that.
-            own = [macro for name, macro in template if re.fullmatch(pattern, name, re.IGNORECASE)]
-            fits = own + [m for m in self._macros if re.fullmatch(pattern, m)]
-            if not fits and self._dimensions == 1:
-                alone = r"(BLOCK|THREADS)(_?SIZE|_?DIM)?"
-                fits = [macro for name, macro in template if re.fullmatch(alone, name, re.IGNORECASE)]
-                fits += [m for m in self._macros if re.fullmatch(alone, m)]
-            whole = self._kernel.bounds and not self._kernel.bounds.isdigit() and self._most < _MOST
-            if not fits and self._dimensions == 1 and whole:
-                # Launch bounds reckoned from the source's own macros: what the kernel counts on.
-                fits = [str(self._most)]
-            chosen.append(fits[0] if fits else f"BLOCK_{axis}")
-        return [self._of_host(axis, name) for axis, name in enumerate(chosen)]
+            return MOST_THREADS
+        return most if isinstance(most, int) and 0 < most <= MOST_THREADS else MOST_THREADS
 
     def _of_host(self, axis: int, name: str) -> str:
         """A block's size as the host has it, where the source does not name one."""
@@ -224,16 +195,7 @@ class _Writer:
             "target: sm_90                           # check: your card's; native where there is one",
         ]
         if self._sizes:
-            size = _SIZES[min(max(len(self._sizes), self._dimensions), 3)]
-            if self._dimensions == 1 and loops_over(self._sizes[:1], self._kernel.body):
-                size = min(size, LOOPED_ALONE)
-            given = self._host.sizes if self._host else {}
-            if self._host:
-                known = {name: value for name, value in given.items() if value}
-                unknown = [name for name in self._sizes if name not in known]
-                arrays, whole = list(self._host.shapes.values()), self._whole_values()
-                size = fitting_size(size, unknown, known, arrays, whole)
-            sizes = ", ".join(f"{n}: {given.get(n) or size}" for n in self._sizes)
+            sizes = ", ".join(f"{name}: {value}" for name, value in self._given_sizes().items())
             lines.append(f"problem: {{{sizes}}}  # check: sizes as in your application")
         lines.append("arguments:                              # in call order")
         lines += argument_lines(self._unfolded, {p.name: self._argument(p) for p in kernel.parameters})
@@ -249,9 +211,7 @@ class _Writer:
         lines += self._space()
         lines += ["verify:", "  rtol: 1.0e-5", "  atol: 1.0e-6"]
         if self._sizes:
-            odd = _ODD_IN_SPACE if self._dimensions == 3 else _ODD
-            host = self._host.small if self._host else {}
-            small = ", ".join(f"{n}: {host.get(n, odd[i % len(odd)])}" for i, n in enumerate(self._sizes))
+            small = ", ".join(f"{name}: {value}" for name, value in self._small_sizes().items())
             lines.append(f"  problems: [{{{small}}}]  # check: odd sizes that must come out right too")
         lines += ["search:", "  budget: {evaluations: 200, minutes: 10}"]
         return "\n".join(lines) + "\n"
@@ -269,6 +229,33 @@ class _Writer:
             lines.append(f'  constraints: ["{" * ".join(self._block)} <= {self._most}"]')
         lines.append('  # flags: {math: ["", "--use_fast_math"], registers: ["", "-maxrregcount=64"]}')
         return lines
+
+    def _given_sizes(self) -> dict[str, int]:
+        """The application's, as far as the host's code says them."""
+        size = _SIZES[min(max(len(self._sizes), self._dimensions), 3)]
+        if self._dimensions == 1 and loops_over(self._sizes[:1], self._kernel.body):
+            size = min(size, LOOPED_ALONE)
+        if self._host is None:
+            return dict.fromkeys(self._sizes, size)
+        known = {name: value for name, value in self._host.sizes.items() if value and value < 1 << 31}
+        unknown = [name for name in self._sizes if name not in known]
+        size = fitting_size(size, unknown, known, list(self._host.shapes.values()), self._whole_values())
+        return {name: known.get(name, size) for name in self._sizes}
+
+    def _small_sizes(self) -> dict[str, int]:
+        """Odd ones where the kernel can do them, with few enough threads to be emulated."""
+        odd = _ODD_IN_SPACE if self._dimensions == 3 else _ODD
+        host = self._host.small if self._host else {}
+        small = {name: host.get(name, odd[i % len(odd)]) for i, name in enumerate(self._sizes)}
+        while self._host is None and self._threads(small) > _MOST_EMULATED and max(small.values()) > _LEAST:
+            small = {name: max(_LEAST, value // 2 | 1) for name, value in small.items()}
+        return small
+
+    def _threads(self, sizes: Mapping[str, int]) -> float:
+        """Of a launch with the first choice of every parameter."""
+        first = {n: int(m[0]) for n, v in self._parameters().items() if (m := re.search(r"\d+", v))}
+        counts = [parse(each.strip('"')) for each in (*self._blocks(), *self._block)]
+        return math.prod(float(count.evaluate({**first, **sizes})) for count in counts)
 
     def _whole_values(self) -> list[str]:
         """What the host passes for arguments of 32 bits."""
@@ -290,14 +277,14 @@ class _Writer:
     def _argument(self, p: Parameter) -> str:
         if not p.pointer:
             value = p.name if p.name in self._sizes else first_value(p.dtype)
-            if self._host and p.name in self._host.values:
+            if self._host and p.name in self._host.values and self._holds(p, self._host.values[p.name]):
                 return f"{{name: {p.name}, dtype: {p.dtype}, value: {_quoted(self._host.values[p.name])}}}"
             note = "" if p.name in self._sizes else "  # check: the value"
             return f"{{name: {p.name}, dtype: {p.dtype}, value: {value}}}{note}"
         own = array_extents(p.name, self._kernel.body, self._sizes)
         if self._host and p.name in self._host.shapes:
             # As it is allocated, whatever its dimensions are.
-            own = [_quoted(self._host.shapes[p.name])]
+            own = [_quoted(self._for_all(self._host.shapes[p.name]))]
         shape = ", ".join(own or self._extents()) or "1024"
         allocated = self._host is not None and p.name in self._host.shapes
         if self._dimensions == 1 and not allocated and reads_next(p.name, self._kernel.body):
@@ -313,6 +300,24 @@ class _Writer:
             parts.append(init)
             notes += [note] if note else []
         return f"{{{', '.join(parts)}}}  # {'; '.join(notes)}"
+
+    def _holds(self, p: Parameter, value: str) -> bool:
+        """Whether an argument can have what the host is read to pass."""
+        bits = re.fullmatch(r"(u?)int(\d+)", p.dtype)
+        if bits is None or not re.fullmatch(r"-?\d+", value):
+            return True
+        low, high = (0, int(bits[2])) if bits[1] else (-(1 << (int(bits[2]) - 1)), int(bits[2]) - 1)
+        return low <= int(value) < 1 << high
+
+    def _for_all(self, shape: str) -> str:
+        """A shape for every configuration: parameters of the space as the largest that they may be."""
+        chosen = self._parameters()
+
+        def largest(name: re.Match[str]) -> str:
+            listed = chosen.get(name[0], "").partition("#")[0]
+            return str(max(map(int, re.findall(r"\d+", listed)), default=name[0]))
+
+        return re.sub(r"[A-Za-z_]\w*", largest, shape)
 
     def _extents(self) -> list[str]:
         """Sizes of an array's dimensions: as many as the blocks have, a single size for all of them."""
@@ -347,24 +352,12 @@ class _Writer:
         size = sizes[axis] if axis < len(sizes) else sizes[-1] if sizes else "1024"
         if one_block_each(self._kernel.body, "xyz"[axis]):
             return size
-        return f'"ceil({size} / {self._covered(axis)})"'
-
-    def _covered(self, axis: int) -> str:
-        """The elements that a block covers: a macro that its number is multiplied with, else its threads."""
-        number = self._called("blockIdx", "xyz"[axis])
-        names: list[str] = re.findall(rf"{number}\s*\*\s*(\w+)", self._kernel.body)
-        for name in names:
-            if name in self._fixed:
-                return str(self._fixed[name])
-            name = self._template.get(name, name)
-            if name in self._macros or name in self._template.values():
-                return name
-        return self._block[axis] if axis < len(self._block) else "1"
+        return f'"ceil({size} / {self._blocks_named.covered(axis, self._block)})"'
 
     def _parameters(self) -> dict[str, str]:
         usual = {1: ["[128, 32, 64, 256, 512]"], 2: ["[16, 8, 32, 64]", "[16, 4, 8, 32]"]}
         values = usual.get(self._dimensions, ["[8, 16, 32]", "[8, 4, 16]", "[4, 1, 2, 8]"])
-        if self._dimensions == 1 and self._most < _MOST:
+        if self._dimensions == 1 and self._most < MOST_THREADS:
             fitting = [n for n in (128, 32, 64, 256, 512) if n <= self._most] or [self._most]
             values = [f"[{', '.join(map(str, fitting))}]"]
         found = {

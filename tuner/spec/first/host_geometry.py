@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from keyword import iskeyword
 
 from tuner.spec.first.host_arithmetic import Call, Node, Op, names_of, operation, replaced, shown
 from tuner.spec.first.host_launches import HostLaunch, host_launches
@@ -95,6 +96,7 @@ class _Reader:
         if small is None or usual is None or min(usual) < 1:
             return None
         shapes = {name: node for name, node in shapes.items() if _somewhere(node, sizes, small)}
+        shapes = {name: _whole_elements(node, sizes) for name, node in shapes.items()}
         return Launched(
             sizes=sizes,
             small=small,
@@ -180,6 +182,9 @@ class _Reader:
         host = {ours: theirs for theirs, ours in self.called.items()}
         for parameter, value in scalars:
             name = parameter.name
+            if iskeyword(name):
+                # No expression of a spec can name it.
+                continue
             if name in host and (name in used or self._bounds(name)):
                 known = self._numbers(host[name])
                 if not isinstance(known, int) or known > 0:
@@ -247,6 +252,13 @@ def _somewhere(shape: Node, sizes: Mapping[str, int | None], small: Mapping[str,
         if elements is None or elements[0] < 1:
             return False
     return True
+
+
+def _whole_elements(shape: Node, sizes: Mapping[str, int | None]) -> Node:
+    """Rounded up where a product with a fraction may be no whole number."""
+    elements = evaluated([shape], {n: d or _USUAL for n, d in sizes.items()}) or [0]
+    odd = evaluated([shape], {n: (d or _USUAL) | 1 for n, d in sizes.items()}) or [0]
+    return shape if elements[0].is_integer() and odd[0].is_integer() else Call("ceil", (shape,))
 
 
 def _over(part: Node, *, renamed: Mapping[Node, str]) -> Node | None:

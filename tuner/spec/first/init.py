@@ -17,14 +17,15 @@ from tuner.evaluators.host.openmp import as_if_openmp
 from tuner.spec.doubts import has_openmp
 from tuner.spec.first.accesses import examine
 from tuner.spec.first.cuda import init_cuda
+from tuner.spec.first.cuda_files import cuda_files
 from tuner.spec.first.device import MISSING_BLOCK, device_spec
 from tuner.spec.first.further_sources import further_sources
 from tuner.spec.first.header_folders import header_folders
 from tuner.spec.first.host import host_spec
+from tuner.spec.first.host_structures import named_from_outside, without_bit_fields
 from tuner.spec.models import KernelModel
 from tuner.spec.reading.c_types import ROWS
 from tuner.spec.reading.flattening import Flat, flattened
-from tuner.spec.reading.includes import read_headers
 from tuner.spec.reading.lookup import entries_of, function_lookup, functions_of
 from tuner.spec.reading.macros import macros_of
 from tuner.spec.reading.signature import Function, SourceReader, walk
@@ -77,18 +78,21 @@ def first_spec(
         BaselineError: clang does not accept the source.
     """
     path = Path(kernel_file)
-    language = language_of(path.name)
+    language = "cuda" if path.suffix == ".cuh" else language_of(path.name)
     beside_it = path.resolve().parent
     name = path.name if folder is None else _from(folder, path)
     include = [*include, *header_folders(path, [Path(each) for each in include])]
     headers = [_from(folder or beside_it, Path(each)) for each in include]
     if language == "cuda":
-        text = _read(path)
-        others = _included(path.name, text, beside_it, include)
-        hosts = _launching(path)
-        return FirstSpec(
-            text=init_cuda(name, text, entry=entry, include=headers, headers=others, hosts=hosts)
+        found = cuda_files(path, entry, [Path(each) for each in include])
+        if language_of(found.source.name) is None:
+            hint = "name the .cu that includes it, or write one that does"
+            raise UsageError(f"{path.name} is compiled only as a part of others", hint)
+        name = _from(folder or beside_it, found.source)
+        text = init_cuda(
+            name, found.text, entry=entry, include=headers, headers=found.headers, hosts=found.hosts
         )
+        return FirstSpec(text=text)
     if language not in ("c", "c++", "opencl"):
         raise UsageError(
             f"{path.name} is no C, C++, OpenCL or CUDA", "write the kernel as a function of one of these"
@@ -141,7 +145,8 @@ def first_spec(
     lookup = function_lookup(
         replace(reader, files=(*reader.files, *added), include=(*reader.include, *places))
     )
-    flat = flattened(function, lookup)
+    flat, left_out = without_bit_fields(flattened(function, lookup), everything)
+    flat = named_from_outside(flat, reader)
     flat = replace(flat, function=_described(reader.resolved(flat.function), everything, language, flat))
     macros = replace(macros_of(text), missing=tuple(reader.macros))
     return FirstSpec(
@@ -152,32 +157,11 @@ def first_spec(
             macros,
             [*headers, *(_from(folder or beside_it, each) for each in further.include)],
             sources=[_from(folder or beside_it, each) for each in further.files],
-            doubts=further.doubts,
+            doubts=(*left_out, *further.doubts),
             threads=len(os.sched_getaffinity(0)) if openmp else None,
         ),
         beside=beside,
     )
-
-
-def _included(name: str, text: str, folder: Path, include: Sequence[str | Path]) -> str:
-    """What a source includes of its own project, in one text."""
-    files = {name: text}
-    places = [_from(folder, Path(each)) for each in include]
-    read_headers(files, places, folder_reader(folder), macros={})
-    return "\n".join(other for named, other in files.items() if named != name)
-
-
-def _launching(path: Path) -> list[str]:
-    """Other sources beside this one that launch kernels."""
-    found = []
-    for other in sorted(path.resolve().parent.iterdir()):
-        if other.suffix in (".cu", ".cuh", ".h") and other.name != path.name and other.is_file():
-            try:
-                text = other.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError):
-                continue
-            found += [text] if "<<<" in text else []
-    return found
 
 
 def _from(folder: Path, path: Path) -> str:

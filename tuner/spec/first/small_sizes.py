@@ -56,7 +56,7 @@ def small_sizes(
             return None
         if min(blocks, default=1) < 1:
             grown = {n: min(2 * v, sizes[n] or 2 * v) for n, v in found.items() if n not in free}
-            if all(found[name] == value for name, value in grown.items()):
+            if all(found[name] == value or value > _MOST_THREADS for name, value in grown.items()):
                 return None
             found.update(grown)
             continue

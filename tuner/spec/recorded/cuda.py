@@ -15,8 +15,8 @@ import numpy as np
 from tuner.core.errors import SpecError
 from tuner.core.types import Argument, ArgumentRole, Initial
 from tuner.recorders.recordings.format import RecordedArgument, Recording
-from tuner.spec.first.cuda import CudaKernel, kernels_of
 from tuner.spec.reading.c_types import CType
+from tuner.spec.reading.cuda_kernels import CudaKernel, kernels_of
 from tuner.spec.reading.signature import Function
 from tuner.spec.recorded.by_recording import by_recording
 from tuner.spec.yaml_places import View

@@ -1,0 +1,88 @@
+"""What a CUDA kernel's own text calls the sizes of its blocks, and what a block covers. By its looks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tuner.spec.reading.cuda_kernels import CudaKernel
+
+__all__ = ["MOST_THREADS", "Blocks"]
+
+MOST_THREADS = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks:
+    """The blocks of a kernel.
+
+    Attributes:
+        kernel: whose they are.
+        macros: that the spec tunes.
+        fixed: other macros that are numbers.
+        template: macros that stand for the numbers of its template.
+        dimensions: of a block.
+        most: threads of a block.
+    """
+
+    kernel: CudaKernel
+    macros: Sequence[str]
+    fixed: Mapping[str, int]
+    template: Mapping[str, str]
+    dimensions: int
+    most: int
+
+    def _written_block(self, axis: str) -> str | None:
+        """What stands for the block's size in `blockIdx.x * TILE + threadIdx.x`."""
+        number, thread = (self._called(name, axis.lower()) for name in ("blockIdx", "threadIdx"))
+        product = rf"(?:{number}\s*\*\s*(\w+)|(\w+)\s*\*\s*{number})"
+        alone = rf"{thread}(?!\s*[%/&>*])"
+        found = re.search(rf"{product}\s*\+\s*{alone}|{alone}\s*\+\s*{product}", self.kernel.body)
+        name: str = next((group for group in found.groups() if group), "") if found else ""
+        if name in self.fixed:
+            return str(self.fixed[name])
+        name = self.template.get(name, name)
+        return name if name in self.macros or name in self.template.values() else None
+
+    def _called(self, index: str, axis: str) -> str:
+        """A pattern for `threadIdx.x` and the variables that stand for it."""
+        itself = rf"\b{index}\s*\.\s*{axis}\b"
+        others = re.findall(rf"\b(\w+)\s*=\s*{itself}\s*[;,]", self.kernel.body)
+        return "(?:" + "|".join([itself, *(rf"\b{name}\b" for name in others)]) + ")"
+
+    def names(self) -> list[str]:
+        """A name or a number for each axis."""
+        chosen = []
+        for axis in "XYZ"[: self.dimensions]:
+            written = self._written_block(axis)
+            if written is not None:
+                chosen.append(written)
+                continue
+            pattern = rf"(BLOCK|THREADS|TILE|WG|BLOCK_SIZE|BLOCK_DIM)_?{axis}"
+            template = list(self.template.items())
+            # A template's own name for the block: its shared arrays are as large as that.
+            own = [macro for name, macro in template if re.fullmatch(pattern, name, re.IGNORECASE)]
+            fits = own + [m for m in self.macros if re.fullmatch(pattern, m)]
+            if not fits and self.dimensions == 1:
+                alone = r"(BLOCK|THREADS)(_?SIZE|_?DIM)?"
+                fits = [macro for name, macro in template if re.fullmatch(alone, name, re.IGNORECASE)]
+                fits += [m for m in self.macros if re.fullmatch(alone, m)]
+            whole = self.kernel.bounds and not self.kernel.bounds.isdigit() and self.most < MOST_THREADS
+            if not fits and self.dimensions == 1 and whole:
+                # Launch bounds reckoned from the source's own macros: what the kernel counts on.
+                fits = [str(self.most)]
+            chosen.append(fits[0] if fits else f"BLOCK_{axis}")
+        return chosen
+
+    def covered(self, axis: int, block: Sequence[str]) -> str:
+        """The elements that a block covers: a macro that its number is multiplied with, else its threads."""
+        number = self._called("blockIdx", "xyz"[axis])
+        names: list[str] = re.findall(rf"{number}\s*\*\s*(\w+)", self.kernel.body)
+        for name in names:
+            if name in self.fixed:
+                return str(self.fixed[name])
+            name = self.template.get(name, name)
+            if name in self.macros or name in self.template.values():
+                return name
+        return block[axis] if axis < len(block) else "1"

@@ -1,0 +1,72 @@
+"""Structures of a host function as a first spec can write them: without bit-fields, and under names known outside.
+
+Asks the compiler whether names are types. May not run anything.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from tuner.core.errors import BaselineError
+from tuner.spec.reading.flattening import Flat, Structure
+from tuner.spec.reading.frames import inner_nodes
+from tuner.spec.reading.signature import SourceReader
+
+__all__ = ["named_from_outside", "without_bit_fields"]
+
+_WHOLE = r"(?:unsigned|signed|int|char|short|long|bool|_Bool|u?int\w*_t|:\s*\w+\s*,)"
+
+
+def without_bit_fields(flat: Flat, text: str) -> tuple[Flat, tuple[str, ...]]:
+    """The function without members that no address can be taken of, and a remark on each.
+
+    Args:
+        flat: the function with members in the place of structures.
+        text: the source with what it includes.
+    """
+    names = {name for name, member in flat.members.items() if _is_bit_field(member.trail[-1], text)}
+    if not names:
+        return flat, ()
+    function = flat.function
+    parameters = tuple((name, kind) for name, kind in function.parameters if name not in names)
+    nodes = [
+        node
+        for node in inner_nodes(function.tree)
+        if node.get("kind") != "ParmVarDecl" or node.get("name") not in names
+    ]
+    members = {name: member for name, member in flat.members.items() if name not in names}
+    remarks = sorted(".".join(flat.members[name].trail) for name in names)
+    return (
+        replace(
+            flat,
+            function=replace(function, parameters=parameters, tree={**function.tree, "inner": nodes}),
+            members=members,
+        ),
+        tuple(f"{name} is a bit-field, which no spec fills: it is zero" for name in remarks),
+    )
+
+
+def _is_bit_field(name: str, text: str) -> bool:
+    return re.search(rf"{_WHOLE}\s*\b{re.escape(name)}\s*:\s*\w+\s*[,;]", text) is not None
+
+
+def named_from_outside(flat: Flat, reader: SourceReader) -> Flat:
+    """Structures of C++ with the namespaces that the function is in, where their names by themselves are not known."""
+    scope = flat.function.qualified.split("::")[:-1]
+    if not scope:
+        return flat
+    structures = {trail: replace(s, type=_known(s, scope, reader)) for trail, s in flat.structures.items()}
+    return replace(flat, structures=structures)
+
+
+def _known(structure: Structure, scope: list[str], reader: SourceReader) -> str:
+    plain = structure.type.removeprefix("struct ")
+    outer = ["::".join([*scope[:depth], plain]) for depth in range(len(scope), 0, -1)]
+    for name in (structure.type, *outer) if structure.type else ():
+        try:
+            reader.types([f"sizeof({name})"])
+        except BaselineError:
+            continue
+        return name
+    return structure.type
