@@ -43,6 +43,7 @@ def variants(text: str) -> tuple[list[Applied], list[Applied]]:
 
 
 @pytest.mark.skipif(CC is None, reason="needs cc to link")
+@pytest.mark.slow
 @given(seed=st.integers(0, 1 << 20))
 @settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_functions_with_calls_write_the_same(seed: int, tmp_path: Path) -> None:

@@ -59,6 +59,11 @@ CALLED = {
         "#define COUNT(k) do { count(k); } while (0)\n#else\n#define COUNT(k)\n#endif",
         "COUNT(2);",
     ),
+    "under a condition": (
+        "static int a(struct grid *g) {\n#if defined A && B > 2\nreturn g->nx;\n#elif C\nreturn g->ny;\n#else\n"
+        "return 1;\n#endif\n}",
+        "n = a(g);",
+    ),
     "its own structure": (
         "static int own(void) { struct box b = {1, 2}, c; c = b; return c.lo; }",
         "n = own();",
@@ -192,6 +197,14 @@ WRITING = {
     "a callback": (
         "#include <stdlib.h>\nstatic int c(const void *a, const void *b) { return 0; }",
         "qsort(g->u, 3, 8, c);",
+    ),
+    "the other way of a conditional": (
+        "static void w(struct grid *g) {\n#if A\ng->nx = 1;\n#elif B\ng->ny = 1;\n#else\ng->dt = 1;\n#endif\n}",
+        "w(g);",
+    ),
+    "a conditional within a statement": (
+        "static void w(struct grid *g) {\nif (g->nx)\n#ifdef A\ng->dt = 1;\n#else\n;\n#endif\n}",
+        "w(g);",
     ),
     "a conditional": ("static void w(struct grid *g) {\n#ifdef A\ng->dt = 1;\n#endif\n}", "w(g);"),
     "grown": (

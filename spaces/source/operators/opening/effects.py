@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from tuner.spaces.source.own_names import UNKNOWN as UNKNOWN_OWN
 from tuner.spaces.source.parse import function_nodes, node_text, parse_file
 from tuner.spaces.source.printer import function_text
 from tuner.spaces.source.structures import Structures, structures
-from tuner.spaces.source.syntax import Call, Function, Settled
+from tuner.spaces.source.syntax import Call, Function, Own, Settled
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -97,7 +97,8 @@ def _effects(function: Function) -> Effects:
     text = function.unit or function.file
     if not function.unit and includes_own(text):
         raise Refused("what the project's headers define is not known here")
-    linked = _Linked(function, text)
+    other = (function.beside, function.source)
+    linked = _linked(text, bool(function.unit), function.language, function.settled, function.own, other)
     own = linked.units[0]
     found = list(function_nodes(parse_file(_text_of(function, text).encode(), function.language)))
     if len(found) != 1:
@@ -120,13 +121,12 @@ def _effects(function: Function) -> Effects:
 class _Linked:
     """The sources of a kernel, the function's own first: what a name that is called there means."""
 
-    def __init__(self, function: Function, text: str) -> None:
-        self._function = function
-        self._own_names = dict(function.own)
-        language, settled = function.language, function.settled
-        first = _unit(text, language, settled, bool(function.unit))
-        self.units = [first, *(_unit(other, language, settled, True) for other in function.beside)]
+    def __init__(self, units: Sequence[_Unit], source: str, language: str, own: Own) -> None:
+        self.units = units
+        self._source, self._language = source, language
+        self._own_names = dict(own)
         self._contexts: dict[int, Context] = {}
+        self._written: dict[tuple[int, str], Written] = {}
 
     def context(self, unit: _Unit) -> Context:
         """What a function of a file stands in."""
@@ -138,9 +138,9 @@ class _Linked:
                 variables=unit.variables,
                 functions={**outside, **unit.functions},
                 quiet=self._is_quiet,
-                hidden=loose_macros(self._function.source) | unit.macros,
+                hidden=loose_macros(self._source) | unit.macros,
                 replaced=unit.replaced,
-                plus=self._function.language != "c",
+                plus=self._language != "c",
             )
             self._contexts[id(unit)] = found
         return found
@@ -157,16 +157,24 @@ class _Linked:
             home = self._home(unit, name)
             if not home.read:
                 raise Refused(f"{name} may write members: the text around it cannot be read")
-            try:
-                found.append(written_by(home.functions[name], self.context(home)))
-            except Refused as refusal:
-                raise Refused(f"{name} may write members: {refusal}") from None
+            found.append(self._of(home, name))
             if home is not self.units[0] and any(
                 key.startswith("struct at ") for key in found[-1].structures
             ):
                 raise Refused(f"{name} may write members of a structure without a name")
             waiting += [(home, called) for called in sorted(found[-1].calls)]
         return found
+
+    def _of(self, home: _Unit, name: str) -> Written:
+        """What one of them writes itself."""
+        made = self._written.get((id(home), name))
+        if made is None:
+            try:
+                made = written_by(home.functions[name], self.context(home))
+            except Refused as refusal:
+                raise Refused(f"{name} may write members: {refusal}") from None
+            self._written[id(home), name] = made
+        return made
 
     def _home(self, unit: _Unit, name: str) -> _Unit:
         """The file whose function a name means in a file."""
@@ -177,9 +185,24 @@ class _Linked:
 
     def _is_quiet(self, name: str) -> bool:
         own = self._own_names.get(name) == UNKNOWN_OWN
-        if own or name in _defined_names(self._function.source, self._function.language):
+        if own or name in _defined_names(self._source, self._language):
             return False
         return _QUIET.fullmatch(name) is not None or is_pure(Call(name, ()))
+
+
+@lru_cache(maxsize=32)
+def _linked(
+    text: str,
+    whole: bool,
+    language: str,
+    settled: Settled | None,
+    own: Own,
+    other: tuple[tuple[str, ...], str],
+) -> _Linked:
+    beside, source = other
+    first = _unit(text, language, settled, whole)
+    units = [first, *(_unit(further, language, settled, True) for further in beside)]
+    return _Linked(units, source, language, own)
 
 
 def _text_of(function: Function, unit: str) -> str:

@@ -43,6 +43,7 @@ _STATEMENTS = frozenset(
         *("continue_statement", "goto_statement", "labeled_statement", "condition_clause"),
     }
 )
+_CONDITIONALS = ("preproc_ifdef", "preproc_if", "preproc_elif", "preproc_else")
 _SILENT = frozenset(
     {
         *("number_literal", "char_literal", "string_literal", "concatenated_string", "true", "false", "null"),
@@ -146,6 +147,13 @@ class _Scan:
             if not node_text(node).lstrip().startswith("#pragma"):
                 raise Refused("a directive stands in a function")
             self.found.moved |= set(_WORD.findall(node_text(node)))
+            return None
+        if node.type in _CONDITIONALS:
+            # Whatever the condition comes to.
+            asked = [node.child_by_field_name(f) for f in ("name", "condition")]
+            for child in node.named_children:
+                if child not in asked:
+                    self.statement(child)
             return None
         if node.type not in _STATEMENTS:
             return self.value(node, _READ)
