@@ -56,6 +56,7 @@ ELSEWHERE = {
     ("docs/scaling.md", "pip install"): "test_docs_cluster.py",
     ("docs/scaling.md", "tuner record --kernel blur"): "test_docs_applications.py",
     ("docs/searching.md", "benchmarks/search.py"): "test_docs_commands.py",
+    ("docs/structures.md", "tuner record diffuse.yaml"): "test_docs_applications.py",
 }
 """Blocks that the named test file runs."""
 

@@ -6,12 +6,15 @@ What a command would take long for is said beside it: a run gets a budget of a f
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from opencl_machine import need_pocl
-from pages import block, run
+from pages import ROOT, block, run
+
+from tuner.evaluators.host.toolchain import find_toolchain
 
 APPLICATION = """#!{python}
 import numpy as np
@@ -89,3 +92,35 @@ def test_several_kernels_and_putting_them_back(folder: Path) -> None:
         assert "tuner apply" not in line or "done" in said
         if "tuner export" in line:
             (folder / "build" / "blur.wisdom.json").rename(folder / "build" / "work.wisdom.json")
+
+
+GRID = """
+#include <stdlib.h>
+#include "grid.h"
+int main(int count, char **words)
+{
+    int n = atoi(words[1]);
+    struct grid g = {n, n + 3, 0, 0.1};
+    double *k = malloc(sizeof(double) * n * (n + 3));
+    g.u = malloc(sizeof(double) * n * (n + 3)), g.next = calloc(n * (n + 3), sizeof(double)), g.k = k;
+    for (int i = 0; i < n * (n + 3); i++) g.u[i] = i % 17, k[i] = 1 + i % 5;
+    for (int t = 0; t < 3; t++) diffuse(&g);
+    return g.change > 0 ? 0 : 1;
+}
+"""
+
+
+def test_a_function_that_takes_a_structure(tmp_path: Path) -> None:
+    """The example of the page on structures, in an application."""
+    shutil.copytree(ROOT / "examples" / "structures", tmp_path, dirs_exist_ok=True)
+    (tmp_path / "main.c").write_text(GRID)
+    words = [find_toolchain().clang, "-O1", "-fno-builtin", "-o", "app", "main.c", "diffuse.c", "-lm"]
+    if subprocess.run(words, cwd=tmp_path, capture_output=True, check=False).returncode:
+        pytest.skip("no C library to link an application with")
+    (line,) = block("docs/structures.md", "tuner record diffuse.yaml")
+    run(line, tmp_path)
+    spec = (tmp_path / "diffuse.yaml").read_text().replace("  problems:", "  # ").replace("  assume:", "  # ")
+    spec = spec.replace("verify:\n", "workload: recordings/diffuse-*.rec\nverify:\n  reference: recording\n")
+    (tmp_path / "recorded.yaml").write_text(spec)
+    said = run("tuner check recorded.yaml --no-faults", tmp_path)
+    assert "at recording=1, nx=400, ny=403" in said
