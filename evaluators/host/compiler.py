@@ -317,7 +317,7 @@ class HostCompiler:
             try:
                 source = front.Source.of(self._layouts.kept(kernel, variant, resolved), variant)
             except BaselineError as error:
-                flags[i] = SpecError(error.message)
+                flags[i] = SpecError(error.message, error.hint)
                 continue
             sound.append(i)
             work.append((source, sorted_, resolved.macros))

@@ -21,6 +21,7 @@ NAMES = {
 JUSTIFIED = {
     "search/pass_arm.py": "caught by the searcher, which draws another edit",
     "recorders/recordings/calls.py": "a reason for not recording a call, shown in the listing of launches",
+    "recorders/recordings/memory.py": "the same: what a call's structures lead to",
     "tuner/spec/foreign.py": "put into a message with a hint by the functions of the same file",
 }
 """Files whose messages without a hint never reach a person by themselves."""
