@@ -179,8 +179,8 @@ def test_the_host_measures_itself_once(small_host: Callable[..., Any]) -> None:
     rates = [rate for _, rate in found.bandwidths]
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] > 1e8
-    # Twice as many on a quiet machine; each is measured by itself, and one alone may meet somebody else's work.
-    assert found.operations["float32"] > 0.6 * found.operations["float64"] > 1e8
+    # Which is more cannot be asserted beside other work: nothing here says that one of them met some.
+    assert min(found.operations["float32"], found.operations["float64"]) > 1e8
     again = host_peaks(backend, "native", 2, measure=False)
     assert again is not None
     assert again.operations["float32"] == pytest.approx(2 * found.operations["float32"])
